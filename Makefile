@@ -1,0 +1,29 @@
+# Both main commands work on a fresh Debian machine as root: make lab, make test.
+PY := .venv/bin/python
+WORKERS ?= 2
+OS ?= debian_13
+
+.PHONY: help setup lab clean-lab test test-slow lint
+help: ## Show this help
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: .venv/lockstep-setup ## Make .venv from the pinned dependencies
+.venv/lockstep-setup: requirements.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh
+
+lab: setup ## Boot the lab, deploy it, check it, run a job; the lab stays up (WORKERS=2 OS=debian_13)
+	@WORKERS=$(WORKERS) OS=$(OS) sh scripts/lab.sh
+
+clean-lab: setup ## Remove every lab: machines, mounts, networks, caches
+	@$(PY) -m lab purge
+
+lint: setup ## ruff and mypy --strict
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+test: lint ## Everything CI needs: lint, unit tests, a lab of its own (root)
+	@sh scripts/test.sh
+
+test-slow: setup ## Debian 12, and deploys killed at five moments (root, half an hour)
+	@sh scripts/test.sh --slow

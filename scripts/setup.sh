@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes .venv with the pinned dependencies of requirements.lock. Says what is missing otherwise.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '==> %s\n' "$*"; }
+fail() { printf 'ERROR %s\n  next  %s\n' "$1" "$2" >&2; exit 1; }
+
+python="${PYTHON:-python3}"
+command -v "$python" >/dev/null || fail "$python: not found" "install Python 3.11 or newer"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail \
+    "$("$python" --version): too old; Lockstep needs 3.11 or newer" \
+    "PYTHON=/path/to/python3.11 make setup"
+
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    # Debian splits venv off the interpreter.
+    version="$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')"
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        fail "$python has no venv module" "install it, on Debian as root: apt-get install $version-venv"
+    fi
+    say "installing $version-venv"
+    apt-get -q update
+    DEBIAN_FRONTEND=noninteractive apt-get -q -y install "$version-venv"
+fi
+
+say "making .venv with $("$python" --version)"
+rm -rf .venv
+"$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    --require-hashes --requirement requirements.lock
+.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    --no-deps --no-build-isolation --editable .
+touch .venv/lockstep-setup
+say "ready: .venv/bin/lockstep, .venv/bin/pyinfra, .venv/bin/pytest"
