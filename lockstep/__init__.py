@@ -1,0 +1,1 @@
+"""Lockstep: one typed description of a GPU cluster; apply it, then prove the nodes are equal."""

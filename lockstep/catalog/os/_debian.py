@@ -1,0 +1,13 @@
+"""What Debian releases share. Names from Debian's archive."""
+
+PACKAGES = {
+    "time_sync": ("chrony",),
+    "munge": ("munge",),
+    "node_exporter": ("prometheus-node-exporter",),
+    "prometheus": ("prometheus",),
+    "slurm_accounting": ("mariadb-server", "slurmdbd"),
+    "slurm_controller": ("slurm-client", "slurmctld"),
+    "slurm_worker": ("slurm-client", "slurmd"),
+}
+
+LOCALES = ("locales",)

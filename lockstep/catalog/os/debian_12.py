@@ -1,0 +1,13 @@
+"""Debian 12 (bookworm)."""
+
+from lockstep.catalog.os import Release
+from lockstep.catalog.os._debian import LOCALES, PACKAGES
+
+RELEASE = Release(
+    id="debian",
+    version_id="12",
+    codename="bookworm",
+    packages=PACKAGES,
+    locales=LOCALES,
+    slurm=(22, 5),
+)

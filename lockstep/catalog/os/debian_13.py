@@ -1,0 +1,13 @@
+"""Debian 13 (trixie)."""
+
+from lockstep.catalog.os import Release
+from lockstep.catalog.os._debian import LOCALES, PACKAGES
+
+RELEASE = Release(
+    id="debian",
+    version_id="13",
+    codename="trixie",
+    packages=PACKAGES,
+    locales=LOCALES,
+    slurm=(24, 11),
+)

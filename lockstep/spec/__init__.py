@@ -1,0 +1,20 @@
+"""What is wanted: the typed description of a cluster, the only source of truth."""
+
+from lockstep.spec.expand import Node, nodes
+from lockstep.spec.load import load, located
+from lockstep.spec.model import Cluster, HardwareClass, Role, Service, Slurm
+from lockstep.spec.problem import Problem, message
+
+__all__ = [
+    "Cluster",
+    "HardwareClass",
+    "Node",
+    "Problem",
+    "Role",
+    "Service",
+    "Slurm",
+    "load",
+    "located",
+    "message",
+    "nodes",
+]

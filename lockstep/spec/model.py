@@ -1,0 +1,264 @@
+"""What a cluster description may hold: types and single fields only.
+
+Relations between fields (duplicate addresses, a worker without a scheduler) are judged in
+``validate.py``, which returns every problem at once; here a field is only parsed.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Literal
+
+from netaddr import AddrFormatError, IPAddress, IPNetwork
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
+
+from lockstep.spec import names
+
+
+class Model(BaseModel):
+    """Base of every part of the spec: frozen, and a field nobody knows is an error."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_timedelta="float"
+    )
+
+
+def _address(value: object) -> IPAddress:
+    if isinstance(value, IPAddress):
+        return value
+    try:
+        return IPAddress(str(value))
+    except (AddrFormatError, ValueError) as error:
+        raise ValueError("not an address; allowed: an IPv6 or IPv4 address without a prefix") from (
+            error
+        )
+
+
+def _network(value: object) -> IPNetwork:
+    if isinstance(value, IPNetwork):
+        return value
+    try:
+        network = IPNetwork(str(value))
+    except (AddrFormatError, ValueError) as error:
+        raise ValueError("not a network; allowed: a prefix such as fd12:3456:789a::/64") from error
+    if network.ip != network.network:
+        raise ValueError(f"host bits are set; allowed: {network.cidr}")
+    return network
+
+
+def _cpulist(value: object) -> str:
+    return names.cpulist(names.cpus(str(value)))
+
+
+def _noderange(value: object) -> str:
+    for name in names.expand(str(value)):
+        if not name.replace("-", "").isalnum():
+            raise ValueError(f"{name!r} is not a host name; allowed: letters, digits and '-'")
+    return str(value)
+
+
+Address = Annotated[IPAddress, BeforeValidator(_address), PlainSerializer(str)]
+Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
+CpuList = Annotated[str, BeforeValidator(_cpulist)]
+NodeRange = Annotated[str, BeforeValidator(_noderange)]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=63)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Role(enum.Enum):
+    """What a node is for. Heads take requests and run services; workers run jobs."""
+
+    HEAD = "head"
+    WORKER = "worker"
+
+
+class Service(enum.Enum):
+    """What a head runs, beyond what every node runs."""
+
+    SLURM_CONTROLLER = "slurm_controller"
+    SLURM_ACCOUNTING = "slurm_accounting"
+    PROMETHEUS = "prometheus"
+
+
+class Network(Model):
+    """One network; ``rails`` > 1 gives every node one address per rail, one rail per subnet."""
+
+    prefix: Network_
+    rails: Annotated[int, Field(ge=1, le=64)] = 1
+    """Rail r uses the r-th /64 (IPv6) of ``prefix``, or the prefix itself when there is one."""
+
+
+class Gpu(Model):
+    """The GPUs of a hardware class, as bought; never read from a node."""
+
+    model: Name
+    """A file name of lockstep/catalog/gpus, and Slurm's GRES type."""
+    count: Annotated[int, Field(ge=1, le=64)]
+    devices: str = ""
+    """Device files, ``/dev/nvidia[0-7]``; empty: numbered from 0."""
+    numa: dict[int, str] = Field(default_factory=dict)
+    """NUMA node -> GPU slots on it (``{0: "0-3", 1: "4-7"}``); empty: spread in order."""
+    power_limit_w: Annotated[float, Field(gt=0)] | None = None
+    """Watts; None: the board's own default (power.default_limit)."""
+    ecc: bool = True
+    persistence: bool = True
+
+
+class Nics(Model):
+    """Fabric interfaces of a hardware class."""
+
+    count: Annotated[int, Field(ge=0, le=64)] = 0
+    speed_gbit: Annotated[int, Field(ge=1)] | None = None
+
+
+class Hugepages(Model):
+    """Persistent huge pages of one size on one NUMA node."""
+
+    size: Literal["2M", "1G"]
+    numa_node: Annotated[int, Field(ge=0)]
+    count: Count
+
+    @property
+    def mib(self) -> int:
+        """Memory taken, in MiB."""
+        return self.count * {"2M": 2, "1G": 1024}[self.size]
+
+
+class HardwareClass(Model):
+    """Machines that are bought to be equal; nodes are compared within a class."""
+
+    sockets: Count
+    cores_per_socket: Count
+    threads_per_core: Annotated[int, Field(ge=1, le=8)] = 1
+    cpu_numbering: Literal["threads_last", "threads_adjacent"] = "threads_last"
+    """How Linux numbers threads: all first threads first (usual on x86), or core by core."""
+    numa_nodes: Count = 1
+    memory_mib: Annotated[int, Field(ge=512)]
+    """What every machine of the class has at least (MemTotal of /proc/meminfo, in MiB)."""
+    gpu: Gpu | None = None
+    nics: Nics = Nics()
+    hugepages: tuple[Hugepages, ...] = ()
+    housekeeping_cpus: CpuList = ""
+    """Linux CPU numbers for the system, daemons and exporters; jobs get the others."""
+    cgroup: Literal["v2", "none"] = "v2"
+    """"none": the machines have no cgroup controllers (a container with a shared kernel)."""
+    boot_loader: Literal["grub", "none"] = "grub"
+    """"none": the machines do not boot a kernel of their own; no kernel command line."""
+    kernel_args: tuple[str, ...] = ()
+    """Further kernel arguments, ``iommu=pt``; CPU and huge page arguments come from the plan."""
+    clock: Literal["own", "host"] = "own"
+    """"host": the clock belongs to the machine below (a container); chronyd only watches it."""
+
+    @property
+    def cpus(self) -> int:
+        """Number of logical CPUs."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+
+class NodeGroup(Model):
+    """One node or a range of equal nodes; addresses are counted up in the order of the names."""
+
+    name: NodeRange
+    role: Role
+    hardware: Name
+    """Name of a hardware class."""
+    management: Address
+    """Address of the first node in the management network."""
+    fabric: Address | None = None
+    """Address of the first node on the first rail of the fabric network."""
+    runs: tuple[Service, ...] = ()
+
+
+class Access(Model):
+    """How the deploying side reaches the nodes: an unprivileged account with sudo over ssh."""
+
+    user: Annotated[str, StringConstraints(min_length=1)] = "ops"
+    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    key: str | None = None
+    """Path of the private key; None: the ssh agent and the usual files."""
+    known_hosts: str | None = None
+    """Path of the known_hosts file; None: the user's own. Host keys are always checked."""
+
+
+class Os(Model):
+    """Operating system settings, equal on all nodes of the cluster."""
+
+    release: Name
+    """A file name of lockstep/catalog/os: debian_13, debian_12."""
+    time_zone: str = "Etc/UTC"
+    locale: str = "C.UTF-8"
+    address_family: Literal["ipv6", "ipv4"] = "ipv6"
+    """The family that name look-ups prefer (gai.conf)."""
+    sysctl: dict[str, str] = Field(default_factory=dict)
+    memlock: Literal["unlimited"] | int = "unlimited"
+    """KiB; RDMA registers memory, so jobs need it unlimited."""
+    nofile: Count = 1048576
+    automatic_upgrades: bool = False
+
+
+class Software(Model):
+    """Where packages come from and which versions belong to this cluster."""
+
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Package -> exact version; pinned, and checked on every node. Others: equal to the peers."""
+
+
+class Time(Model):
+    """Clock synchronisation; munge credentials live 300 s, so a wrong clock stops Slurm."""
+
+    servers: tuple[str, ...] = ()
+    """NTP servers of the heads; empty: the first head is the cluster's own reference."""
+    max_offset_s: Annotated[float, Field(gt=0)] = 0.05
+
+
+class Partition(Model):
+    """A Slurm partition."""
+
+    name: Name
+    nodes: NodeRange
+    default: bool = False
+    max_time: str = "UNLIMITED"
+
+
+class Slurm(Model):
+    """The scheduler."""
+
+    kind: Literal["slurm"] = "slurm"
+    partitions: tuple[Partition, ...] = ()
+    """Empty: one partition ``batch`` with every worker."""
+    system_memory_mib: Annotated[int, Field(ge=0)] = 0
+    """Kept from jobs on each worker (MemSpecLimit)."""
+    health_check_interval_s: Annotated[int, Field(ge=0)] = 300
+
+
+class Monitoring(Model):
+    """Metrics."""
+
+    scrape_interval_s: Annotated[int, Field(ge=1)] = 30
+    retention: str = "30d"
+    node_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9100
+    prometheus_port: Annotated[int, Field(ge=1, le=65535)] = 9090
+
+
+class Cluster(Model):
+    """The whole description: the only source of truth for what is applied, checked and planned."""
+
+    name: Name
+    networks: dict[Literal["management", "fabric"], Network]
+    hardware: dict[Name, HardwareClass]
+    nodes: tuple[NodeGroup, ...]
+    os: Os
+    access: Access = Access()
+    software: Software = Software()
+    time: Time = Time()
+    scheduler: Slurm | None = None
+    monitoring: Monitoring = Monitoring()
+    secrets_dir: str | None = None
+    """Folder of the deploying side for the generated secrets; None: the user's state folder."""

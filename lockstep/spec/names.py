@@ -1,0 +1,43 @@
+"""Names of nodes and sets of CPUs in the operators' notation: ``worker[0001-2000]``, ``0-3,56``.
+
+Slurm's hostlist notation, read and written by ClusterShell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ClusterShell.NodeSet import NodeSet, NodeSetException
+from ClusterShell.RangeSet import RangeSet, RangeSetException
+
+
+def expand(names: str) -> tuple[str, ...]:
+    """Return every name of a range, in order.
+
+    Raises:
+        ValueError: the text is not a range of names.
+    """
+    try:
+        return tuple(NodeSet(names))
+    except NodeSetException as error:
+        raise ValueError(str(error)) from error
+
+
+def cpus(text: str) -> frozenset[int]:
+    """Return the CPU numbers of a list such as ``0-3,56-59`` (Linux's cpulist format).
+
+    Raises:
+        ValueError: the text is not a list of CPU numbers.
+    """
+    if not text:
+        return frozenset()
+    try:
+        return frozenset(RangeSet(text).intiter())
+    except RangeSetException as error:
+        raise ValueError(str(error)) from error
+
+
+def cpulist(numbers: Iterable[int]) -> str:
+    """Return CPU numbers in Linux's cpulist format: ``0-3,56-59``; "" for none."""
+    ordered = sorted(numbers)
+    return str(RangeSet(",".join(map(str, ordered)))) if ordered else ""
