@@ -1,0 +1,34 @@
+"""``lockstep``: plan a cluster, and check that its nodes are equal."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+from collections.abc import Sequence
+
+from lockstep import commands
+from lockstep.plan import WRONG_USE
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong use ends with 3: 2 already means "something could not be read"."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse: NoReturn
+        self.print_usage()
+        self.exit(WRONG_USE, f"{self.prog}: error: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status."""
+    parser = _Parser(prog="lockstep", description=__doc__)
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for module in sorted(m.name for m in pkgutil.iter_modules(commands.__path__)):
+        importlib.import_module(f"{commands.__name__}.{module}").add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    status: int = arguments.run(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

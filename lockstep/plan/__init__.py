@@ -1,0 +1,296 @@
+"""From the spec to exact values per node: pure arithmetic, no node is contacted.
+
+``plan(cluster)`` gives a ``ClusterPlan``; a node's part of it is a ``NodePlan``, which hosts
+carry as data. What does not differ inside a hardware class is computed once per class.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lockstep.catalog import gpus
+from lockstep.catalog import os as operating_systems
+from lockstep.catalog.gpus import GpuModel
+from lockstep.catalog.os import Release
+from lockstep.plan import boot, cpu, slurm, software, timing
+from lockstep.spec import Cluster, HardwareClass, Node, Problem, Role, Service, load, located
+from lockstep.spec import message as problem_message
+from lockstep.spec import nodes as expand_nodes
+
+WRONG_USE = 3
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """What is equal on every node of a hardware class."""
+
+    name: str
+    hardware: HardwareClass
+    cpu: cpu.CpuPlan
+    hugepages: Mapping[str, Mapping[int, int]]
+    """Page size (2M, 1G) -> NUMA node -> pages."""
+    cpu_args: tuple[str, ...]
+    """Kernel arguments for CPUs, and the class's further ones."""
+    hugepage_args: tuple[str, ...]
+    slurm: slurm.SlurmNodePlan
+    gpu_model: GpuModel | None
+    gpu_devices: tuple[str, ...]
+
+    @property
+    def kernel_args(self) -> tuple[str, ...]:
+        """All arguments we own on the kernel command line."""
+        return self.hugepage_args + self.cpu_args
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """Everything a role needs to know about one node. Typed; carried by the pyinfra host."""
+
+    node: Node
+    hardware: ClassPlan
+    capabilities: tuple[str, ...]
+    packages: tuple[str, ...]
+    units: tuple[str, ...]
+    cluster: ClusterPlan = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Host name, without a domain."""
+        return self.node.name
+
+    @property
+    def role(self) -> Role:
+        """Head or worker."""
+        return self.node.role
+
+    @property
+    def spec(self) -> Cluster:
+        """The whole description."""
+        return self.cluster.spec
+
+    @property
+    def address(self) -> str:
+        """Management address."""
+        return str(self.node.management)
+
+    def runs(self, service: Service) -> bool:
+        """Say whether this node runs a service."""
+        return service in self.node.runs
+
+    def endpoint(self, port: int) -> str:
+        """Return ``address:port`` as URLs and listeners write it; IPv6 goes in brackets."""
+        version_6 = self.node.management.version == 6
+        return f"[{self.address}]:{port}" if version_6 else f"{self.address}:{port}"
+
+    @property
+    def time(self) -> timing.TimePlan:
+        """Where this node's clock comes from."""
+        return timing.plan(self.spec, self.cluster.heads, self.name)
+
+    @property
+    def controller_host(self) -> str:
+        """Name of the node that runs slurmctld."""
+        return self.cluster.host_of(Service.SLURM_CONTROLLER)
+
+    @property
+    def accounting_host(self) -> str:
+        """Name of the node that runs slurmdbd."""
+        return self.cluster.host_of(Service.SLURM_ACCOUNTING)
+
+    @property
+    def slurm_database_buffer_mib(self) -> int:
+        """InnoDB buffer pool: a sixteenth of the memory, at least 128 MiB, at most 8 GiB."""
+        return min(8192, max(128, self.hardware.hardware.memory_mib // 16))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Locked versions of the packages this node gets."""
+        locked = self.spec.software.versions
+        return {name: locked[name] for name in self.packages if name in locked}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the node's own part for programs (pyinfra prints host data with this)."""
+        hardware = self.hardware
+        return {
+            "name": self.name,
+            "role": self.role.value,
+            "runs": [service.value for service in self.node.runs],
+            "hardware": hardware.name,
+            "management": self.address,
+            "fabric": [str(address) for address in self.node.fabric],
+            "cpus": {
+                "all": hardware.cpu.all,
+                "housekeeping": hardware.cpu.housekeeping,
+                "workload": hardware.cpu.workload,
+                "numa": list(hardware.cpu.numa),
+            },
+            "hugepages": {
+                size: {str(node): pages for node, pages in split.items()}
+                for size, split in hardware.hugepages.items()
+            },
+            "kernel_args": list(hardware.kernel_args),
+            "slurm": _slurm_json(hardware.slurm) if self.role is Role.WORKER else None,
+            "gpus": list(hardware.gpu_devices),
+            "packages": {name: self.versions.get(name) for name in self.packages},
+            "units": list(self.units),
+        }
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """The plan of every node, and what only the cluster as a whole has."""
+
+    spec: Cluster
+    release: Release
+    classes: Mapping[str, ClassPlan]
+    slurm: slurm.SlurmPlan | None
+    _nodes: tuple[Node, ...]
+    inventory: str = ""
+    """The inventory file, as the user named it: repair commands repeat it."""
+
+    @cached_property
+    def nodes(self) -> dict[str, NodePlan]:
+        """Node name -> plan, in the order of the description."""
+        return {node.name: self._node_plan(node) for node in self._nodes}
+
+    def _node_plan(self, node: Node) -> NodePlan:
+        done = software.capabilities(self.spec, node)
+        return NodePlan(
+            node=node,
+            hardware=self.classes[node.hardware],
+            capabilities=done,
+            packages=software.packages(self.release, done, self.spec.os.locale),
+            units=software.units(done),
+            cluster=self,
+        )
+
+    def running(self, service: Service) -> NodePlan | None:
+        """Return the node that runs a service; None when no node does."""
+        return next((plan for plan in self.nodes.values() if plan.runs(service)), None)
+
+    def host_of(self, service: Service) -> str:
+        """Return the name of the node that runs a service.
+
+        Raises:
+            LookupError: no node runs it (``validate`` refuses such a cluster).
+        """
+        node = self.running(service)
+        if node is None:
+            raise LookupError(f"{self.spec.name}: no node runs {service.value}")
+        return node.name
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the heads, in the order of the description."""
+        return tuple(node.name for node in self._nodes if node.role is Role.HEAD)
+
+    @cached_property
+    def hosts(self) -> tuple[tuple[str, str], ...]:
+        """(address, name) of every node on the management network: the hosts file's body."""
+        return tuple((str(node.management), node.name) for node in self._nodes)
+
+    def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return the nodes of a role as a pyinfra host group: names with their data."""
+        access = self.spec.access
+        login = {
+            "ssh_user": access.user,
+            "ssh_port": access.port,
+            "ssh_strict_host_key_checking": "yes",
+            "_sudo": True,
+            **({"ssh_key": access.key} if access.key else {}),
+            **({"ssh_known_hosts_file": access.known_hosts} if access.known_hosts else {}),
+        }
+        return [
+            (name, {"ssh_hostname": plan.address, "plan": plan, **login})
+            for name, plan in self.nodes.items()
+            if plan.role is Role(role)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan of the whole cluster for programs."""
+        return {
+            "cluster": self.spec.name,
+            "os": self.spec.os.release,
+            "nodes": {name: plan.to_json() for name, plan in self.nodes.items()},
+        }
+
+
+def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
+    """Return the plan of a valid cluster."""
+    release = operating_systems.load(cluster.os.release)
+    system_memory = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
+    classes = {
+        name: _class_plan(name, hardware, system_memory)
+        for name, hardware in cluster.hardware.items()
+    }
+    all_nodes = tuple(expand_nodes(cluster))
+    return ClusterPlan(
+        spec=cluster,
+        release=release,
+        classes=classes,
+        slurm=slurm.plan(cluster, all_nodes, {name: c.slurm for name, c in classes.items()}),
+        _nodes=all_nodes,
+        inventory=inventory,
+    )
+
+
+def plan_or_problems(
+    description: Mapping[str, object], file: str
+) -> tuple[ClusterPlan | None, list[Problem]]:
+    """Return the plan of a description, or all its problems with their lines in ``file``."""
+    cluster, problems = load(description)
+    if cluster is None:
+        return None, located(problems, Path(file))
+    return plan(cluster, inventory=_shown(file)), []
+
+
+def plan_or_exit(description: Mapping[str, object], file: str) -> ClusterPlan:
+    """Return the plan of an inventory's description, or print every problem and exit with 3.
+
+    For inventory files: ``_cluster = plan_or_exit({...}, __file__)``.
+
+    Raises:
+        SystemExit: the description has problems; pyinfra lets it pass without a traceback.
+    """
+    planned, problems = plan_or_problems(description, file)
+    if planned is None:
+        print(problem_message(problems, _shown(file)), file=sys.stderr)
+        raise SystemExit(WRONG_USE)
+    return planned
+
+
+def _class_plan(name: str, hardware: HardwareClass, system_memory_mib: int) -> ClassPlan:
+    cpus = cpu.plan(hardware)
+    return ClassPlan(
+        name=name,
+        hardware=hardware,
+        cpu=cpus,
+        hugepages=boot.hugepages(hardware),
+        cpu_args=boot.cpu_args(hardware, cpus),
+        hugepage_args=boot.hugepage_args(hardware),
+        slurm=slurm.node_plan(hardware, cpus, system_memory_mib),
+        gpu_model=gpus.load(hardware.gpu.model) if hardware.gpu else None,
+        gpu_devices=slurm.gpu_devices(hardware.gpu) if hardware.gpu else (),
+    )
+
+
+def _shown(file: str) -> str:
+    path = Path(file).resolve()
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _slurm_json(node: slurm.SlurmNodePlan) -> dict[str, Any]:
+    return {
+        "CPUs": node.cpus,
+        "CpuSpecList": node.cpu_spec_list,
+        "RealMemory": node.real_memory_mib,
+        "MemSpecLimit": node.mem_spec_limit_mib,
+        "Gres": node.gres,
+        "gres.conf": [f"File={line.file} Cores={line.cores}" for line in node.gres_lines],
+    }
