@@ -1,0 +1,32 @@
+"""Heads. The order of the lines is the order on the node."""
+
+from pyinfra import host
+
+from lockstep.plan import NodePlan
+from lockstep.spec import Role
+from roles import (
+    cpu_sets,
+    hugepages,
+    munge,
+    node_exporter,
+    os_settings,
+    packages,
+    prometheus,
+    slurm_accounting,
+    slurm_controller,
+    time_sync,
+)
+
+plan: NodePlan = host.data.plan
+
+if plan.role is Role.HEAD:
+    packages.apply(plan=plan)
+    os_settings.apply(plan=plan)
+    cpu_sets.apply(plan=plan)
+    hugepages.apply(plan=plan)
+    time_sync.apply(plan=plan)
+    node_exporter.apply(plan=plan)
+    munge.apply(plan=plan)
+    slurm_accounting.apply(plan=plan)
+    slurm_controller.apply(plan=plan)
+    prometheus.apply(plan=plan)

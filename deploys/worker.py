@@ -1,0 +1,28 @@
+"""Workers. The order of the lines is the order on the node."""
+
+from pyinfra import host
+
+from lockstep.plan import NodePlan
+from lockstep.spec import Role
+from roles import (
+    cpu_sets,
+    hugepages,
+    munge,
+    node_exporter,
+    os_settings,
+    packages,
+    slurm_worker,
+    time_sync,
+)
+
+plan: NodePlan = host.data.plan
+
+if plan.role is Role.WORKER:
+    packages.apply(plan=plan)
+    os_settings.apply(plan=plan)
+    cpu_sets.apply(plan=plan)
+    hugepages.apply(plan=plan)
+    time_sync.apply(plan=plan)
+    node_exporter.apply(plan=plan)
+    munge.apply(plan=plan)
+    slurm_worker.apply(plan=plan)

@@ -1,0 +1,47 @@
+"""Which versions of packages are installed, and whether dpkg was interrupted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyinfra.api import FactBase
+from typing_extensions import override
+
+
+@dataclass(frozen=True)
+class PackageState:
+    """Installed versions of the packages asked for."""
+
+    installed: dict[str, str]
+    """Package -> version, for those that are wholly installed."""
+    interrupted: bool
+    """dpkg was stopped in the middle; ``dpkg --configure -a`` is due before anything else."""
+
+
+class Packages(FactBase[PackageState]):
+    """Returns the state of some packages; dpkg-query(1)."""
+
+    @override
+    def command(self, names: Iterable[str]) -> str:
+        quoted = " ".join(shlex.quote(name) for name in names)
+        return (
+            # dpkg-query ends with 1 when a package is unknown: that is an answer, not a failure.
+            "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n' "
+            f"{quoted} 2>/dev/null; "
+            'echo "interrupted $(dpkg --audit | grep -c .) '
+            '$(find /var/lib/dpkg/updates -type f | wc -l)"'
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> PackageState:
+        installed: dict[str, str] = {}
+        interrupted = False
+        for line in output:
+            name, first, second = line.split(" ", 2)
+            if name == "interrupted":
+                interrupted = (first, second) != ("0", "0")
+            elif second == "installed":
+                installed[name] = first
+        return PackageState(installed, interrupted)

@@ -1,0 +1,94 @@
+"""What Slurm says: of its database, of its daemons, of a node."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyinfra.api import FactBase
+from typing_extensions import override
+
+DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
+"""Touched when every slurmd was told to fetch the configuration."""
+
+
+class DatabaseLogin(FactBase[bool]):
+    """Returns whether slurmdbd's own account and password open its database.
+
+    The password is read on the node from slurmdbd.conf and handed over on standard input.
+    """
+
+    @override
+    def command(self) -> str:
+        return (
+            "sed -n 's/^StoragePass=\\(.*\\)$/[client]\\nuser=slurm\\npassword=\\1/p' "
+            "/etc/slurm/slurmdbd.conf | "
+            "mariadb --defaults-extra-file=/dev/stdin -N -e 'select 1' slurm_acct_db 2>/dev/null "
+            # A refused login is an answer, not a failure.
+            "|| echo refused"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["1"]
+
+
+class AccountingClusters(FactBase[tuple[str, ...]]):
+    """Returns the clusters that slurmdbd knows; empty when it does not answer."""
+
+    @override
+    def command(self) -> str:
+        return "sacctmgr -nP list cluster format=cluster 2>/dev/null; echo end"
+
+    @override
+    def process(self, output: Iterable[str]) -> tuple[str, ...]:
+        return tuple(line for line in output if line != "end")
+
+
+class ConfigurationDistributed(FactBase[bool]):
+    """Returns whether the slurmds were told of the configuration that is on disk."""
+
+    @override
+    def command(self, files: Iterable[str]) -> str:
+        quoted = " ".join(shlex.quote(path) for path in files)
+        return (
+            f"for f in {quoted}; do "
+            f'if [ ! -e {DISTRIBUTED} ] || [ "$f" -nt {DISTRIBUTED} ]; then echo stale; fi; done; '
+            "echo end"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return "stale" not in list(output)
+
+
+@dataclass(frozen=True)
+class SlurmNodeState:
+    """A node as slurmctld shows it."""
+
+    states: frozenset[str]
+    """Base state and flags, ``IDLE``, ``DOWN``, ``NOT_RESPONDING``; empty: no answer."""
+    reason: str
+
+
+class SlurmNode(FactBase[SlurmNodeState]):
+    """Returns what the controller says of a node; scontrol(1), show node."""
+
+    @override
+    def command(self, node: str) -> str:
+        return f"scontrol -o show node {shlex.quote(node)} 2>/dev/null; echo end"
+
+    @override
+    def process(self, output: Iterable[str]) -> SlurmNodeState:
+        line = next(iter(output))
+        state = re.search(r" State=(\S+)", line)
+        reason = re.search(r" Reason=(.*?)(?: \[\w+@|$)", line)
+        if state is None:
+            return SlurmNodeState(frozenset(), "")
+        words = state.group(1)
+        states = set(words.rstrip("*").split("+"))
+        if words.endswith("*"):  # the older spelling of NOT_RESPONDING
+            states.add("NOT_RESPONDING")
+        return SlurmNodeState(frozenset(states), reason.group(1) if reason else "")

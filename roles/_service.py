@@ -1,0 +1,56 @@
+"""Operations that keep services, and systemd itself, running on the files that are there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import operation
+
+from lockstep.facts.services import LOADED, MANAGER, Service
+
+
+@operation()
+def service(
+    unit: str, files: tuple[str, ...] = (), reload_files: tuple[str, ...] = ()
+) -> Generator[str, None, None]:
+    """Enable a unit, start it, and restart it when its files are newer than its start.
+
+    Nothing happens to a unit that runs on what is on disk: no daemon-reload, no restart.
+
+    Args:
+        unit: the unit's canonical name (an alias would always look stopped).
+        files: what the unit reads at its start only: configuration, drop-ins, its program.
+        reload_files: what the unit reads again on ``systemctl reload``.
+    """
+    state = host.get_fact(Service, unit=unit, files=files, reload_files=reload_files)
+    name = shlex.quote(unit)
+    if state.needs_daemon_reload:
+        yield "systemctl daemon-reload"
+    if state.enabled != "enabled":
+        yield f"systemctl enable {name}"
+    if state.active not in ("active", "reloading"):
+        yield f"systemctl reset-failed {name}; systemctl start {name}"
+    elif state.stale:
+        yield f"systemctl restart {name}"
+    elif state.reload_due:
+        yield f"systemctl reload {name} && mkdir -p {LOADED} && touch {LOADED}/{name}"
+    else:
+        host.noop(f"{unit} runs on the files it has")
+
+
+@operation()
+def manager_defaults(files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Make systemd read its own configuration again (daemon-reexec) when it is newer.
+
+    Running services keep going; the defaults count for what starts from then on.
+
+    Args:
+        files: system.conf.d drop-ins.
+    """
+    state = host.get_fact(Service, unit=MANAGER, files=(), reload_files=files)
+    if not state.reload_due:
+        host.noop("systemd runs with the defaults on disk")
+        return
+    yield f"systemctl daemon-reexec && mkdir -p {LOADED} && touch {LOADED}/{MANAGER}"

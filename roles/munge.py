@@ -1,0 +1,29 @@
+"""One munge key on all nodes: made once on the deploying side, spread without being shown.
+
+Owns     /etc/munge/munge.key and munge.service.
+Secret   the key travels on standard input only; what is compared is its hash.
+"""
+
+from __future__ import annotations
+
+from pyinfra.api import deploy
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.secrets import obtain
+from roles._files import managed_files
+from roles._service import service
+
+
+@deploy("Munge")
+def apply(plan: NodePlan) -> None:
+    """Install the key and run munged on it."""
+    if "munge" not in plan.capabilities:
+        return
+    files = managed(plan, obtain(plan.spec.name, plan.spec.secrets_dir), "munge")
+    managed_files(name="Key", files=files)
+    service(
+        name="munged",
+        unit="munge.service",
+        files=(*(f.path for f in files), "/usr/sbin/munged"),
+    )

@@ -1,0 +1,67 @@
+"""Host name, hosts file, address preference, sysctl, limits, locale, time zone, upgrades.
+
+Owns     the files listed for os_settings in lockstep/files.py, and what runs because of them.
+Restart  systemd re-executes itself when its defaults changed; services keep running.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.settings import Settings
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.software import MASKED_UNITS
+from roles._files import managed_files
+from roles._service import manager_defaults
+
+
+@operation()
+def running_settings(
+    host_name: str, time_zone: str, locale: str, sysctl: dict[str, str], masked: tuple[str, ...]
+) -> Generator[str, None, None]:
+    """Bring the running system to what the files say, where it is not there already."""
+    state = host.get_fact(Settings, sysctls=tuple(sysctl), units=masked)
+    if state.host_name != host_name:
+        yield f"hostname {shlex.quote(host_name)}"
+    if state.time_zone != time_zone:
+        zone = shlex.quote(f"/usr/share/zoneinfo/{time_zone}")
+        # Linked under another name first: there is no moment without a time zone.
+        yield (
+            f"test -f {zone} && ln -sfn {zone} /etc/localtime.lockstep-new "
+            "&& mv -fT /etc/localtime.lockstep-new /etc/localtime"
+        )
+    if locale.lower().replace("-", "") not in state.locales:
+        entry = shlex.quote(f"{locale} {locale.rpartition('.')[2]}")
+        yield f"grep -qx {entry} /etc/locale.gen || echo {entry} >> /etc/locale.gen; locale-gen"
+    for key, value in sysctl.items():
+        if state.sysctl.get(key) != " ".join(value.split()):
+            yield f"sysctl -q -w {shlex.quote(f'{key}={value}')}"
+    unmasked = [unit for unit in masked if unit not in state.masked]
+    if unmasked:
+        # Stopped first: a unit masked while it is active is left in the failed state.
+        listed = " ".join(unmasked)
+        yield f"systemctl stop {listed} && systemctl mask {listed}"
+
+
+@deploy("OS settings")
+def apply(plan: NodePlan) -> None:
+    """Write the files, then make them run."""
+    files = managed(plan, None, "os_settings")
+    managed_files(name="Files", files=files)
+    running_settings(
+        name="Running settings",
+        host_name=plan.name,
+        time_zone=plan.spec.os.time_zone,
+        locale=plan.spec.os.locale,
+        sysctl=plan.spec.os.sysctl,
+        masked=() if plan.spec.os.automatic_upgrades else MASKED_UNITS,
+    )
+    manager_defaults(
+        name="systemd defaults",
+        files=tuple(f.path for f in files if "/systemd/system.conf.d/" in f.path),
+    )

@@ -1,0 +1,21 @@
+"""Every package of the node, at its locked version, in one transaction; before any other role.
+
+Owns     apt's pins and the policy that keeps services from starting while packages arrive.
+Restart  nothing: services are started by the roles that own them.
+"""
+
+from __future__ import annotations
+
+from pyinfra.api import deploy
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from roles._files import managed_files
+from roles._packages import locked_packages
+
+
+@deploy("Packages")
+def apply(plan: NodePlan) -> None:
+    """Install what the node's capabilities need."""
+    managed_files(name="Pins and policy", files=managed(plan, None, "packages"))
+    locked_packages(name="Install at locked versions", names=plan.packages, versions=plan.versions)

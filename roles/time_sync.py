@@ -1,0 +1,56 @@
+"""chrony on every node, and the gate behind it: nothing later starts before the clock is right.
+
+Owns     chrony's configuration and unit.
+Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), so a node whose
+         clock does not follow fails here, and munge and Slurm are not reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.clock import ClockSynchronised
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from roles._files import managed_files
+from roles._service import service
+
+WAIT_TRIES = 90
+"""One per second: a fresh chronyd needs some ten seconds after its first samples."""
+
+
+@operation()
+def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None, None]:
+    """Wait until the clock follows its source within ``max_offset_s`` seconds, or fail.
+
+    Args:
+        reference: the node is the cluster's own reference and follows nobody.
+        max_offset_s: remaining correction that is accepted, in seconds.
+    """
+    if reference:
+        host.noop("this node is the cluster's reference clock")
+    elif host.get_fact(ClockSynchronised):
+        host.noop("the clock follows its source")
+    else:
+        # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
+        yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1"
+
+
+@deploy("Time sync")
+def apply(plan: NodePlan) -> None:
+    """Configure chrony and wait for the clock."""
+    files = managed(plan, None, "time_sync")
+    managed_files(name="Files", files=files)
+    service(
+        name="chrony",
+        unit="chrony.service",
+        files=(*(f.path for f in files), "/usr/sbin/chronyd"),
+    )
+    clock_is_right(
+        name="Gate: the clock is right",
+        reference=plan.time.reference,
+        max_offset_s=plan.spec.time.max_offset_s,
+    )
