@@ -1,0 +1,248 @@
+"""The command ``python -m lab``: makes test machines and lets things happen to them."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from typing_extensions import override
+
+from lab import gpus, lifecycle, network, places, setup, state, tables
+from lab.commands import tool_environment
+from lab.errors import InterruptedUp, LabError, WrongUseError
+from lab.nspawn import Nspawn
+from lab.state import LabState
+
+EXIT_WRONG_USE = 3
+EXIT_INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with the exit status that means wrong use everywhere in this project."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_WRONG_USE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m lab", description=__doc__)
+    parser.add_argument(
+        "--name", help=f"which lab (default: ${places.NAME_VARIABLE}, else {places.DEFAULT_NAME!r})"
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(
+        name: str, action: Callable[[argparse.Namespace], int], text: str, *, node: bool = False
+    ) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=text, description=text)
+        added.set_defaults(action=action)
+        if node:
+            added.add_argument("node", help="name of a node, as `status` shows it")
+        return added
+
+    verb("setup", _setup, "install what this host lacks")
+    making = verb("up", _up, "make and boot what is missing of the lab")
+    making.add_argument("--workers", type=int, help="1 to 50; default: what there is, else 2")
+    making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
+    making.add_argument("--json", action="store_true", help="end with JSON instead of a table")
+    verb("down", _down, "remove the lab; images and package cache stay")
+    verb("purge", _purge, "remove all labs, images and caches")
+    status = verb("status", _status, "show the nodes; exit status 1 if one is not up")
+    status.add_argument("--json", action="store_true")
+    verb("ssh", _ssh, "ssh to a node: ssh NODE [-- COMMAND...]", node=True)
+    verb("ssh-config", _ssh_config, "print an ssh_config for all nodes")
+    verb(
+        "run", _run, "run a command on a node's console as root: run NODE -- COMMAND...", node=True
+    )
+    verb("power-off", _power_off, "cut a node's power (no shutdown)", node=True)
+    verb("power-on", _power_on, "switch a node on and wait until it is ready", node=True)
+    verb("power-cycle", _power_cycle, "cut a node's power and switch it on again", node=True)
+    verb("cut", _cut, "unplug a node's network", node=True)
+    verb("reconnect", _reconnect, "plug a node's network in again", node=True)
+    gpu = verb("gpu", _gpu, "change or show the GPUs a worker seems to have", node=True)
+    gpu.add_argument("--gpu", metavar="I", help="slot of the GPU, or 'all'")
+    gpu.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", dest="assignments"
+    )
+    what = gpu.add_mutually_exclusive_group()
+    what.add_argument("--remove", action="store_true", help="let the GPU fall off the bus")
+    what.add_argument("--restore", action="store_true", help="bring the GPU back")
+    what.add_argument("--reset", action="store_true", help="all GPUs as they were at first")
+    what.add_argument("--json", action="store_true", help="print the whole state")
+    return parser
+
+
+def _lab(arguments: argparse.Namespace) -> LabState:
+    return state.load(arguments.name)
+
+
+def _setup(arguments: argparse.Namespace) -> int:
+    installed = setup.prepare_host()
+    print(f"installed: {' '.join(installed)}" if installed else "nothing is missing on this host")
+    return 0
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    lab = lifecycle.up(places.lab_name(arguments.name), arguments.workers, arguments.os_name)
+    return _show(lab, json=arguments.json)
+
+
+def _show(lab: LabState, *, json: bool) -> int:
+    views = tables.view(lab)
+    print(tables.as_json(lab, views) if json else tables.as_table(lab, views))
+    return 0 if all(node.condition == "up" for node in views) else 1
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    name = places.lab_name(arguments.name)
+    found = lifecycle.down(name)
+    print(f"lab {name!r}: removed" if found else f"lab {name!r}: there was none")
+    return 0
+
+
+def _purge(arguments: argparse.Namespace) -> int:
+    removed = lifecycle.purge()
+    print(f"removed all caches and state, and the labs: {', '.join(removed) or 'none'}")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    setup.require_root()
+    return _show(_lab(arguments), json=arguments.json)
+
+
+def _ssh(arguments: argparse.Namespace) -> int:
+    setup.require_root()  # the key is readable for root alone
+    lab = _lab(arguments)
+    lab.node(arguments.node)
+    argv = ["ssh", "-F", lab.ssh_config, arguments.node]
+    if arguments.command:
+        argv += ["--", *arguments.command]
+    # As the user's shell would run it: its terminal, its locale.
+    os.execvp(argv[0], argv)
+
+
+def _ssh_config(arguments: argparse.Namespace) -> int:
+    lab = _lab(arguments)
+    with open(lab.ssh_config) as file:
+        sys.stdout.write(file.read())
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    setup.require_root()
+    lab = _lab(arguments)
+    node = lab.node(arguments.node)
+    if not arguments.command:
+        raise WrongUseError(
+            "run: no command given; expected it after '--'",
+            f"python -m lab --name {lab.name} run {node.name} -- uptime",
+        )
+    argv = Nspawn().console(lab.name, node, arguments.command)
+    sys.stdout.flush()
+    os.execvpe(argv[0], argv, tool_environment())
+
+
+def _power_off(arguments: argparse.Namespace) -> int:
+    return _power(arguments, off=True, on=False)
+
+
+def _power_on(arguments: argparse.Namespace) -> int:
+    return _power(arguments, off=False, on=True)
+
+
+def _power_cycle(arguments: argparse.Namespace) -> int:
+    return _power(arguments, off=True, on=True)
+
+
+def _power(arguments: argparse.Namespace, *, off: bool, on: bool) -> int:
+    setup.require_root()
+    with places.locked(places.lab_name(arguments.name)):
+        lab = _lab(arguments)
+        node = lab.node(arguments.node)
+        lifecycle.power(lab, node, off=off, on=on)
+    print(f"{node.name}: {'up' if on else 'off'}")
+    return 0
+
+
+def _cut(arguments: argparse.Namespace) -> int:
+    return _plug(arguments, plugged=False)
+
+
+def _reconnect(arguments: argparse.Namespace) -> int:
+    return _plug(arguments, plugged=True)
+
+
+def _plug(arguments: argparse.Namespace, *, plugged: bool) -> int:
+    setup.require_root()
+    with places.locked(places.lab_name(arguments.name)):
+        lab = _lab(arguments)
+        node = lab.node(arguments.node)
+        network.set_link(lab.name, node.name, "up" if plugged else "down")
+    print(f"{node.name}: network {'plugged in' if plugged else 'cut'}")
+    return 0
+
+
+def _gpu(arguments: argparse.Namespace) -> int:
+    setup.require_root()
+    with places.locked(places.lab_name(arguments.name)):
+        lab = _lab(arguments)
+        node = lab.node(arguments.node)
+        if arguments.json:
+            print(gpus.as_json(lab, node), end="")
+            return 0
+        if arguments.reset:
+            gpus.reset(lab, node, Nspawn())
+            return 0
+        if arguments.gpu is None and not arguments.assignments:
+            print(gpus.show(lab, node), end="")
+            return 0
+        changes = arguments.assignments or arguments.remove or arguments.restore
+        if arguments.gpu is None or not changes:
+            raise WrongUseError(
+                f"gpu {node.name}: expected --gpu I with --set FIELD=VALUE, --remove or --restore; "
+                "or --reset; or --json",
+                f"python -m lab --name {lab.name} gpu {node.name} --json",
+            )
+        if arguments.assignments:
+            gpus.change(lab, node, arguments.gpu, arguments.assignments)
+        if arguments.remove:
+            gpus.remove(lab, node, arguments.gpu, Nspawn())
+        if arguments.restore:
+            gpus.restore(lab, node, arguments.gpu, Nspawn())
+    return 0
+
+
+def _on_ending(signum: int, frame: FrameType | None) -> None:
+    raise InterruptedUp
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status (0 done, 1 failed, 3 wrong use)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Everything after the first "--" is a command for a node, passed on untouched.
+    split = words.index("--") if "--" in words else len(words)
+    arguments = _parser().parse_args(words[:split])
+    arguments.command = words[split + 1 :]
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _on_ending)
+    try:
+        if arguments.command and arguments.verb not in ("run", "ssh"):
+            raise WrongUseError(f"{arguments.verb}: takes no command after '--'")
+        status: int = arguments.action(arguments)
+    except LabError as failure:
+        print(f"lab: {failure}", file=sys.stderr)
+        return failure.exit_status
+    except (KeyboardInterrupt, InterruptedUp):
+        print("lab: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""The bare Debian all nodes of a lab share: built once with mmdebstrap, kept until it is outdated.
+
+An image holds what a provider would hand over (systemd, sshd, one user with sudo) and nothing that
+a role sets up.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import archive, places, proxy, state
+from lab.commands import TOOL_PATH, run
+from lab.errors import LabError, LockHeldError
+from lab.package_versions import newest_versions
+from lab.processes import ProcessRecord, kill, start_recorded
+from lab.removal import remove_tree, unmount_below
+
+# Raise this when anything below changes what comes out: it is part of the cache key.
+RECIPE = "4"
+PACKAGES = (
+    "apt-utils",
+    "ca-certificates",
+    "dbus",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "less",
+    "libpam-systemd",
+    "netbase",
+    "openssh-server",
+    "procps",
+    "python3",
+    "sudo",
+    "systemd-sysv",
+    "tzdata",
+    "util-linux",
+)
+USER = "ops"
+HOST_NAME = "bare"
+BUILD_TIMEOUT_S = 900
+FINISH = f"""
+useradd --create-home --shell /bin/bash {USER}
+# '*' is no password but, unlike '!', not a locked account either.
+usermod --password '*' {USER}
+visudo -cqf /etc/sudoers.d/{USER}
+apt-get clean
+rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub
+rm -f /var/cache/apt/pkgcache.bin /var/cache/apt/srcpkgcache.bin
+"""
+# Path in the image -> content and mode.
+FILES = {
+    "etc/hostname": (f"{HOST_NAME}\n", 0o644),
+    "etc/hosts": (f"127.0.0.1 localhost\n::1 localhost ip6-localhost {HOST_NAME}\n", 0o644),
+    "etc/resolv.conf": ("# the lab has no name server\n", 0o644),
+    "etc/machine-id": ("", 0o444),
+    f"etc/sudoers.d/{USER}": (f"{USER} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440),
+    "etc/ssh/sshd_config.d/10-lab.conf": (
+        "PasswordAuthentication no\nPermitRootLogin no\n",
+        0o644,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """A finished image: its folder holds ``root`` and ``packages.json``."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        """The file system all nodes read."""
+        return self.folder / "root"
+
+    @property
+    def versions(self) -> Path:
+        """Package name -> newest version in the archive, as JSON."""
+        return self.folder / "packages.json"
+
+
+def _images() -> Path:
+    return places.cache_folder() / "images"
+
+
+def _existing(os_name: str) -> list[Image]:
+    """Finished images of an operating system, newest first."""
+    folders = [path for path in _images().glob(f"{os_name}-*") if (path / "packages.json").exists()]
+    return [Image(path) for path in sorted(folders, key=_made_at, reverse=True)]
+
+
+def _made_at(folder: Path) -> float:
+    return (folder / "packages.json").stat().st_mtime
+
+
+def ensure(os_name: str) -> Image:
+    """The image of an operating system, built when there is none for what the archive holds now.
+
+    Raises:
+        LabError: it cannot be built and there is no older one.
+    """
+    archive.suite_of(os_name)
+    with places.locked(".image"):
+        clear_unfinished()
+        try:
+            sources, releases = archive.find_sources(os_name, proxy.URI)
+        except LabError as unreachable:
+            older = _existing(os_name)
+            if not older:
+                raise
+            print(
+                f"note: using the image {older[0].folder.name} as it is; the package archive "
+                f"is not reachable: {unreachable.problem}",
+                flush=True,
+            )
+            return older[0]
+        options = archive.host_acquire_options()
+        image = Image(_images() / f"{os_name}-{_digest(releases, options)}")
+        if not image.versions.exists():
+            _build(os_name, image, sources, options)
+        _delete_outdated(os_name, image)
+        return image
+
+
+def _digest(releases: dict[str, bytes], options: list[str]) -> str:
+    key = hashlib.sha256()
+    for part in (RECIPE, FINISH, *PACKAGES, *options, repr(FILES)):
+        key.update(part.encode() + b"\0")
+    for where, content in sorted(releases.items()):
+        key.update(where.encode() + b"\0" + content)
+    return key.hexdigest()[:12]
+
+
+def _delete_outdated(os_name: str, current: Image) -> None:
+    in_use = {str(current.folder)}
+    for lab in places.known_labs():
+        used = state.read(lab)
+        if used is not None:
+            in_use.add(used.image)
+    for image in _existing(os_name):
+        if str(image.folder) not in in_use:
+            remove_tree(image.folder)
+
+
+def _unfinished() -> Path:
+    return _images() / ".unfinished"
+
+
+def clear_unfinished() -> None:
+    """Remove what a killed build left: its process and its folder. Call with the lock held."""
+    record = _unfinished() / "process.json"
+    if record.exists():
+        kill(ProcessRecord.model_validate_json(record.read_text()), group=True)
+    unmount_below(_unfinished())
+    remove_tree(_unfinished())
+
+
+def _build(os_name: str, image: Image, sources: list[archive.Source], options: list[str]) -> None:
+    started = time.monotonic()
+    print(f"building the image {image.folder.name} (about half a minute) ...", flush=True)
+    unfinished = _unfinished()
+    unfinished.mkdir(parents=True)
+    draft = Image(unfinished)
+    try:
+        _bootstrap(os_name, draft, sources, options)
+        _finish(draft.root, options)
+        versions = newest_versions(draft.root / "var/lib/apt/lists")
+        draft.versions.write_text(json.dumps(versions, indent=0, sort_keys=True) + "\n")
+        for name in ("process.json", "build.log", "lab.sources"):
+            (unfinished / name).unlink(missing_ok=True)
+        os.replace(unfinished, image.folder)
+    except BaseException:
+        clear_unfinished()
+        raise
+    print(
+        f"image {image.folder.name}: built in {time.monotonic() - started:.0f} s, "
+        f"{len(versions)} packages in its archive",
+        flush=True,
+    )
+
+
+def _bootstrap(
+    os_name: str, draft: Image, sources: list[archive.Source], options: list[str]
+) -> None:
+    """Run mmdebstrap, recorded so that a later call can end it should this one be killed."""
+    log = draft.folder / "build.log"
+    argv = [
+        # Its mounts below the new root end with it, however it ends.
+        *("unshare", "--mount"),
+        *("mmdebstrap", "--mode=root", "--format=directory", "--variant=minbase"),
+        f"--include={','.join(PACKAGES)}",
+        f"--components={archive.COMPONENTS.replace(' ', ',')}",
+        f'--aptopt=Acquire::http::Proxy "{proxy.URI}";',
+        *(f"--aptopt={option}" for option in options),
+        # Nobody reads manual pages on a test machine; they are a tenth of what roles install.
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--skip=cleanup/apt/lists",
+        archive.suite_of(os_name),
+        str(draft.root),
+    ]
+    if sources:
+        listed = draft.folder / "lab.sources"
+        listed.write_text("\n".join(source.stanza() for source in sources))
+        argv.append(str(listed))
+    process = start_recorded(
+        argv,
+        lambda record: _save_record(draft, record),
+        log=log,
+        environment={"TMPDIR": str(draft.folder)},
+    )
+    try:
+        status = process.wait(BUILD_TIMEOUT_S)
+    except BaseException:
+        # Its own children are in its process group.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if status != 0:
+        tail = "\n    ".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise LabError(
+            f"building the {os_name} image: mmdebstrap ended with status {status}:\n    {tail}"
+        )
+
+
+def _save_record(draft: Image, record: ProcessRecord) -> None:
+    (draft.folder / "process.json").write_text(record.model_dump_json() + "\n")
+
+
+def _finish(root: Path, options: list[str]) -> None:
+    """Make the bare system the one the lab hands over."""
+    for relative, (content, mode) in FILES.items():
+        path = root / relative
+        path.unlink(missing_ok=True)  # it may be a link to somewhere on this host
+        path.write_text(content)
+        path.chmod(mode)
+    (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
+    configuration = [f'Acquire::http::Proxy "{proxy.URI}";', *options]
+    (root / "etc/apt/apt.conf.d/00lab-proxy").write_text("\n".join(configuration) + "\n")
+    for path in (root / "etc/apt/sources.list.d").glob("0000*.sources"):
+        path.rename(path.with_name("debian.sources"))
+        (root / "etc/apt/sources.list").unlink(missing_ok=True)
+    # The D-Bus copy must follow /etc/machine-id, which every node gets of its own.
+    bus_id = root / "var/lib/dbus/machine-id"
+    bus_id.unlink(missing_ok=True)
+    bus_id.symlink_to("/etc/machine-id")
+    root.chmod(0o755)
+    run(
+        ["chroot", str(root), "/bin/sh", "-euc", FINISH],
+        what="finishing the image",
+        environment={"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8"},
+    )
+
+
+def delete_all() -> None:
+    """Remove all images."""
+    if _images().is_dir():
+        with places.locked(".image"):
+            clear_unfinished()
+            remove_tree(_images())
+
+
+def clear_after_killed_build() -> None:
+    """Remove the remains of a killed build, unless a build is going on now."""
+    if not _unfinished().exists():
+        return
+    try:
+        with places.locked(".image", wait=False):
+            clear_unfinished()
+    except LockHeldError as busy:
+        print(f"note: left the image being built alone: {busy.problem}", flush=True)

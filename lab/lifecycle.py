@@ -1,0 +1,304 @@
+"""Making, completing and removing a whole lab."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event, Lock
+
+from lab import archive, hardware, image, network, node_files, places, setup, shared_host, state
+from lab.errors import InterruptedUp, LabError, WrongUseError
+from lab.nspawn import Nspawn
+from lab.provider import Provider
+from lab.readiness import wait_ready
+from lab.removal import remove_tree, unmount_below
+from lab.state import LabState, Node
+
+MOST_WORKERS = 50
+DEFAULT_WORKERS = 2
+DEFAULT_OS = "debian_13"
+# Booting is bound by the processors; more at once only makes each of them slower.
+BOOTS_AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+
+
+def up(name: str, workers: int | None, os_name: str | None) -> LabState:
+    """Make what is missing of a lab and boot what is off.
+
+    Args:
+        name: the lab.
+        workers: how many; None keeps what there is, or takes DEFAULT_WORKERS.
+        os_name: operating system; None keeps what there is, or takes DEFAULT_OS.
+
+    Raises:
+        WrongUseError: the lab is there with another system or more workers.
+        LabError: something could not be made; what this call made is removed again.
+    """
+    _check_wishes(workers, os_name)
+    setup.prepare_host()
+    with places.locked(name):
+        existing = state.read(name)
+        if existing is not None and not existing.ready:
+            _say("an interrupted `up` left this lab unfinished: removing its remains")
+            _remove(name, existing)
+            existing = None
+        if existing is not None:
+            _check_against(existing, workers, os_name)
+        places.state_folder().mkdir(parents=True, exist_ok=True)
+        setup.check_host()
+        if existing is None:
+            return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS)
+        return _complete(existing, workers or _count_workers(existing))
+
+
+def provider_of() -> Provider:
+    """Who runs the machines (one kind so far)."""
+    return Nspawn()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let a second Ctrl-C not stop the removal that the first one asked for."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _check_wishes(workers: int | None, os_name: str | None) -> None:
+    if workers is not None and not 1 <= workers <= MOST_WORKERS:
+        raise WrongUseError(
+            f"--workers {workers}: expected 1 to {MOST_WORKERS}",
+            f"python -m lab up --workers {DEFAULT_WORKERS}",
+        )
+    if os_name is not None:
+        archive.suite_of(os_name)
+
+
+def _count_workers(lab: LabState) -> int:
+    return sum(node.role == "worker" for node in lab.nodes)
+
+
+def _check_against(lab: LabState, workers: int | None, os_name: str | None) -> None:
+    again = f"python -m lab --name {lab.name} down, then up again"
+    if os_name is not None and os_name != lab.os:
+        raise WrongUseError(
+            f"lab {lab.name!r} runs {lab.os}; --os {os_name} would need all its nodes made anew",
+            again,
+        )
+    if workers is not None and workers < _count_workers(lab):
+        raise WrongUseError(
+            f"lab {lab.name!r} has {_count_workers(lab)} workers; --workers {workers} would need "
+            "some removed, and up removes nothing",
+            again,
+        )
+
+
+def _node(lab: LabState, number: int) -> Node:
+    """Node number 0 is the head, 1 to MOST_WORKERS are workers."""
+    if number == 0:
+        return Node(
+            name="head",
+            role="head",
+            address=network.address_in(lab.prefix, network.HEAD_HOST_PART),
+            fabric_address=None,
+        )
+    host_part = network.FIRST_WORKER_HOST_PART + number
+    return Node(
+        name=f"worker{number}",
+        role="worker",
+        address=network.address_in(lab.prefix, host_part),
+        fabric_address=network.address_in(lab.fabric_prefix, host_part),
+    )
+
+
+def _create(name: str, workers: int, os_name: str) -> LabState:
+    try:
+        shared_host.join(name)
+        chosen = image.ensure(os_name)
+        prefix, fabric_prefix = network.prefixes(name)
+        folder = places.lab_folder(name)
+        lab = LabState(
+            name=name,
+            os=os_name,
+            prefix=prefix,
+            fabric_prefix=fabric_prefix,
+            ssh_key=str(folder / "id_ed25519"),
+            known_hosts=str(folder / "known_hosts"),
+            ssh_config=str(folder / "ssh_config"),
+            archive_versions=str(chosen.versions),
+            image=str(chosen.folder),
+            hardware=hardware.read_hardware(),
+            nodes=[],
+        )
+        lab.nodes = [_node(lab, number) for number in range(workers + 1)]
+        # Written before anything is made: whatever kills this process, `down` knows what to remove.
+        state.save(lab)
+        node_files.make_lab_key(lab)
+        _make_and_boot(lab)
+        lab.ready = True
+        state.save(lab)
+    except BaseException as failure:
+        _say(f"{_why(failure)}: removing what this call made")
+        with _uninterrupted():
+            _remove(name, state.read_to_remove(name))
+        raise
+    return lab
+
+
+def _complete(lab: LabState, workers: int) -> LabState:
+    new = [_node(lab, number) for number in range(_count_workers(lab) + 1, workers + 1)]
+    new_names = {node.name for node in (*new, *lab.nodes) if not node.made}
+    lab.nodes += new
+    state.save(lab)
+    try:
+        shared_host.join(lab.name)
+        _make_and_boot(lab)
+    except BaseException as failure:
+        if new_names:
+            _say(f"{_why(failure)}: removing the nodes this call was making")
+            with _uninterrupted():
+                _remove_nodes(lab, new_names)
+        raise
+    return lab
+
+
+def _why(failure: BaseException) -> str:
+    interrupted = isinstance(failure, (KeyboardInterrupt, InterruptedUp))
+    return "interrupted" if interrupted else "failed"
+
+
+def _make_and_boot(lab: LabState) -> None:
+    provider = provider_of()
+    network.make_switch(lab)
+    off = [node for node in lab.nodes if not provider.running(node)]
+    for node in lab.nodes:
+        if not node.made:
+            provider.destroy(lab.name, node.name)
+        if node in off:
+            provider.create(lab, node)
+            network.make_node(lab, node)
+        node_files.write_identity(lab, node)
+        node.made = True
+    node_files.write_client_files(lab)
+    state.save(lab)
+    boot(lab, off, provider)
+
+
+def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
+    """Power nodes on, several at a time, and wait until each is ready.
+
+    Raises:
+        LabError: one or more did not become ready; all others were still waited for.
+    """
+    stop = Event()
+    started_at = time.monotonic()
+    saving = Lock()
+
+    def save() -> None:
+        with saving:
+            state.save(lab)
+
+    def one(node: Node) -> tuple[Node, list[str], float]:
+        if stop.is_set():
+            raise LabError(f"node {node.name!r}: interrupted before its boot")
+        begun = time.monotonic()
+        provider.power_on(lab, node, save)
+        failed_units = wait_ready(lab, node, provider, stop.is_set)
+        return node, failed_units, time.monotonic() - begun
+
+    if not nodes:
+        return
+    _say(f"booting {len(nodes)} node(s): {' '.join(node.name for node in nodes)}")
+    problems: list[LabError] = []
+    pool = ThreadPoolExecutor(max_workers=min(len(nodes), BOOTS_AT_ONCE))
+    try:
+        for future in [pool.submit(one, node) for node in nodes]:
+            try:
+                node, failed_units, seconds = future.result()
+            except LabError as problem:
+                problems.append(problem)
+                continue
+            note = f", FAILED UNITS: {' '.join(failed_units)}" if failed_units else ""
+            _say(f"  {node.name}: ready after {seconds:.1f} s{note}")
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        # Processes that run must be in the state whatever happened.
+        state.save(lab)
+    if problems:
+        raise LabError("; ".join(problem.problem for problem in problems), problems[0].next_step)
+    _say(f"all ready after {time.monotonic() - started_at:.1f} s")
+
+
+def _remove_nodes(lab: LabState, names: set[str]) -> None:
+    provider = provider_of()
+    for node in [node for node in lab.nodes if node.name in names]:
+        provider.power_off(lab.name, node)
+        network.remove_node(lab.name, node.name)
+        provider.destroy(lab.name, node.name)
+        lab.nodes.remove(node)
+        state.save(lab)
+    node_files.write_client_files(lab)
+
+
+def _remove(name: str, lab: LabState | None) -> None:
+    """Remove everything of a lab, in whatever condition it is."""
+    provider = provider_of()
+    if lab is not None:
+        for node in lab.nodes:
+            provider.power_off(name, node)
+        for node in lab.nodes:
+            network.remove_node(name, node.name)
+            provider.destroy(name, node.name)
+        network.remove_switch(name)
+    unmount_below(places.lab_folder(name))
+    remove_tree(places.lab_folder(name))
+    image.clear_after_killed_build()
+    shared_host.leave(name)
+
+
+def down(name: str) -> bool:
+    """Remove a lab; the image and the apt cache stay. Returns False when there was none."""
+    setup.require_root()
+    with places.locked(name):
+        found = places.lab_folder(name).exists() or name in shared_host.labs()
+        _remove(name, state.read_to_remove(name))
+    return found
+
+
+def purge() -> list[str]:
+    """Remove all labs, all caches and all state; return the names of the labs removed."""
+    setup.require_root()
+    removed = sorted({*places.known_labs(), *shared_host.labs()})
+    for name in removed:
+        down(name)
+    image.delete_all()
+    for folder in (places.cache_folder(), places.state_folder()):
+        remove_tree(folder)
+    return removed
+
+
+def power(lab: LabState, node: Node, *, off: bool, on: bool) -> None:
+    """Cut a node's power, switch it on, or both in that order; on waits until it is ready."""
+    provider = provider_of()
+    if off:
+        provider.power_off(lab.name, node)
+        state.save(lab)
+    if on and not provider.running(node):
+        # After a reboot of the host the disk and the network are gone, too.
+        network.make_switch(lab)
+        provider.create(lab, node)
+        network.make_node(lab, node)
+        shared_host.join(lab.name)
+        boot(lab, [node], provider)

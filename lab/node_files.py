@@ -1,0 +1,81 @@
+"""What makes one node differ from the next before it boots: identity, keys, the GPU stand-in."""
+
+import os
+import uuid
+from pathlib import Path
+
+from lab import gpus, places
+from lab.commands import run
+from lab.image import USER
+from lab.state import LabState, Node
+
+HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
+
+
+def make_lab_key(state: LabState) -> None:
+    """Generate the key pair that opens all nodes of a lab."""
+    key = Path(state.ssh_key)
+    if not key.exists():
+        _generate_key(key, f"lockstep-lab-{state.name}")
+
+
+def _generate_key(path: Path, comment: str) -> None:
+    # ssh-keygen asks before it overwrites; a half of a pair is of no use.
+    path.unlink(missing_ok=True)
+    path.with_suffix(".pub").unlink(missing_ok=True)
+    run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)],
+        what=f"generating {path}",
+    )
+
+
+def write_identity(state: LabState, node: Node) -> None:
+    """Give a freshly made disk its machine id, host key and the lab's public key."""
+    root = places.node_root(state.name, node.name)
+    machine_id = root / "etc/machine-id"
+    if not machine_id.read_text().strip():
+        machine_id.write_text(f"{uuid.uuid4().hex}\n")
+    if not (root / HOST_KEY).exists():
+        _generate_key(root / HOST_KEY, f"root@{node.name}")
+    account = root / "home" / USER
+    owner = account.stat()
+    folder = account / ".ssh"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    authorized = folder / "authorized_keys"
+    authorized.write_text(Path(state.ssh_key).with_suffix(".pub").read_text())
+    authorized.chmod(0o600)
+    for path in (folder, authorized):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    if node.role == "worker":
+        gpus.install(root, node.name)
+
+
+def write_client_files(state: LabState) -> None:
+    """Write the lab's known_hosts and ssh_config from the keys its nodes were given."""
+    known: list[str] = []
+    config: list[str] = []
+    for node in state.nodes:
+        public = places.node_root(state.name, node.name) / f"{HOST_KEY}.pub"
+        kind, key = public.read_text().split()[:2]
+        known.append(f"{node.address},{node.name} {kind} {key}")
+        config.append(
+            f"Host {node.name} {node.address}\n"
+            f"    HostName {node.address}\n"
+            f"    User {state.ssh_user}\n"
+            f"    IdentityFile {state.ssh_key}\n"
+            "    IdentitiesOnly yes\n"
+            f"    UserKnownHostsFile {state.known_hosts}\n"
+            "    GlobalKnownHostsFile /dev/null\n"
+            "    StrictHostKeyChecking yes\n"
+            "    ConnectTimeout 10\n"
+        )
+    _write_private(Path(state.known_hosts), "\n".join(known) + "\n")
+    _write_private(Path(state.ssh_config), "\n".join(config))
+
+
+def _write_private(path: Path, text: str) -> None:
+    unfinished = path.with_suffix(".new")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    os.replace(unfinished, path)

@@ -1,0 +1,334 @@
+"""Machines made by systemd-nspawn: an overlay over the shared image, booted by its own systemd.
+
+Facts this rests on (systemd 252 as the host's): with ``--register=no --keep-unit`` nspawn needs no
+systemd on the host; it then puts every machine into the control group it was started in, so each
+must be started in a group of its own, or the machines' systemds manage each other's services; and
+a reboot inside makes it exit with status 133 for its keeper to start it again.
+"""
+
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lab import network, places
+from lab.commands import attempt, run
+from lab.errors import LabError
+from lab.image import HOST_NAME, Image
+from lab.processes import ProcessRecord, alive, children, kill, remember, start_recorded
+from lab.removal import remove_tree, unmount_below
+from lab.setup import systemd_is_pid_1
+from lab.state import LabState, Node
+
+# $1: folders of the machine's control group, or "delegated" in a unit with Delegate=yes.
+# "echo 0" moves the writing shell itself. The keeper stays outside the machine's group.
+KEEPER = """
+folders=$1
+shift
+if [ "$folders" = delegated ]; then
+    own=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+    mkdir "$own/keeper" "$own/machine"
+    echo 0 > "$own/keeper/cgroup.procs"
+    folders=$own/machine
+fi
+while :; do
+    (
+        for folder in $folders; do echo 0 > "$folder/cgroup.procs"; done
+        exec "$@"
+    ) && status=0 || status=$?
+    [ "$status" -eq 133 ] || exit "$status"
+done
+"""
+CONSOLE_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "USER": "root",
+    "LOGNAME": "root",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+}
+LEADER_WITHIN_S = 60.0
+
+
+def machine_name(lab: str, node: str) -> str:
+    """The name systemd-nspawn knows the machine by."""
+    return f"lockstep-{lab}-{node}"
+
+
+def _log_path(lab: str, node: str) -> Path:
+    """What the machine printed on its console."""
+    return places.lab_folder(lab) / "logs" / f"{node}.log"
+
+
+def _control_group_mounts() -> list[Path]:
+    """Where the host mounts the control group trees a machine's systemd uses.
+
+    Raises:
+        LabError: there is no version 2 tree.
+    """
+    unified: list[Path] = []
+    named: list[Path] = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ")[:3]
+        if kind == "cgroup2":
+            unified.append(Path(before.split()[4]))
+        elif kind == "cgroup" and "name=systemd" in options.split(","):
+            named.append(Path(before.split()[4]))
+    if not unified:
+        raise LabError(
+            "no cgroup2 file system is mounted on this host; the nodes' systemd needs one",
+            "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified",
+        )
+    return unified[:1] + named[:1]
+
+
+def _control_groups(lab: str, node: str) -> list[Path]:
+    return [mount / "lockstep-lab" / lab / node for mount in _control_group_mounts()]
+
+
+class Nspawn:
+    """The light machines; see ``lab.provider.Provider``."""
+
+    def create(self, state: LabState, node: Node) -> None:
+        """Mount the node's overlay."""
+        folder = places.node_folder(state.name, node.name)
+        root = places.node_root(state.name, node.name)
+        if os.path.ismount(root):
+            return
+        for part in ("upper", "work", "root"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        # The overlay's top takes the mode of the upper folder.
+        (folder / "upper").chmod(0o755)
+        layers = (
+            f"lowerdir={Image(Path(state.image)).root},"
+            f"upperdir={folder / 'upper'},workdir={folder / 'work'}"
+        )
+        run(
+            [
+                "mount",
+                "-t",
+                "overlay",
+                "-o",
+                layers,
+                machine_name(state.name, node.name),
+                str(root),
+            ],
+            what=f"mounting the disk of node {node.name!r}",
+        )
+
+    def destroy(self, lab: str, node: str) -> None:
+        """Unmount and delete the node's disk, its control groups and nspawn's leftovers."""
+        folder = places.node_folder(lab, node)
+        self._clear_after(lab, node)
+        unmount_below(folder)
+        remove_tree(folder)
+
+    def power_on(self, state: LabState, node: Node, save: Callable[[], None]) -> None:
+        """Start the machine's keeper, which starts systemd-nspawn."""
+        root = places.node_root(state.name, node.name)
+        machine = machine_name(state.name, node.name)
+        argv = [
+            *("systemd-nspawn", "--boot", "--quiet", "--settings=no", "--register=no"),
+            *("--keep-unit", f"--machine={machine}", f"--hostname={HOST_NAME}"),
+            *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
+            # nspawn grants it with --private-network only, but this namespace is as private.
+            "--capability=CAP_NET_ADMIN",
+            f"--network-namespace-path=/run/netns/{network.node_namespace(state.name, node.name)}",
+            f"--directory={root}",
+        ]
+        log_path = _log_path(state.name, node.name)
+        log_path.parent.mkdir(exist_ok=True)
+        unified = {
+            "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+            # The node's network namespace is its own, and so are its net.* sysctls
+            # (systemd's ENVIRONMENT.md); all else of /proc/sys stays read-only.
+            "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+        }
+        if systemd_is_pid_1():
+            node.process = remember(self._start_unit(machine, argv, log_path, unified))
+            save()
+            return
+        self._clear_after(state.name, node.name)
+        groups = _control_groups(state.name, node.name)
+        for group in groups:
+            group.mkdir(parents=True)
+
+        def remember_keeper(record: ProcessRecord) -> None:
+            node.process = record
+            save()
+
+        start_recorded(
+            ["sh", "-eu", "-c", KEEPER, machine, " ".join(map(str, groups)), *argv],
+            remember_keeper,
+            log=log_path,
+            environment=unified,
+        )
+
+    def _start_unit(
+        self, machine: str, argv: list[str], log_path: Path, environment: dict[str, str]
+    ) -> int:
+        """Start the keeper as a transient unit, where the host's systemd owns the groups."""
+        self._end_unit(machine)
+        run(
+            [
+                *("systemd-run", "--quiet", "--collect", f"--unit={machine}"),
+                f"--description=Test machine {machine} of Lockstep",
+                *("--property=Delegate=yes", "--property=KillMode=control-group"),
+                *(f"--property=StandardOutput=append:{log_path}",),
+                *(f"--property=StandardError=append:{log_path}",),
+                *(f"--setenv={key}={value}" for key, value in environment.items()),
+                *("sh", "-eu", "-c", KEEPER, machine, "delegated", *argv),
+            ],
+            what=f"starting the unit {machine}",
+        )
+        shown = run(
+            ["systemctl", "show", "--property=MainPID", "--value", machine],
+            what=f"reading the unit {machine}",
+        )
+        return int(shown)
+
+    def _end_unit(self, machine: str) -> None:
+        """Kill whatever runs in the unit and wait until systemd has forgotten it."""
+        deadline = time.monotonic() + 20
+        while True:
+            shown = attempt(["systemctl", "show", "--property=LoadState", "--value", machine])
+            if shown.stdout.strip() == "not-found":
+                return
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"unit {machine} is still there 20 s after it was killed",
+                    f"systemctl status {machine}",
+                )
+            # Either may find the unit gone already; the loop looks again.
+            attempt(["systemctl", "kill", "--signal=SIGKILL", machine])
+            attempt(["systemctl", "reset-failed", machine])
+            time.sleep(0.05)
+
+    def power_off(self, lab: str, node: Node) -> None:
+        """SIGKILL the keeper, then the machine's PID 1 (which ends all in it), then nspawn."""
+        keeper = node.process
+        if keeper is not None and alive(keeper):
+            spawned = [remember(pid) for pid in children(keeper.pid)]
+            inside = [remember(pid) for parent in spawned for pid in children(parent.pid)]
+            for record in (keeper, *inside, *spawned):
+                kill(record)
+        if systemd_is_pid_1():
+            self._end_unit(machine_name(lab, node.name))
+        node.process = None
+        self._clear_after(lab, node.name)
+
+    def running(self, node: Node) -> bool:
+        """Whether the keeper runs."""
+        return alive(node.process)
+
+    def leader(self, lab: str, node: Node, within_s: float = LEADER_WITHIN_S) -> int:
+        """Host process number of the machine's PID 1.
+
+        Raises:
+            LabError: the machine is off, or does not come up in time.
+        """
+        deadline = time.monotonic() + within_s
+        while True:
+            if node.process is None or not alive(node.process):
+                raise LabError(
+                    f"node {node.name!r} is off (what it last said: {_log_path(lab, node.name)})",
+                    f"python -m lab --name {lab} power-on {node.name}",
+                )
+            for spawned in children(node.process.pid):
+                for pid in children(spawned):
+                    if _is_settled_pid_1(pid):
+                        return pid
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"node {node.name!r}: its systemd did not start within {within_s:.0f} s"
+                )
+            time.sleep(0.05)
+
+    def console(self, lab: str, node: Node, command: Sequence[str]) -> list[str]:
+        """Enter all namespaces and the control group of the machine's PID 1."""
+        leader = self.leader(lab, node)
+        try:
+            group_files = _group_files(leader)
+        except (FileNotFoundError, ProcessLookupError) as gone:
+            raise LabError(f"node {node.name!r} went down just now") from gone
+        environment = {**CONSOLE_ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")}
+        # The group as well: a process outside of it has no sensible /proc/self/cgroup inside.
+        joins = "".join(f"echo 0 > {shlex.quote(str(path))}; " for path in group_files)
+        return [
+            *("env", "-i", *(f"{key}={value}" for key, value in environment.items())),
+            *("sh", "-euc", f'{joins}exec nsenter --target "$0" --all -- "$@"', str(leader)),
+            *command,
+        ]
+
+    def _clear_after(self, lab: str, node: str) -> None:
+        """Remove what a killed machine leaves on the host: control groups, nspawn's lock."""
+        groups = [] if systemd_is_pid_1() else _control_groups(lab, node)
+        for group in groups:
+            _remove_control_group(group)
+            for parent in (group.parent, group.parent.parent):
+                if parent.is_dir() and not any(path.is_dir() for path in parent.iterdir()):
+                    parent.rmdir()
+        runtime = Path("/run/systemd/nspawn")
+        propagate = runtime / "propagate" / machine_name(lab, node)
+        if propagate.is_dir():
+            propagate.rmdir()
+        root = places.node_root(lab, node)
+        if os.path.ismount(root):
+            identity = root.stat()
+            lock = runtime / "locks" / f"inode-{identity.st_dev}:{identity.st_ino}"
+            lock.unlink(missing_ok=True)
+
+
+def _is_settled_pid_1(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+        started = Path(f"/proc/{pid}/comm").read_text().strip()
+        groups = Path(f"/proc/{pid}/cgroup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    numbers = next(line for line in text.splitlines() if line.startswith("NSpid:")).split()[1:]
+    # Before it becomes systemd it is still nspawn, preparing mounts; and until systemd has moved
+    # itself to init.scope, a second process in its group would keep it from using controllers.
+    settled = started == "systemd" and "/init.scope\n" in groups
+    return len(numbers) > 1 and numbers[-1] == "1" and settled
+
+
+def _group_files(leader: int) -> list[Path]:
+    """``cgroup.procs`` of the leader's own groups, as the host sees them."""
+    mounts = _control_group_mounts()
+    files = []
+    for line in Path(f"/proc/{leader}/cgroup").read_text().splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            files.append(mounts[0] / path.lstrip("/") / "cgroup.procs")
+        elif controllers == "name=systemd" and len(mounts) > 1:
+            files.append(mounts[1] / path.lstrip("/") / "cgroup.procs")
+    return files
+
+
+def _remove_control_group(group: Path) -> None:
+    """End what is still in a machine's group and below it, and remove the groups.
+
+    Normally nothing is left; a machine whose keeper was killed by others still runs here. The lab
+    made the group and put nothing else into it.
+    """
+    if not group.is_dir():
+        return
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            for folder, _, _ in os.walk(group, topdown=False):
+                for pid in (Path(folder) / "cgroup.procs").read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+                os.rmdir(folder)
+        except ProcessLookupError:
+            continue  # it ended by itself
+        except OSError as busy:
+            if time.monotonic() > deadline:
+                raise LabError(f"{group}: processes are still in it: {busy}") from busy
+            time.sleep(0.05)
+        else:
+            return

@@ -1,0 +1,44 @@
+"""Deleting folders that may have had file systems mounted below them."""
+
+import shutil
+from pathlib import Path
+
+from lab.commands import run
+from lab.errors import LabError
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Mount points at or below a folder in this mount namespace, deepest first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        # mountinfo writes space, tab, newline and backslash as octal.
+        point = line.split()[4].encode().decode("unicode_escape")
+        if point == str(folder) or point.startswith(f"{folder}/"):
+            found.append(point)
+    return sorted(found, key=len, reverse=True)
+
+
+def unmount_below(folder: Path) -> None:
+    """Unmount everything at or below a folder.
+
+    Raises:
+        LabError: something is still in use.
+    """
+    for point in mounts_below(folder):
+        run(["umount", point], what=f"unmounting {point}")
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a folder if it is there.
+
+    Raises:
+        LabError: something is mounted below it (deleting would reach into that file system).
+    """
+    if not folder.exists():
+        return
+    mounted = mounts_below(folder)
+    if mounted:
+        raise LabError(
+            f"{folder}: not deleted, {mounted[0]} is still mounted", f"umount {mounted[0]}"
+        )
+    shutil.rmtree(folder)

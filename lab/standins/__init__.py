@@ -1,0 +1,1 @@
+"""Programs that stand in, on lab nodes, for hardware and packages that a lab does not have."""

@@ -1,0 +1,75 @@
+"""What the user sees of a lab: one line per node."""
+
+import json
+
+from pydantic import BaseModel
+
+from lab import network, proxy
+from lab.nspawn import Nspawn
+from lab.state import LabState, Role
+
+
+class NodeView(BaseModel):
+    """One node as it is now."""
+
+    name: str
+    role: Role
+    address: str
+    condition: str
+    """up, off, or cut (running, but unplugged at the switch)."""
+    pid: int | None
+    os: str
+
+
+def view(lab: LabState) -> list[NodeView]:
+    """Look at every node of a lab now."""
+    provider = Nspawn()
+    views = []
+    for node in lab.nodes:
+        running = provider.running(node)
+        if not running:
+            condition = "off"
+        else:
+            condition = "up" if network.link_state(lab.name, node.name) == "up" else "cut"
+        views.append(
+            NodeView(
+                name=node.name,
+                role=node.role,
+                address=node.address,
+                condition=condition,
+                pid=node.process.pid if running and node.process else None,
+                os=lab.os,
+            )
+        )
+    return views
+
+
+def as_json(lab: LabState, views: list[NodeView]) -> str:
+    """The views for programs."""
+    return json.dumps(
+        {
+            "name": lab.name,
+            "os": lab.os,
+            "prefix": lab.prefix,
+            "fabric_prefix": lab.fabric_prefix,
+            "ssh_config": lab.ssh_config,
+            "apt_proxy": proxy.URI,
+            "nodes": [node.model_dump() for node in views],
+        },
+        indent=2,
+    )
+
+
+def as_table(lab: LabState, views: list[NodeView]) -> str:
+    """The views for people."""
+    rows = [("NODE", "ROLE", "CONDITION", "ADDRESS", "PID", "OS")]
+    rows += [
+        (node.name, node.role, node.condition, node.address, str(node.pid or "-"), node.os)
+        for node in views
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([f"lab {lab.name!r}, network {lab.prefix}", *lines])
