@@ -6,6 +6,7 @@ from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from roles import (
     cpu_sets,
+    gpu_settings,
     hugepages,
     munge,
     node_exporter,
@@ -24,5 +25,6 @@ if plan.role is Role.WORKER:
     hugepages.apply(plan=plan)
     time_sync.apply(plan=plan)
     node_exporter.apply(plan=plan)
+    gpu_settings.apply(plan=plan)
     munge.apply(plan=plan)
     slurm_worker.apply(plan=plan)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
+
+from typing_extensions import override
 
 from lockstep import commands
 from lockstep.plan import WRONG_USE
@@ -14,8 +18,9 @@ from lockstep.plan import WRONG_USE
 class _Parser(argparse.ArgumentParser):
     """Wrong use ends with 3: 2 already means "something could not be read"."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]  # argparse: NoReturn
-        self.print_usage()
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
         self.exit(WRONG_USE, f"{self.prog}: error: {message}\n")
 
 

@@ -16,6 +16,7 @@ from lockstep.render import render
 from lockstep.secrets import Secrets
 
 MUNGE_KEY = "/etc/munge/munge.key"
+SLURM_CONF = "/etc/slurm/slurm.conf"
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,11 @@ ENTRIES = (
         secret=True,
     ),
     _Entry("slurm_controller", "/etc/slurm/cgroup.conf", "slurm_controller/cgroup.conf.j2"),
+    _Entry("slurm_controller", "/etc/slurm/plugstack.conf", "slurm_controller/plugstack.conf.j2"),
     _Entry("slurm_controller", "/etc/slurm/gres.conf", "slurm_controller/gres.conf.j2"),
     _Entry(
         "slurm_controller",
-        "/etc/slurm/slurm.conf",
+        SLURM_CONF,
         "slurm_controller/slurm.conf.j2",
         validate=SLURM_PARSES,
     ),
@@ -239,6 +241,13 @@ def managed(
         and entry.wanted(plan)
         and (secrets is not None or not entry.secret)
     )
+
+
+def slurm_conf_sha256(plan: NodePlan) -> str:
+    """Return the hash of the controller's slurm.conf, which every slurmd fetches from it."""
+    controller = plan.cluster.nodes[plan.controller_host]
+    files = managed(controller, None, "slurm_controller")
+    return next(file.sha256 for file in files if file.path == SLURM_CONF)
 
 
 def _file(entry: _Entry, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -137,9 +138,12 @@ class Report:
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
     def to_text(self) -> str:
-        """Return the report for people: one block per finding, then one line of summary."""
+        """Return the report for people: one block per finding, then one line of summary.
+
+        What differs alike on several nodes is one block that names them all.
+        """
         lines: list[str] = []
-        for finding in self:
+        for finding in _merged(self):
             lines.extend(_block(finding))
         lines.append(self.summary())
         return "\n".join(lines) + "\n"
@@ -167,15 +171,53 @@ class Report:
 def sentence(finding: Finding) -> str:
     """Return a finding as one line of plain text."""
     where = " ".join(part for part in (finding.node, finding.device, finding.field) if part)
+    detail = f"{finding.detail}. " if finding.detail else ""
     return (
         f"{where}: found {finding.found}, expected {finding.expected} "
-        f"(says: {finding.reference}). {finding.detail}Repair: {finding.repair}"
+        f"(says: {finding.reference}). {detail}Repair: {finding.repair}"
     )
 
 
 def fold(names: Iterable[str]) -> str:
     """Return node names in the operators' notation: ``worker[1-3,7]``."""
     return str(NodeSet.fromlist(sorted(names)))
+
+
+NAMED_IN_A_COMMAND = 8
+"""Up to this many nodes a merged repair names each; beyond, it names their group."""
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings that differ in nothing but their node as one, in the same order."""
+    alike: dict[Finding, list[Finding]] = {}
+    for finding in findings:
+        repair = _named(finding.repair, finding.node, "{node}")
+        alike.setdefault(replace(finding, node="", repair=repair), []).append(finding)
+    merged = []
+    for same in alike.values():
+        nodes = [finding.node for finding in same]
+        first = same[0]
+        if len(nodes) > 1:
+            names = fold(nodes)
+            if len(nodes) <= NAMED_IN_A_COMMAND:
+                limit = " ".join(f"--limit {node}" for node in nodes)
+            else:
+                limit = r"--limit \1"
+            # pyinfra reads [1-16] as a set of characters: a folded name would be another node.
+            repair = re.sub(
+                rf"(?<=deploys/)(\w+)\.py --limit {re.escape(first.node)}(?![\w-])",
+                rf"\1.py {limit}",
+                first.repair,
+            )
+            if repair == first.repair:
+                repair = _named(repair, first.node, names)
+            first = replace(first, node=names, repair=repair)
+        merged.append(first)
+    return merged
+
+
+def _named(text: str, node: str, name: str) -> str:
+    return re.sub(rf"(?<![\w-]){re.escape(node)}(?![\w-])", lambda _: name, text)
 
 
 def _block(finding: Finding) -> list[str]:

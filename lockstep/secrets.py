@@ -1,8 +1,9 @@
 """Secrets of a cluster: made once on the deploying side, kept there, never shown.
 
 They live in one file with mode 0600: in the folder that the spec names (``secrets_dir``), else
-below ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``, one folder per cluster. Both can be made again: a lost file
-means new secrets, which the next deploy of the whole cluster spreads.
+below ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``, one folder per cluster. Both
+can be made again: a lost file means new secrets, which the next deploy of the whole cluster
+spreads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -66,13 +68,22 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
-        document = json.loads(path.read_text(encoding="ascii"))
-        return Secrets(base64.b64decode(document["munge_key"]), document["database_password"])
-    except (ValueError, KeyError) as error:
+        return _parsed(path.read_text(encoding="ascii"))
+    except (ValueError, KeyError, TypeError) as error:
         raise SecretsUnsafe(
             f"{path}: not readable as secrets. Restore it from a backup, or remove it: "
             "the next deploy of the whole cluster then makes new ones"
         ) from error
+
+
+def _parsed(text: str) -> Secrets:
+    document = json.loads(text)
+    key = base64.b64decode(document["munge_key"], validate=True)
+    password = document["database_password"]
+    # The password goes into SQL and a configuration file as it is; munged refuses a short key.
+    if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
+        raise ValueError("not what obtain() makes")
+    return Secrets(key, password)
 
 
 def obtain(cluster: str, folder: str | None = None) -> Secrets:

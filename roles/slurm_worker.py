@@ -11,27 +11,34 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.slurm import SlurmNode
-from lockstep.files import managed
+from lockstep.facts.files import FileStates
+from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
+from lockstep.files import MUNGE_KEY, managed, slurm_conf_sha256
 from lockstep.plan import NodePlan
 from roles._files import managed_files
 from roles._service import service
 
 WAIT_S = 60
+FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
+"""Where a configless slurmd keeps what it fetched: below SlurmdSpoolDir."""
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
 """Reasons that slurmctld itself gives to a node that went away: the deploy brings it back."""
+OURS = "lockstep:"
+"""How a reason begins that the health check gave."""
 
 
 @operation()
 def registered(node: str) -> Generator[str, None, None]:
     """Wait until the controller has the node, and return it from a state its absence caused.
 
-    A node that a person, or the health check, took out stays out.
+    A node that a person took out stays out; one that the health check took out comes back when
+    that check finds nothing any more.
     """
     state = host.get_fact(SlurmNode, node=node)
     away = not state.states or bool(state.states & {"NOT_RESPONDING", "UNKNOWN"})
+    taken_out = state.reason.startswith(OURS) and state.healthy
     returns = "DOWN" in state.states and state.reason in RETURNS
-    if not away and not returns:
+    if not away and not taken_out and not returns:
         host.noop("the controller has the node")
         return
     if away:
@@ -41,12 +48,32 @@ def registered(node: str) -> Generator[str, None, None]:
             "*) exit 0;; esac; done; "
             f'echo "the controller does not have this node after {WAIT_S} s: $s" >&2; exit 1'
         )
-    reasons = "|".join(f"*Reason='{reason}'*" for reason in RETURNS)
-    yield (
-        f'case "$(scontrol -o show node {node})" in *State=DOWN*) '
-        f'case "$(scontrol -o show node {node})" in {reasons}) '
-        f"scontrol update NodeName={node} State=RESUME;; esac;; esac"
-    )
+    if taken_out:
+        yield HEALTH_CHECK
+    else:
+        # The state may have changed while we waited, so the node asks again.
+        reasons = "|".join(f"*State=DOWN*Reason='{reason}'*" for reason in RETURNS)
+        yield (
+            f'case "$(scontrol -o show node {node})" in {reasons}) '
+            f"scontrol update NodeName={node} State=RESUME;; esac"
+        )
+
+
+@operation()
+def configuration_fetched(sha256: str) -> Generator[str, None, None]:
+    """Restart slurmd when it works with another slurm.conf than the plan's.
+
+    It fetched the file when it started and at each reconfigure that reached it; a node that was
+    cut off meanwhile has an old one.
+
+    Args:
+        sha256: of the controller's slurm.conf.
+    """
+    state = host.get_fact(FileStates, paths=(FETCHED,))[FETCHED]
+    if state is not None and state.sha256 == sha256:
+        host.noop("slurmd works with the plan's slurm.conf")
+        return
+    yield "systemctl restart slurmd.service"
 
 
 @deploy("Slurm worker")
@@ -63,6 +90,9 @@ def apply(plan: NodePlan) -> None:
             "/etc/default/slurmd",
             "/etc/systemd/system/slurmd.service.d/50-lockstep.conf",
             "/usr/sbin/slurmd",
+            # A node with another key was refused; a new start registers it at once.
+            MUNGE_KEY,
         ),
     )
+    configuration_fetched(name="Configuration from the controller", sha256=slurm_conf_sha256(plan))
     registered(name="Registered with the controller", node=plan.name)

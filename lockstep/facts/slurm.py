@@ -13,6 +13,9 @@ from typing_extensions import override
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 """Touched when every slurmd was told to fetch the configuration."""
 
+HEALTH_CHECK = "/usr/local/libexec/lockstep/slurm-health-check"
+"""Slurm's HealthCheckProgram, installed by the role slurm_worker."""
+
 
 class DatabaseLogin(FactBase[bool]):
     """Returns whether slurmdbd's own account and password open its database.
@@ -71,6 +74,8 @@ class SlurmNodeState:
     states: frozenset[str]
     """Base state and flags, ``IDLE``, ``DOWN``, ``NOT_RESPONDING``; empty: no answer."""
     reason: str
+    healthy: bool
+    """The node's own health check finds nothing wrong now."""
 
 
 class SlurmNode(FactBase[SlurmNodeState]):
@@ -78,17 +83,21 @@ class SlurmNode(FactBase[SlurmNodeState]):
 
     @override
     def command(self, node: str) -> str:
-        return f"scontrol -o show node {shlex.quote(node)} 2>/dev/null; echo end"
+        return (
+            f"scontrol -o show node {shlex.quote(node)} 2>/dev/null; "
+            f'echo "health $({HEALTH_CHECK} status)"'
+        )
 
     @override
     def process(self, output: Iterable[str]) -> SlurmNodeState:
-        line = next(iter(output))
-        state = re.search(r" State=(\S+)", line)
-        reason = re.search(r" Reason=(.*?)(?: \[\w+@|$)", line)
+        lines = list(output)
+        healthy = "health ok" in lines
+        state = re.search(r" State=(\S+)", lines[0])
+        reason = re.search(r" Reason=(.*?)(?: \[\w+@|$)", lines[0])
         if state is None:
-            return SlurmNodeState(frozenset(), "")
+            return SlurmNodeState(frozenset(), "", healthy)
         words = state.group(1)
         states = set(words.rstrip("*").split("+"))
         if words.endswith("*"):  # the older spelling of NOT_RESPONDING
             states.add("NOT_RESPONDING")
-        return SlurmNodeState(frozenset(states), reason.group(1) if reason else "")
+        return SlurmNodeState(frozenset(states), reason.group(1) if reason else "", healthy)

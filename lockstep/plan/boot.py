@@ -19,11 +19,6 @@ def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
     return sizes
 
 
-def hugepages_mib(hardware: HardwareClass) -> int:
-    """Return the memory taken by huge pages, in MiB."""
-    return sum(pages.mib for pages in hardware.hugepages)
-
-
 def hugepage_args(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the kernel arguments that reserve huge pages at boot, per NUMA node."""
     args = []

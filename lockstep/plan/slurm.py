@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockstep.plan.boot import hugepages_mib
 from lockstep.plan.cpu import CpuPlan
 from lockstep.report import fold
 from lockstep.spec import Cluster, HardwareClass, Node, Role
 from lockstep.spec.model import Gpu
 from lockstep.spec.names import cpulist, cpus, expand
-
-MEMORY_SHARE = 0.95
-"""Of the memory every machine of the class has: a slurmd that reports less is drained."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def node_plan(hardware: HardwareClass, cpu: CpuPlan, system_memory_mib: int) -> 
         sockets=hardware.sockets,
         cores_per_socket=hardware.cores_per_socket,
         threads_per_core=hardware.threads_per_core,
-        real_memory_mib=int(hardware.memory_mib * MEMORY_SHARE) - hugepages_mib(hardware),
+        real_memory_mib=hardware.slurm_memory_mib,
         mem_spec_limit_mib=system_memory_mib,
         cpu_spec_list=cpu.slurm_cpu_spec_list,
         gres=f"gpu:{gpu.model}:{gpu.count}" if gpu else "",

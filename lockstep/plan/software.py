@@ -46,8 +46,4 @@ def units(done: tuple[str, ...]) -> tuple[str, ...]:
 
 def every_package(release: Release) -> tuple[str, ...]:
     """Return every package that any node of a cluster may get, sorted."""
-    return tuple(
-        sorted(
-            {name for names in release.packages.values() for name in names} | set(release.locales)
-        )
-    )
+    return release.every_package

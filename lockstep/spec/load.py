@@ -9,11 +9,13 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from lockstep.spec import names
 from lockstep.spec.locate import line_of
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem
 from lockstep.spec.validate import problems as relations
+from lockstep.spec.wording import allowed
+
+LONGEST_VALUE = 200
 
 
 def load(description: Mapping[str, object]) -> tuple[Cluster | None, list[Problem]]:
@@ -31,39 +33,24 @@ def load(description: Mapping[str, object]) -> tuple[Cluster | None, list[Proble
 
 
 def located(problems: list[Problem], file: Path) -> list[Problem]:
-    """Return the problems with the line of the inventory that holds each field."""
+    """Return the problems with the line of the inventory that holds each field, in that order."""
     source = file.read_text(encoding="utf-8")
-    return [replace(problem, line=line_of(source, problem.path)) for problem in problems]
+    fields = frozenset(Cluster.model_fields)
+    placed = [
+        replace(problem, line=line_of(source, problem.path, fields=fields)) for problem in problems
+    ]
+    return sorted(placed, key=lambda problem: problem.line or 0)
 
 
 def _problem(detail: ErrorDetails, description: Mapping[str, object]) -> Problem:
-    path = tuple(detail["loc"])
-    missing = detail["type"] == "missing"
-    found = "nothing" if missing else repr(detail["input"])
-    if detail["type"] == "extra_forbidden":
-        found, allowed = repr(path[-1]), _known_fields(path)
-    else:
-        allowed = detail["msg"].removeprefix("Value error, ")
-    return Problem(path, found[:200], allowed, node=_node(path, description))
-
-
-def _known_fields(path: tuple[int | str, ...]) -> str:
-    model: object = Cluster
-    for key in path[:-1]:
-        model = _inner(model, key)
-    fields = getattr(model, "model_fields", {})
-    return "one of " + ", ".join(fields) if fields else "no such field"
-
-
-def _inner(model: object, key: int | str) -> object:
-    annotation = getattr(model, "model_fields", {}).get(key)
-    inner: object = annotation.annotation if annotation is not None else model
-    while not hasattr(inner, "model_fields"):
-        arguments = [a for a in getattr(inner, "__args__", ()) if a not in (type(None), ...)]
-        if not arguments:
-            return None
-        inner = arguments[-1]
-    return inner
+    # pydantic marks a wrong key of a dictionary with "[key]" behind it.
+    path = tuple(key for key in detail["loc"] if key != "[key]")
+    found = repr(detail["input"])
+    if detail["type"] == "missing":
+        found = "nothing"
+    elif detail["type"] == "extra_forbidden":
+        found = repr(path[-1])
+    return Problem(path, found[:LONGEST_VALUE], allowed(detail), node=_node(path, description))
 
 
 def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str:
@@ -73,7 +60,4 @@ def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str
         return ""
     group = groups[path[1]] if isinstance(path[1], int) and path[1] < len(groups) else None
     name = group.get("name") if isinstance(group, Mapping) else None
-    try:
-        return name if isinstance(name, str) and names.expand(name) else ""
-    except ValueError:
-        return str(name)
+    return name if isinstance(name, str) else ""

@@ -1,43 +1,76 @@
 """Finds the line of an inventory file that holds a field of the description.
 
 Inventories are Python, so a description carries no line marks of its own; its literal does.
+Names of the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Mapping
 
 
-def line_of(source: str, path: tuple[str | int, ...]) -> int | None:
+def line_of(source: str, path: tuple[str | int, ...], fields: frozenset[str]) -> int | None:
     """Return the line of the deepest part of ``path`` written as a literal in ``source``.
 
-    None when no call or assignment in the source holds a dictionary with the first key.
+    Args:
+        source: the inventory file.
+        path: keys from the top of the description.
+        fields: the description's own keys: it is the dictionary that has most of them.
+
+    Returns:
+        None when no dictionary in the source has any of the fields.
     """
-    if not path:
+    tree = ast.parse(source)
+    assigned = _assigned(tree)
+    dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    top = max(dicts, key=lambda node: _known(node, fields), default=None)
+    if top is None or not _known(top, fields):
         return None
-    candidates = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Dict) and _entry(node, path[0]) is not None
-    ]
-    # The description is the outermost dictionary with that key, so the first one met.
-    return _descend(candidates[0], path) if candidates else None
-
-
-def _entry(node: ast.AST, key: str | int) -> ast.AST | None:
-    if isinstance(node, ast.Dict):
-        for name, value in zip(node.keys, node.values, strict=True):
-            if isinstance(name, ast.Constant) and name.value == key:
-                return value
-    if isinstance(node, ast.List | ast.Tuple) and isinstance(key, int) and key < len(node.elts):
-        return node.elts[key]
-    return None
-
-
-def _descend(node: ast.AST, path: tuple[str | int, ...]) -> int | None:
+    node: ast.expr = top
     for key in path:
-        inner = _entry(node, key)
+        inner = _entry(_followed(node, assigned), key, assigned)
         if inner is None:
             break
         node = inner
-    return getattr(node, "lineno", None)
+    return node.lineno
+
+
+def _known(node: ast.Dict, fields: frozenset[str]) -> int:
+    return sum(isinstance(key, ast.Constant) and key.value in fields for key in node.keys)
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return what each name stands for; names given twice are left out."""
+    values = [
+        (target.id, statement.value)
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]
+    times = Counter(name for name, _ in values)
+    return {name: value for name, value in values if times[name] == 1}
+
+
+def _followed(node: ast.expr, assigned: Mapping[str, ast.expr]) -> ast.expr:
+    return assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _entry(node: ast.expr, key: str | int, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
+    if isinstance(node, ast.Dict):
+        # From the end: as in Python, what stands last wins.
+        for name, value in zip(reversed(node.keys), reversed(node.values), strict=True):
+            if isinstance(name, ast.Constant) and name.value == key:
+                return value
+            if name is None and (spread := _followed(value, assigned)) is not value:
+                inner = _entry(spread, key, assigned)
+                if inner is not None:
+                    return inner
+    if isinstance(node, ast.List | ast.Tuple) and isinstance(key, int):
+        # After a starred element nobody knows the index.
+        plain = node.elts[: key + 1]
+        if len(plain) == key + 1 and not any(isinstance(e, ast.Starred) for e in plain):
+            return plain[key]
+    return None

@@ -7,6 +7,7 @@ Relations between fields (duplicate addresses, a worker without a scheduler) are
 from __future__ import annotations
 
 import enum
+import re
 from typing import Annotated, Literal
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
@@ -20,6 +21,9 @@ from pydantic import (
 )
 
 from lockstep.spec import names
+
+MEMORY_SHARE = 0.95
+"""Of the memory every machine of the class has: a slurmd that reports less is drained."""
 
 
 class Model(BaseModel):
@@ -36,38 +40,74 @@ def _address(value: object) -> IPAddress:
     try:
         return IPAddress(str(value))
     except (AddrFormatError, ValueError) as error:
-        raise ValueError("not an address; allowed: an IPv6 or IPv4 address without a prefix") from (
-            error
-        )
+        raise ValueError("an IPv6 or IPv4 address without a prefix, such as fd12::11") from error
 
 
 def _network(value: object) -> IPNetwork:
     if isinstance(value, IPNetwork):
         return value
+    allowed = "a network with its prefix length, such as fd12:3456:789a::/64"
+    if "/" not in str(value):  # netaddr would read a network of one address
+        raise ValueError(allowed)
     try:
         network = IPNetwork(str(value))
     except (AddrFormatError, ValueError) as error:
-        raise ValueError("not a network; allowed: a prefix such as fd12:3456:789a::/64") from error
+        raise ValueError(allowed) from error
     if network.ip != network.network:
-        raise ValueError(f"host bits are set; allowed: {network.cidr}")
+        raise ValueError(f"{network.cidr}: no bits are set behind the prefix")
     return network
 
 
 def _cpulist(value: object) -> str:
-    return names.cpulist(names.cpus(str(value)))
+    try:
+        return names.cpulist(names.cpus(str(value)))
+    except ValueError as error:
+        raise ValueError('numbers and ranges as text, such as "0-3,56-59"') from error
+
+
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+"""RFC 1123: what hostname(7) accepts as one label."""
 
 
 def _noderange(value: object) -> str:
-    for name in names.expand(str(value)):
-        if not name.replace("-", "").isalnum():
-            raise ValueError(f"{name!r} is not a host name; allowed: letters, digits and '-'")
+    try:
+        expanded = names.expand(str(value))
+    except ValueError:
+        expanded = ()
+    if not expanded or not all(HOST_NAME.fullmatch(name) for name in expanded):
+        raise ValueError(
+            "a host name or a range of them, such as head1 or worker[01-16]: "
+            "letters, digits and '-' inside, at most 63 characters"
+        )
     return str(value)
+
+
+def _devices(value: object) -> str:
+    text = str(value)
+    try:
+        listed = names.expand(text)
+    except ValueError:
+        listed = ("",)
+    if not all(name.startswith("/dev/") for name in listed):
+        raise ValueError("device files, such as /dev/nvidia[0-7]")
+    return text
+
+
+def _memlock(value: object) -> object:
+    if value == "unlimited" or (
+        isinstance(value, int) and not isinstance(value, bool) and value > 0
+    ):
+        return value
+    raise ValueError('"unlimited" or a number of KiB of at least 1')
 
 
 Address = Annotated[IPAddress, BeforeValidator(_address), PlainSerializer(str)]
 Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
 CpuList = Annotated[str, BeforeValidator(_cpulist)]
 NodeRange = Annotated[str, BeforeValidator(_noderange)]
+Devices = Annotated[str, BeforeValidator(_devices)]
+Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
+NumaNode = Annotated[int, Field(ge=0)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=63)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -80,10 +120,10 @@ class Role(enum.Enum):
 
 
 class Service(enum.Enum):
-    """What a head runs, beyond what every node runs."""
+    """What a head runs, beyond what every node runs; in the order of the deploy."""
 
-    SLURM_CONTROLLER = "slurm_controller"
     SLURM_ACCOUNTING = "slurm_accounting"
+    SLURM_CONTROLLER = "slurm_controller"
     PROMETHEUS = "prometheus"
 
 
@@ -101,9 +141,9 @@ class Gpu(Model):
     model: Name
     """A file name of lockstep/catalog/gpus, and Slurm's GRES type."""
     count: Annotated[int, Field(ge=1, le=64)]
-    devices: str = ""
+    devices: Devices = ""
     """Device files, ``/dev/nvidia[0-7]``; empty: numbered from 0."""
-    numa: dict[int, str] = Field(default_factory=dict)
+    numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
     """NUMA node -> GPU slots on it (``{0: "0-3", 1: "4-7"}``); empty: spread in order."""
     power_limit_w: Annotated[float, Field(gt=0)] | None = None
     """Watts; None: the board's own default (power.default_limit)."""
@@ -122,7 +162,7 @@ class Hugepages(Model):
     """Persistent huge pages of one size on one NUMA node."""
 
     size: Literal["2M", "1G"]
-    numa_node: Annotated[int, Field(ge=0)]
+    numa_node: NumaNode
     count: Count
 
     @property
@@ -161,6 +201,16 @@ class HardwareClass(Model):
         """Number of logical CPUs."""
         return self.sockets * self.cores_per_socket * self.threads_per_core
 
+    @property
+    def hugepages_mib(self) -> int:
+        """Memory taken by huge pages, in MiB."""
+        return sum(pages.mib for pages in self.hugepages)
+
+    @property
+    def slurm_memory_mib(self) -> int:
+        """What Slurm is told of (RealMemory), in MiB: some memory is left, less huge pages."""
+        return int(self.memory_mib * MEMORY_SHARE) - self.hugepages_mib
+
 
 class NodeGroup(Model):
     """One node or a range of equal nodes; addresses are counted up in the order of the names."""
@@ -197,7 +247,7 @@ class Os(Model):
     address_family: Literal["ipv6", "ipv4"] = "ipv6"
     """The family that name look-ups prefer (gai.conf)."""
     sysctl: dict[str, str] = Field(default_factory=dict)
-    memlock: Literal["unlimited"] | int = "unlimited"
+    memlock: Memlock = "unlimited"
     """KiB; RDMA registers memory, so jobs need it unlimited."""
     nofile: Count = 1048576
     automatic_upgrades: bool = False

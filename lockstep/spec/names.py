@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSet, RangeSetException
 
 
@@ -18,7 +18,8 @@ def expand(names: str) -> tuple[str, ...]:
         ValueError: the text is not a range of names.
     """
     try:
-        return tuple(NodeSet(names))
+        # Without a resolver: "@x" would ask this machine's own group files.
+        return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
         raise ValueError(str(error)) from error
 
@@ -32,9 +33,12 @@ def cpus(text: str) -> frozenset[int]:
     if not text:
         return frozenset()
     try:
-        return frozenset(RangeSet(text).intiter())
+        numbers = frozenset(RangeSet(text).intiter())
     except RangeSetException as error:
         raise ValueError(str(error)) from error
+    if min(numbers, default=0) < 0:
+        raise ValueError(f"a number below 0: {text!r}")
+    return numbers
 
 
 def cpulist(numbers: Iterable[int]) -> str:

@@ -10,20 +10,31 @@ from netaddr import IPAddress
 
 from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
+from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.expand import RAIL_SHIFT, Node, nodes
-from lockstep.spec.model import Cluster, Gpu, HardwareClass, Network, Role, Service
+from lockstep.spec.model import MEMORY_SHARE, Cluster, Gpu, HardwareClass, Network, Role, Service
 from lockstep.spec.problem import Problem
+
+BITS = {4: 32, 6: 128}
+"""IP version -> length of an address."""
 
 
 def problems(cluster: Cluster) -> list[Problem]:
     """Return everything that is wrong between fields; empty when the cluster can be planned."""
-    all_nodes = tuple(nodes(cluster))
-    return [
+    uncountable = [*_networks(cluster)] or [*_room_to_count(cluster)]
+    alone = [
         *_os(cluster),
-        *(found for name, network in cluster.networks.items() for found in _network(name, network)),
+        *uncountable,
         *(found for name, group in cluster.hardware.items() for found in _hardware(name, group)),
         *_classes_exist(cluster),
+        *_jobs_have_memory(cluster),
+    ]
+    if uncountable:
+        return alone  # there are no addresses to judge
+    all_nodes = tuple(nodes(cluster))
+    return [
+        *alone,
         *_unique_names(all_nodes),
         *_addresses(cluster, all_nodes),
         *_services(cluster, all_nodes),
@@ -39,21 +50,51 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
     for key in cluster.os.sysctl:
         if not re.fullmatch(r"[a-z0-9_.\-/]+", key) or "." not in key:
             yield Problem(("os", "sysctl", key), key, "a sysctl key such as net.core.somaxconn")
+    if cluster.os.release in operating_systems.known():
+        packages = operating_systems.load(cluster.os.release).every_package
+        for name in cluster.software.versions:
+            if name not in packages:
+                yield Problem(("software", "versions", name), name, "one of " + ", ".join(packages))
 
 
-def _network(name: str, network: Network) -> Iterator[Problem]:
-    if name == "management" and network.rails > 1:
+def _networks(cluster: Cluster) -> Iterator[Problem]:
+    if "management" not in cluster.networks:
         yield Problem(
-            ("networks", name, "rails"), str(network.rails), "1: only the fabric has rails"
+            ("networks",), "no management network", 'a network "management": every node is on it'
         )
-    if network.rails > 1 and (
-        network.prefix.version != 6 or network.rails > 1 << max(0, 64 - network.prefix.prefixlen)
-    ):
-        yield Problem(
-            ("networks", name, "prefix"),
-            str(network.prefix),
-            f"an IPv6 prefix with room for {network.rails} rails, each a /64",
-        )
+    for name, network in cluster.networks.items():
+        if name == "management" and network.rails > 1:
+            yield Problem(
+                ("networks", name, "rails"), str(network.rails), "1: only the fabric has rails"
+            )
+        elif network.rails > 1 and (
+            network.prefix.version != 6
+            or network.rails > 1 << max(0, 64 - network.prefix.prefixlen)
+        ):
+            yield Problem(
+                ("networks", name, "prefix"),
+                str(network.prefix),
+                f"an IPv6 prefix with room for {network.rails} rails, each a /64",
+            )
+
+
+def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
+    """Find first addresses from which the range's last one would be past the end of them all."""
+    fabric = cluster.networks.get("fabric")
+    for index, group in enumerate(cluster.nodes):
+        steps = len(names.expand(group.name)) - 1
+        further = 0 if fabric is None else (fabric.rails - 1) << RAIL_SHIFT
+        for kind, first, reach in (
+            ("management", group.management, steps),
+            ("fabric", group.fabric, steps + further),
+        ):
+            if first is not None and int(first) + reach >> BITS[first.version]:
+                yield Problem(
+                    ("nodes", index, kind),
+                    str(first),
+                    f"an address with {steps} more behind it, one per node",
+                    node=group.name,
+                )
 
 
 def _hardware(name: str, hardware: HardwareClass) -> Iterator[Problem]:
@@ -121,7 +162,7 @@ def _hugepages(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Probl
     memory_mib = hardware.memory_mib // hardware.numa_nodes
     taken: Counter[int] = Counter()
     for index, pages in enumerate(hardware.hugepages):
-        here = (*path, "hugepages", index)
+        here: tuple[str | int, ...] = (*path, "hugepages", index)
         if pages.numa_node >= hardware.numa_nodes:
             yield Problem(
                 (*here, "numa_node"), str(pages.numa_node), f"0 to {hardware.numa_nodes - 1}"
@@ -137,7 +178,25 @@ def _hugepages(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Probl
             )
 
 
-def _gpu(path: tuple[str, ...], hardware: HardwareClass, gpu: Gpu) -> Iterator[Problem]:
+def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.scheduler is None:
+        return
+    for name in sorted({g.hardware for g in cluster.nodes if g.role is Role.WORKER}):
+        hardware = cluster.hardware.get(name)
+        if hardware is None:
+            continue
+        left = hardware.slurm_memory_mib - cluster.scheduler.system_memory_mib
+        if left < hardware.cpus:
+            yield Problem(
+                ("hardware", name, "memory_mib"),
+                f"{hardware.memory_mib}: {MEMORY_SHARE:.0%} of it, less {hardware.hugepages_mib} "
+                f"of huge pages and {cluster.scheduler.system_memory_mib} of system_memory_mib, "
+                f"leaves {left} MiB for jobs",
+                f"at least 1 MiB for each of the {hardware.cpus} CPUs",
+            )
+
+
+def _gpu(path: tuple[str | int, ...], hardware: HardwareClass, gpu: Gpu) -> Iterator[Problem]:
     if gpu.model not in gpus.known():
         yield Problem((*path, "model"), gpu.model, "one of " + ", ".join(gpus.known()))
     if gpu.devices:
@@ -174,39 +233,47 @@ def _classes_exist(cluster: Cluster) -> Iterator[Problem]:
 
 def _unique_names(all_nodes: tuple[Node, ...]) -> Iterator[Problem]:
     seen: dict[str, Node] = {}
+    again: dict[tuple[int, int], list[str]] = {}
     for node in all_nodes:
         if (first := seen.setdefault(node.name, node)) is not node:
-            yield Problem(
-                ("nodes", node.group, "name"),
-                node.name,
-                f"a name used once; nodes[{first.group}] has it already",
-                node=node.name,
-            )
+            again.setdefault((node.group, first.group), []).append(node.name)
+    for (group, before), twice in again.items():
+        yield Problem(
+            ("nodes", group, "name"),
+            fold(twice),
+            f"names used once; nodes[{before}] has {'them' if len(twice) > 1 else 'it'} already",
+            node=fold(twice),
+        )
 
 
 def _addresses(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem]:
     # Integers, not netaddr objects: 2,000 nodes with 8 rails are 18,000 comparisons.
-    owner: dict[tuple[int, int], str] = {}
+    owner: dict[tuple[int, int], tuple[str, str]] = {}
     networks = {str(name): network for name, network in cluster.networks.items()}
+    wrong: dict[tuple[int, str, str], list[tuple[str, str, str]]] = {}
     for node in all_nodes:
         for kind, addresses in (("management", (node.management,)), ("fabric", node.fabric)):
-            network = networks.get(kind)
-            if network is None and addresses:
-                yield Problem(
-                    ("nodes", node.group, kind),
-                    str(addresses[0]),
-                    f"no {kind} address, or a network {kind!r} in networks",
-                    node=node.name,
-                )
             for rail, address in enumerate(addresses):
-                allowed = _allowed_address(kind, rail, address, network)
-                key = (address.version, int(address))
-                if allowed is None and (other := owner.setdefault(key, node.name)) != node.name:
-                    allowed = f"an address used once; {other} has it already"
+                allowed, other = _allowed_address(kind, rail, address, networks.get(kind)), ""
+                if allowed is None:
+                    key = (address.version, int(address))
+                    first = owner.setdefault(key, (node.name, kind))
+                    if first != (node.name, kind):
+                        allowed, other = "addresses used once; {} has them already", first[0]
                 if allowed is not None:
-                    yield Problem(
-                        ("nodes", node.group, kind), str(address), allowed, node=node.name
+                    wrong.setdefault((node.group, kind, allowed), []).append(
+                        (node.name, str(address), other)
                     )
+    # One problem per range and reason: 2,000 nodes off by one network are one mistake.
+    for (group, kind, allowed), found in wrong.items():
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        others = fold({other for _, _, other in found if other})
+        yield Problem(
+            ("nodes", group, kind),
+            f"{found[0][1]}{more}",
+            allowed.format(others),
+            node=fold({name for name, _, _ in found}),
+        )
 
 
 def _allowed_address(
@@ -214,24 +281,27 @@ def _allowed_address(
 ) -> str | None:
     """Return what would be allowed in place of an address; None when it is right."""
     if network is None:
-        return None
-    prefix, value = network.prefix, int(address)
-    if address.version != prefix.version or not prefix.first <= value <= prefix.last:
-        return f"an address in the {kind} network {prefix}"
-    if network.rails > 1 and value >> RAIL_SHIFT != (prefix.first >> RAIL_SHIFT) + rail:
-        return f"an address of the first rail; counted up, rail {rail} leaves its /64"
+        return f"no {kind} address, or a network {kind!r} in networks"
+    prefix = network.prefix
+    on_first_rail = int(address) - (rail << RAIL_SHIFT)
+    if address.version != prefix.version or not prefix.first <= on_first_rail <= prefix.last:
+        return f"addresses in the {kind} network {prefix}"
+    if network.rails > 1 and on_first_rail >> RAIL_SHIFT != prefix.first >> RAIL_SHIFT:
+        # As built by expand: rail r is the r-th /64 of the prefix.
+        first_rail = f"{IPAddress(prefix.first, prefix.version)}/64"
+        return f"addresses on the first rail, {first_rail}; the other rails are counted up from it"
     return None
 
 
 def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem]:
     running = {service: [node for node in all_nodes if service in node.runs] for service in Service}
-    for node in all_nodes:
-        if node.runs and node.role is not Role.HEAD:
+    for index, group in enumerate(cluster.nodes):
+        if group.runs and group.role is not Role.HEAD:
             yield Problem(
-                ("nodes", node.group, "runs"),
-                ", ".join(service.value for service in node.runs),
+                ("nodes", index, "runs"),
+                ", ".join(service.value for service in group.runs),
                 "nothing: services run on nodes of role head",
-                node=node.name,
+                node=group.name,
             )
     limits = {
         Service.SLURM_CONTROLLER: "one controller (a second one needs shared state)",
@@ -239,12 +309,14 @@ def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem
         Service.PROMETHEUS: "one Prometheus",
     }
     for service, allowed in limits.items():
-        for node in running[service][1:]:
+        heads = [node for node in running[service] if node.role is Role.HEAD]
+        for index in sorted({node.group for node in heads[1:]}):
+            more = fold(node.name for node in heads[1:] if node.group == index)
             yield Problem(
-                ("nodes", node.group, "runs"),
-                f"{service.value} on {running[service][0].name} and {node.name}",
+                ("nodes", index, "runs"),
+                f"{service.value} on {heads[0].name} and {more}",
                 allowed,
-                node=node.name,
+                node=more,
             )
     workers = [node for node in all_nodes if node.role is Role.WORKER]
     if workers and cluster.scheduler is None:
@@ -275,6 +347,7 @@ def _partitions(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Probl
     if cluster.scheduler is None:
         return
     workers = {node.name for node in all_nodes if node.role is Role.WORKER}
+    named = [p.name for p in cluster.scheduler.partitions]
     defaults = [p.name for p in cluster.scheduler.partitions if p.default]
     for index, partition in enumerate(cluster.scheduler.partitions):
         path = ("scheduler", "partitions", index)
@@ -282,9 +355,11 @@ def _partitions(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Probl
         if unknown:
             yield Problem(
                 (*path, "nodes"),
-                ", ".join(unknown[:5]),
-                "names of nodes of role worker",
-                node=unknown[0],
+                fold(unknown),
+                f"names of nodes of role worker: {fold(workers) or 'there are none'}",
+                node=fold(unknown),
             )
-        if partition.default and defaults[0] != partition.name:
+        if partition.name in named[:index]:
+            yield Problem((*path, "name"), partition.name, "a name that no other partition has")
+        elif partition.default and defaults[0] != partition.name:
             yield Problem((*path, "default"), "True", f"one default; {defaults[0]} is it already")

@@ -24,6 +24,12 @@ class Release:
     slurm: tuple[int, int]
     """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
 
+    @property
+    def every_package(self) -> tuple[str, ...]:
+        """Every package that any node of a cluster may get, sorted."""
+        listed = {name for names in self.packages.values() for name in names}
+        return tuple(sorted(listed | set(self.locales)))
+
 
 def known() -> tuple[str, ...]:
     """Return the names of all releases, sorted."""

@@ -1,0 +1,114 @@
+"""Values held against each other: pure, no node, no rule, no text."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from lockstep.checks.rule import Bound
+
+MEMBERS_FOR_A_VOTE = 3
+"""Nodes. With two, either may be the wrong one."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One value and who has it."""
+
+    node: str
+    device: str
+    value: JsonValue
+
+
+@dataclass(frozen=True)
+class Majority:
+    """More than half agree; the others are named."""
+
+    value: JsonValue
+    nodes: int
+    others: tuple[Vote, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Values differ and nobody can be blamed: every side, largest first."""
+
+    sides: tuple[tuple[Vote, ...], ...]
+
+
+def key(value: JsonValue) -> str:
+    """Return a hashable form of a value; equal values have equal keys."""
+    return json.dumps(value, sort_keys=True)
+
+
+def vote(votes: Iterable[Vote]) -> Majority | Split | None:
+    """Return who is alone with a value; None when all agree. Order does not matter."""
+    sides: dict[str, list[Vote]] = {}
+    for one in sorted(votes, key=lambda v: (v.node, v.device)):
+        sides.setdefault(key(one.value), []).append(one)
+    if len(sides) < 2:
+        return None
+    ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), side[0]))
+    total = sum(len(side) for _, side in ordered)
+    nodes = {one.node for _, side in ordered for one in side}
+    largest = ordered[0][1]
+    if len(nodes) < MEMBERS_FOR_A_VOTE or 2 * len(largest) <= total:
+        return Split(tuple(tuple(side) for _, side in ordered))
+    return Majority(
+        largest[0].value,
+        len({one.node for one in largest}),
+        tuple(one for _, side in ordered[1:] for one in side),
+    )
+
+
+def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | Split | None:
+    """Return the values on the wrong side of the median by more than a share of it."""
+    every = sorted(votes, key=lambda v: (v.node, v.device))
+    numbers = [number(one.value) for one in every]
+    if not numbers:
+        return None
+    median = statistics.median(numbers)
+    slack = abs(median) * tolerance
+    limit = median - slack if bound is Bound.AT_LEAST else median + slack
+    wrong = tuple(one for one in every if not holds(one.value, limit, bound))
+    if not wrong:
+        return None
+    nodes = {one.node for one in every}
+    if len(nodes) < MEMBERS_FOR_A_VOTE:
+        return Split(tuple((one,) for one in every))
+    return Majority(limit, len(nodes - {one.node for one in wrong}), wrong)
+
+
+def holds(value: JsonValue, limit: JsonValue, bound: Bound) -> bool:
+    """Say whether a number is on the right side of a limit."""
+    if bound is Bound.AT_LEAST:
+        return number(value) >= number(limit)
+    return number(value) <= number(limit)
+
+
+def number(value: JsonValue) -> float:
+    """Return a reading as a number.
+
+    Raises:
+        TypeError: it is none; a rule of this kind was given the wrong reading.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"not a number: {value!r}")
+    return float(value)
+
+
+def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """Return the values of all devices, so ordered that only the values matter."""
+    return sorted(items.values(), key=key)
+
+
+def duplicates(votes: Iterable[Vote]) -> list[tuple[Vote, ...]]:
+    """Return the holders of each value that appears more than once."""
+    holders: dict[str, list[Vote]] = {}
+    for one in sorted(votes, key=lambda v: (v.node, v.device)):
+        holders.setdefault(key(one.value), []).append(one)
+    return [tuple(same) for _, same in sorted(holders.items()) if len(same) > 1]

@@ -1,0 +1,88 @@
+"""What a rule may look at: the plans, the records of all nodes, the files we own. No node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import JsonValue
+
+from lockstep.files import ManagedFile
+from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.probe.record import Reading, Record, Unread
+from lockstep.spec import Service
+
+Value = JsonValue | Unread
+Items = dict[str, Value]
+"""Device (a GPU, a unit, a file; "" for the node itself) -> what was read of it."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything the rules judge."""
+
+    plan: ClusterPlan
+    reading: Reading
+    files: Callable[[NodePlan], tuple[ManagedFile, ...]]
+    """The files we own on a node, those with secrets only where the secrets are at hand."""
+    munge_key_sha256: str | None = None
+    before: Mapping[str, Record] | None = None
+    """Earlier records of the same nodes, for rules of kind growth."""
+
+    @cached_property
+    def views(self) -> dict[str, View]:
+        """One view per node that gave a record, in the order of the description."""
+        return {
+            name: View(plan, record, self)
+            for name, plan in self.plan.nodes.items()
+            if isinstance(record := self.reading.get(name), Record)
+        }
+
+    @cached_property
+    def _files(self) -> dict[str, dict[str, ManagedFile]]:
+        return {}
+
+    def files_of(self, plan: NodePlan) -> dict[str, ManagedFile]:
+        """Return path -> file we own on a node; rendered once."""
+        known = self._files.get(plan.name)
+        if known is None:
+            known = self._files[plan.name] = {file.path: file for file in self.files(plan)}
+        return known
+
+    @cached_property
+    def hosts(self) -> dict[str, list[JsonValue]]:
+        """Name -> addresses, as every node's hosts file should have them."""
+        return {name: [address] for address, name in self.plan.hosts}
+
+    @property
+    def controller(self) -> View | None:
+        """The node that runs slurmctld, if it gave a record."""
+        plan = self.plan.running(Service.SLURM_CONTROLLER)
+        return None if plan is None else self.views.get(plan.name)
+
+
+@dataclass(frozen=True)
+class View:
+    """One node: what it should be, and what was read from it."""
+
+    plan: NodePlan
+    record: Record
+    context: Context
+
+    def read(self, name: str) -> Value:
+        """Return one reading of the node."""
+        return self.record.get(name)
+
+    def items(self, name: str) -> Items:
+        """Return a reading item by item; one item "" for a plain one or an unread map."""
+        value = self.record.get(name)
+        if isinstance(value, dict):
+            found = self.record.items(name)
+            return found if isinstance(found, dict) else {"": found}
+        return {"": value}
+
+    @property
+    def is_controller(self) -> bool:
+        """Say whether slurmctld runs here."""
+        return self.plan.runs(Service.SLURM_CONTROLLER)

@@ -1,0 +1,423 @@
+"""Rules x records x plans -> Report. Pure: what it is given is all it knows.
+
+For each item the first reference that speaks decides: the spec, else the device itself, else the
+peers. An item that was not read is a finding of its own and has no vote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from pydantic import JsonValue
+
+from lockstep.checks import classes, compare
+from lockstep.checks.compare import Majority, Split, Vote
+from lockstep.checks.context import Context, Items, View
+from lockstep.checks.rule import Cause, Kind, Rule, Skip, anything
+from lockstep.probe.record import Record, Unreachable, Unread
+from lockstep.report import Finding, Reference, Report, Status, fold
+from lockstep.spec import Service
+
+REACHABLE = "node.reachable"
+"""The rule whose finding ends all others for its node."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finding with its nodes written out."""
+
+    finding: Finding
+    nodes: frozenset[str]
+    rule: Rule
+
+
+def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
+    """Return what every rule finds; with ``limit``, what concerns these nodes.
+
+    Peers outside the limit are compared with all the same.
+    """
+    drafts = [draft for rule in rules for draft in _judge(rule, context)]
+    controller = context.plan.running(Service.SLURM_CONTROLLER)
+    kept = _explain(_folded(drafts), None if controller is None else controller.name)
+    wanted = frozenset(context.plan.nodes) if limit is None else frozenset(limit)
+    report = Report(
+        nodes=tuple(name for name in context.plan.nodes if name in wanted),
+        rules=tuple(rule.id for rule in rules),
+    )
+    report.add(draft.finding for draft in kept if draft.nodes & wanted)
+    return report
+
+
+# --- one rule -----------------------------------------------------------------------------------
+
+
+def _judge(rule: Rule, context: Context) -> Iterator[Draft]:
+    if rule.id == REACHABLE:
+        yield from _unreachable(rule, context)
+        return
+    seen: dict[str, dict[str, JsonValue]] = {}
+    views = {name: view for name, view in context.views.items() if rule.applies(view)}
+    for name, view in views.items():
+        for device, value in _items(rule, view).items():
+            if isinstance(value, Unread):
+                yield _unknown(rule, view, device, value.unread)
+                continue
+            picked = value if rule.pick is None else rule.pick(value)
+            if not isinstance(picked, Skip):
+                seen.setdefault(name, {})[device] = picked
+    if rule.kind is Kind.UNIQUE:
+        yield from _duplicates(rule, seen, views)
+    elif rule.kind is Kind.GROWTH:
+        yield from _growth(rule, seen, views)
+    elif rule.kind is Kind.MULTISET:
+        sets: dict[str, dict[str, JsonValue]] = {
+            name: {"": compare.multiset(items)} for name, items in seen.items()
+        }
+        yield from _differing(rule, sets, views)
+    else:
+        yield from _differing(rule, seen, views)
+
+
+def _items(rule: Rule, view: View) -> Items:
+    """Return what a rule has to judge on a node, its missing devices as unread."""
+    items = rule.look(view) if rule.look is not None else view.items(rule.reading)
+    missing = Unread(unread="not in the record")
+    whole = items.get("")
+    if isinstance(whole, Unread) and len(items) == 1:
+        return items
+    if rule.expected_each is not None:
+        return {device: items.get(device, missing) for device in rule.expected_each(view)}
+    if rule.devices is not None:
+        listed = view.record.items(rule.devices)
+        if not isinstance(listed, Unread):
+            return {device: items.get(device, missing) for device in sorted({*items, *listed})}
+    return items
+
+
+def _differing(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
+) -> Iterator[Draft]:
+    undeclared: dict[str, dict[str, JsonValue]] = {}
+    for name, items in seen.items():
+        view = views[name]
+        declared = rule.expected_each or rule.expected_some
+        each = {} if declared is None else declared(view)
+        common = None if rule.expected is None else rule.expected(view)
+        defaults = {} if rule.device is None else view.items(rule.device)
+        for device, value in items.items():
+            wanted, reference = each.get(device, common), Reference.SPEC
+            if wanted is None:
+                default = defaults.get(device)
+                if default is None or isinstance(default, Unread):
+                    undeclared.setdefault(name, {})[device] = value
+                    continue
+                wanted, reference = default, Reference.DEVICE
+            if not _agrees(rule, value, wanted):
+                yield _finding(rule, view, device, value, wanted, reference.value)
+    if rule.peers is not None:
+        yield from _outvoted(rule, undeclared, views)
+
+
+def _agrees(rule: Rule, value: JsonValue, wanted: JsonValue) -> bool:
+    if rule.kind is Kind.ABSOLUTE:
+        return compare.holds(value, wanted, rule.bound)
+    return value == wanted
+
+
+def _outvoted(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
+) -> Iterator[Draft]:
+    assert rule.peers is not None
+    present = [view for name, view in views.items() if name in seen]
+    for group, members in classes.groups(present, rule.peers).items():
+        ballots: dict[str, list[Vote]] = {}
+        for view in members:
+            for device, value in seen[view.plan.name].items():
+                ballot = device if rule.kind is Kind.SLOTS else ""
+                ballots.setdefault(ballot, []).append(Vote(view.plan.name, device, value))
+        for ballot, votes in ballots.items():
+            verdict = (
+                compare.worse(votes, rule.bound, rule.tolerance)
+                if rule.kind is Kind.WITHIN
+                else compare.vote(votes)
+            )
+            if isinstance(verdict, Majority):
+                says = f"{Reference.PEERS.value}: {_count(verdict.nodes, 'node')} {group}"
+                for one in verdict.others:
+                    view = views[one.node]
+                    yield _finding(rule, view, one.device, one.value, verdict.value, says)
+            elif isinstance(verdict, Split):
+                yield _undecided(rule, ballot, verdict, group, views)
+
+
+def _growth(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
+) -> Iterator[Draft]:
+    for name, items in seen.items():
+        view = views[name]
+        earlier = (view.context.before or {}).get(name)
+        if earlier is None or earlier.get("os.boot_id") != view.read("os.boot_id"):
+            continue  # counters start anew with a boot: nothing to compare with
+        known = View(view.plan, earlier, view.context).items(rule.reading)
+        for device, value in items.items():
+            old = known.get(device)
+            if isinstance(old, int | float) and compare.number(value) > old:
+                yield _finding(rule, view, device, value, old, Reference.DEVICE.value)
+
+
+def _duplicates(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
+) -> Iterator[Draft]:
+    votes = (Vote(n, device, v) for n, items in seen.items() for device, v in items.items())
+    for same in compare.duplicates(votes):
+        nodes = frozenset(one.node for one in same)
+        where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
+        finding = Finding(
+            rule=rule.id,
+            node=fold(nodes),
+            device="",
+            field=rule.reading,
+            found=f"{rule.show(same[0].value)} on {where}",
+            expected="a value used once",
+            reference=Reference.PEERS.value,
+            repair=_repair(rule, views[same[0].node], "", fold(nodes), rule.repair, ""),
+            severity=rule.severity.value,
+        )
+        yield Draft(finding, nodes, rule)
+
+
+def _unreachable(rule: Rule, context: Context) -> Iterator[Draft]:
+    for name, plan in context.plan.nodes.items():
+        got = context.reading.get(name, Unreachable("no record of it"))
+        if isinstance(got, Record):
+            continue
+        finding = Finding(
+            rule=rule.id,
+            node=name,
+            device="",
+            field=rule.reading,
+            found=got.reason,
+            expected="a record of the node",
+            reference=Reference.SPEC.value,
+            repair=rule.repair.format(
+                inventory=plan.cluster.inventory or "INVENTORY",
+                node=name,
+                role=plan.role.value,
+                address=plan.address,
+            ),
+            severity=rule.severity.value,
+        )
+        yield Draft(finding, frozenset({name}), rule)
+
+
+# --- findings -----------------------------------------------------------------------------------
+
+
+def _finding(
+    rule: Rule, view: View, device: str, value: JsonValue, wanted: JsonValue, says: str
+) -> Draft:
+    if rule.words is not None:
+        found, expected = rule.words(value, wanted)
+    else:
+        found, expected = rule.show(value), rule.show(wanted)
+        if rule.kind in (Kind.ABSOLUTE, Kind.WITHIN):
+            expected = f"{rule.bound.value} {expected}"
+    pending = rule.pending is not None and rule.pending(view, device)
+    by_peers = says.startswith(Reference.PEERS.value)
+    template = (rule.repair_peers if by_peers else None) or rule.repair
+    if pending:
+        template = "reboot {node} when it is idle"
+    finding = Finding(
+        rule=rule.id,
+        node=view.plan.name,
+        device=device,
+        field=rule.reading,
+        found=found,
+        expected=expected,
+        reference=says,
+        repair=_repair(rule, view, device, view.plan.name, template, expected, wanted),
+        severity=rule.severity.value,
+        status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
+        detail="" if rule.detail is None else rule.detail(view, device),
+    )
+    return Draft(finding, frozenset({view.plan.name}), rule)
+
+
+def _unknown(rule: Rule, view: View, device: str, reason: str) -> Draft:
+    finding = Finding(
+        rule=rule.id,
+        node=view.plan.name,
+        device=device,
+        field=rule.reading,
+        found=f"not read: {reason}",
+        expected="a reading",
+        reference=Reference.SPEC.value,
+        repair=(
+            f"find out on {view.plan.name} why it could not be read, then: "
+            f"lockstep check {_inventory(view)} --limit {view.plan.name} --rule {rule.id}"
+        ),
+        severity=rule.unread.value,
+        status=Status.UNKNOWN.value,
+    )
+    return Draft(finding, frozenset({view.plan.name}), rule)
+
+
+def _undecided(rule: Rule, device: str, split: Split, group: str, views: dict[str, View]) -> Draft:
+    nodes = frozenset(one.node for side in split.sides for one in side)
+    owned: dict[str, int] = {}
+    for side in split.sides:
+        for one in side:
+            owned[one.node] = owned.get(one.node, 0) + 1
+
+    def holders(side: tuple[Vote, ...]) -> str:
+        names: dict[str, list[str]] = {}
+        for one in side:
+            names.setdefault(one.node, []).append(one.device)
+        whole = [name for name, devices in names.items() if len(devices) == owned[name]]
+        parts = [fold(whole)] if whole else []
+        parts += [f"{name} {fold(d)}" for name, d in names.items() if len(d) < owned[name]]
+        return ", ".join(parts)
+
+    sides = "; ".join(f"{rule.show(side[0].value)} on {holders(side)}" for side in split.sides)
+    first = views[split.sides[0][0].node]
+    template = rule.repair_peers or "decide which value is right, then make the others equal to it"
+    finding = Finding(
+        rule=rule.id,
+        node=fold(nodes),
+        device=device,
+        field=rule.reading,
+        found=sides,
+        expected=f"one value on all nodes {group}",
+        reference=Reference.PEERS.value,
+        repair=_repair(rule, first, device, fold(nodes), template, "the right value"),
+        severity=rule.severity.value,
+        status=Status.UNDECIDED.value,
+    )
+    return Draft(finding, nodes, rule)
+
+
+def _repair(
+    rule: Rule,
+    view: View,
+    device: str,
+    node: str,
+    template: str,
+    expected: str,
+    value: JsonValue = "",
+) -> str:
+    return template.format(
+        inventory=_inventory(view),
+        node=node,
+        role=view.plan.role.value,
+        device=device,
+        expected=expected,
+        value=anything(value),
+        address=view.plan.address,
+    )
+
+
+def _inventory(view: View) -> str:
+    return view.plan.cluster.inventory or "INVENTORY"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("s" if number != 1 else "")
+
+
+# --- one drift, one finding ---------------------------------------------------------------------
+
+_NUMBERED = re.compile(r"gpu\d+")
+
+
+def _folded(drafts: list[Draft]) -> list[Draft]:
+    """Return the drafts with numbered devices of one node that differ alike made one."""
+    alike: dict[Finding, list[Draft]] = {}
+    for draft in drafts:
+        finding = draft.finding
+        numbered = _NUMBERED.fullmatch(finding.device) is not None
+        same = replace(finding, device="*", repair="") if numbered else finding
+        alike.setdefault(same, []).append(draft)
+    found = []
+    for group in alike.values():
+        first = group[0]
+        if len(group) > 1:
+            device = fold(draft.finding.device for draft in group)
+            first = replace(first, finding=replace(first.finding, device=device))
+        found.append(first)
+    return found
+
+
+def _explain(drafts: list[Draft], controller: str | None) -> list[Draft]:
+    """Return the drafts without mere consequences, which are named in their cause."""
+    by_node: dict[str, list[int]] = {}
+    for index, draft in enumerate(drafts):
+        for node in draft.nodes:
+            by_node.setdefault(node, []).append(index)
+    parent: dict[int, int] = {}
+    for index, draft in enumerate(drafts):
+        for cause in draft.rule.explained_by:
+            found = _cause(index, cause, drafts, by_node, controller)
+            if found is not None:
+                parent[index] = found
+                break
+
+    def root(index: int) -> int:
+        seen = {index}
+        while index in parent and parent[index] not in seen:
+            index = parent[index]
+            seen.add(index)
+        return index
+
+    effects: dict[int, list[str]] = {}
+    for index, draft in enumerate(drafts):
+        if (origin := root(index)) != index:
+            finding = draft.finding
+            where = "" if draft.nodes <= drafts[origin].nodes else f" on {finding.node}"
+            named = finding.rule + (f" ({finding.device})" if finding.device else "") + where
+            effects.setdefault(origin, []).append(named)
+    kept = []
+    for index, draft in enumerate(drafts):
+        if root(index) != index:
+            continue
+        if index in effects:
+            also = "hence also: " + ", ".join(dict.fromkeys(effects[index]))
+            detail = "; ".join(part for part in (draft.finding.detail, also) if part)
+            draft = replace(draft, finding=replace(draft.finding, detail=detail))
+        kept.append(draft)
+    return kept
+
+
+def _cause(
+    index: int,
+    cause: Cause,
+    drafts: list[Draft],
+    by_node: dict[str, list[int]],
+    controller: str | None,
+) -> int | None:
+    effect = drafts[index]
+    nodes = frozenset({controller} if cause.on_controller and controller else effect.nodes)
+    unknown = Status.UNKNOWN.value
+    for candidate in by_node.get(min(nodes), ()):
+        other = drafts[candidate]
+        if candidate == index or not fnmatchcase(other.finding.rule, cause.rule):
+            continue
+        if not nodes <= other.nodes:
+            continue
+        if cause.device is not None and other.finding.device != cause.device:
+            continue
+        if cause.only_unread and effect.finding.status != unknown:
+            continue
+        if cause.says not in effect.finding.found:
+            continue
+        if cause.of_device not in (None, effect.finding.device):
+            continue
+        if cause.same_device and other.finding.device != effect.finding.device:
+            continue
+        # What could not be read explains what could not be read, never what differs.
+        if other.finding.status == unknown and effect.finding.status != unknown:
+            continue
+        return candidate
+    return None

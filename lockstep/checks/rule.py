@@ -1,0 +1,140 @@
+"""What a rule is: data. The engine knows seven kinds and nothing of any single rule."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import Items, View
+from lockstep.report import Severity
+
+DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node}"
+"""The repair of everything that a role sets."""
+
+
+class Kind(enum.Enum):
+    """How values are held against each other."""
+
+    EQUAL = "equal"
+    """All devices of a node, or of all peers, have one value."""
+    MULTISET = "multiset"
+    """Nodes have the same values, whichever device has which."""
+    SLOTS = "slots"
+    """The same device (slot, package, file) has the same value on every peer."""
+    WITHIN = "within"
+    """Not worse than the median of the peers by more than a tolerance; better is fine."""
+    UNIQUE = "unique"
+    """No value appears twice."""
+    GROWTH = "growth"
+    """No more than in an earlier record of the same boot."""
+    ABSOLUTE = "absolute"
+    """On the right side of a bound."""
+
+
+class Bound(enum.Enum):
+    """Which side of a reference is right (kinds absolute and within)."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+class Peers(enum.Enum):
+    """Whom a node is compared with; never another class of hardware unless the rule says so."""
+
+    CLASS = "class"
+    OS = "os"
+    ROLE = "role"
+
+
+class Skip(enum.Enum):
+    """What ``pick`` returns where a rule has nothing to say of an item."""
+
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Another rule whose finding makes this one a mere consequence."""
+
+    rule: str
+    """Its id; ``munge.*`` for all of a family."""
+    device: str | None = None
+    """Only its finding on this device."""
+    same_device: bool = False
+    """Only its finding on the same device as ours."""
+    on_controller: bool = False
+    """Its finding on the node that runs slurmctld, in place of the same node."""
+    of_device: str | None = None
+    """It explains only our finding on this device."""
+    says: str = ""
+    """It explains only our findings that say this in ``found``."""
+    only_unread: bool = False
+    """It explains why something was not read, never why something differs."""
+
+
+def anything(value: object) -> str:
+    """Return a value as short text."""
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def everywhere(view: View) -> bool:
+    """Apply to every node."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule. Its module's docstring says why it matters and what it is blind to."""
+
+    id: str
+    title: str
+    reading: str
+    """Name of the reading, as records have it."""
+    kind: Kind = Kind.EQUAL
+    look: Callable[[View], Items] | None = None
+    """Item -> value, where the reading is not taken as it is."""
+    devices: str | None = None
+    """Another reading whose items say which devices there are: a missing one is unread."""
+    pick: Callable[[JsonValue], JsonValue | Skip] | None = None
+    """The part of an item that matters."""
+    expected: Callable[[View], JsonValue] | None = None
+    """What the spec says, for every device alike; None: it says nothing."""
+    expected_each: Callable[[View], Mapping[str, JsonValue]] | None = None
+    """What the spec says, device by device; other devices are not judged."""
+    expected_some: Callable[[View], Mapping[str, JsonValue]] | None = None
+    """What the spec says of some devices; the others are judged by the next reference."""
+    device: str | None = None
+    """Reading of the same device that says what the value should be, where the spec does not."""
+    peers: Peers | None = None
+    bound: Bound = Bound.AT_LEAST
+    tolerance: float = 0.0
+    """Kind within: share of the median."""
+    pending: Callable[[View, str], bool] | None = None
+    """Says whether the wanted value is on disk and only waits for a reboot."""
+    show: Callable[[JsonValue], str] = anything
+    words: Callable[[JsonValue, JsonValue], tuple[str, str]] | None = None
+    """Texts of found and expected, where they depend on each other."""
+    detail: Callable[[View, str], str] | None = None
+    severity: Severity = Severity.ERROR
+    unread: Severity = Severity.ERROR
+    source: str = ""
+    """Where the rule comes from: a manual page, a measurement, another project's check."""
+    repair: str = DEPLOY
+    """{inventory} {node} {role} {address} {device} {expected} (as text) {value} are filled in."""
+    repair_peers: str | None = None
+    """Where the peers say so: what a role sets cannot repair what nobody declared."""
+    owner: str = "person"
+    """Role that sets it, or "person"."""
+    applies: Callable[[View], bool] = everywhere
+    explained_by: tuple[Cause, ...] = ()

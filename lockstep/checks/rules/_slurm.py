@@ -1,0 +1,37 @@
+"""What the rules about Slurm share."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Cause
+from lockstep.probe.record import Unread
+from lockstep.spec import Role
+
+READING = "slurm.nodes"
+CONTROLLER_DOWN = Cause("unit.active", device="slurmctld.service", on_controller=True)
+
+
+def concerned(view: View) -> bool:
+    """Apply to the workers, and to the controller, which is asked about them."""
+    return view.plan.spec.scheduler is not None and (
+        view.plan.role is Role.WORKER or view.is_controller
+    )
+
+
+def seen_by_slurm(view: View) -> JsonValue | Unread | None:
+    """Return the controller's entry of a worker; None where another finding says it all."""
+    controller = view.context.controller
+    if controller is None or view.plan.role is not Role.WORKER:
+        return None
+    if isinstance(controller.record.get(READING), Unread):
+        return None
+    entry = controller.record.entry(READING, view.plan.name)
+    return Unread(unread="the controller does not know the node") if entry is None else entry
+
+
+def unread_at_controller(view: View) -> Items:
+    """Return one unread item on the controller when it could not be asked at all."""
+    nodes = view.read(READING) if view.is_controller else None
+    return {"": nodes} if isinstance(nodes, Unread) else {}

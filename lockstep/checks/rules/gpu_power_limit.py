@@ -1,0 +1,31 @@
+"""Every board may draw its full power.
+
+Why      A board left capped passes every other check and sets the pace of the whole job.
+Blind    A cap below the driver (firmware, power supply): it shows under load only.
+"""
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause, Peers, Rule
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus, watts
+
+
+def _declared(view: View) -> float | None:
+    gpu = view.plan.hardware.hardware.gpu
+    return None if gpu is None else gpu.power_limit_w
+
+
+RULE = Rule(
+    id="gpu.power_limit",
+    title="boards run at the planned power limit",
+    # The enforced limit is the least of all limits; power.limit is only what was asked for.
+    reading="gpu.power.enforced_w",
+    devices=DEVICES,
+    expected=_declared,
+    device="gpu.power.default_w",
+    peers=Peers.CLASS,
+    show=watts,
+    applies=has_gpus,
+    owner="gpu_settings",
+    explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.power_default", same_device=True)),
+    source="nvidia-smi --help-query-gpu, enforced.power.limit",
+)

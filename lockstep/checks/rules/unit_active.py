@@ -1,0 +1,40 @@
+"""Every unit of the plan is running.
+
+Why      A node whose slurmd or munge stands still takes no jobs, or loses those it has.
+Blind    A unit that runs and does nothing useful.
+"""
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause, Rule, Skip
+
+
+def _expected(view: View) -> dict[str, JsonValue]:
+    return dict.fromkeys(view.plan.units, "active")
+
+
+def _state(entry: JsonValue) -> JsonValue | Skip:
+    if not isinstance(entry, dict):
+        return entry
+    if entry["active"] == "active":
+        return "active"
+    if entry["load"] in ("not-found", "masked"):
+        return f"{entry['active']} (unit {str(entry['load']).replace('-', ' ')})"
+    return f"{entry['active']} ({entry['sub']})"
+
+
+RULE = Rule(
+    id="unit.active",
+    title="planned units are running",
+    reading="units",
+    expected_each=_expected,
+    pick=_state,
+    owner="the role of the unit",
+    explained_by=(
+        Cause("package.present", says="(unit not found)"),
+        # slurmd does not start without every device file of gres.conf.
+        Cause("gpu.count", of_device="slurmd.service"),
+    ),
+    source="systemctl(1)",
+)

@@ -1,0 +1,161 @@
+"""All nodes read at once over pyinfra's own ssh connections: one connection, one execution each.
+
+Runs as a process of its own (``python -m lockstep.facts.gather INVENTORY``), because pyinfra
+needs gevent to patch the standard library before anything else is imported; ``gather`` starts
+that process and returns what it read. A node that fails fails alone, with its reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CONNECT_TIMEOUT_S = 10
+NODE_TIMEOUT_S = 60
+"""From the first packet to the record; the probe itself gives up after 25 s."""
+AT_ONCE = 128
+
+if __name__ == "__main__":
+    from gevent import monkey
+
+    monkey.patch_all()
+
+import logging  # noqa: E402  # after the patch
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+from lockstep.facts.request import request  # noqa: E402
+from lockstep.inventory import load  # noqa: E402
+from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
+from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse  # noqa: E402
+from lockstep.probe.record import Reading, Record, Unreachable  # noqa: E402
+from lockstep.probe.ship import Request, command  # noqa: E402
+from lockstep.spec import Role, Service  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
+
+
+class GatherError(Exception):
+    """The reading process itself failed; its last words are the message."""
+
+
+def gather(inventory: str) -> Reading:
+    """Return the record of every node of an inventory, or why there is none.
+
+    Raises:
+        GatherError: the process that reads ended with an error.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "lockstep.facts.gather", inventory],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise GatherError(done.stderr.strip() or f"exit {done.returncode}")
+    sys.stderr.write(done.stderr)  # nothing, unless something is wrong with ourselves
+    try:
+        return loads(done.stdout)
+    except ProbeFormatError as error:
+        raise GatherError(f"{error}\n{done.stderr}") from error
+
+
+def read_all(plan: ClusterPlan) -> Reading:
+    """Read every node now. Only in a process that gevent has patched from the start."""
+    from gevent import joinall, spawn
+    from gevent.event import AsyncResult
+    from gevent.lock import BoundedSemaphore
+    from pyinfra.api.config import Config
+    from pyinfra.api.inventory import Inventory
+    from pyinfra.api.state import State
+
+    _quiet()
+    groups: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
+        role.value: (plan.group(role.value), {}) for role in Role
+    }
+    everyone = [host for hosts, _ in groups.values() for host in hosts]
+    inventory = Inventory((everyone, {}), **groups)  # type: ignore[no-untyped-call]  # pyinfra's
+    config = Config(CONNECT_TIMEOUT=CONNECT_TIMEOUT_S)  # type: ignore[no-untyped-call]
+    state = State(inventory, config)
+    controller = plan.running(Service.SLURM_CONTROLLER)
+    credential: AsyncResult[str | None] = AsyncResult()
+    if controller is None:
+        credential.set(None)
+    slots = BoundedSemaphore(AT_ONCE)
+    reading: Reading = {}
+
+    def read(node: NodePlan) -> None:
+        issues = controller is not None and node.name == controller.name
+        try:
+            if issues:  # first of all, and outside the slots: the others wait for its answer
+                reading[node.name] = _one(state, node, lambda: None)
+                return
+            with slots:
+                reading[node.name] = _one(state, node, credential.get)
+        finally:
+            if issues:
+                credential.set(_credential(reading.get(node.name)))
+
+    jobs = {name: spawn(read, node) for name, node in plan.nodes.items()}
+    joinall(jobs.values())
+    for name, job in jobs.items():
+        if job.exception is not None:  # an error of our own: named here, printed by gevent
+            reason = f"{type(job.exception).__name__}: {job.exception}"
+            reading[name] = Unreachable(f"not read: {reason}")
+    return reading
+
+
+def _one(state: State, node: NodePlan, credential: Any) -> Record | Unreachable:
+    from gevent import Timeout
+    from paramiko import SSHException
+    from pyinfra.api.command import StringCommand
+    from pyinfra.api.exceptions import ConnectError, PyinfraError
+
+    host: Host = state.inventory.get_host(node.name)
+    limit = Timeout(NODE_TIMEOUT_S)
+    limit.start()
+    try:
+        host.connect(show_errors=False, raise_exceptions=True)
+        asked = request(node)
+        given = credential()
+        text = command(Request(asked.files, asked.units, asked.sysctls, given))
+        # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
+        prefix = "sudo -n -H " if host.data.get("_sudo") else ""
+        ok, output = host.run_shell_command(
+            StringCommand(prefix + text), print_output=False, print_input=False
+        )
+        if not ok:
+            said = (output.stderr_lines or output.stdout_lines or ["no message"])[-1]
+            return Unreachable(f"reached by ssh, but the probe failed: {said.strip()[:200]}")
+        return parse(output.stdout)
+    except Timeout as timeout:
+        if timeout is not limit:
+            return Unreachable(f"ssh: {timeout}")
+        return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
+    except ProbeFormatError as error:
+        return Unreachable(f"reached by ssh, but the answer is no record: {error}")
+    except ConnectError as error:
+        return Unreachable(f"ssh: {error}")
+    except (PyinfraError, SSHException, OSError, EOFError) as error:
+        return Unreachable(f"ssh: {type(error).__name__}: {error}")
+    finally:
+        limit.close()
+
+
+def _credential(got: Record | Unreachable | None) -> str | None:
+    made = got.get("munge.credential") if isinstance(got, Record) else None
+    return made if isinstance(made, str) else None
+
+
+def _quiet() -> None:
+    """Keep what the libraries log off the terminal: every failure is in the reading."""
+    for name in ("pyinfra", "paramiko"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+
+
+if __name__ == "__main__":
+    sys.stdout.write(dumps(read_all(load(sys.argv[1]))))

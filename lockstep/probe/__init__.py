@@ -1,0 +1,1 @@
+"""What is: one program that reads a node, and the record it leaves. Knows nothing of the plan."""

@@ -1,0 +1,672 @@
+"""Reads one node and prints one record. Standard library only, Python 3.9 or newer, read-only.
+
+Runs on the node as root, shipped as text; nothing is installed there and nothing is written.
+The request holds names only (paths, units, keys), never a value that is hoped for.
+Unread   every reading that cannot be taken is ``{"unread": reason}``; none is left out.
+Slow     each command has its own time-out and is ended with its children; readers run side by
+         side, so that a hanging nvidia-smi costs its own readings and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import fnmatch
+import glob
+import grp
+import hashlib
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+FORMAT = 1
+MARKER = "LOCKSTEP-RECORD 1"
+COMMAND_TIMEOUT_S = 10.0
+READER_TIMEOUT_S = 25.0
+"""After this long a reader that waits for a file system is given up; its readings are unread."""
+LARGEST_FILE = 16 << 20
+
+ROOT = ""
+"""Prefix of every path that is read: a test puts a small tree here."""
+PATH = os.pathsep.join(
+    [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"]
+)
+
+Request = dict[str, Any]
+Readings = dict[str, Any]
+
+GPU_FIELDS = (
+    # reading, nvidia-smi's name, type
+    ("gpu.name", "name", str),
+    ("gpu.uuid", "uuid", str),
+    ("gpu.serial", "serial", str),
+    ("gpu.pci_bus_id", "pci.bus_id", str),
+    ("gpu.vbios", "vbios_version", str),
+    ("gpu.driver_version", "driver_version", str),
+    ("gpu.power.enforced_w", "enforced.power.limit", float),
+    ("gpu.power.limit_w", "power.limit", float),
+    ("gpu.power.default_w", "power.default_limit", float),
+    ("gpu.persistence", "persistence_mode", str),
+    ("gpu.ecc.current", "ecc.mode.current", str),
+    ("gpu.ecc.pending", "ecc.mode.pending", str),
+    ("gpu.mig.current", "mig.mode.current", str),
+    ("gpu.compute_mode", "compute_mode", str),
+    ("gpu.pcie.width_current", "pcie.link.width.current", int),
+    ("gpu.pcie.width_max", "pcie.link.width.max", int),
+    ("gpu.pcie.gen_max", "pcie.link.gen.max", int),
+    ("gpu.clocks.max_sm_mhz", "clocks.max.sm", int),
+    ("gpu.memory.total_mib", "memory.total", int),
+)
+
+
+class Unread(Exception):
+    """A reading that could not be taken; the text is the reason."""
+
+
+class Commands:
+    """Runs commands, each with its own time-out, and remembers how each went."""
+
+    def __init__(self) -> None:
+        """Start with no command run."""
+        self.ran: list[dict[str, Any]] = []
+
+    def run(self, *argv: str, text: str = "", user: str = "", ok: tuple[int, ...] = (0,)) -> str:
+        """Return what a command prints; ``Unread`` when it is missing, fails or hangs."""
+        status, out, err = self.outcome(*argv, text=text, user=user)
+        if status not in ok:
+            said = (err.strip() or out.strip() or "no message").splitlines()[0]
+            raise Unread(f"{argv[0]}: exit {status}: {said[:200]}")
+        return out
+
+    def outcome(self, *argv: str, text: str = "", user: str = "") -> tuple[int, str, str]:
+        """Return exit status, standard output and standard error of a command."""
+        program = shutil.which(argv[0], path=PATH)
+        if program is None:
+            raise Unread(f"{argv[0]}: not installed")
+        extra: dict[str, Any] = {}
+        if user:
+            account = pwd.getpwnam(user)
+            extra = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [program, *argv[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": PATH, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"},
+            **extra,
+        )
+        timed_out = False
+        out = err = b""
+        try:
+            out, err = process.communicate(text.encode(), timeout=COMMAND_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            end(process)
+        self.ran.append(
+            {
+                "argv": list(argv),
+                "status": process.returncode,
+                "duration_s": round(time.monotonic() - begin, 3),
+                "timed_out": timed_out,
+            }
+        )
+        if timed_out:
+            raise Unread(f"{argv[0]}: no answer within {COMMAND_TIMEOUT_S:g} s")
+        return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command and its children; the caller reports that it hung."""
+    os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    # A process in uninterruptible sleep (a lost GPU) does not die: it is not waited for long.
+    until = time.monotonic() + 0.5
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def text_of(path: str) -> str:
+    """Return the content of a text file; ``Unread`` when that cannot be had."""
+    try:
+        with open(ROOT + path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise Unread(f"{path}: no such file") from None
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
+
+
+def each(names: list[str], reader: Callable[[str], Any]) -> dict[str, Any]:
+    """Return name -> reading; a failed one is unread by itself."""
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            found[name] = reader(name)
+        except Unread as reason:
+            found[name] = {"unread": str(reason)}
+    return found
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Return NAME=value lines of a shell-like file, quotes removed."""
+    found = {}
+    for line in text.splitlines():
+        match = re.match(r"\s*(?:export\s+)?([A-Za-z_]+)=(.*)$", line)
+        if match:
+            found[match.group(1)] = match.group(2).strip().strip("\"'")
+    return found
+
+
+# --- operating system ---------------------------------------------------------------------------
+
+
+def read_release(request: Request, commands: Commands) -> Readings:
+    """/etc/os-release."""
+    values = assignments(text_of("/etc/os-release"))
+    return {
+        name: values.get(key, Unread(f"/etc/os-release: no {key}"))
+        for name, key in (("os.id", "ID"), ("os.version_id", "VERSION_ID"))
+    }
+
+
+def read_running(request: Request, commands: Commands) -> Readings:
+    """What the kernel says of itself, and how it was started."""
+    running = os.uname()
+    return {
+        "os.hostname": running.nodename,
+        "os.boot_id": text_of("/proc/sys/kernel/random/boot_id").strip(),
+        "kernel.release": running.release,
+        "kernel.cmdline": text_of("/proc/cmdline").split(),
+    }
+
+
+def read_time_zone(request: Request, commands: Commands) -> Readings:
+    """The zone that /etc/localtime points to."""
+    try:
+        target = os.readlink(ROOT + "/etc/localtime")
+    except FileNotFoundError:
+        raise Unread("/etc/localtime: no such file") from None
+    except OSError:
+        raise Unread("/etc/localtime: not a link, so its zone has no name") from None
+    if "zoneinfo/" not in target:
+        raise Unread(f"/etc/localtime: points to {target}, not to a zone")
+    return {"os.time_zone": target.split("zoneinfo/", 1)[1]}
+
+
+def read_locale(request: Request, commands: Commands) -> Readings:
+    """LANG of /etc/default/locale; "" when it is not set anywhere."""
+    if not os.path.exists(ROOT + "/etc/default/locale"):
+        return {"os.locale": ""}
+    return {"os.locale": assignments(text_of("/etc/default/locale")).get("LANG", "")}
+
+
+def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
+    """Kernel arguments that the next boot will have: GRUB's menu, else what it is made from."""
+    menu = "/boot/grub/grub.cfg"
+    if os.path.exists(ROOT + menu):
+        first = re.search(r"^\s*linux(?:16|efi)?\s+\S+[ \t]*(.*)$", text_of(menu), re.MULTILINE)
+        if first:
+            return {"kernel.cmdline_persisted": first.group(1).split()}
+    paths = sorted(glob.glob(ROOT + "/etc/default/grub.d/*.cfg"))
+    if os.path.exists(ROOT + "/etc/default/grub"):
+        paths.insert(0, ROOT + "/etc/default/grub")
+    if not paths:
+        raise Unread("/etc/default/grub: no such file")
+    arguments: dict[str, list[str]] = {}
+    for path in paths:
+        text = text_of(path[len(ROOT) :])
+        for key, value in re.findall(r"^\s*(GRUB_CMDLINE_LINUX\w*)=(.*)$", text, re.MULTILINE):
+            words = value.strip().strip("\"'").split()
+            own = [word for word in words if word not in ("$" + key, f"${{{key}}}")]
+            kept = arguments.get(key, []) if len(own) < len(words) else []
+            arguments[key] = kept + own
+    return {"kernel.cmdline_persisted": [word for words in arguments.values() for word in words]}
+
+
+def read_files(request: Request, commands: Commands) -> Readings:
+    """Hash, mode and owner of each file asked for."""
+    return {"files": each(request["files"], read_file)}
+
+
+def read_file(path: str) -> Any:
+    """One file: hash, mode and owner, or that it is absent."""
+    try:
+        about = os.stat(ROOT + path)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unread(f"{path}: not a regular file")
+        if about.st_size > LARGEST_FILE:
+            raise Unread(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
+        with open(ROOT + path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return {"absent": True}
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
+    return {
+        "sha256": digest,
+        "mode": f"{stat.S_IMODE(about.st_mode):o}",
+        "user": account(about.st_uid),
+        "group": group(about.st_gid),
+    }
+
+
+def account(number: int) -> str:
+    """Return the name of a user, its number when it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def group(number: int) -> str:
+    """Return the name of a group, its number when it has none."""
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def read_hosts(request: Request, commands: Commands) -> Readings:
+    """/etc/hosts: name -> addresses."""
+    entries: dict[str, set[str]] = {}
+    for line in text_of("/etc/hosts").splitlines():
+        words = line.split("#", 1)[0].split()
+        for name in words[1:]:
+            entries.setdefault(name, set()).add(words[0])
+    return {"hosts.entries": {name: sorted(found) for name, found in entries.items()}}
+
+
+# --- sysctl -------------------------------------------------------------------------------------
+
+SYSCTL_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
+
+
+def sysctl_path(key: str) -> str:
+    """Return the path below /proc/sys of a key in either notation (sysctl.d(5))."""
+    first = re.search(r"[./]", key)
+    if first and first.group() == ".":
+        return key.translate(str.maketrans("./", "/."))
+    return key
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Say whether a pattern covers a path; "*" does not reach over a slash."""
+    names, patterns = path.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(
+        fnmatch.fnmatchcase(names[index], patterns[index]) for index in range(len(names))
+    )
+
+
+def read_sysctl_running(request: Request, commands: Commands) -> Readings:
+    """Values in force, from /proc/sys."""
+
+    def read(key: str) -> str:
+        return " ".join(text_of("/proc/sys/" + sysctl_path(key)).split())
+
+    return {"sysctl.running": each(request["sysctls"], read)}
+
+
+def read_sysctl_persisted(request: Request, commands: Commands) -> Readings:
+    """What systemd-sysctl would set at boot, and the file that decides."""
+    files: dict[str, str] = {}
+    for folder in SYSCTL_FOLDERS:  # the first folder that has a name hides it in the others
+        for path in glob.glob(ROOT + folder + "/*.conf"):
+            files.setdefault(os.path.basename(path), path[len(ROOT) :])
+    exact: dict[str, dict[str, str]] = {}
+    patterns: dict[str, dict[str, str]] = {}
+    excluded: set[str] = set()
+    for name in sorted(files):
+        for line in text_of(files[name]).splitlines():
+            line = line.strip()
+            if not line or line[0] in "#;":
+                continue
+            key, assigned, value = line.partition("=")
+            key = sysctl_path(key.strip().lstrip("-").strip())
+            if not assigned:
+                excluded.add(key)
+                continue
+            kind = patterns if re.search(r"[*?\[]", key) else exact
+            kind.pop(key, None)  # so that the last one in wins among the patterns too
+            kind[key] = {"value": " ".join(value.split()), "file": files[name]}
+
+    def read(asked: str) -> Any:
+        path = sysctl_path(asked)
+        if path in exact:
+            return exact[path]
+        for pattern in reversed(list(patterns)):
+            if path not in excluded and matches(path, pattern):
+                return patterns[pattern]
+        return {"absent": True}
+
+    return {"sysctl.persisted": {key: read(key) for key in request["sysctls"]}}
+
+
+# --- units and packages -------------------------------------------------------------------------
+
+
+def read_units(request: Request, commands: Commands) -> Readings:
+    """State of every unit asked for, from one systemctl."""
+    units = request["units"]
+    if not units:
+        return {"units": {}}
+    wanted = "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic"
+    out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
+    blocks = [assignments(block) for block in out.strip().split("\n\n")]
+    if len(blocks) != len(units):
+        raise Unread(f"systemctl: {len(blocks)} answers for {len(units)} units")
+    booted = time.time() - time.monotonic()
+    found = {}
+    for index, unit in enumerate(units):
+        block = blocks[index]
+        since = int(block.get("ActiveEnterTimestampMonotonic") or 0)
+        found[unit] = {
+            "active": block["ActiveState"],
+            "sub": block["SubState"],
+            "load": block["LoadState"],
+            "enabled": block["UnitFileState"],
+            "started_at": round(booted + since / 1e6) if since else None,
+        }
+    return {"units": found}
+
+
+def read_packages(request: Request, commands: Commands) -> Readings:
+    """Every installed package, the broken ones and the held ones, from one dpkg-query."""
+    out = commands.run(
+        "dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version} ${db:Status-Abbrev}\\n"
+    )
+    versions: dict[str, str] = {}
+    broken, held = [], []
+    for line in out.splitlines():
+        words = line.split()
+        # A removed package has no version; what is left of it is of no interest.
+        if len(words) < 4 or words[3][1] in "nc":
+            continue
+        name, architecture, version, state = words[:4]
+        if name in versions:
+            name = f"{name}:{architecture}"
+        versions[name] = version
+        if state[1] != "i" or state[2:3] == "R":
+            broken.append(name)
+        if state[0] == "h":
+            held.append(name)
+    return {"packages": versions, "packages.broken": sorted(broken), "packages.held": sorted(held)}
+
+
+# --- processors and memory ----------------------------------------------------------------------
+
+
+def read_cpus(request: Request, commands: Commands) -> Readings:
+    """CPUs in use and where they sit."""
+    nodes = {}
+    for path in glob.glob(ROOT + "/sys/devices/system/node/node[0-9]*/cpulist"):
+        number = os.path.basename(os.path.dirname(path))[len("node") :]
+        nodes[number] = text_of(path[len(ROOT) :]).strip()
+    return {
+        "cpu.online": text_of("/sys/devices/system/cpu/online").strip(),
+        "numa.cpus": nodes or Unread("/sys/devices/system/node: no NUMA node"),
+    }
+
+
+def read_memory(request: Request, commands: Commands) -> Readings:
+    """MemTotal."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB", text_of("/proc/meminfo"), re.MULTILINE)
+    if not match:
+        raise Unread("/proc/meminfo: no MemTotal")
+    return {"memory_mib": int(match.group(1)) // 1024}
+
+
+def read_hugepages(request: Request, commands: Commands) -> Readings:
+    """Persistent huge pages: size -> NUMA node -> pages."""
+    sizes: dict[str, dict[str, int]] = {}
+    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages"
+    for path in glob.glob(ROOT + pattern):
+        match = re.search(r"/node(\d+)/hugepages/hugepages-(\d+)kB/", path)
+        if match:
+            mib = int(match.group(2)) >> 10
+            size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
+            pages = int(text_of(path[len(ROOT) :]))
+            sizes.setdefault(size, {})[match.group(1)] = pages
+    if not sizes:
+        raise Unread("/sys/devices/system/node: no huge pages of any size")
+    return {"hugepages": sizes}
+
+
+def read_cpuset(request: Request, commands: Commands) -> Readings:
+    """CPUs that the service manager, services and logins may use."""
+
+    def allowed(where: str) -> Any:
+        if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
+            return Unread("no cpuset controller")
+        if not os.path.isdir(ROOT + f"/sys/fs/cgroup/{where}"):
+            return None  # nothing runs there
+        path = f"/sys/fs/cgroup/{where}/cpuset.cpus.effective"
+        if not os.path.exists(ROOT + path):  # the slice has no set of its own: all CPUs
+            path = "/sys/devices/system/cpu/online"
+        return text_of(path).strip()
+
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", text_of("/proc/1/status"), re.MULTILINE)
+    return {
+        "cpuset.manager": match.group(1) if match else Unread("/proc/1/status: no CPU list"),
+        "cpuset.system_slice": allowed("system.slice"),
+        "cpuset.user_slice": allowed("user.slice"),
+    }
+
+
+# --- time, munge, slurm -------------------------------------------------------------------------
+
+
+def read_time(request: Request, commands: Commands) -> Readings:
+    """chronyd's own view (chronyc(1), tracking; -c prints it as comma-separated values)."""
+    rows = list(csv.reader(commands.run("chronyc", "-n", "-c", "tracking").splitlines()))
+    if not rows or len(rows[0]) != 14:
+        columns = len(rows[0]) if rows else 0
+        raise Unread(f"chronyc: tracking has {columns} columns, not 14")
+    row = rows[0]
+    return {
+        "time.synchronised": row[13] != "Not synchronised",
+        "time.offset_s": float(row[4]),
+        "time.stratum": int(row[2]),
+        # 7F7F0101 is chronyd's own clock, used with the "local" directive.
+        "time.reference": "its own clock" if row[0] == "7F7F0101" else row[1] or row[0],
+    }
+
+
+def read_munge_key(request: Request, commands: Commands) -> Readings:
+    """Hash of the key; "absent" when there is none. The key itself never leaves the node."""
+    found = read_file("/etc/munge/munge.key")
+    return {"munge.key_sha256": "absent" if "absent" in found else found["sha256"]}
+
+
+def read_munge_credential(request: Request, commands: Commands) -> Readings:
+    """A credential of the user nobody: worth nothing to whoever sees it in a record."""
+    if os.geteuid() != 0:
+        raise Unread("munge: not run as root, so no credential of another user")
+    return {"munge.credential": commands.run("munge", "-s", "lockstep", user="nobody").strip()}
+
+
+def read_munge_decoded(request: Request, commands: Commands) -> Readings:
+    """How decoding the credential of another node ends: "Success", or munge's own words."""
+    credential = request.get("credential")
+    if not credential:
+        raise Unread("no credential of another node was given")
+    status, out, err = commands.outcome(
+        "unmunge", "--keys=STATUS", "--output=/dev/null", text=credential
+    )
+    match = re.search(r"^STATUS:\s*(.*?)\s*(?:\(\d+\))?$", out, re.MULTILINE)
+    if match:
+        return {"munge.decoded": match.group(1)}
+    said = (err.strip() or out.strip() or f"exit {status}").splitlines()[0]
+    return {"munge.decoded": said.replace("unmunge: Error: ", "")}
+
+
+SLURM_CONF = (
+    # Where slurmd keeps what the controller gave it ("configless"), then the file of the node.
+    "/run/slurm/conf/slurm.conf",
+    "/var/spool/slurmd/conf-cache/slurm.conf",
+    "/var/spool/slurm/d/conf-cache/slurm.conf",
+    "/var/lib/slurm/slurmd/conf-cache/slurm.conf",
+    "/etc/slurm/slurm.conf",
+)
+
+
+def read_slurm_conf(request: Request, commands: Commands) -> Readings:
+    """Hash of the configuration that slurmd works with."""
+    for path in SLURM_CONF:
+        if os.path.exists(ROOT + path):
+            return {"slurm.conf_sha256": read_file(path)["sha256"]}
+    raise Unread("no slurm.conf in use: slurmd has not fetched one")
+
+
+def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
+    """The controller's view of every node."""
+    if shutil.which("slurmctld", path=PATH) is None:
+        raise Unread("slurmctld: not installed")
+    out = commands.run("scontrol", "-o", "show", "node")
+    nodes = {}
+    for line in out.splitlines():
+        line, _, reason = line.partition(" Reason=")
+        found = dict(re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line))
+        if "NodeName" not in found:
+            continue
+        state = found["State"].replace("*", "+NOT_RESPONDING")
+        # "[root@2026-01-01T00:00:00]" ends the reason; other keys may follow it.
+        reason = re.split(r"\s+\[[^\[\]]*@[^\[\]]*\]", reason)[0].strip()
+        nodes[found["NodeName"]] = {
+            "state": sorted({word.rstrip("~#!%$@^-") for word in state.split("+")}),
+            "cpus": int(found["CPUTot"]),
+            "real_memory": int(found["RealMemory"]),
+            "gres": re.sub(r"\([^)]*\)", "", found.get("Gres", "")),
+            "cpu_spec_list": found.get("CPUSpecList", found.get("CpuSpecList", "")),
+            "reason": reason,
+            "version": found.get("Version", ""),
+        }
+    if not nodes:
+        raise Unread("scontrol: no node in its answer")
+    return {"slurm.nodes": nodes}
+
+
+# --- GPUs ---------------------------------------------------------------------------------------
+
+
+def read_gpu_files(request: Request, commands: Commands) -> Readings:
+    """Device files of GPUs."""
+    found = [path[len(ROOT) :] for path in glob.glob(ROOT + "/dev/nvidia[0-9]*")]
+    return {"gpu.device_files": sorted(found, key=lambda path: (len(path), path))}
+
+
+def read_gpus(request: Request, commands: Commands) -> Readings:
+    """Every board, from one nvidia-smi."""
+    query = "index," + ",".join(field for _, field, _ in GPU_FIELDS)
+    out = commands.run("nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader,nounits")
+    readings: Readings = {name: {} for name, _, _ in GPU_FIELDS}
+    rows = [row for row in csv.reader(out.splitlines(), skipinitialspace=True) if row]
+    for row in rows:
+        if len(row) != len(GPU_FIELDS) + 1 or not row[0].isdigit():
+            raise Unread(f"nvidia-smi: not a row of values: {', '.join(row)[:120]}")
+        for column, (name, field, kind) in enumerate(GPU_FIELDS, 1):
+            readings[name]["gpu" + row[0]] = gpu_value(row[column].strip(), field, kind)
+    readings["gpu.count"] = len(rows)
+    return readings
+
+
+def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
+    """Return one value; what the driver does not know is unread, never a value."""
+    if text in ("", "N/A", "ERR!") or text.startswith("["):
+        return {"unread": f"nvidia-smi: {field} is {text or 'empty'}"}
+    try:
+        return kind(text)
+    except ValueError:
+        return {"unread": f"nvidia-smi: {field} is {text[:60]!r}"}
+
+
+# --- all of it ----------------------------------------------------------------------------------
+
+READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], ...] = (
+    (read_gpus, ("gpu.count", *(name for name, _, _ in GPU_FIELDS))),
+    (read_packages, ("packages", "packages.broken", "packages.held")),
+    (read_slurm_nodes, ("slurm.nodes",)),
+    (read_units, ("units",)),
+    (read_time, ("time.synchronised", "time.offset_s", "time.stratum", "time.reference")),
+    (read_munge_credential, ("munge.credential",)),
+    (read_munge_decoded, ("munge.decoded",)),
+    (read_munge_key, ("munge.key_sha256",)),
+    (read_slurm_conf, ("slurm.conf_sha256",)),
+    (read_release, ("os.id", "os.version_id")),
+    (read_running, ("os.hostname", "os.boot_id", "kernel.release", "kernel.cmdline")),
+    (read_time_zone, ("os.time_zone",)),
+    (read_locale, ("os.locale",)),
+    (read_cmdline_persisted, ("kernel.cmdline_persisted",)),
+    (read_files, ("files",)),
+    (read_hosts, ("hosts.entries",)),
+    (read_sysctl_running, ("sysctl.running",)),
+    (read_sysctl_persisted, ("sysctl.persisted",)),
+    (read_cpus, ("cpu.online", "numa.cpus")),
+    (read_memory, ("memory_mib",)),
+    (read_hugepages, ("hugepages",)),
+    (read_cpuset, ("cpuset.manager", "cpuset.system_slice", "cpuset.user_slice")),
+    (read_gpu_files, ("gpu.device_files",)),
+)
+
+
+def collect(request: Request) -> dict[str, Any]:
+    """Return the record of this node."""
+    taken_at, begin = time.time(), time.monotonic()
+    request = {"files": [], "units": [], "sysctls": [], **request}
+    commands = Commands()
+    readings: Readings = {}
+
+    def read(reader: Callable[[Request, Commands], Readings], names: tuple[str, ...]) -> None:
+        try:
+            found = reader(request, commands)
+        except Unread as reason:
+            found = dict.fromkeys(names, reason)
+        except (OSError, ValueError, LookupError) as error:
+            found = dict.fromkeys(names, Unread(f"{type(error).__name__}: {error}"))
+        for name, value in found.items():
+            unread = isinstance(value, Unread)
+            readings[name] = {"unread": str(value)} if unread else {"value": value}
+
+    # Daemon threads: one that is stuck in the kernel must not keep the program from ending.
+    threads = [threading.Thread(target=read, args=row, daemon=True) for row in READERS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, begin + READER_TIMEOUT_S - time.monotonic()))
+    done = dict(readings)
+    for _, names in READERS:
+        for name in names:
+            done.setdefault(name, {"unread": f"no answer within {READER_TIMEOUT_S:g} s"})
+    return {
+        "format": FORMAT,
+        "taken_at": round(taken_at, 3),
+        "duration_s": round(time.monotonic() - begin, 3),
+        "readings": dict(sorted(done.items())),
+        "commands": sorted(commands.ran, key=lambda ran: list(ran["argv"])),
+    }
+
+
+def main() -> None:
+    """Read the request from the argument, print the record."""
+    request = json.loads(base64.b64decode(sys.argv[1]))
+    # The marker comes first, so that the output is never empty and a greeting cannot hide it.
+    print(MARKER, flush=True)
+    print(json.dumps(collect(request), separators=(",", ":")), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The record of one node: every reading by its full name, taken or unread with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Unread(_Part):
+    """A reading that could not be taken. Never equal to any value, never a vote."""
+
+    unread: str
+    """The reason, in the words of the tool that failed."""
+
+
+class Taken(_Part):
+    """A reading that was taken."""
+
+    value: JsonValue
+
+
+class CommandRun(_Part):
+    """How one external command of the probe went."""
+
+    argv: tuple[str, ...]
+    status: int | None
+    duration_s: float
+    timed_out: bool
+
+
+class Record(_Part):
+    """All that was read from one node at one time."""
+
+    format: Literal[1]
+    taken_at: float
+    """Seconds since 1970, by the node's own clock."""
+    duration_s: float
+    readings: dict[str, Taken | Unread]
+    commands: tuple[CommandRun, ...] = ()
+
+    def get(self, name: str) -> JsonValue | Unread:
+        """Return a reading; unread when the probe did not send it."""
+        reading = self.readings.get(name)
+        if reading is None:
+            return Unread(unread="not in the record")
+        return reading if isinstance(reading, Unread) else reading.value
+
+    def entry(self, name: str, key: str) -> JsonValue | Unread | None:
+        """Return one item of a reading that is a map; None when the map has no such item."""
+        value = self.get(name)
+        if isinstance(value, Unread):
+            return value
+        if not isinstance(value, dict):
+            return Unread(unread=f"not a map: {value!r:.60}")
+        return item(value[key]) if key in value else None
+
+    def items(self, name: str) -> dict[str, JsonValue | Unread] | Unread:
+        """Return a reading that is a map, item by item; each may be unread by itself."""
+        value = self.get(name)
+        if isinstance(value, Unread):
+            return value
+        if not isinstance(value, dict):
+            return Unread(unread=f"not a map: {value!r:.60}")
+        return {key: item(entry) for key, entry in value.items()}
+
+
+def item(entry: JsonValue) -> JsonValue | Unread:
+    """Return one entry of a map; ``{"unread": reason}`` is an unread one."""
+    if isinstance(entry, dict) and entry.keys() == {"unread"}:
+        return Unread(unread=str(entry["unread"]))
+    return entry
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A node that gave no record at all, and why."""
+
+    reason: str
+
+
+Reading = dict[str, Record | Unreachable]
+"""Node name -> what came of reading it."""

@@ -1,0 +1,64 @@
+"""What is allowed in a field, in plain words: pydantic's errors as an operator reads them."""
+
+from __future__ import annotations
+
+from pydantic_core import ErrorDetails
+
+from lockstep.spec.model import Cluster
+
+WORDS = {
+    "missing": "a value: the field is required",
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "True or False",
+    "bool_parsing": "True or False",
+    "string_type": "text, in quotes",
+    "string_too_short": "text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    # The one pattern of the model: names of classes, partitions, models, releases.
+    "string_pattern_mismatch": "a name of small letters, digits, '-' and '_', "
+    "with a letter or digit first",
+    "tuple_type": "a list, in [ ]",
+    "dict_type": "a dictionary, in { }",
+}
+"""pydantic's error type -> what is allowed; the names in braces come from the error."""
+
+
+def allowed(detail: ErrorDetails) -> str:
+    """Return what is allowed where an error was found."""
+    kind = detail["type"]
+    if kind == "value_error":
+        return detail["msg"].removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        return "one of " + _fields(detail["loc"][:-1])
+    if kind in ("model_type", "model_attributes_type"):
+        return "a dictionary, in { }, with " + _fields(detail["loc"])
+    words = WORDS.get(kind)
+    return detail["msg"] if words is None else words.format(**detail.get("ctx", {}))
+
+
+def _fields(path: tuple[int | str, ...]) -> str:
+    model: object = Cluster
+    for key in path:
+        model = _inner(model, key)
+    return ", ".join(getattr(model, "model_fields", {}))
+
+
+def _inner(model: object, key: int | str) -> object:
+    """Return the model behind a key: of a field, or of an item of a list or dictionary."""
+    annotation = getattr(model, "model_fields", {}).get(key)
+    inner: object = annotation.annotation if annotation is not None else model
+    while not hasattr(inner, "model_fields"):
+        arguments = [a for a in getattr(inner, "__args__", ()) if a not in (type(None), ...)]
+        if not arguments:
+            return None
+        inner = arguments[-1]
+    return inner

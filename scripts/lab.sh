@@ -1,0 +1,35 @@
+#!/bin/sh
+# The main job: machines, a Slurm cluster on them, the check, a job. Leaves the lab up.
+set -eu
+cd "$(dirname "$0")/.."
+
+started="$(date +%s)"
+step() { printf '\n==> [%3d s] %s\n' "$(($(date +%s) - started))" "$*"; }
+node() { .venv/bin/python -m lab run "$@"; }
+
+step "machines: one head, $WORKERS workers, $OS"
+.venv/bin/python -m lab up --workers "$WORKERS" --os "$OS"
+
+step "deploy: pyinfra -y inventories/lab.py deploys/cluster.py"
+.venv/bin/pyinfra -y inventories/lab.py deploys/cluster.py
+
+step "metrics: every Prometheus target"
+.venv/bin/python scripts/prometheus_targets.py inventories/lab.py
+
+step "check: lockstep check inventories/lab.py"
+.venv/bin/lockstep check inventories/lab.py
+
+step "job: srun -N$WORKERS --gres=gpu:8"
+node head -- srun --immediate=60 -N"$WORKERS" --gres=gpu:8 \
+    sh -c 'echo "$(uname -n): GPUs $CUDA_VISIBLE_DEVICES"'
+
+step "done: the lab is up"
+cat <<END
+    machines    .venv/bin/python -m lab status
+    shell       .venv/bin/python -m lab ssh worker1
+    Slurm       .venv/bin/python -m lab run head -- sinfo
+    repair      .venv/bin/pyinfra -y inventories/lab.py deploys/cluster.py
+    compare     .venv/bin/lockstep check inventories/lab.py
+    break one   .venv/bin/python -m lab gpu worker1 --gpu 3 --set enforced.power.limit=350
+    remove all  make clean-lab
+END

@@ -1,0 +1,47 @@
+"""Waits until every target of a cluster's Prometheus is up; prints them; fails when one is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.request
+
+from lockstep.inventory import load
+from lockstep.spec import Service
+
+WAIT_S = 60
+
+
+def main(inventory: str) -> int:
+    """Return 0 when all targets are up within ``WAIT_S`` seconds, else 1."""
+    plan = load(inventory)
+    head = plan.running(Service.PROMETHEUS)
+    if head is None:
+        print(f"ERROR {inventory}: no node runs prometheus", file=sys.stderr)
+        return 1
+    url = f"http://{head.endpoint(plan.spec.monitoring.prometheus_port)}/api/v1/targets"
+    expected = len(plan.nodes) + 1  # every node's exporter, and Prometheus itself
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            # Directly: a proxy in the environment does not know the nodes.
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(url, timeout=10) as answer:
+                targets = json.load(answer)["data"]["activeTargets"]
+        except OSError as error:
+            targets = []
+            print(f"    {url}: {error}", file=sys.stderr)
+        healthy = [target for target in targets if target["health"] == "up"]
+        if len(healthy) == expected or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    for target in sorted(targets, key=lambda t: str(t["labels"])):
+        labels = target["labels"]
+        print(f"    {target['health']:8}{labels['job']:12}{labels['node']:12}{labels['instance']}")
+    print(f"    {len(healthy)} of {expected} targets are up")
+    return 0 if len(healthy) == expected else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))

@@ -1,0 +1,134 @@
+"""``lockstep check`` as a user runs it, on saved records: words and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lockstep.__main__ import main
+from lockstep.checks.context import Context
+from lockstep.probe.parse import dumps
+from tests.checks import recorded
+
+INVENTORY = """\
+from lockstep.plan import plan_or_exit
+from tests.checks.recorded import DESCRIPTION
+
+_cluster = plan_or_exit(DESCRIPTION, __file__)
+head = _cluster.group("head")
+worker = _cluster.group("worker")
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("LOCKSTEP_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    Path("inventory.py").write_text(INVENTORY)
+    save(recorded.consistent())
+    return "inventory.py"
+
+
+def save(context: Context) -> None:
+    Path("records.json").write_text(dumps(context.reading))
+
+
+def status(*arguments: str) -> int:
+    return main(["check", *arguments, "--records", "records.json"])
+
+
+def test_a_consistent_cluster_ends_with_0(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(inventory) == 0
+    assert capsys.readouterr().out.endswith("rules: all consistent. Nothing was changed. Exit 0.\n")
+
+
+def test_a_difference_names_node_place_values_source_and_repair(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(
+        recorded.mutated(recorded.consistent(), "worker3", "gpu.power.enforced_w", ("gpu3",), 350.0)
+    )
+    assert status(inventory, "--rule", "gpu.power_limit") == 1
+    assert capsys.readouterr().out == (
+        "ERROR   gpu.power_limit  worker3 gpu3\n"
+        "  reading   gpu.power.enforced_w\n"
+        "  found     350 W\n"
+        "  expected  700 W   (says: device)\n"
+        "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3\n"
+        "\n"
+        "9 nodes, 1 rules: 1 differing. Nothing was changed. Exit 1.\n"
+    )
+
+
+def test_only_a_missing_reading_ends_with_2(inventory: str) -> None:
+    save(recorded.mutated(recorded.consistent(), "worker3", "os.locale", (), recorded.REMOVED))
+    assert status(inventory) == 2
+
+
+def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
+    start = recorded.consistent()
+    save(recorded.with_reading(start, {n: r for n, r in start.reading.items() if n != "worker3"}))
+    assert status(inventory) == 1
+    assert status(inventory, "--limit", "worker[1-2]") == 0
+    assert status(inventory, "--limit", "worker") == 1
+    assert status(inventory, "--limit", "head") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--limit", "worker33"), "no node 'worker33'\n  expected  worker3"),
+        (("--limit", "worker[1-"), "--limit 'worker[1-': "),
+        (("--limit", "zzz"), "no node 'zzz'\n  expected  head1,worker[1-8]"),
+        (("--rule", "gpu.power"), "no rule 'gpu.power'\n  expected  gpu.power_limit"),
+        (("--json", "/no/such/folder/x"), "/no/such/folder/x: No such file or directory"),
+    ],
+)
+def test_what_does_not_exist_ends_with_3(
+    inventory: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert status(inventory, *arguments) == 3
+    assert capsys.readouterr().err.startswith(f"ERROR {message}")
+
+
+@pytest.mark.parametrize("text", [None, "not json", '{"format": 2}', "\udcff"])
+def test_unreadable_records_end_with_3(
+    inventory: str, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    if text is None:
+        Path("records.json").unlink()
+    else:
+        Path("records.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert status(inventory) == 3
+    assert capsys.readouterr().err.startswith("ERROR --records records.json: ")
+
+
+def test_json_and_junit_carry_the_same_findings(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(recorded.mutated(recorded.consistent(), "worker3", "gpu.count", (), 7))
+    assert status(inventory, "--json", "-", "--junit", "junit.xml") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["exit_status"] == 1
+    (found,) = document["findings"]
+    assert (found["rule"], found["node"], found["found"]) == ("gpu.count", "worker3", "7 GPUs")
+    suite = ElementTree.parse("junit.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    assert suite.get("tests") == str(len(document["rules"]))
+
+
+def test_a_severity_hides_the_other(inventory: str) -> None:
+    save(recorded.mutated(recorded.consistent(), "worker3", "gpu.vbios", ("gpu3",), "old"))
+    assert status(inventory, "--severity", "error") == 0
+    assert status(inventory, "--severity", "warning") == 1
+
+
+def test_records_are_kept_for_nobody_else(inventory: str) -> None:
+    assert status(inventory, "--save-records", "kept.json") == 0
+    assert Path("kept.json").stat().st_mode & 0o777 == 0o600
+    assert Path("kept.json").read_text() == Path("records.json").read_text()

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+from lockstep.checks.compare import Majority, Split, Vote, duplicates, multiset, vote, worse
+from lockstep.checks.context import Context
+from lockstep.checks.engine import check
+from lockstep.checks.rule import Bound, Kind, Peers, Rule
+from tests.checks import recorded
+
+
+def votes(**values: Any) -> list[Vote]:
+    return [Vote(node, "", value) for node, value in values.items()]
+
+
+def test_all_equal_is_no_verdict() -> None:
+    assert vote(votes(a=1, b=1, c=1)) is None
+
+
+def test_a_strict_majority_of_three_names_the_other() -> None:
+    verdict = vote(votes(a=1, b=2, c=1))
+    assert verdict == Majority(1, 2, (Vote("b", "", 2),))
+
+
+def test_two_nodes_are_a_split_however_many_devices_they_have() -> None:
+    many = [Vote("a", f"gpu{n}", 1) for n in range(8)] + [Vote("b", "gpu0", 2)]
+    assert isinstance(vote(many), Split)
+
+
+def test_the_largest_of_three_sides_without_half_is_a_split() -> None:
+    assert isinstance(vote(votes(a=1, b=1, c=2, d=3)), Split)
+
+
+def test_one_side_only_of_the_median_is_wrong() -> None:
+    every = votes(a=100, b=101, c=99, d=150, e=50)
+    low = worse(every, Bound.AT_LEAST, 0.05)
+    assert isinstance(low, Majority)
+    assert [one.node for one in low.others] == ["e"]
+    high = worse(every, Bound.AT_MOST, 0.05)
+    assert isinstance(high, Majority)
+    assert [one.node for one in high.others] == ["d"]
+
+
+def test_a_multiset_forgets_which_device_has_what() -> None:
+    assert multiset({"a": 1, "b": 2}) == multiset({"a": 2, "b": 1})
+
+
+def test_holders_of_one_value_are_named_together() -> None:
+    assert duplicates(votes(a="x", b="y", c="x")) == [(Vote("a", "", "x"), Vote("c", "", "x"))]
+
+
+def rule(kind: Kind, reading: str, **more: Any) -> Rule:
+    return Rule(id="test", title="", reading=reading, kind=kind, peers=Peers.CLASS, **more)
+
+
+def found(one: Rule, context: Context) -> list[tuple[str, str, str]]:
+    return [(f.node, f.device, f.found) for f in check([one], context)]
+
+
+def test_slots_and_multisets_differ_where_two_boards_are_swapped() -> None:
+    def bus(one: str, two: str) -> dict[str, str]:
+        return {"gpu0": one, "gpu1": two}
+
+    start = recorded.consistent()
+    for name in start.plan.nodes:
+        pair = bus("1b", "2c") if name != "worker3" else bus("2c", "1b")
+        start = recorded.mutated(start, name, "gpu.pci_bus_id", (), pair)
+    assert found(rule(Kind.MULTISET, "gpu.pci_bus_id"), start) == []
+    swapped = found(rule(Kind.SLOTS, "gpu.pci_bus_id"), start)
+    assert swapped == [("worker3", "gpu0", "2c"), ("worker3", "gpu1", "1b")]
+
+
+def test_a_clock_below_the_peers_is_found_and_one_above_is_not() -> None:
+    one = rule(Kind.WITHIN, "gpu.clocks.max_sm_mhz", tolerance=0.05)
+    start = recorded.mutated(
+        recorded.consistent(), "worker3", "gpu.clocks.max_sm_mhz", ("gpu3",), 1500
+    )
+    start = recorded.mutated(start, "worker4", "gpu.clocks.max_sm_mhz", ("gpu3",), 2500)
+    context = recorded.with_reading(
+        start, {name: got for name, got in start.reading.items() if name != "head1"}
+    )
+    assert found(one, context) == [("worker3", "gpu3", "1500")]
+
+
+def test_growth_counts_within_one_boot_only() -> None:
+    from dataclasses import replace
+
+    one = rule(Kind.GROWTH, "slurm.errors")
+    old = recorded.mutated(recorded.consistent(), "worker3", "slurm.errors", (), {"a": 1, "b": 1})
+    new = recorded.mutated(old, "worker3", "slurm.errors", (), {"a": 1, "b": 3})
+    kept = {"worker3": old.views["worker3"].record}
+    assert ("worker3", "b", "3") in found(one, replace(new, before=kept))
+    rebooted = recorded.mutated(new, "worker3", "os.boot_id", (), "another")
+    mine = [f for f in found(one, replace(rebooted, before=kept)) if f[0] == "worker3"]
+    assert mine == []

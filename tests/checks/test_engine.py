@@ -1,0 +1,339 @@
+"""What holds for every rule: order, unread, votes, classes, consequences."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.context import Context
+from lockstep.probe.record import Reading, Record
+from lockstep.report import ExitStatus, Status
+from tests.checks import recorded
+from tests.checks.recorded import REMOVED
+from tests.checks.test_mutations import MUTATIONS
+
+WORKERS = tuple(f"worker{n}" for n in range(1, 9))
+ENFORCED = "gpu.power.enforced_w"
+
+
+def boards(value: object) -> dict[str, Any]:
+    return {f"gpu{n}": value for n in range(8)}
+
+
+def on(start: Context, nodes: tuple[str, ...], reading: str, value: object) -> Context:
+    for node in nodes:
+        start = recorded.mutated(start, node, reading, (), value)
+    return start
+
+
+def test_equal_nodes_give_no_finding() -> None:
+    report = recorded.report(recorded.consistent())
+    assert report.findings == []
+    assert report.exit_status is ExitStatus.CONSISTENT
+
+
+def test_the_order_of_nodes_and_devices_changes_nothing() -> None:
+    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", boards("1"))
+    start = recorded.mutated(start, "worker7", ENFORCED, ("gpu3",), 350.0)
+    start = recorded.mutated(start, "worker6", "packages", ("bash",), "5.2")
+    expected = list(recorded.report(start))
+    assert len(expected) == 3
+    for seed in range(3):
+        assert list(recorded.report(shuffled(start, seed))) == expected
+
+
+def shuffled(start: Context, seed: int) -> Context:
+    chance = random.Random(seed)
+
+    def mix(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        keys = list(value)
+        chance.shuffle(keys)
+        return {key: mix(value[key]) for key in keys}
+
+    names = list(start.reading)
+    chance.shuffle(names)
+    mixed: Reading = {}
+    for name in names:
+        record = start.reading[name]
+        assert isinstance(record, Record)
+        mixed[name] = Record.model_validate(mix(record.model_dump(mode="json")))
+    return recorded.with_reading(start, mixed)
+
+
+@pytest.mark.parametrize(
+    ("rule", "node", "reading"),
+    sorted({(one.rule, one.node, one.reading) for one in MUTATIONS}),
+)
+def test_a_removed_reading_is_unknown_never_ok(rule: str, node: str, reading: str) -> None:
+    gone = recorded.mutated(recorded.consistent(), node, reading, (), REMOVED)
+    report = recorded.report(gone, rule)
+    assert {finding.status for finding in report} == {Status.UNKNOWN.value}
+    assert {finding.node for finding in report} == {node}
+    assert report.exit_status is ExitStatus.UNREAD
+    assert recorded.report(gone).exit_status is ExitStatus.UNREAD
+
+
+@pytest.mark.parametrize(
+    "one",
+    [one for one in MUTATIONS if one.rule.startswith("gpu.") and one.path],
+    ids=lambda one: f"{one.rule}-{one.reading}",
+)
+def test_one_unread_board_is_named(one: Any) -> None:
+    answer = {"unread": "nvidia-smi: it is [N/A]"}
+    for value in (REMOVED, answer):
+        gone = recorded.mutated(recorded.consistent(), one.node, one.reading, one.path, value)
+        found = recorded.only(recorded.report(gone, one.rule))
+        assert (found.node, found.device) == (one.node, "gpu3")
+        assert found.status == Status.UNKNOWN.value
+
+
+def test_a_driver_that_does_not_answer_is_one_finding() -> None:
+    start = recorded.consistent()
+    record = start.reading["worker3"]
+    assert isinstance(record, Record)
+    raw = record.model_dump(mode="json")
+    for name in raw["readings"]:
+        if name.startswith("gpu."):
+            raw["readings"][name] = {"unread": "nvidia-smi: no answer within 10 s"}
+    silent = recorded.with_reading(start, {**start.reading, "worker3": Record.model_validate(raw)})
+    found = recorded.only(recorded.report(silent))
+    assert (found.rule, found.node, found.status) == ("gpu.count", "worker3", "unknown")
+    assert "no answer within 10 s" in found.found
+    assert "gpu.power_limit" in found.detail
+
+
+def test_a_lost_board_hides_no_other_fault() -> None:
+    start = recorded.mutated(recorded.consistent(), "worker3", "gpu.count", (), 7)
+    start = recorded.mutated(start, "worker3", ENFORCED, ("gpu2",), 350.0)
+    assert {f.rule for f in recorded.report(start)} == {"gpu.count", "gpu.power_limit"}
+
+
+def test_an_even_split_blames_nobody() -> None:
+    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", boards("old"))
+    found = recorded.only(recorded.report(start))
+    assert found.status == Status.UNDECIDED.value
+    assert found.node == "worker[1-8]"
+    assert found.found == "96.00.A5.00.03 on worker[5-8]; old on worker[1-4]"
+    assert recorded.report(start).exit_status is ExitStatus.DIFFERS
+
+
+def two_workers(description: dict[str, Any]) -> None:
+    description["nodes"][1]["name"] = "worker[1-2]"
+
+
+def test_two_nodes_do_not_make_a_majority() -> None:
+    start = recorded.clustered(two_workers)
+    start = recorded.mutated(start, "worker1", "gpu.vbios", ("gpu3",), "old")
+    found = recorded.only(recorded.report(start))
+    assert found.status == Status.UNDECIDED.value
+    assert found.found == "96.00.A5.00.03 on worker2, worker1 gpu[0-2,4-7]; old on worker1 gpu3"
+
+
+def test_an_unread_value_is_no_vote() -> None:
+    start = on(recorded.consistent(), WORKERS[:3], "gpu.vbios", REMOVED)
+    start = on(start, WORKERS[3:5], "gpu.vbios", boards("old"))
+    report = recorded.report(start, "gpu.vbios")
+    assert [(f.node, f.status) for f in report] == [
+        ("worker1", "unknown"),
+        ("worker2", "unknown"),
+        ("worker3", "unknown"),
+        ("worker4", "differs"),
+        ("worker5", "differs"),
+    ]
+
+
+def two_classes(description: dict[str, Any]) -> None:
+    description["hardware"]["other"] = description["hardware"]["hgx-h200"]
+    first = description["nodes"][1]
+    description["nodes"][1] = {**first, "name": "worker[1-5]"}
+    other = {**first, "name": "worker[6-8]", "hardware": "other", "management": "fd00:1::106"}
+    description["nodes"].append(other)
+
+
+def test_two_classes_never_vote_on_each_other() -> None:
+    start = recorded.clustered(two_classes)
+    for reading in ("gpu.vbios", "gpu.driver_version"):
+        start = on(start, WORKERS[5:], reading, boards("another"))
+    start = on(start, WORKERS[5:], "kernel.release", "6.1.0-9")
+    assert recorded.report(start).findings == []
+    odd = recorded.mutated(start, "worker8", "kernel.release", (), "6.12.48+deb13-amd64")
+    found = recorded.only(recorded.report(odd))
+    assert (found.rule, found.node, found.expected) == ("kernel.release", "worker8", "6.1.0-9")
+
+
+def test_a_uniformly_wrong_cluster_is_found_by_the_boards_own_default() -> None:
+    start = on(recorded.consistent(), WORKERS, ENFORCED, boards(350.0))
+    found = list(recorded.report(start))
+    assert [(f.node, f.device, f.found, f.expected, f.reference) for f in found] == [
+        (worker, "gpu[0-7]", "350 W", "700 W", "device") for worker in WORKERS
+    ]
+
+
+def declared_limit(description: dict[str, Any]) -> None:
+    description["hardware"]["hgx-h200"]["gpu"] = {
+        "model": "h200",
+        "count": 8,
+        "power_limit_w": 500.0,
+    }
+
+
+def test_a_declared_value_is_asked_before_the_device() -> None:
+    start = recorded.clustered(declared_limit)
+    assert {f.reference for f in recorded.report(start)} == {"spec"}
+    assert recorded.report(on(start, WORKERS, ENFORCED, boards(500.0))).findings == []
+
+
+def test_peers_speak_where_spec_and_device_are_silent() -> None:
+    start = on(recorded.consistent(), WORKERS, "gpu.power.default_w", REMOVED)
+    start = recorded.mutated(start, "worker2", ENFORCED, ("gpu5",), 350.0)
+    (found,) = recorded.report(start).with_status(Status.DIFFERS)
+    assert (found.rule, found.node, found.device) == ("gpu.power_limit", "worker2", "gpu5")
+    assert found.reference == "peers: 8 nodes of class hgx-h200"
+
+
+def test_an_argument_that_is_nowhere_is_no_pending_reboot() -> None:
+    start = recorded.consistent()
+    line = start.views["worker3"].read("kernel.cmdline")
+    assert isinstance(line, list)
+    start = recorded.mutated(start, "worker3", "kernel.cmdline", (), line[:-1])
+    start = recorded.mutated(start, "worker3", "kernel.cmdline_persisted", (), [])
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.status) == ("kernel.args", Status.DIFFERS.value)
+
+
+def test_pages_that_wait_for_a_reboot_are_part_of_the_pending_arguments() -> None:
+    start = recorded.consistent()
+    start = recorded.mutated(start, "worker3", "kernel.cmdline", (), ["quiet"])
+    start = recorded.mutated(start, "worker3", "hugepages", ("2M", "0"), 0)
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.status) == ("kernel.args", Status.PENDING_REBOOT.value)
+    assert "hugepages (2M node0)" in found.detail
+
+
+def test_consequences_are_named_in_their_cause() -> None:
+    start = recorded.consistent()
+    stopped = {"active": "inactive", "sub": "dead", "load": "loaded", "enabled": "enabled"}
+    start = recorded.mutated(start, "worker3", "units", ("chrony.service",), stopped)
+    for reading in ("time.synchronised", "time.offset_s"):
+        start = recorded.mutated(start, "worker3", reading, (), REMOVED)
+    start = recorded.mutated(start, "worker3", "munge.decoded", (), "Expired credential")
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.device) == ("unit.active", "chrony.service")
+    assert found.detail == "hence also: munge.round_trip, time.offset, time.synchronised"
+
+
+def test_a_dead_controller_is_named_once() -> None:
+    found = recorded.only(recorded.report(recorded.unreachable(recorded.consistent(), "head1")))
+    assert (found.rule, found.node) == ("node.reachable", "head1")
+
+
+def test_a_stopped_slurmctld_is_named_once() -> None:
+    start = recorded.consistent()
+    stopped = {"active": "failed", "sub": "failed", "load": "loaded", "enabled": "enabled"}
+    start = recorded.mutated(start, "head1", "units", ("slurmctld.service",), stopped)
+    start = recorded.mutated(start, "head1", "slurm.nodes", (), REMOVED)
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.device) == ("unit.active", "slurmctld.service")
+
+
+def test_what_is_unread_explains_nothing_that_differs() -> None:
+    start = recorded.mutated(recorded.consistent(), "worker3", "units", (), REMOVED)
+    start = recorded.mutated(start, "worker3", "time.synchronised", (), False)
+    assert ("time.synchronised", "differs") in {(f.rule, f.status) for f in recorded.report(start)}
+
+
+def test_our_own_drain_is_named() -> None:
+    entry = {"state": ["DRAIN", "IDLE"], "reason": "lockstep: 7 of 8 GPUs"}
+    start = recorded.consistent()
+    nodes = start.views["head1"].record.items("slurm.nodes")
+    assert isinstance(nodes, dict)
+    worker = nodes["worker3"]
+    assert isinstance(worker, dict)
+    start = recorded.mutated(start, "head1", "slurm.nodes", ("worker3",), {**worker, **entry})
+    found = recorded.only(recorded.report(start))
+    assert found.found == "DRAIN+IDLE (lockstep: 7 of 8 GPUs)"
+    assert found.detail == "set by Lockstep's own health check"
+
+
+def test_a_limit_reports_its_nodes_and_still_asks_their_peers() -> None:
+    from lockstep.checks.engine import check
+
+    start = recorded.mutated(recorded.consistent(), "worker3", "gpu.vbios", ("gpu3",), "old")
+    assert check(all_rules(), start, ["worker3"]).exit_status is ExitStatus.DIFFERS
+    other = check(all_rules(), start, ["worker4"])
+    assert (other.findings, other.nodes) == ([], ("worker4",))
+
+
+def test_every_rule_says_why_and_what_it_is_blind_to() -> None:
+    import importlib
+
+    for rule in all_rules():
+        name = rule.id.replace(".", "_")
+        module = importlib.import_module(f"lockstep.checks.rules.{name}")
+        assert module.RULE is rule
+        text = module.__doc__ or ""
+        assert "\nWhy      " in text, rule.id
+        assert "\nBlind    " in text, rule.id
+        assert rule.source, rule.id
+
+
+def test_every_cause_is_a_rule() -> None:
+    from fnmatch import fnmatch
+
+    ids = [rule.id for rule in all_rules()]
+    for rule in all_rules():
+        for cause in rule.explained_by:
+            assert any(fnmatch(name, cause.rule) for name in ids), (rule.id, cause.rule)
+
+
+def test_a_missing_package_explains_its_missing_unit() -> None:
+    start = recorded.mutated(recorded.consistent(), "worker3", "packages", ("chrony",), REMOVED)
+    lost = {"active": "inactive", "sub": "dead", "load": "not-found", "enabled": ""}
+    start = recorded.mutated(start, "worker3", "units", ("chrony.service",), lost)
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.device) == ("package.present", "chrony")
+    assert found.detail == "hence also: unit.active (chrony.service), unit.enabled (chrony.service)"
+
+
+def test_nobody_logged_in_is_no_finding() -> None:
+    start = recorded.mutated(recorded.consistent(), "worker3", "cpuset.user_slice", (), None)
+    assert recorded.report(start).findings == []
+
+
+def test_every_file_that_explains_something_is_one_of_ours() -> None:
+    start = recorded.consistent()
+    ours = {path for view in start.views.values() for path in start.files_of(view.plan)}
+    units = {unit for view in start.views.values() for unit in view.plan.units}
+    for rule in all_rules():
+        for cause in rule.explained_by:
+            if cause.rule == "file.content" and cause.device is not None:
+                assert cause.device in ours, rule.id
+            if cause.rule == "unit.active" and cause.device is not None:
+                assert cause.device in units, rule.id
+
+
+def test_a_line_that_is_gone_from_the_hosts_file_is_named_by_its_name() -> None:
+    start = recorded.mutated(recorded.consistent(), "head1", "hosts.entries", ("worker2",), REMOVED)
+    start = recorded.mutated(start, "head1", "files", ("/etc/hosts", "sha256"), "0" * 64)
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.device, found.found) == ("hosts.entries", "worker2", "missing")
+    assert found.expected == "fd00:1::102"
+    assert found.detail == "hence also: file.content (/etc/hosts)"
+
+
+def test_a_hosts_file_without_nodes_is_one_finding() -> None:
+    start = recorded.mutated(recorded.consistent(), "head1", "hosts.entries", (), {})
+    found = recorded.only(recorded.report(start))
+    assert (found.device, found.found) == ("head1,worker[1-8]", "missing")
+
+
+def test_a_lost_hosts_file_is_one_finding() -> None:
+    start = recorded.mutated(recorded.consistent(), "head1", "hosts.entries", (), REMOVED)
+    start = recorded.mutated(start, "head1", "files", ("/etc/hosts",), {"absent": True})
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.device, found.found) == ("file.content", "/etc/hosts", "absent")

@@ -1,0 +1,224 @@
+"""One changed value on one of the recorded nodes: exactly one finding, and it names the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from ClusterShell.NodeSet import NodeSet
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.report import Status
+from tests.checks import recorded
+from tests.checks.recorded import REMOVED
+
+
+@dataclass(frozen=True)
+class Mutation:
+    rule: str
+    node: str
+    reading: str
+    path: tuple[str, ...]
+    value: Any
+    device: str = ""
+    found: str = ""
+    """Part of what the finding says was found."""
+    status: Status = Status.DIFFERS
+
+
+CONF = "/etc/slurm/slurm.conf"
+LINE = ["BOOT_IMAGE=/boot/vmlinuz", "root=UUID=1", "ro", "quiet"]
+ARGS = [
+    "hugepagesz=2M",
+    "hugepages=0:512,1:512",
+    "irqaffinity=0,8",
+    "rcu_nocbs=1-7,9-15",
+    "iommu=pt",
+]
+UNIT = {"active": "active", "sub": "running", "load": "loaded", "enabled": "enabled"}
+
+MUTATIONS = (
+    Mutation("os.release", "worker3", "os.version_id", (), "12", found="debian 12"),
+    Mutation("os.hostname", "worker3", "os.hostname", (), "localhost", found="localhost"),
+    Mutation("os.time_zone", "head1", "os.time_zone", (), "Europe/Rome", found="Europe/Rome"),
+    Mutation("os.locale", "worker3", "os.locale", (), "", found="nothing"),
+    Mutation("kernel.release", "worker3", "kernel.release", (), "6.1.0-9", found="6.1.0-9"),
+    Mutation(
+        "kernel.args",
+        "worker3",
+        "kernel.cmdline",
+        (),
+        [*LINE, *ARGS[:-1]],
+        found="not in force: iommu=pt",
+        status=Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "kernel.cmdline", "worker3", "kernel.cmdline", (), [*LINE, *ARGS, "nosmt"], found="nosmt"
+    ),
+    Mutation("hugepages", "worker3", "hugepages", ("2M", "1"), 500, "2M node1", "500 pages"),
+    Mutation("hugepages", "worker3", "hugepages", ("1G", "0"), 4, "1G node0", "4 pages"),
+    Mutation("cpuset.housekeeping", "worker3", "cpuset.user_slice", (), "0-15", "logins", "0-15"),
+    Mutation("cpuset.housekeeping", "worker3", "cpuset.manager", (), "0-15", "services", "0-15"),
+    Mutation("cpu.count", "worker3", "cpu.online", (), "0-7", found="8 CPUs"),
+    Mutation("memory.at_least", "worker3", "memory_mib", (), 49152, found="49152 MiB"),
+    Mutation(
+        "sysctl.running",
+        "worker3",
+        "sysctl.running",
+        ("vm.swappiness",),
+        "60",
+        "vm.swappiness",
+        "60",
+    ),
+    Mutation(
+        "sysctl.persisted",
+        "worker3",
+        "sysctl.persisted",
+        ("vm.swappiness",),
+        {"value": "60", "file": "/etc/sysctl.d/99-zzz.conf"},
+        "vm.swappiness",
+        "60",
+    ),
+    Mutation(
+        "file.content", "worker3", "files", ("/etc/gai.conf", "sha256"), "0" * 64, "/etc/gai.conf"
+    ),
+    Mutation(
+        "file.content",
+        "worker3",
+        "files",
+        ("/etc/hosts",),
+        {"absent": True},
+        "/etc/hosts",
+        "absent",
+    ),
+    Mutation("file.content", "head1", "files", (CONF, "sha256"), "0" * 64, CONF, "other content"),
+    Mutation("file.mode", "worker3", "files", ("/etc/hosts", "mode"), "666", "/etc/hosts", "666"),
+    Mutation(
+        "hosts.entries",
+        "worker3",
+        "hosts.entries",
+        ("worker5",),
+        ["fd00::1"],
+        "worker5",
+        "fd00::1",
+    ),
+    Mutation("hosts.entries", "worker3", "hosts.entries", ("head1",), REMOVED, "head1", "missing"),
+    Mutation(
+        "unit.active",
+        "worker3",
+        "units",
+        ("slurmd.service",),
+        {**UNIT, "active": "failed", "sub": "failed", "enabled": "disabled"},
+        "slurmd.service",
+        "failed",
+    ),
+    Mutation(
+        "unit.enabled",
+        "worker3",
+        "units",
+        ("munge.service", "enabled"),
+        "disabled",
+        "munge.service",
+        "disabled",
+    ),
+    Mutation(
+        "unit.masked",
+        "worker3",
+        "units",
+        ("apt-daily.timer", "load"),
+        "loaded",
+        "apt-daily.timer",
+    ),
+    Mutation(
+        "package.present", "worker3", "packages", ("chrony",), REMOVED, "chrony", "not installed"
+    ),
+    Mutation("package.version", "worker3", "packages", ("slurmd",), "24.05", "slurmd", "24.05"),
+    Mutation("package.version", "worker3", "packages", ("bash",), "5.2", "bash", "5.2"),
+    Mutation("package.broken", "worker3", "packages.broken", (), ["bash"], found="bash"),
+    Mutation("time.synchronised", "worker3", "time.synchronised", (), False, found="not sync"),
+    Mutation("time.offset", "worker3", "time.offset_s", (), -0.4, found="400 ms"),
+    Mutation("munge.key", "worker3", "munge.key_sha256", (), "1" * 64, found="111111111111"),
+    Mutation("munge.key", "worker3", "munge.key_sha256", (), "absent", found="absent"),
+    Mutation(
+        "munge.round_trip", "worker3", "munge.decoded", (), "Expired credential", found="Expired"
+    ),
+    Mutation("slurm.conf", "worker3", "slurm.conf_sha256", (), "2" * 64, found="222222222222"),
+    Mutation("slurm.node", "head1", "slurm.nodes", ("worker3", "cpus"), 8, "CPUs", "8"),
+    Mutation("slurm.node", "head1", "slurm.nodes", ("worker3", "gres"), "", "Gres", "nothing"),
+    Mutation(
+        "slurm.state",
+        "head1",
+        "slurm.nodes",
+        ("worker3", "state"),
+        ["DRAIN", "IDLE"],
+        found="DRAIN",
+    ),
+    Mutation("gpu.count", "worker3", "gpu.count", (), 7, found="7 GPUs"),
+    Mutation("gpu.name", "worker3", "gpu.name", ("gpu3",), "NVIDIA H100", "gpu3", "NVIDIA H100"),
+    Mutation(
+        "gpu.power_limit", "worker3", "gpu.power.enforced_w", ("gpu3",), 350.0, "gpu3", "350 W"
+    ),
+    Mutation(
+        "gpu.power_default", "worker3", "gpu.power.default_w", ("gpu3",), 650.0, "gpu3", "650 W"
+    ),
+    Mutation(
+        "gpu.ecc",
+        "worker3",
+        "gpu.ecc.current",
+        ("gpu3",),
+        "Disabled",
+        "gpu3",
+        "Disabled",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "gpu.ecc",
+        "worker3",
+        "gpu.ecc.pending",
+        ("gpu3",),
+        "Disabled",
+        "gpu3",
+        "Enabled, Disabled after a reset",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation("gpu.persistence", "worker3", "gpu.persistence", ("gpu3",), "Disabled", "gpu3"),
+    Mutation(
+        "gpu.driver_version", "worker3", "gpu.driver_version", ("gpu3",), "580.1", "gpu3", "580.1"
+    ),
+    Mutation("gpu.vbios", "worker3", "gpu.vbios", ("gpu3",), "96.00.74.00.01", "gpu3", "96.00.74"),
+    Mutation(
+        "gpu.uuid_unique",
+        "worker3",
+        "gpu.uuid",
+        ("gpu3",),
+        "GPU-00000006-0000-000000000001",
+        found="worker3 gpu3",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "one", MUTATIONS, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}"
+)
+def test_one_changed_value_gives_one_finding_that_names_it(one: Mutation) -> None:
+    changed = recorded.mutated(recorded.consistent(), one.node, one.reading, one.path, one.value)
+    found = recorded.only(recorded.report(changed))
+    where = "worker3" if one.rule.startswith("slurm.") else one.node
+    assert (found.rule, found.device, found.status) == (one.rule, one.device, one.status.value)
+    assert where in NodeSet(found.node)
+    assert one.found in found.found
+    assert found.expected
+    assert found.reference
+    assert "{" not in found.repair
+
+
+def test_a_node_without_a_record_is_one_finding() -> None:
+    found = recorded.only(recorded.report(recorded.unreachable(recorded.consistent(), "worker3")))
+    assert (found.rule, found.node) == ("node.reachable", "worker3")
+    assert found.found == "ssh: Could not connect (timed out)"
+
+
+def test_every_rule_has_a_mutation() -> None:
+    mutated = {one.rule for one in MUTATIONS} | {"node.reachable"}
+    assert {rule.id for rule in all_rules()} == mutated

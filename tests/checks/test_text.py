@@ -1,0 +1,57 @@
+"""The report for people."""
+
+from __future__ import annotations
+
+from lockstep.report import sentence
+from tests.checks import recorded
+
+PATH = "/etc/gai.conf"
+
+
+def changed(*nodes: str) -> str:
+    start = recorded.consistent()
+    for node in nodes:
+        start = recorded.mutated(start, node, "files", (PATH,), {"absent": True})
+    return recorded.report(start, "file.content").to_text()
+
+
+def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
+    text = changed("worker2", "worker3", "head1")
+    assert text.count("ERROR") == 2
+    assert f"ERROR   file.content  worker[2-3] {PATH}\n" in text
+    assert (
+        "  repair    pyinfra -y inventories/recorded.py deploys/worker.py "
+        "--limit worker2 --limit worker3\n" in text
+    )
+    assert "deploys/head.py --limit head1\n" in text
+    assert text.endswith("9 nodes, 1 rules: 3 differing. Nothing was changed. Exit 1.\n")
+
+
+def test_many_nodes_are_repaired_by_their_group() -> None:
+    from typing import Any
+
+    def many(description: dict[str, Any]) -> None:
+        description["nodes"][1]["name"] = "worker[1-9]"
+
+    start = recorded.clustered(many)
+    for number in range(1, 10):
+        start = recorded.mutated(start, f"worker{number}", "files", (PATH,), {"absent": True})
+    text = recorded.report(start, "file.content").to_text()
+    assert "deploys/worker.py --limit worker\n" in text
+
+
+def test_a_sentence_names_all_nodes_of_its_block() -> None:
+    start = recorded.consistent()
+    for node in ("worker1", "worker2"):
+        start = recorded.mutated(start, node, "gpu.count", (), 7)
+    text = recorded.report(start).to_text()
+    assert "repair    drain worker[1-2], look for Xid errors" in text
+
+
+def test_one_line_of_a_finding_is_made_of_sentences() -> None:
+    start = recorded.mutated(
+        recorded.consistent(), "worker3", "files", ("/etc/gai.conf",), {"absent": True}
+    )
+    line = sentence(recorded.only(recorded.report(start)))
+    assert line.startswith("worker3 /etc/gai.conf files: found absent, expected content of the")
+    assert "(says: spec). owned by role os_settings. Repair: pyinfra -y " in line

@@ -1,0 +1,65 @@
+"""The golden files of inventories/prod.py: ``python -m tests.golden.write`` writes them again.
+
+Then read the difference: it is what the change does to every node of a production cluster.
+"""
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+
+from lockstep.files import managed
+from lockstep.inventory import load
+from lockstep.plan import ClusterPlan
+from lockstep.secrets import Secrets
+
+GOLDEN = Path(__file__).resolve().parent
+ROOT = GOLDEN.parent.parent
+
+FAKE = Secrets(
+    munge_key=b"not a key: the golden files hold no secret of any cluster.\n",
+    database_password="not-a-password",
+)
+
+NODES = ("head1", "head2", "worker01")
+"""One node of each kind; the others differ in their name and addresses only."""
+
+
+@cache
+def production() -> ClusterPlan:
+    """The plan of the production inventory."""
+    return load(str(ROOT / "inventories" / "prod.py"))
+
+
+@cache
+def expected() -> dict[str, bytes]:
+    """Golden file, below this folder, -> its content as the plan gives it now."""
+    files = {}
+    for name in NODES:
+        node = production().nodes[name]
+        document = json.dumps(node.to_json(), indent=2) + "\n"
+        files[f"prod/{name}/plan.json"] = document.encode("utf-8")
+        for file in managed(node, FAKE):
+            files[f"prod/{name}/files{file.path}"] = file.content
+    return files
+
+
+def present() -> set[str]:
+    """Golden files that are there."""
+    return {
+        str(path.relative_to(GOLDEN)) for path in (GOLDEN / "prod").rglob("*") if path.is_file()
+    }
+
+
+def write() -> None:
+    """Replace all golden files."""
+    shutil.rmtree(GOLDEN / "prod", ignore_errors=True)
+    for name, content in expected().items():
+        path = GOLDEN / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    print(f"{len(expected())} files written. Read the difference: git diff {GOLDEN}")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,1 @@
+"""Tests that boot machines, and of the lab itself."""

@@ -1,0 +1,127 @@
+"""Ways in which a node leaves its plan, each with the one finding that has to name it.
+
+Adding a drift is one entry here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REBUILD_EXPORTER = """
+cd "$(mktemp -d)" && apt-get -q download prometheus-node-exporter >/dev/null 2>&1
+dpkg-deb -R prometheus-node-exporter_*.deb x
+sed -i 's/^Version: .*/&+drift1/' x/DEBIAN/control
+dpkg-deb -b x other.deb >/dev/null && dpkg -i other.deb >/dev/null
+systemctl is-active prometheus-node-exporter
+"""
+
+OTHER_MUNGE_KEY = "head -c 128 /dev/urandom > /etc/munge/munge.key && systemctl restart munge"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One change made behind Lockstep's back."""
+
+    id: str
+    node: str
+    seed: str
+    """Shell script on the node's console; or, with ``gpu``, arguments of ``python -m lab gpu``."""
+    rule: str
+    device: str = ""
+    gpu: bool = False
+    repaired: bool = True
+    """False: no software repairs it; the finding stays until a person acted."""
+
+    @property
+    def finding(self) -> tuple[str, str, str]:
+        """(rule, node, device) of the one finding."""
+        return (self.rule, self.node, self.device)
+
+
+DRIFTS = (
+    Drift(
+        "sysctl file edited",
+        "worker1",
+        "echo 'net.core.somaxconn = 1' >> /etc/sysctl.d/99-zz-lockstep.conf",
+        "file.content",
+        "/etc/sysctl.d/99-zz-lockstep.conf",
+    ),
+    Drift(
+        "slurm.conf edited",
+        "head",
+        "sed -i s/KillWait=60/KillWait=61/ /etc/slurm/slurm.conf",
+        "file.content",
+        "/etc/slurm/slurm.conf",
+    ),
+    Drift(
+        "running sysctl changed",
+        "worker2",
+        "sysctl -q -w net.core.somaxconn=128",
+        "sysctl.running",
+        "net.core.somaxconn",
+    ),
+    Drift(
+        "exporter stopped",
+        "worker1",
+        "systemctl stop prometheus-node-exporter",
+        "unit.active",
+        "prometheus-node-exporter.service",
+    ),
+    Drift(
+        "other time zone",
+        "worker2",
+        "ln -sfn /usr/share/zoneinfo/Europe/Paris /etc/localtime",
+        "os.time_zone",
+    ),
+    Drift(
+        "hosts entry removed",
+        "head",
+        "sed -i '/ worker2$/d' /etc/hosts",
+        "hosts.entries",
+        "worker2",
+    ),
+    Drift("munge key replaced", "worker1", OTHER_MUNGE_KEY, "munge.key"),
+    Drift(
+        "package of another version",
+        "worker2",
+        REBUILD_EXPORTER,
+        "package.version",
+        "prometheus-node-exporter",
+    ),
+    Drift(
+        "GPU limited to 350 W",
+        "worker1",
+        "--gpu 3 --set enforced.power.limit=350",
+        "gpu.power_limit",
+        "gpu3",
+        gpu=True,
+    ),
+    Drift(
+        "seven GPUs",
+        "worker2",
+        "--gpu 5 --remove",
+        "gpu.count",
+        gpu=True,
+        repaired=False,
+    ),
+    Drift(
+        "unit disabled",
+        "worker2",
+        "systemctl disable slurmd",
+        "unit.enabled",
+        "slurmd.service",
+    ),
+    Drift(
+        "host name changed at run time",
+        "worker1",
+        "hostname other",
+        "os.hostname",
+    ),
+    Drift(
+        "file readable by others",
+        "head",
+        "chmod 644 /etc/slurm/slurmdbd.conf",
+        "file.mode",
+        "/etc/slurm/slurmdbd.conf",
+    ),
+)

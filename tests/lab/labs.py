@@ -1,0 +1,115 @@
+"""A lab for tests, driven as a user drives it: by commands, never by imports of our own code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv" / "bin" / "python"
+INVENTORY = "inventories/lab.py"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What a run of pyinfra said."""
+
+    status: int
+    results: dict[str, Any]
+    errors: str
+
+    @property
+    def changed(self) -> list[str]:
+        """``operation: hosts`` of every operation that changed something or failed."""
+        return [
+            f"{operation['name']}: {operation['success'] + operation['error']}"
+            for operation in self.results["operations"]
+            if operation["success"] or operation["error"]
+        ]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What ``lockstep check`` said."""
+
+    status: int
+    findings: list[dict[str, Any]]
+    text: str
+
+    @property
+    def named(self) -> set[tuple[str, str, str]]:
+        """(rule, node, device) of every finding."""
+        return {(f["rule"], f["node"], f["device"]) for f in self.findings}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab by name."""
+
+    name: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment in which the lab's inventory is this lab's."""
+        return {**os.environ, "LOCKSTEP_LAB": self.name, "PYTHONUNBUFFERED": "1"}
+
+    def command(
+        self, *argv: str, timeout_s: float = 600, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the project from its root."""
+        done = subprocess.run(
+            argv,
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"{' '.join(argv)}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def lab(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of the lab."""
+        return self.command(str(PYTHON), "-m", "lab", *argv, check=check)
+
+    def on(self, node: str, script: str, check: bool = True) -> str:
+        """Run a shell script as root on a node's console; return what it printed."""
+        return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
+
+    def deploy(self, deploy: str = "deploys/cluster.py", *options: str) -> Deployed:
+        """Deploy as a user does, with the result for programs."""
+        done = self.command(
+            str(ROOT / ".venv/bin/pyinfra"),
+            "-y",
+            "--json",
+            *options,
+            INVENTORY,
+            deploy,
+            check=False,
+        )
+        results = json.loads(done.stdout)["results"] if done.stdout.startswith("{") else {}
+        return Deployed(done.returncode, results or {"operations": []}, done.stderr)
+
+    def check(self, *options: str) -> Checked:
+        """Compare the nodes."""
+        done = self.command(
+            str(ROOT / ".venv/bin/lockstep"),
+            "check",
+            INVENTORY,
+            "--json",
+            "-",
+            *options,
+            check=False,
+        )
+        if not done.stdout.startswith("{"):
+            raise AssertionError(f"lockstep check: {done.returncode}\n{done.stderr}")
+        document = json.loads(done.stdout)
+        return Checked(done.returncode, document["findings"], done.stdout + done.stderr)

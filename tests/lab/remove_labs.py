@@ -1,0 +1,28 @@
+"""Removes every lab that the tests bring up, and only those. Silent when there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+NAMES = ("test-cluster", "test-absent", "test-killed", "test-debian-12", "machines-test")
+
+
+def main() -> int:
+    """Return 0 when all are gone."""
+    status = 0
+    for name in NAMES:
+        done = subprocess.run(
+            [sys.executable, "-m", "lab", "--name", name, "down"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            print(f"ERROR lab {name}: {done.stdout}{done.stderr}", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,122 @@
+"""Slurm's lines: memory, CPUs, GPUs and partitions."""
+
+from typing import Any
+
+import pytest
+
+from lockstep.plan import cpu, slurm
+from lockstep.plan.slurm import GresLine, NodeLine, PartitionLine, SlurmPlan
+from tests.plan.example import machine, planned
+
+
+def gres(**gpu: object) -> tuple[GresLine, ...]:
+    hardware = machine(gpu={"model": "h200", "count": 8, **gpu})
+    return slurm.node_plan(hardware, cpu.plan(hardware), 0).gres_lines
+
+
+def whole(plan: SlurmPlan | None) -> SlurmPlan:
+    assert plan is not None
+    return plan
+
+
+def test_real_memory_is_95_percent_less_the_huge_pages() -> None:
+    hardware = machine(hugepages=[{"size": "1G", "numa_node": 0, "count": 10}])
+    node = slurm.node_plan(hardware, cpu.plan(hardware), 2048)
+    assert node.real_memory_mib == 64000 * 95 // 100 - 10 * 1024 == 50560
+    assert node.mem_spec_limit_mib == 2048
+
+
+def test_a_class_without_gpus_has_no_generic_resources() -> None:
+    hardware = machine()
+    node = slurm.node_plan(hardware, cpu.plan(hardware), 0)
+    assert (node.gres, node.gres_lines) == ("", ())
+
+
+def test_gpus_are_spread_over_the_numa_nodes_in_order() -> None:
+    assert gres() == (
+        GresLine("h200", "/dev/nvidia[0-3]", "0-7"),
+        GresLine("h200", "/dev/nvidia[4-7]", "8-15"),
+    )
+
+
+def test_declared_slots_are_kept() -> None:
+    assert gres(numa={1: "0-1,4-5", 0: "2-3,6-7"}) == (
+        GresLine("h200", "/dev/nvidia[2-3,6-7]", "0-7"),
+        GresLine("h200", "/dev/nvidia[0-1,4-5]", "8-15"),
+    )
+
+
+def test_a_single_gpu_has_no_brackets() -> None:
+    assert gres(count=1) == (GresLine("h200", "/dev/nvidia0", "0-7"),)
+
+
+def test_other_devices_are_listed_by_name() -> None:
+    assert gres(count=2, devices="/dev/left,/dev/right", numa={0: "0-1"}) == (
+        GresLine("h200", "/dev/left,/dev/right", "0-7"),
+    )
+
+
+@pytest.mark.parametrize("count", range(1, 17))
+@pytest.mark.parametrize("numa_nodes", [1, 2, 4, 8])
+def test_each_gpu_is_on_one_numa_node_and_the_boards_are_spread(
+    count: int, numa_nodes: int
+) -> None:
+    gpu = machine(gpu={"model": "h200", "count": count}).gpu
+    assert gpu is not None
+    spread = slurm.gpu_numa(gpu, numa_nodes)
+    assert sorted(slot for slots in spread.values() for slot in slots) == list(range(count))
+    assert set(spread) <= set(range(numa_nodes))
+    sizes = [len(spread.get(node, ())) for node in range(numa_nodes)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_example_cluster() -> None:
+    worker = planned().classes["hgx"].slurm
+    assert planned().slurm == SlurmPlan(
+        nodes=(NodeLine("worker[1-4]", worker),),
+        partitions=(
+            PartitionLine("train", "worker[1-4]", True, "UNLIMITED"),
+            PartitionLine("debug", "worker1", False, "UNLIMITED"),
+        ),
+        # (64000 x 0.95 - 2048 of huge pages - 2048 for the system) / 32 CPUs
+        def_mem_per_cpu_mib=(60800 - 2048 - 2048) // 32,
+        cgroup=True,
+        gpu_types=("h200",),
+    )
+
+
+def test_without_partitions_one_holds_every_worker() -> None:
+    plan = planned(lambda wanted: wanted["scheduler"].update(partitions=[]))
+    assert whole(plan.slurm).partitions == (
+        PartitionLine("batch", "worker[1-4]", True, "UNLIMITED"),
+    )
+
+
+def test_one_class_without_cgroups_turns_them_off_for_the_one_slurm_conf() -> None:
+    plan = planned(lambda wanted: wanted["hardware"]["hgx"].update(cgroup="none"))
+    assert not whole(plan.slurm).cgroup
+    heads_only = planned(lambda wanted: wanted["hardware"]["head"].update(cgroup="none"))
+    assert whole(heads_only.slurm).cgroup
+
+
+def test_two_classes_get_a_line_each_and_the_smallest_memory_per_cpu() -> None:
+    def second_class(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["lean"] = {"sockets": 1, "cores_per_socket": 16, "memory_mib": 16000}
+        wanted["nodes"].append(
+            {"name": "lean[1-2]", "role": "worker", "hardware": "lean", "management": "fd00:1::200"}
+        )
+        wanted["scheduler"]["partitions"] = []
+
+    plan = whole(planned(second_class).slurm)
+    assert [line.names for line in plan.nodes] == ["worker[1-4]", "lean[1-2]"]
+    assert plan.partitions[0].nodes == "lean[1-2],worker[1-4]"
+    assert plan.def_mem_per_cpu_mib == (15200 - 2048) // 16
+    assert plan.gpu_types == ("h200",)
+
+
+def test_no_scheduler_no_slurm() -> None:
+    def heads_only(wanted: dict[str, Any]) -> None:
+        del wanted["scheduler"]
+        wanted["nodes"] = [wanted["nodes"][1]]
+
+    assert planned(heads_only).slurm is None

@@ -1,0 +1,385 @@
+"""The probe on a small tree with stand-in tools: what it reads, and what it does when it cannot."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep.probe import collect
+from lockstep.probe.parse import parse
+from lockstep.probe.ship import LARGEST_COMMAND, PROGRAM, Request, command
+
+GPU_ROW = (
+    "{index}, NVIDIA H200, GPU-{index}, 165{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
+    "{enforced}, 700.00, 700.00, Enabled, Enabled, Enabled, Disabled, Default, 16, 16, 5, 1980, "
+    "143771"
+)
+
+
+class Node:
+    """A tree that stands for / and a folder that stands for PATH."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "root"
+        self.bin = base / "bin"
+        self.root.mkdir()
+        self.bin.mkdir()
+
+    def file(self, path: str, text: str) -> None:
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def tool(self, name: str, script: str) -> None:
+        target = self.bin / name
+        target.write_text(f"#!/bin/sh\n{script}\n")
+        target.chmod(0o755)
+
+    def read(self, **request: Any) -> dict[str, Any]:
+        readings: dict[str, Any] = collect.collect(request)["readings"]
+        return readings
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    made = Node(tmp_path)
+    monkeypatch.setattr(collect, "ROOT", str(made.root))
+    monkeypatch.setattr(collect, "PATH", f"{made.bin}")
+    return made
+
+
+def gpus(node: Node, *enforced: str) -> None:
+    rows = [GPU_ROW.format(index=i, enforced=watts) for i, watts in enumerate(enforced)]
+    node.tool("nvidia-smi", "\n".join(f"echo '{row}'" for row in rows))
+
+
+def test_every_board_is_read_from_one_query(node: Node) -> None:
+    gpus(node, "700.00", "350.00")
+    seen = node.read()
+    assert seen["gpu.count"] == {"value": 2}
+    assert seen["gpu.power.enforced_w"] == {"value": {"gpu0": 700.0, "gpu1": 350.0}}
+    assert seen["gpu.pcie.width_max"] == {"value": {"gpu0": 16, "gpu1": 16}}
+
+
+def test_what_the_driver_does_not_know_is_unread_for_that_board(node: Node) -> None:
+    gpus(node, "[N/A]", "350.00")
+    assert node.read()["gpu.power.enforced_w"]["value"] == {
+        "gpu0": {"unread": "nvidia-smi: enforced.power.limit is [N/A]"},
+        "gpu1": 350.0,
+    }
+
+
+def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.5)
+    node.tool("nvidia-smi", "/bin/sleep 60")
+    node.tool("chronyc", "echo 7F7F0101,,10,1.0,0.0,0,0,0,0,0,0,0,0,Normal")
+    begin = time.monotonic()
+    record = collect.collect({})
+    assert time.monotonic() - begin < 5
+    assert record["readings"]["gpu.count"] == {"unread": "nvidia-smi: no answer within 0.5 s"}
+    assert record["readings"]["time.synchronised"] == {"value": True}
+    (hung,) = [ran for ran in record["commands"] if ran["timed_out"]]
+    assert hung["argv"][0] == "nvidia-smi"
+    assert 0.4 < hung["duration_s"] < 3
+
+
+def test_a_hanging_tool_is_ended_with_its_children(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.5)
+    left = tmp_path / "left"
+    node.tool("nvidia-smi", f"(/bin/sleep 2; /bin/touch {left}) & /bin/sleep 60")
+    node.read()
+    time.sleep(2.5)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 9", "nvidia-smi: exit 9: no message"),
+        ("echo 'No devices were found' >&2; exit 6", "nvidia-smi: exit 6: No devices were found"),
+        ("echo garbage", "nvidia-smi: not a row of values: garbage"),
+        ("head -c 300 /dev/zero", "nvidia-smi: not a row of values: "),
+    ],
+)
+def test_garbage_is_unread_with_its_reason(node: Node, script: str, reason: str) -> None:
+    node.tool("head", 'exec /usr/bin/head "$@"')
+    node.tool("nvidia-smi", script)
+    seen = node.read()
+    assert seen["gpu.count"]["unread"].startswith(reason)
+    assert seen["gpu.name"] == seen["gpu.count"]
+
+
+def test_missing_tools_are_named(node: Node) -> None:
+    seen = node.read(units=["a.service"], credential="MUNGE:")
+    for reading, tool in (
+        ("gpu.count", "nvidia-smi"),
+        ("time.offset_s", "chronyc"),
+        ("packages", "dpkg-query"),
+        ("units", "systemctl"),
+        ("munge.decoded", "unmunge"),
+        ("slurm.nodes", "slurmctld"),
+    ):
+        assert seen[reading] == {"unread": f"{tool}: not installed"}
+
+
+def test_nothing_is_left_out(node: Node) -> None:
+    expected = {name for _, names in collect.READERS for name in names}
+    seen = node.read()
+    assert set(seen) == expected
+    for reading in seen.values():
+        assert len(reading) == 1
+        assert set(reading) <= {"value", "unread"}
+
+
+def test_the_file_that_wins_is_named_for_each_sysctl(node: Node) -> None:
+    node.file("/usr/lib/sysctl.d/50-default.conf", "vm.swappiness = 60\nkernel.x = 1\n")
+    node.file("/etc/sysctl.d/99-a.conf", "# comment\n-vm/swappiness=1\n; other\n")
+    node.file("/etc/sysctl.d/50-b.conf", "net.ipv4.conf.*.rp_filter = 2\nvm.swappiness=5\n")
+    node.file("/run/sysctl.d/99-a.conf", "vm.swappiness=9\n")
+    node.file("/etc/sysctl.d/50-default.conf", "")
+    asked = ["vm.swappiness", "kernel.x", "net.ipv4.conf.eth0.rp_filter", "net.ipv4.conf.rp_filter"]
+    assert node.read(sysctls=asked)["sysctl.persisted"]["value"] == {
+        "vm.swappiness": {"value": "1", "file": "/etc/sysctl.d/99-a.conf"},
+        "kernel.x": {"absent": True},
+        "net.ipv4.conf.eth0.rp_filter": {"value": "2", "file": "/etc/sysctl.d/50-b.conf"},
+        "net.ipv4.conf.rp_filter": {"absent": True},
+    }
+
+
+def test_running_sysctls_are_read_in_either_notation(node: Node) -> None:
+    node.file("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n")
+    node.file("/proc/sys/net/ipv4/conf/eth0.1/rp_filter", "0\n")
+    asked = ["net.ipv4.tcp_rmem", "net.ipv4.conf.eth0/1.rp_filter", "no.such"]
+    assert node.read(sysctls=asked)["sysctl.running"]["value"] == {
+        "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "net.ipv4.conf.eth0/1.rp_filter": "0",
+        "no.such": {"unread": "/proc/sys/no/such: no such file"},
+    }
+
+
+def test_huge_pages_are_read_per_numa_node(node: Node) -> None:
+    for numa, pages in ((0, 512), (1, 256)):
+        for size in (2048, 1048576):
+            path = f"/sys/devices/system/node/node{numa}/hugepages/hugepages-{size}kB/nr_hugepages"
+            node.file(path, f"{pages if size == 2048 else 0}\n")
+    assert node.read()["hugepages"] == {
+        "value": {"2M": {"0": 512, "1": 256}, "1G": {"0": 0, "1": 0}}
+    }
+
+
+def test_a_slice_without_a_set_of_its_own_may_use_all_cpus(node: Node) -> None:
+    node.file("/proc/1/status", "Name: systemd\nCpus_allowed_list:\t0,8\n")
+    node.file("/sys/devices/system/cpu/online", "0-15\n")
+    node.file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
+    assert node.read()["cpuset.user_slice"] == {"unread": "no cpuset controller"}
+    node.file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
+    assert node.read()["cpuset.user_slice"] == {"value": None}
+    node.file("/sys/fs/cgroup/user.slice/cgroup.procs", "")
+    assert node.read()["cpuset.user_slice"] == {"value": "0-15"}
+    node.file("/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0,8\n")
+    seen = node.read()
+    assert seen["cpuset.user_slice"] == seen["cpuset.manager"] == {"value": "0,8"}
+
+
+def test_persisted_kernel_arguments_follow_the_shell(node: Node) -> None:
+    node.file("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""\n')
+    node.file("/etc/default/grub.d/1.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX iommu=pt"\n')
+    node.file("/etc/default/grub.d/2.cfg", 'GRUB_CMDLINE_LINUX="${GRUB_CMDLINE_LINUX} nosmt"\n')
+    node.file("/etc/default/grub.d/3.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=''\n")
+    assert node.read()["kernel.cmdline_persisted"] == {"value": ["iommu=pt", "nosmt"]}
+
+
+def test_the_menu_of_grub_is_asked_before_what_it_is_made_from(node: Node) -> None:
+    node.file("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=pt"\n')
+    node.file("/boot/grub/grub.cfg", "menuentry x {\n\tlinux\t/boot/vmlinuz-6 root=UUID=1 ro\n}\n")
+    assert node.read()["kernel.cmdline_persisted"] == {"value": ["root=UUID=1", "ro"]}
+
+
+def test_a_lost_unit_is_a_state_and_a_short_answer_is_unread(node: Node) -> None:
+    block = (
+        "LoadState=not-found\\nActiveState=inactive\\nSubState=dead\\nUnitFileState="
+        "\\nActiveEnterTimestampMonotonic=0"
+    )
+    node.tool("systemctl", f"printf '{block}\\n'")
+    assert node.read(units=["a.service"])["units"]["value"]["a.service"] == {
+        "active": "inactive",
+        "sub": "dead",
+        "load": "not-found",
+        "enabled": "",
+        "started_at": None,
+    }
+    assert node.read(units=["a.service", "b.service"])["units"] == {
+        "unread": "systemctl: 1 answers for 2 units"
+    }
+
+
+def test_half_installed_and_held_packages_are_told_apart(node: Node) -> None:
+    node.tool(
+        "dpkg-query",
+        "printf 'bash amd64 5.2 ii \\nslurmd amd64 24.11 hi \\nchrony amd64 4.6 iF \\n"
+        "gone amd64  un \\nold amd64 1 rc \\nlibc6 amd64 2.41 ii \\nlibc6 i386 2.41 ii \\n'",
+    )
+    seen = node.read()
+    assert seen["packages"]["value"] == {
+        "bash": "5.2",
+        "slurmd": "24.11",
+        "chrony": "4.6",
+        "libc6": "2.41",
+        "libc6:i386": "2.41",
+    }
+    assert seen["packages.broken"] == {"value": ["chrony"]}
+    assert seen["packages.held"] == {"value": ["slurmd"]}
+
+
+def test_slurms_view_is_read_with_its_reason(node: Node) -> None:
+    node.tool("slurmctld", "")
+    node.tool(
+        "scontrol",
+        "echo 'NodeName=w1 Arch=x86_64 CPUAlloc=0 CPUTot=8 Gres=gpu:h200:8(S:0-1) RealMemory=900 "
+        "OS=Linux 6.1 #1 SMP State=IDLE+DRAIN* CPUSpecList=0,4 Version=24.11.5 "
+        "Reason=lockstep: lost a board [root@2026-01-01T00:00:00] Comment=x'",
+    )
+    assert node.read()["slurm.nodes"]["value"]["w1"] == {
+        "state": ["DRAIN", "IDLE", "NOT_RESPONDING"],
+        "cpus": 8,
+        "real_memory": 900,
+        "gres": "gpu:h200:8",
+        "cpu_spec_list": "0,4",
+        "reason": "lockstep: lost a board",
+        "version": "24.11.5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'STATUS:           Success (0)'", "Success"),
+        ("echo 'STATUS:           Expired credential (15)'; exit 15", "Expired credential"),
+        ("echo 'unmunge: Error: Invalid credential' >&2; exit 8", "Invalid credential"),
+    ],
+)
+def test_the_words_of_munge_are_kept(node: Node, script: str, said: str) -> None:
+    node.tool("unmunge", script)
+    assert node.read(credential="MUNGE:x:")["munge.decoded"] == {"value": said}
+
+
+def test_a_credential_never_shows_in_an_argument_of_a_command(node: Node) -> None:
+    node.tool("unmunge", "/bin/cat >/dev/null; echo 'STATUS: Success (0)'")
+    record = collect.collect({"credential": "MUNGE:secret:"})
+    assert "secret" not in json.dumps(record)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_credentials_are_made_as_nobody(node: Node) -> None:
+    node.tool("munge", "/usr/bin/id -un")
+    # The folder of this test is closed to others; the tool itself must be reachable.
+    folder = node.bin
+    while folder != folder.parent:
+        if folder.stat().st_uid == os.geteuid() and "pytest" in str(folder):
+            folder.chmod(0o755)
+        folder = folder.parent
+    assert node.read()["munge.credential"] == {"value": "nobody"}
+
+
+def test_files_are_hashed_and_an_absent_one_is_a_value(node: Node) -> None:
+    node.file("/etc/a", "x")
+    node.file("/etc/folder/b", "x")
+    seen = node.read(files=["/etc/a", "/etc/none", "/etc/folder"])["files"]["value"]
+    assert seen["/etc/a"]["sha256"].startswith("2d711642b726b044")
+    assert seen["/etc/none"] == {"absent": True}
+    assert seen["/etc/folder"] == {"unread": "/etc/folder: not a regular file"}
+
+
+def test_nothing_is_written(node: Node) -> None:
+    """Every call that could write is absent from the source: the probe only reads."""
+    tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
+    calls = [ast.unparse(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)]
+    for name in ("os.remove", "os.unlink", "os.rename", "os.mkdir", "os.chmod", "os.system"):
+        assert name not in calls
+    opened = [
+        c for c in ast.walk(tree) if isinstance(c, ast.Call) and ast.unparse(c.func) == "open"
+    ]
+    assert opened
+    for call in opened:
+        modes = [ast.unparse(argument) for argument in call.args[1:2]]
+        assert modes in ([], ["'rb'"])
+    before = sorted(str(path) for path in node.root.parent.rglob("*"))
+    node.read(files=["/etc/a"])
+    assert sorted(str(path) for path in node.root.parent.rglob("*")) == before
+
+
+def test_the_program_is_python_3_9_and_standard_library() -> None:
+    source = PROGRAM.read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 9))
+    for statement in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            names = [statement.module or ""]
+        for name in names:
+            assert name.split(".")[0] in sys.stdlib_module_names
+        # Added in 3.10: it would fail on the node only when it is reached.
+        if isinstance(statement, ast.Call) and ast.unparse(statement.func) == "zip":
+            assert "strict" not in [keyword.arg for keyword in statement.keywords]
+
+
+def test_the_program_runs_on_python_3_9() -> None:
+    python = shutil.which("python3.9")
+    if python is None or subprocess.run([python, "-V"], capture_output=True).returncode != 0:
+        pytest.skip("no python3.9 here")
+    request = base64.b64encode(b'{"files": ["/etc/hostname"]}').decode()
+    done = subprocess.run(
+        [python, "-W", "error", str(PROGRAM), request], capture_output=True, text=True, check=True
+    )
+    assert parse(done.stdout).get("kernel.release") == os.uname().release
+
+
+def test_the_command_carries_names_only_and_stays_short() -> None:
+    request = Request(files=tuple(f"/etc/some/file/{n}" for n in range(100)), units=("a.service",))
+    text = command(request)
+    assert len(text) < LARGEST_COMMAND
+    asked = json.loads(base64.b64decode(text.split()[-1]))
+    assert sorted(asked) == ["credential", "files", "sysctls", "units"]
+    with pytest.raises(ValueError, match="at most 100000"):
+        command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
+
+
+def test_the_shipped_command_prints_a_record() -> None:
+    done = subprocess.run(
+        ["sh", "-c", command(Request(files=("/etc/hostname",)))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    record = parse(done.stdout)
+    assert record.get("kernel.release") == os.uname().release
+    assert done.stderr == ""
+
+
+Reader = Callable[[dict[str, Any], collect.Commands], dict[str, Any]]
+
+
+def test_a_reader_that_never_ends_is_given_up(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(request: dict[str, Any], commands: collect.Commands) -> dict[str, Any]:
+        time.sleep(3)
+        return {"x": 1}
+
+    monkeypatch.setattr(collect, "READERS", ((stuck, ("x",)),))
+    monkeypatch.setattr(collect, "READER_TIMEOUT_S", 0.2)
+    assert collect.collect({})["readings"] == {"x": {"unread": "no answer within 0.2 s"}}

@@ -1,0 +1,53 @@
+"""Runs operations for real, on this machine, through pyinfra's own ``@local`` connector."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyinfra.api.config import Config
+from pyinfra.api.connect import connect_all
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.facts import FactBase, get_fact
+from pyinfra.api.inventory import Inventory
+from pyinfra.api.operation import add_op
+from pyinfra.api.operations import run_ops
+from pyinfra.api.state import State
+from pyinfra.context import ctx_host, ctx_state
+
+
+@dataclass(frozen=True)
+class Done:
+    """One run of one operation on this machine."""
+
+    succeeded: bool
+    commands: int
+    """Commands that were executed."""
+    output: str
+
+
+def machine(name: str = "@local") -> State:
+    """pyinfra, connected to this machine."""
+    state = State(Inventory(([name], {})), Config())
+    connect_all(state)
+    return state
+
+
+def run(operation: Callable[..., Any], **arguments: object) -> Done:
+    """Execute an operation; its facts are read from this machine."""
+    state = machine()
+    added = add_op(state, operation, **arguments)
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host):
+        try:
+            run_ops(state)
+        except PyinfraError:  # no host is left: it failed
+            return Done(False, 0, added[host].stderr)
+        return Done(added[host].did_succeed(), len(added[host]._commands or []), "")
+
+
+def fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
+    """Read a fact from this machine."""
+    state = machine()
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host):
+        return get_fact(state, host, kind, kwargs=arguments)

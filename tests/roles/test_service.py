@@ -1,0 +1,178 @@
+"""Services on this machine's own clocks; systemctl is a double that keeps a unit in a folder."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lockstep.facts.services import CLOCK_GRAIN_S, LOADED, MANAGER, Service, ServiceState
+from roles._service import manager_defaults, service
+from tests.roles.local import Done, fact, run
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")
+
+UNIT = "lockstep-unit-test.service"
+
+SYSTEMCTL = """\
+#!/bin/sh
+# A double of systemctl(1) for one unit: its properties lie in files beside this program.
+cd "$(dirname "$0")" || exit 1
+now() {{ awk '{{printf "%d", $1 * 1000000}}' /proc/uptime; }}
+case "$1" in
+show)
+    if [ "$2" = -p ]; then echo "UserspaceTimestampMonotonic=$(cat ActiveEnterTimestampMonotonic)"
+    else for p in ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic; do
+        echo "$p=$(cat $p)"; done; fi
+    exit 0 ;;
+daemon-reload) echo no > NeedDaemonReload ;;
+enable) echo enabled > UnitFileState ;;
+start|restart) echo active > ActiveState; now > ActiveEnterTimestampMonotonic ;;
+esac
+echo "$*" >> calls
+"""
+
+
+@pytest.fixture
+def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The double's folder: an enabled unit that was started just now."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "systemctl"
+    program.write_text(SYSTEMCTL.replace("{{", "{").replace("}}", "}"))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    values = {
+        "ActiveState": "active",
+        "UnitFileState": "enabled",
+        "NeedDaemonReload": "no",
+        "ActiveEnterTimestampMonotonic": str(int(uptime() * 1e6)),
+    }
+    for name, value in values.items():
+        (folder / name).write_text(f"{value}\n")
+    stamps = [Path(LOADED) / UNIT, Path(LOADED) / MANAGER]
+    existed = {stamp: stamp.exists() for stamp in stamps}
+    loaded_existed = Path(LOADED).exists()
+    yield folder
+    for stamp in stamps:
+        if not existed[stamp]:
+            stamp.unlink(missing_ok=True)
+    if not loaded_existed:
+        shutil.rmtree(LOADED, ignore_errors=True)
+
+
+def uptime() -> float:
+    return float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+
+
+def called(unit: Path) -> list[str]:
+    calls = unit / "calls"
+    said = calls.read_text().splitlines() if calls.exists() else []
+    calls.unlink(missing_ok=True)
+    return said
+
+
+def written_before(unit: Path, *names: str) -> tuple[str, ...]:
+    """Files that are older than the unit's start."""
+    paths = [unit / name for name in names]
+    for path in paths:
+        path.write_text("x")
+    time.sleep(CLOCK_GRAIN_S)
+    (unit / "ActiveEnterTimestampMonotonic").write_text(f"{int(uptime() * 1e6)}\n")
+    return tuple(str(path) for path in paths)
+
+
+def write_again(path: str) -> None:
+    time.sleep(3 * CLOCK_GRAIN_S)
+    Path(path).write_text("y")
+
+
+def test_a_unit_that_runs_on_what_is_on_disk_is_left_alone(unit: Path) -> None:
+    files = written_before(unit, "conf", "program")
+    assert run(service, unit=UNIT, files=files, reload_files=files) == Done(True, 0, "")
+    assert called(unit) == []
+
+
+def test_a_file_newer_than_the_start_restarts_once(unit: Path) -> None:
+    files = written_before(unit, "conf", "program")
+    write_again(files[0])
+    assert run(service, unit=UNIT, files=files).commands == 1
+    assert called(unit) == [f"restart {UNIT}"]
+    assert run(service, unit=UNIT, files=files).commands == 0
+
+
+def test_a_file_that_can_be_read_again_reloads_once(unit: Path) -> None:
+    files = written_before(unit, "program")
+    rules = written_before(unit, "rules")
+    write_again(rules[0])
+    assert run(service, unit=UNIT, files=files, reload_files=rules).commands == 1
+    assert called(unit) == [f"reload {UNIT}"]
+    assert run(service, unit=UNIT, files=files, reload_files=rules).commands == 0
+    write_again(rules[0])
+    assert run(service, unit=UNIT, files=files, reload_files=rules).commands == 1
+
+
+def test_a_restart_makes_a_reload_needless(unit: Path) -> None:
+    files = written_before(unit, "program", "rules")
+    write_again(files[0])
+    write_again(files[1])
+    run(service, unit=UNIT, files=files[:1], reload_files=files[1:])
+    assert called(unit) == [f"restart {UNIT}"]
+    assert run(service, unit=UNIT, files=files[:1], reload_files=files[1:]).commands == 0
+
+
+def test_a_file_with_an_old_date_counts_by_when_it_came(unit: Path) -> None:
+    """Packages bring programs with the date of their build: ctime counts, not mtime."""
+    files = written_before(unit, "program")
+    write_again(files[0])
+    os.utime(files[0], (1, 1))
+    assert run(service, unit=UNIT, files=files).commands == 1
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
+def test_a_unit_that_does_not_run_is_started(unit: Path, state: str) -> None:
+    (unit / "ActiveState").write_text(f"{state}\n")
+    assert run(service, unit=UNIT).succeeded
+    assert called(unit) == [f"reset-failed {UNIT}", f"start {UNIT}"]
+    assert run(service, unit=UNIT).commands == 0
+
+
+def test_a_unit_that_is_not_enabled_is_enabled_and_not_restarted(unit: Path) -> None:
+    (unit / "UnitFileState").write_text("disabled\n")
+    assert run(service, unit=UNIT).succeeded
+    assert called(unit) == [f"enable {UNIT}"]
+
+
+def test_a_changed_drop_in_is_read_before_the_restart(unit: Path) -> None:
+    files = written_before(unit, "drop-in")
+    write_again(files[0])
+    (unit / "NeedDaemonReload").write_text("yes\n")
+    run(service, unit=UNIT, files=files)
+    assert called(unit) == ["daemon-reload", f"restart {UNIT}"]
+
+
+def test_a_file_that_is_not_there_is_no_reason(unit: Path) -> None:
+    assert run(service, unit=UNIT, files=(str(unit / "absent"),)).commands == 0
+
+
+def test_a_unit_that_cannot_start_fails_the_node(unit: Path) -> None:
+    (unit / "ActiveState").write_text("failed\n")
+    program = unit / "systemctl"
+    program.write_text(program.read_text().replace("start|restart)", "start) exit 1 ;;\nrestart)"))
+    assert not run(service, unit=UNIT).succeeded
+
+
+def test_systemd_reads_its_own_defaults_again_once(unit: Path) -> None:
+    files = written_before(unit, "system.conf")
+    assert run(manager_defaults, files=files).commands == 0
+    write_again(files[0])
+    assert run(manager_defaults, files=files).commands == 1
+    assert called(unit) == ["daemon-reexec"]
+    assert run(manager_defaults, files=files).commands == 0
+
+
+def test_the_fact_reads_this_machine(unit: Path) -> None:
+    assert fact(Service, unit=UNIT) == ServiceState("active", "enabled", False, False, False)

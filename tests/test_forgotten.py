@@ -1,0 +1,240 @@
+"""Lists that nobody keeps by hand: what exists is used, and what is used exists."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import runpy
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from jinja2 import UndefinedError
+
+from lockstep import commands
+from lockstep.catalog import gpus
+from lockstep.catalog import os as operating_systems
+from lockstep.files import ENTRIES, managed
+from lockstep.plan import ClusterPlan, software
+from lockstep.render import TEMPLATES, render
+from lockstep.spec import Role, Service
+from lockstep.spec.names import cpus
+from tests.golden.write import FAKE
+from tests.plan.example import planned
+
+ROOT = Path(__file__).resolve().parent.parent
+ROLES = sorted(path.stem for path in (ROOT / "roles").glob("[!_]*.py"))
+HEADER = (TEMPLATES / "header.j2").read_text(encoding="utf-8")
+MOST_LINES = 400
+
+
+def applied(deploy: str) -> list[str]:
+    """Roles that a deploy applies, in its order."""
+    tree = ast.parse((ROOT / "deploys" / f"{deploy}.py").read_text(encoding="utf-8"))
+    calls = [
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    return [
+        call.value.id
+        for call in sorted(calls, key=lambda call: call.lineno)
+        if isinstance(call.value, ast.Name) and call.value.id in ROLES
+    ]
+
+
+# -- roles and deploys
+
+
+def test_every_role_is_called_by_a_deploy() -> None:
+    called = {role for path in (ROOT / "deploys").glob("*.py") for role in applied(path.stem)}
+    assert sorted(called) == ROLES
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "barrier"])
+def test_every_role_has_apply(role: str) -> None:
+    tree = ast.parse((ROOT / "roles" / f"{role}.py").read_text(encoding="utf-8"))
+    (apply,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "apply")
+    assert [argument.arg for argument in apply.args.args] == ["plan"]
+    assert ast.get_docstring(apply)
+
+
+@pytest.mark.parametrize("deploy", ["head", "worker"])
+def test_a_deploy_is_a_list_of_calls_without_loops(deploy: str) -> None:
+    """pyinfra takes the order of operations from line numbers: one role, one line, no loop."""
+    tree = ast.parse((ROOT / "deploys" / f"{deploy}.py").read_text(encoding="utf-8"))
+    assert not [n for n in ast.walk(tree) if isinstance(n, ast.For | ast.While | ast.comprehension)]
+    assert max(Counter(applied(deploy)).values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("deploy", "role"), [("head", Role.HEAD), ("worker", Role.WORKER)], ids=["head", "worker"]
+)
+def test_what_a_node_does_is_what_its_deploy_applies_in_that_order(deploy: str, role: Role) -> None:
+    order = applied(deploy)
+    for node in planned().nodes.values():
+        if node.role is role:
+            assert [name for name in order if name in node.capabilities] == list(node.capabilities)
+
+
+def test_every_service_is_a_role_with_units_and_packages() -> None:
+    for service in Service:
+        assert service.value in ROLES
+        assert service.value in software.UNITS
+
+
+# -- templates and managed files
+
+
+def template_names() -> list[str]:
+    return sorted(str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.j2"))
+
+
+def test_every_template_is_used_and_every_used_template_is_there() -> None:
+    used = {entry.template for entry in ENTRIES if entry.template}
+    used |= {
+        name
+        for path in TEMPLATES.rglob("*.j2")
+        for name in re.findall(
+            r'{%-? *(?:include|import|extends) +"([^"]+)"', path.read_text(encoding="utf-8")
+        )
+    }
+    assert sorted(used) == template_names()
+
+
+def test_templates_lie_in_the_folder_of_the_role_that_owns_them() -> None:
+    for entry in ENTRIES:
+        if entry.template:
+            assert entry.template.split("/")[0] == entry.role
+
+
+@pytest.mark.parametrize("name", [name for name in template_names() if name != "header.j2"])
+def test_every_template_says_who_owns_the_file(name: str) -> None:
+    first, second, *_ = (TEMPLATES / name).read_text(encoding="utf-8").splitlines()
+    assert (second if first.startswith("#!") else first) == '{% include "header.j2" %}'
+    assert HEADER.startswith("# Managed by Lockstep: ")
+
+
+def test_every_rendered_file_says_who_owns_it() -> None:
+    for node in planned().nodes.values():
+        for file in managed(node, FAKE):
+            if file.path != "/etc/munge/munge.key":
+                first, second, *_ = [*file.content.decode("utf-8").splitlines(), ""]
+                assert HEADER.strip() in (first, second), file.path
+
+
+def test_every_managed_path_has_one_owner() -> None:
+    assert [path for path, n in Counter(entry.path for entry in ENTRIES).items() if n > 1] == []
+    assert {entry.role for entry in ENTRIES} <= set(ROLES)
+
+
+def test_secret_files_are_for_their_owner_only() -> None:
+    for entry in ENTRIES:
+        assert not entry.secret or int(entry.mode, 8) & 0o077 == 0, entry.path
+        holds_secret = entry.template and "secrets." in (TEMPLATES / entry.template).read_text(
+            encoding="utf-8"
+        )
+        assert entry.secret or not holds_secret, entry.path
+
+
+def test_without_secrets_no_secret_file_is_rendered() -> None:
+    files = managed(planned().nodes["head1"], None)
+    assert not [file.path for file in files if file.secret]
+    everything = managed(planned().nodes["head1"], FAKE)
+    assert {f.path for f in everything if f.secret} == {
+        "/etc/munge/munge.key",
+        "/etc/slurm/slurmdbd.conf",
+    }
+
+
+def test_a_name_that_was_not_given_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="'plan' is undefined"):
+        render("os_settings/hostname.j2")
+    with pytest.raises(UndefinedError):
+        render("os_settings/hostname.j2", plan={"nam": "head1"})
+
+
+# -- catalogue, commands, inventories
+
+
+@pytest.mark.parametrize("name", operating_systems.known())
+def test_every_release_loads(name: str) -> None:
+    release = operating_systems.load(name)
+    assert name == f"{release.id}_{release.version_id}"
+    assert set(release.packages) <= set(ROLES)
+
+
+@pytest.mark.parametrize("name", gpus.known())
+def test_every_gpu_model_loads(name: str) -> None:
+    model = gpus.load(name)
+    assert model.product_name.startswith("NVIDIA ")
+    assert model.memory_mib > 0
+    assert model.default_power_limit_w > 0
+
+
+@pytest.mark.parametrize("name", sorted(m.name for m in pkgutil.iter_modules(commands.__path__)))
+def test_every_command_can_be_parsed_and_run(name: str) -> None:
+    module = importlib.import_module(f"lockstep.commands.{name}")
+    assert callable(module.add_parser)
+    assert callable(module.run)
+
+
+# The lab's inventory reads what `python -m lab` left behind: tests/lab has it.
+INVENTORIES = sorted(path.stem for path in (ROOT / "inventories").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", [name for name in INVENTORIES if name != "lab"])
+def test_every_inventory_gives_host_groups_and_nothing_else(name: str) -> None:
+    public = {
+        key: value
+        for key, value in runpy.run_path(str(ROOT / "inventories" / f"{name}.py")).items()
+        if not key.startswith("_") and isinstance(value, list | tuple)
+    }
+    assert sorted(public) == sorted(role.value for role in Role)
+
+
+def test_no_inventory_is_named_like_a_role_of_nodes() -> None:
+    """pyinfra makes a group of all hosts with the name of the file."""
+    assert not {role.value for role in Role} & set(INVENTORIES)
+
+
+# -- sources
+
+
+def tracked(pattern: str) -> list[Path]:
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", pattern],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+# Files over the limit, each with the reason why they are one file.
+LONG = {
+    "lab/standins/nvidia_smi.py": "one program that is copied to a node and runs alone",
+    "lockstep/probe/collect.py": "one program that runs on a node alone",
+}
+
+
+def test_no_source_is_longer_than_a_person_reads_in_one_go() -> None:
+    """Tables of cases may be longer: they are looked up, not read."""
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in tracked("*.py")
+        if path.relative_to(ROOT).parts[0] != "tests"
+    }
+    assert {name: n for name, n in lines.items() if n > MOST_LINES and name not in LONG} == {}
+    assert {name for name in LONG if lines.get(name, 0) <= MOST_LINES} == set()
+
+
+def test_the_example_covers_every_service_and_role() -> None:
+    cluster: ClusterPlan = planned()
+    assert {node.role for node in cluster.nodes.values()} == set(Role)
+    assert all(cluster.running(service) for service in Service)
+    assert cpus(cluster.classes["hgx"].cpu.housekeeping)

@@ -1,0 +1,148 @@
+"""The import table, enforced: imports run one way. A folder without a row fails as well."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded libraries
+    "lockstep/report": {"ClusterShell"},
+    "lockstep/catalog": set[str](),
+    "lockstep/spec": {
+        "lockstep.report",
+        "lockstep.catalog",
+        "pydantic",
+        "pydantic_core",
+        "netaddr",
+        "ClusterShell",
+    },
+    "lockstep/plan": {"lockstep.report", "lockstep.spec", "lockstep.catalog"},
+    "lockstep/render": {"jinja2"},
+    "lockstep/secrets": set[str](),
+    "lockstep/files": {"lockstep.plan", "lockstep.render", "lockstep.secrets"},
+    "lockstep/inventory": {"lockstep.plan"},
+    # Not the plan: what was seen must not be coloured by what was wanted.
+    "lockstep/probe": {"pydantic"},
+    "lockstep/facts": {
+        "lockstep.probe",
+        "lockstep.spec",
+        "lockstep.plan",
+        "lockstep.files",
+        "lockstep.inventory",
+        "pyinfra.api",
+        "paramiko",
+        "gevent",
+    },
+    # Beside the deploy path: no pyinfra, no facts.
+    "lockstep/checks": {
+        "lockstep.report",
+        "lockstep.spec",
+        "lockstep.plan",
+        "lockstep.files",
+        "lockstep.probe",
+        "pydantic",
+    },
+    "lockstep/commands": {"lockstep"},
+    "lockstep/__main__": {"lockstep.commands", "lockstep.plan"},
+    "lockstep/__init__": set[str](),
+    "roles": {
+        "lockstep.spec",
+        "lockstep.plan",
+        "lockstep.files",
+        "lockstep.secrets",
+        "lockstep.facts",
+        "pyinfra.host",
+        "pyinfra.api",
+    },
+    "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
+    "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
+    # Makes machines, and knows nothing of what is put on them.
+    "lab": {"pydantic"},
+}
+GUARDED = {
+    *("lockstep", "roles", "deploys", "lab", "tests"),
+    *("pyinfra", "pydantic", "pydantic_core", "netaddr", "jinja2", "ClusterShell"),
+    *("gevent", "paramiko", "testinfra", "pytest"),
+}
+
+
+def sources(row: str) -> list[Path]:
+    single = ROOT / f"{row}.py"
+    return [single] if single.exists() else sorted((ROOT / row).rglob("*.py"))
+
+
+def imports(text: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] in GUARDED}
+
+
+def forbidden(names: Iterable[str], allowed: set[str]) -> list[str]:
+    return [
+        name for name in sorted(names) if not any(f"{name}.".startswith(f"{ok}.") for ok in allowed)
+    ]
+
+
+@pytest.mark.parametrize("row", MAY_IMPORT)
+def test_imports_point_down(row: str) -> None:
+    allowed = {row.replace("/", "."), *MAY_IMPORT[row]}
+    if row == "roles":  # roles never import each other, except what is shared
+        allowed.discard("roles")
+        allowed |= {f"roles.{path.stem}" for path in (ROOT / "roles").glob("_*.py")}
+    files = sources(row)
+    assert files, f"{row} has no source"
+    assert [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files
+        for name in forbidden(imports(path.read_text(encoding="utf-8")), allowed)
+    ] == []
+
+
+def test_every_module_of_the_library_has_a_row() -> None:
+    folder = ROOT / "lockstep"
+    modules = {path.stem for path in folder.glob("*.py")} | {
+        path.name for path in folder.iterdir() if any(path.glob("*.py"))
+    }
+    assert {f"lockstep/{name}" for name in modules} <= set(MAY_IMPORT)
+
+
+def test_the_table_itself_has_no_circle() -> None:
+    rows = {row.replace("/", "."): allowed for row, allowed in MAY_IMPORT.items()}
+    order: list[str] = []
+
+    def visit(row: str, above: tuple[str, ...]) -> None:
+        assert row not in above, " imports ".join((*above, row))
+        for name in sorted(rows[row]):
+            for other in rows:
+                if f"{name}.".startswith(f"{other}."):
+                    visit(other, (*above, row))
+        order.append(row)
+
+    for row in rows:
+        visit(row, ())
+
+
+def test_no_module_of_the_library_changes_a_node() -> None:
+    """Operations are for roles: nothing below lockstep/ imports or makes one."""
+    made = ("pyinfra.operations", "pyinfra.api.operation", "pyinfra.api.deploy", "pyinfra.host")
+    assert [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources("lockstep")
+        for name in sorted(imports(path.read_text(encoding="utf-8")))
+        if f"{name}.".startswith(tuple(f"{one}." for one in made))
+    ] == []
+
+
+def test_what_the_test_reads_is_what_python_imports() -> None:
+    text = "import jinja2.ext\nfrom lockstep.spec import names\nimport os\ndef f():\n import lab\n"
+    assert imports(text) == {"jinja2.ext", "lockstep.spec.names", "lab"}
+    assert forbidden({"lockstep.planning", "lockstep.plan.cpu"}, {"lockstep.plan"}) == [
+        "lockstep.planning"
+    ]

@@ -1,0 +1,149 @@
+"""Secrets: made once, readable by their owner only, never shown."""
+
+import base64
+import hashlib
+import json
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from lockstep import secrets
+from lockstep.secrets import MUNGE_KEY_BYTES, Secrets, SecretsUnsafe, existing, obtain, store
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("LOCKSTEP_STATE", raising=False)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_they_lie_in_one_file_per_cluster_below_the_state_folder(tmp_path: Path) -> None:
+    assert store("unit") == tmp_path / "lockstep" / "unit" / "secrets.json"
+    assert store("unit") != store("other")
+
+
+def test_a_folder_of_the_spec_wins(tmp_path: Path) -> None:
+    assert store("unit", str(tmp_path / "mine")) == tmp_path / "mine" / "secrets.json"
+    made = obtain("unit", str(tmp_path / "mine"))
+    assert existing("unit", str(tmp_path / "mine")) == made
+    assert existing("unit") is None
+
+
+def test_none_are_there_before_they_are_made() -> None:
+    assert existing("unit") is None
+    assert not store("unit").parent.exists()
+
+
+def test_only_the_owner_can_read_them_whatever_the_umask() -> None:
+    before = os.umask(0)
+    try:
+        obtain("unit")
+    finally:
+        os.umask(before)
+    assert mode(store("unit")) == 0o600
+    assert mode(store("unit").parent) == 0o700
+    assert os.listdir(store("unit").parent) == ["secrets.json"]
+
+
+def test_they_are_made_once_and_stay() -> None:
+    made = obtain("unit")
+    written = store("unit").stat().st_mtime_ns
+    assert obtain("unit") == existing("unit") == made
+    assert store("unit").stat().st_mtime_ns == written
+
+
+def test_two_clusters_have_different_ones() -> None:
+    one, other = obtain("one"), obtain("other")
+    assert one.munge_key != other.munge_key
+    assert one.database_password != other.database_password
+
+
+def test_the_key_has_the_length_of_mungekey_and_the_password_needs_no_quoting() -> None:
+    made = obtain("unit")
+    assert len(made.munge_key) == MUNGE_KEY_BYTES
+    assert len(made.database_password) >= 32
+    assert made.database_password.replace("-", "").replace("_", "").isalnum()
+    assert made.munge_key_sha256 == hashlib.sha256(made.munge_key).hexdigest()
+    assert base64.b64decode(made.munge_key_base64) == made.munge_key
+
+
+def digest_of_made(cluster: str) -> str:
+    return obtain(cluster).munge_key_sha256
+
+
+def test_makers_at_the_same_time_get_the_same() -> None:
+    clusters = [f"unit{number}" for number in range(6)] * 8
+    with multiprocessing.get_context("fork").Pool(8) as pool:
+        digests = pool.map(digest_of_made, sorted(clusters), chunksize=1)
+    assert len(set(digests)) == 6
+    for number in range(6):
+        cluster = f"unit{number}"
+        assert len({d for c, d in zip(sorted(clusters), digests, strict=True) if c == cluster}) == 1
+        assert os.listdir(store(cluster).parent) == ["secrets.json"]
+
+
+def test_nothing_of_them_shows() -> None:
+    made = obtain("unit")
+    shown = f"{made!r} {made} {[made]!r}"
+    assert shown.split()[0] == "Secrets()"
+    for hidden in (made.database_password, made.munge_key_base64, repr(made.munge_key)):
+        assert hidden not in shown
+
+
+@pytest.mark.parametrize("unsafe", [0o640, 0o604, 0o660])
+def test_a_file_that_others_can_read_is_refused(unsafe: int) -> None:
+    obtain("unit")
+    path = store("unit")
+    path.chmod(unsafe)
+    with pytest.raises(SecretsUnsafe) as refused:
+        existing("unit")
+    assert str(refused.value) == (f"{path}: mode 0{unsafe:o}; expected 0600. Run: chmod 600 {path}")
+    with pytest.raises(SecretsUnsafe):
+        obtain("unit")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "{}", "[]", "null", '"x"', '{"munge_key": 5, "database_password": "x"}',
+     '{"munge_key": "AAAA"}', '{"munge_key": "€", "database_password": "x"}',
+     '{"munge_key": "AAAA", "database_password": null}'],
+)  # fmt: skip
+def test_a_damaged_file_is_refused_and_kept(text: str) -> None:
+    path = store("unit")
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    with pytest.raises(SecretsUnsafe) as refused:
+        obtain("unit")
+    assert str(refused.value) == (
+        f"{path}: not readable as secrets. Restore it from a backup, or remove it: "
+        "the next deploy of the whole cluster then makes new ones"
+    )
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_what_is_stored_is_what_is_given(tmp_path: Path) -> None:
+    made = obtain("unit")
+    document = json.loads(store("unit").read_text(encoding="ascii"))
+    assert document == {
+        "munge_key": made.munge_key_base64,
+        "database_password": made.database_password,
+    }
+    assert Secrets(made.munge_key, made.database_password) == made
+
+
+def test_a_maker_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(secrets.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        obtain("unit")
+    assert os.listdir(store("unit").parent) == []
