@@ -168,6 +168,12 @@ def test_accounting_survives_a_power_cycle_of_the_head(cluster: Lab) -> None:
         "&& exit 0; sleep 1; done; sacct; exit 1",
     )
     before = cluster.on("head", "sacct -n -a -X -o jobid,jobname,state").splitlines()
+    # slurmctld writes its own state within seconds; the accounting above is already on disk.
+    cluster.on(
+        "head",
+        "touch /run/ended; for i in $(seq 30); do "
+        "[ /var/lib/slurm/slurmctld/job_state -nt /run/ended ] && exit 0; sleep 1; done",
+    )
     cluster.lab("power-cycle", "head")
     cluster.on(
         "head", "for i in $(seq 60); do sacct -n >/dev/null 2>&1 && exit 0; sleep 1; done; exit 1"
