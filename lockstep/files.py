@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lockstep.plan import NodePlan
@@ -25,7 +25,7 @@ class ManagedFile:
 
     role: str
     path: str
-    content: bytes
+    content: bytes = field(repr=False)
     mode: str
     user: str
     group: str
@@ -80,6 +80,23 @@ def _has_hugepages(plan: NodePlan) -> bool:
 
 def _has_housekeeping(plan: NodePlan) -> bool:
     return bool(plan.hardware.cpu.housekeeping)
+
+
+def _slurm_configuration(
+    role: str, wanted: Callable[[NodePlan], bool] = lambda plan: True
+) -> tuple[_Entry, ...]:
+    """Return Slurm's own files: on the controller, and where workers cannot fetch them."""
+    names = ("cgroup.conf", "gres.conf", "plugstack.conf", "slurm.conf")
+    return tuple(
+        _Entry(
+            role,
+            f"/etc/slurm/{name}",
+            f"slurm_controller/{name}.j2",
+            validate=SLURM_PARSES if name == "slurm.conf" else "",
+            wanted=wanted,
+        )
+        for name in names
+    )
 
 
 ENTRIES = (
@@ -186,15 +203,8 @@ ENTRIES = (
         owner="slurm:slurm",
         secret=True,
     ),
-    _Entry("slurm_controller", "/etc/slurm/cgroup.conf", "slurm_controller/cgroup.conf.j2"),
-    _Entry("slurm_controller", "/etc/slurm/plugstack.conf", "slurm_controller/plugstack.conf.j2"),
-    _Entry("slurm_controller", "/etc/slurm/gres.conf", "slurm_controller/gres.conf.j2"),
-    _Entry(
-        "slurm_controller",
-        SLURM_CONF,
-        "slurm_controller/slurm.conf.j2",
-        validate=SLURM_PARSES,
-    ),
+    *_slurm_configuration("slurm_controller"),
+    *_slurm_configuration("slurm_worker", wanted=lambda plan: not plan.cluster.configless),
     _Entry(
         "slurm_worker", "/etc/default/slurmd", "slurm_worker/default.j2", validate="sh -n {new}"
     ),

@@ -40,8 +40,9 @@ def _put(file: ManagedFile) -> StringCommand:
     new = f"{file.path}.lockstep-new"
     steps = [
         "set -e",
+        # In a shell of its own: the umask counts for every folder that -p makes on the way.
+        f"( umask 022; mkdir -p {shlex.quote(file.path.rpartition('/')[0])} )",
         "umask 077",
-        f"mkdir -p -m 755 {shlex.quote(file.path.rpartition('/')[0])}",
         f"trap 'rm -f {new}' EXIT",
         f"base64 -d > {new}",
         f"chown {file.user}:{file.group} {new}",

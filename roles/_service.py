@@ -31,13 +31,24 @@ def service(
     if state.enabled != "enabled":
         yield f"systemctl enable {name}"
     if state.active not in ("active", "reloading"):
-        yield f"systemctl reset-failed {name}; systemctl start {name}"
+        yield f"systemctl reset-failed {name}; systemctl start {name} && {_active(name)}"
     elif state.stale:
-        yield f"systemctl restart {name}"
+        yield f"systemctl restart {name} && {_active(name)}"
     elif state.reload_due:
         yield f"systemctl reload {name} && mkdir -p {LOADED} && touch {LOADED}/{name}"
     else:
         host.noop(f"{unit} runs on the files it has")
+
+
+def _active(name: str) -> str:
+    """Return a command that fails when a unit did not really start.
+
+    systemctl ends with 0 when a condition of the unit kept it from starting.
+    """
+    return (
+        f"{{ systemctl is-active --quiet {name} || "
+        f"{{ systemctl status --no-pager --lines=5 {name} >&2; exit 1; }}; }}"
+    )
 
 
 @operation()

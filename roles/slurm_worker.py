@@ -1,4 +1,4 @@
-"""slurmd, configless: its configuration comes from the controller.
+"""slurmd; its configuration comes from the controller (configless), where Slurm can do that.
 
 Owns     slurmd's arguments and drop-in, the health check program, slurmd.service.
 Restart  only for new arguments, a new drop-in or a new program; running jobs survive it.
@@ -87,12 +87,14 @@ def apply(plan: NodePlan) -> None:
         name="slurmd",
         unit="slurmd.service",
         files=(
-            "/etc/default/slurmd",
-            "/etc/systemd/system/slurmd.service.d/50-lockstep.conf",
+            *(f.path for f in files if f.path != HEALTH_CHECK),
             "/usr/sbin/slurmd",
             # A node with another key was refused; a new start registers it at once.
             MUNGE_KEY,
         ),
     )
-    configuration_fetched(name="Configuration from the controller", sha256=slurm_conf_sha256(plan))
+    if plan.cluster.configless:
+        configuration_fetched(
+            name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
+        )
     registered(name="Registered with the controller", node=plan.name)

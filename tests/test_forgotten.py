@@ -103,10 +103,11 @@ def test_every_template_is_used_and_every_used_template_is_there() -> None:
     assert sorted(used) == template_names()
 
 
-def test_templates_lie_in_the_folder_of_the_role_that_owns_them() -> None:
+def test_templates_lie_in_the_folder_of_a_role_that_owns_the_file() -> None:
     for entry in ENTRIES:
         if entry.template:
-            assert entry.template.split("/")[0] == entry.role
+            owners = {other.role for other in ENTRIES if other.path == entry.path}
+            assert entry.template.split("/")[0] in owners, entry.path
 
 
 @pytest.mark.parametrize("name", [name for name in template_names() if name != "header.j2"])
@@ -124,9 +125,20 @@ def test_every_rendered_file_says_who_owns_it() -> None:
                 assert HEADER.strip() in (first, second), file.path
 
 
-def test_every_managed_path_has_one_owner() -> None:
-    assert [path for path, n in Counter(entry.path for entry in ENTRIES).items() if n > 1] == []
+@pytest.mark.parametrize("release", operating_systems.known())
+def test_every_managed_path_has_one_owner_on_a_node(release: str) -> None:
     assert {entry.role for entry in ENTRIES} <= set(ROLES)
+    cluster = planned(lambda wanted: wanted["os"].update(release=release))
+    for node in cluster.nodes.values():
+        paths = Counter(file.path for file in managed(node, FAKE))
+        assert [path for path, n in paths.items() if n > 1] == [], node.name
+
+
+def test_a_path_that_two_roles_own_on_different_nodes_is_the_same_file() -> None:
+    seen: dict[str, object] = {}
+    for entry in ENTRIES:
+        file = (entry.template, entry.mode, entry.owner, entry.secret, entry.validate)
+        assert seen.setdefault(entry.path, file) == file, entry.path
 
 
 def test_secret_files_are_for_their_owner_only() -> None:
@@ -238,3 +250,52 @@ def test_the_example_covers_every_service_and_role() -> None:
     assert {node.role for node in cluster.nodes.values()} == set(Role)
     assert all(cluster.running(service) for service in Service)
     assert cpus(cluster.classes["hgx"].cpu.housekeeping)
+
+
+# -- operations of roles
+
+
+def operation_names() -> set[str]:
+    return {
+        node.name
+        for path in (ROOT / "roles").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(d).startswith("operation") for d in node.decorator_list)
+    }
+
+
+def test_every_operation_has_a_name() -> None:
+    """pyinfra prints the arguments of an operation without one: contents of files among them."""
+    operations = operation_names()
+    assert {"managed_files", "service", "locked_packages"} <= operations
+    unnamed = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}"
+        for folder in ("roles", "deploys")
+        for path in sorted((ROOT / folder).glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in operations
+        and "name" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert unnamed == []
+
+
+def test_roles_use_no_operation_of_pyinfra() -> None:
+    """files.put goes through a temporary file that others can read; server.* asks too much."""
+    assert [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "roles").glob("*.py")
+        if "pyinfra.operations" in path.read_text(encoding="utf-8")
+    ] == []
+
+
+def test_no_operation_takes_an_argument_that_pyinfra_keeps_for_itself() -> None:
+    """pyinfra swallows ``name``: the operation would never see it."""
+    taken = {
+        f"{path.stem}.{node.name}": {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+        for path in (ROOT / "roles").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name in operation_names()
+    }
+    assert [name for name, arguments in taken.items() if "name" in arguments] == []

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lockstep import secrets
 from lockstep.secrets import MUNGE_KEY_BYTES, Secrets, SecretsUnsafe, existing, obtain, store
 
 
@@ -113,7 +112,8 @@ def test_a_file_that_others_can_read_is_refused(unsafe: int) -> None:
     "text",
     ["", "{", "{}", "[]", "null", '"x"', '{"munge_key": 5, "database_password": "x"}',
      '{"munge_key": "AAAA"}', '{"munge_key": "€", "database_password": "x"}',
-     '{"munge_key": "AAAA", "database_password": null}'],
+     '{"munge_key": "AAAA", "database_password": null}',
+     '{"munge_key": "AAAA", "database_password": "short-key"}'],
 )  # fmt: skip
 def test_a_damaged_file_is_refused_and_kept(text: str) -> None:
     path = store("unit")
@@ -143,7 +143,7 @@ def test_a_maker_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(secrets.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         obtain("unit")
     assert os.listdir(store("unit").parent) == []

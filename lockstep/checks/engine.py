@@ -6,32 +6,21 @@ peers. An item that was not read is a finding of its own and has no vote.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
 
-from lockstep.checks import classes, compare
+from lockstep.checks import causes, classes, compare
+from lockstep.checks.causes import Draft
 from lockstep.checks.compare import Majority, Split, Vote
 from lockstep.checks.context import Context, Items, View
-from lockstep.checks.rule import Cause, Kind, Rule, Skip, anything
+from lockstep.checks.rule import Kind, Rule, Skip, anything
 from lockstep.probe.record import Record, Unreachable, Unread
 from lockstep.report import Finding, Reference, Report, Status, fold
 from lockstep.spec import Service
 
 REACHABLE = "node.reachable"
 """The rule whose finding ends all others for its node."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A finding with its nodes written out."""
-
-    finding: Finding
-    nodes: frozenset[str]
-    rule: Rule
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
@@ -41,7 +30,7 @@ def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None =
     """
     drafts = [draft for rule in rules for draft in _judge(rule, context)]
     controller = context.plan.running(Service.SLURM_CONTROLLER)
-    kept = _explain(_folded(drafts), None if controller is None else controller.name)
+    kept = causes.explain(causes.folded(drafts), None if controller is None else controller.name)
     wanted = frozenset(context.plan.nodes) if limit is None else frozenset(limit)
     report = Report(
         nodes=tuple(name for name in context.plan.nodes if name in wanted),
@@ -325,99 +314,3 @@ def _inventory(view: View) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("s" if number != 1 else "")
-
-
-# --- one drift, one finding ---------------------------------------------------------------------
-
-_NUMBERED = re.compile(r"gpu\d+")
-
-
-def _folded(drafts: list[Draft]) -> list[Draft]:
-    """Return the drafts with numbered devices of one node that differ alike made one."""
-    alike: dict[Finding, list[Draft]] = {}
-    for draft in drafts:
-        finding = draft.finding
-        numbered = _NUMBERED.fullmatch(finding.device) is not None
-        same = replace(finding, device="*", repair="") if numbered else finding
-        alike.setdefault(same, []).append(draft)
-    found = []
-    for group in alike.values():
-        first = group[0]
-        if len(group) > 1:
-            device = fold(draft.finding.device for draft in group)
-            first = replace(first, finding=replace(first.finding, device=device))
-        found.append(first)
-    return found
-
-
-def _explain(drafts: list[Draft], controller: str | None) -> list[Draft]:
-    """Return the drafts without mere consequences, which are named in their cause."""
-    by_node: dict[str, list[int]] = {}
-    for index, draft in enumerate(drafts):
-        for node in draft.nodes:
-            by_node.setdefault(node, []).append(index)
-    parent: dict[int, int] = {}
-    for index, draft in enumerate(drafts):
-        for cause in draft.rule.explained_by:
-            found = _cause(index, cause, drafts, by_node, controller)
-            if found is not None:
-                parent[index] = found
-                break
-
-    def root(index: int) -> int:
-        seen = {index}
-        while index in parent and parent[index] not in seen:
-            index = parent[index]
-            seen.add(index)
-        return index
-
-    effects: dict[int, list[str]] = {}
-    for index, draft in enumerate(drafts):
-        if (origin := root(index)) != index:
-            finding = draft.finding
-            where = "" if draft.nodes <= drafts[origin].nodes else f" on {finding.node}"
-            named = finding.rule + (f" ({finding.device})" if finding.device else "") + where
-            effects.setdefault(origin, []).append(named)
-    kept = []
-    for index, draft in enumerate(drafts):
-        if root(index) != index:
-            continue
-        if index in effects:
-            also = "hence also: " + ", ".join(dict.fromkeys(effects[index]))
-            detail = "; ".join(part for part in (draft.finding.detail, also) if part)
-            draft = replace(draft, finding=replace(draft.finding, detail=detail))
-        kept.append(draft)
-    return kept
-
-
-def _cause(
-    index: int,
-    cause: Cause,
-    drafts: list[Draft],
-    by_node: dict[str, list[int]],
-    controller: str | None,
-) -> int | None:
-    effect = drafts[index]
-    nodes = frozenset({controller} if cause.on_controller and controller else effect.nodes)
-    unknown = Status.UNKNOWN.value
-    for candidate in by_node.get(min(nodes), ()):
-        other = drafts[candidate]
-        if candidate == index or not fnmatchcase(other.finding.rule, cause.rule):
-            continue
-        if not nodes <= other.nodes:
-            continue
-        if cause.device is not None and other.finding.device != cause.device:
-            continue
-        if cause.only_unread and effect.finding.status != unknown:
-            continue
-        if cause.says not in effect.finding.found:
-            continue
-        if cause.of_device not in (None, effect.finding.device):
-            continue
-        if cause.same_device and other.finding.device != effect.finding.device:
-            continue
-        # What could not be read explains what could not be read, never what differs.
-        if other.finding.status == unknown and effect.finding.status != unknown:
-            continue
-        return candidate
-    return None

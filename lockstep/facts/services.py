@@ -15,6 +15,9 @@ LOADED = "/run/lockstep/loaded"
 MANAGER = "systemd-manager"
 """Name under ``LOADED`` for systemd itself (daemon-reexec)."""
 
+WRITTEN = ("Written", "ReloadWritten", "DropInWritten")
+"""Keys of our own that may come several times: the newest counts."""
+
 CLOCK_GRAIN_S = 0.02
 """ctime advances with the kernel's tick and uptime has two digits: closer than this is equal."""
 
@@ -53,31 +56,41 @@ class Service(FactBase[ServiceState]):
                 "| sed s/^Userspace/ActiveEnter/; echo ActiveState=active; "
                 "echo UnitFileState=enabled; echo NeedDaemonReload=no"
             )
+        drop_ins = [path for path in files if path.startswith("/etc/systemd/system/")]
         stamp = shlex.quote(f"{LOADED}/{unit}")
         return (
-            f"{show}; echo Now=$(date +%s.%N); echo Uptime=$(cut -d' ' -f1 /proc/uptime); "
+            f"{show}; systemctl show -p UnitsLoadTimestampMonotonic; "
+            "echo Now=$(date +%s.%N); echo Uptime=$(cut -d' ' -f1 /proc/uptime); "
             f"if [ -e {stamp} ]; then echo Loaded=$(stat -c %.9Z {stamp}); "
             f"else echo Loaded=0; fi; {_written('Written', files)}; "
+            f"{_written('DropInWritten', drop_ins)}; "
             f"{_written('ReloadWritten', reload_files)}"
         )
 
     @override
     def process(self, output: Iterable[str]) -> ServiceState:
-        values: dict[str, str] = {"Written": "0", "ReloadWritten": "0"}
+        values: dict[str, str] = dict.fromkeys(WRITTEN, "0")
         for line in output:
             key, _, value = line.partition("=")
-            if key in ("Written", "ReloadWritten"):
+            if key in WRITTEN:
                 values[key] = str(max(_seconds(values[key]), _seconds(value)))
             else:
                 values[key] = value
         try:
             boot = _seconds(values["Now"]) - _seconds(values["Uptime"])
             started = boot + _seconds(values["ActiveEnterTimestampMonotonic"]) / 1e6
+            units_loaded = values.get("UnitsLoadTimestampMonotonic", "")
             loaded = max(started, _seconds(values["Loaded"])) + CLOCK_GRAIN_S
             return ServiceState(
                 active=values["ActiveState"],
                 enabled=values["UnitFileState"],
-                needs_daemon_reload=values["NeedDaemonReload"] == "yes",
+                # NeedDaemonReload alone misses a first drop-in (seen with systemd 252): its folder
+                # is not in the manager's cache of paths. Before 251 there is no load time: then
+                # a drop-in newer than the unit's start counts.
+                needs_daemon_reload=values["NeedDaemonReload"] == "yes"
+                or _seconds(values["DropInWritten"])
+                > (boot + _seconds(units_loaded) / 1e6 if units_loaded else started)
+                + CLOCK_GRAIN_S,
                 stale=_seconds(values["Written"]) > started + CLOCK_GRAIN_S,
                 reload_due=_seconds(values["ReloadWritten"]) > loaded,
             )

@@ -173,6 +173,16 @@ class ClusterPlan:
         """Return the node that runs a service; None when no node does."""
         return next((plan for plan in self.nodes.values() if plan.runs(service)), None)
 
+    @property
+    def configless(self) -> bool:
+        """Whether workers fetch Slurm's configuration from the controller.
+
+        Slurm before 24.11 fetches over IPv4 only (SchedMD's changelog of 24.11: "Support IPv6 in
+        configless mode"); there, on an IPv6 network, workers get the files themselves.
+        """
+        management = self.spec.networks["management"].prefix
+        return management.version == 4 or self.release.slurm >= (24, 11)
+
     def host_of(self, service: Service) -> str:
         """Return the name of the node that runs a service.
 

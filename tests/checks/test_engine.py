@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lockstep.checks import causes
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
+from lockstep.checks.rule import Cause
 from lockstep.probe.record import Reading, Record
-from lockstep.report import ExitStatus, Status
+from lockstep.report import ExitStatus, Finding, Status
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
@@ -337,3 +340,19 @@ def test_a_lost_hosts_file_is_one_finding() -> None:
     start = recorded.mutated(start, "head1", "files", ("/etc/hosts",), {"absent": True})
     found = recorded.only(recorded.report(start))
     assert (found.rule, found.device, found.found) == ("file.content", "/etc/hosts", "absent")
+
+
+def test_rules_that_explain_each_other_still_leave_one_finding() -> None:
+    rules = {rule.id: rule for rule in all_rules()}
+    first, second = (
+        replace(rules[name], explained_by=(Cause(other),))
+        for name, other in (("os.time_zone", "os.locale"), ("os.locale", "os.time_zone"))
+    )
+    finding = Finding("", "worker1", "", "", "", "", "spec", "")
+    drafts = [
+        causes.Draft(replace(finding, rule=rule.id), frozenset({"worker1"}), rule)
+        for rule in (first, second)
+    ]
+    kept = causes.explain(drafts, None)
+    assert [draft.finding.rule for draft in kept] == ["os.time_zone"]
+    assert kept[0].finding.detail == "hence also: os.locale"

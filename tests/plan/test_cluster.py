@@ -35,7 +35,7 @@ def test_heads_and_services() -> None:
 def test_a_service_that_no_node_runs() -> None:
     cluster = planned(lambda wanted: wanted["nodes"][1].update(runs=[]))
     assert cluster.running(Service.PROMETHEUS) is None
-    with pytest.raises(LookupError, match="^unit: no node runs prometheus$"):
+    with pytest.raises(LookupError, match=r"^unit: no node runs prometheus$"):
         cluster.host_of(Service.PROMETHEUS)
 
 

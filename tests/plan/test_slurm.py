@@ -112,6 +112,17 @@ def test_two_classes_get_a_line_each_and_the_smallest_memory_per_cpu() -> None:
     assert plan.partitions[0].nodes == "lean[1-2],worker[1-4]"
     assert plan.def_mem_per_cpu_mib == (15200 - 2048) // 16
     assert plan.gpu_types == ("h200",)
+    assert plan.cgroup
+
+
+def test_one_class_of_several_without_cgroups_is_enough_to_turn_them_off() -> None:
+    def second_class(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["lean"] = {**wanted["hardware"]["head"], "cgroup": "none"}
+        wanted["nodes"].append(
+            {"name": "lean1", "role": "worker", "hardware": "lean", "management": "fd00:1::200"}
+        )
+
+    assert not whole(planned(second_class).slurm).cgroup
 
 
 def test_no_scheduler_no_slurm() -> None:

@@ -27,7 +27,10 @@ class Done:
 
 def machine(name: str = "@local") -> State:
     """pyinfra, connected to this machine."""
-    state = State(Inventory(([name], {})), Config())
+    state = State(
+        Inventory(([name], {})),  # type: ignore[no-untyped-call]
+        Config(),  # type: ignore[no-untyped-call]
+    )
     connect_all(state)
     return state
 

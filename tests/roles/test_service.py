@@ -21,13 +21,14 @@ SYSTEMCTL = """\
 #!/bin/sh
 # A double of systemctl(1) for one unit: its properties lie in files beside this program.
 cd "$(dirname "$0")" || exit 1
-now() {{ awk '{{printf "%d", $1 * 1000000}}' /proc/uptime; }}
+now() {{ awk '{{printf "%.0f", $1 * 1000000}}' /proc/uptime; }}
 case "$1" in
 show)
     if [ "$2" = -p ]; then echo "UserspaceTimestampMonotonic=$(cat ActiveEnterTimestampMonotonic)"
     else for p in ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic; do
         echo "$p=$(cat $p)"; done; fi
     exit 0 ;;
+is-active) grep -qx active ActiveState; exit ;;
 daemon-reload) echo no > NeedDaemonReload ;;
 enable) echo enabled > UnitFileState ;;
 start|restart) echo active > ActiveState; now > ActiveEnterTimestampMonotonic ;;
@@ -163,6 +164,17 @@ def test_a_unit_that_cannot_start_fails_the_node(unit: Path) -> None:
     program = unit / "systemctl"
     program.write_text(program.read_text().replace("start|restart)", "start) exit 1 ;;\nrestart)"))
     assert not run(service, unit=UNIT).succeeded
+
+
+@pytest.mark.parametrize("state", ["active", "inactive"])
+def test_a_unit_that_a_condition_kept_from_starting_fails_the_node(unit: Path, state: str) -> None:
+    """systemctl itself says that all is well then."""
+    files = written_before(unit, "conf")
+    write_again(files[0])
+    (unit / "ActiveState").write_text(f"{state}\n")
+    program = unit / "systemctl"
+    program.write_text(program.read_text().replace("echo active >", "echo inactive >"))
+    assert not run(service, unit=UNIT, files=files).succeeded
 
 
 def test_systemd_reads_its_own_defaults_again_once(unit: Path) -> None:

@@ -25,7 +25,12 @@ RULE = Rule(
     reading="slurm.conf_sha256",
     expected=_expected,
     show=lambda value: f"slurm.conf (sha256 {str(value)[:12]})",
-    applies=lambda view: view.plan.spec.scheduler is not None and view.plan.role is Role.WORKER,
+    # A worker that has the files itself is the business of file.content.
+    applies=lambda view: (
+        view.plan.spec.scheduler is not None
+        and view.plan.role is Role.WORKER
+        and view.plan.cluster.configless
+    ),
     owner="slurm_worker",
     repair="scontrol reconfigure on the controller; if that is not enough: "
     "systemctl restart slurmd on {node} when it is idle",

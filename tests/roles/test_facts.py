@@ -1,0 +1,271 @@
+"""Facts read recorded text; what cannot be read is said so, and never read as fine."""
+
+import pytest
+from pyinfra.api.exceptions import FactProcessError
+
+from lockstep.facts.boot import Hugepages, HugepagesState
+from lockstep.facts.clock import ClockSynchronised
+from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.packages import Packages, PackageState
+from lockstep.facts.services import Service, ServiceState
+from lockstep.facts.settings import Settings, SettingsState
+from lockstep.facts.slurm import SlurmNode
+from tests.roles.local import fact
+
+DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+
+
+def lines(text: str) -> list[str]:
+    return text.strip("\n").splitlines()
+
+
+# -- files
+
+
+def test_file_states() -> None:
+    recorded = lines(f"""
+{DIGEST} 644 root root /etc/hosts
+{DIGEST} 400 munge munge /etc/munge/munge.key
+absent - - - /etc/a name with blanks
+""")
+    assert FileStates().process(recorded) == {
+        "/etc/hosts": FileState(DIGEST, "644", "root", "root"),
+        "/etc/munge/munge.key": FileState(DIGEST, "400", "munge", "munge"),
+        "/etc/a name with blanks": None,
+    }
+
+
+def test_a_file_state_that_is_none_is_an_error_of_that_node() -> None:
+    with pytest.raises(FactProcessError, match=r"file state, unexpected line 'sh: not found'"):
+        FileStates().process(["sh: not found"])
+
+
+# -- units: recorded on Debian 13, started 1000 s after a boot at 1700000000
+
+RUNNING = """
+ActiveState=active
+UnitFileState=enabled
+NeedDaemonReload=no
+ActiveEnterTimestampMonotonic=1000000000
+Now=1700005000.000000000
+Uptime=5000.00
+Loaded={loaded}
+Written={written}
+Written=1600000000.000000000
+ReloadWritten={reload_written}
+"""
+STARTED = 1700001000
+
+
+@pytest.mark.parametrize(
+    ("written", "reload_written", "loaded", "stale", "reload_due"),
+    [
+        (STARTED - 1, STARTED - 1, 0, False, False),
+        (STARTED + 1, STARTED - 1, 0, True, False),
+        (STARTED - 1, STARTED + 1, 0, False, True),
+        (STARTED - 1, STARTED + 1, STARTED + 2, False, False),
+        (STARTED - 1, STARTED + 3, STARTED + 2, False, True),
+        (STARTED + 0.01, STARTED + 0.01, 0, False, False),
+    ],
+    ids=["older", "written", "to reload", "reloaded", "written again", "within the clock's grain"],
+)
+def test_a_unit_is_stale_when_its_files_are_younger(
+    written: float, reload_written: float, loaded: float, stale: bool, reload_due: bool
+) -> None:
+    recorded = RUNNING.format(written=written, reload_written=reload_written, loaded=loaded)
+    assert Service().process(lines(recorded)) == ServiceState(
+        "active", "enabled", False, stale, reload_due
+    )
+
+
+def test_the_youngest_of_several_files_counts() -> None:
+    recorded = lines(RUNNING.format(written=STARTED + 1, reload_written=0, loaded=0))
+    assert Service().process(recorded).stale
+    assert Service().process([*recorded, "Written=5"]).stale
+
+
+def test_a_unit_without_files_is_never_stale() -> None:
+    recorded = [line for line in lines(RUNNING) if "ritten" not in line]
+    recorded = [line.format(loaded=0) for line in recorded]
+    assert Service().process(recorded) == ServiceState("active", "enabled", False, False, False)
+
+
+def test_a_unit_that_systemd_does_not_know() -> None:
+    recorded = lines("""
+ActiveState=inactive
+UnitFileState=
+NeedDaemonReload=no
+ActiveEnterTimestampMonotonic=0
+Now=1700005000.0
+Uptime=5000.00
+Loaded=0
+""")
+    assert Service().process(recorded).active == "inactive"
+    assert Service().process(recorded).enabled == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ActiveState=active\nNow=1\nUptime=1", "unit state, 'ActiveEnterTimestampMonotonic' miss"),
+        ("Now=soon\nUptime=1", "unit state, not a time: 'soon'"),
+    ],
+    ids=["missing", "not a number"],
+)
+def test_a_unit_that_cannot_be_read_is_an_error_of_that_node(text: str, said: str) -> None:
+    with pytest.raises(FactProcessError, match=said):
+        Service().process(lines(text))
+
+
+# -- packages
+
+
+def test_packages() -> None:
+    recorded = lines("""
+slurmd 24.11.5-4 installed
+munge 0.5.16-1 config-files
+chrony 4.6.1-3 half-configured
+interrupted 0 0
+""")
+    assert Packages().process(recorded) == PackageState({"slurmd": "24.11.5-4"}, interrupted=False)
+
+
+@pytest.mark.parametrize("line", ["interrupted 3 0", "interrupted 0 1"])
+def test_an_interrupted_dpkg(line: str) -> None:
+    assert Packages().process([line]) == PackageState({}, interrupted=True)
+
+
+# -- settings
+
+
+def test_settings() -> None:
+    recorded = lines("""
+host_name worker01
+time_zone /usr/share/zoneinfo/Europe/Berlin
+sysctl vm.swappiness 1
+sysctl net.ipv4.tcp_rmem 4096\t131072\t6291456
+unit apt-daily.timer masked
+unit apt-daily-upgrade.timer enabled
+unit gone.timer 
+locale C
+locale C.utf8
+locale en_US.utf8
+""")  # the blank is systemctl's answer for a unit it does not know
+    assert Settings().process(recorded) == SettingsState(
+        host_name="worker01",
+        time_zone="Europe/Berlin",
+        sysctl={"vm.swappiness": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+        masked=frozenset({"apt-daily.timer"}),
+        locales=frozenset({"c", "c.utf8", "en_us.utf8"}),
+    )
+
+
+def test_a_time_zone_that_is_no_link_is_none() -> None:
+    assert Settings().process(["host_name x", "time_zone "]).time_zone == ""
+
+
+def test_a_relative_link_names_the_zone_as_well() -> None:
+    recorded = ["time_zone ../usr/share/zoneinfo/Etc/UTC"]
+    assert Settings().process(recorded).time_zone == "Etc/UTC"
+
+
+def test_settings_of_this_machine() -> None:
+    state = fact(Settings, sysctls=("kernel.ostype", "kernel.no_such_key"), units=())
+    assert state.sysctl == {"kernel.ostype": "Linux"}
+    assert state.host_name
+    assert "c" in state.locales
+
+
+# -- huge pages
+
+
+def test_huge_pages_per_size_and_numa_node() -> None:
+    folder = "/sys/devices/system/node/node{}/hugepages/hugepages-{}kB/nr_hugepages {}"
+    recorded = [
+        folder.format(0, 2048, 512),
+        folder.format(1, 2048, 0),
+        folder.format(0, 1048576, 4),
+        folder.format(10, 1048576, 5),
+        folder.format(0, 32768, 7),  # a size of arm64, which no spec can ask for
+        "tried 2M:0:512,2M:1:512",
+    ]
+    assert Hugepages().process(recorded) == HugepagesState(
+        {("2M", 0): 512, ("2M", 1): 0, ("1G", 0): 4, ("1G", 10): 5}, "2M:0:512,2M:1:512"
+    )
+
+
+def test_a_kernel_that_was_not_asked_yet() -> None:
+    assert Hugepages().process(["tried "]) == HugepagesState({}, "")
+
+
+def test_huge_pages_that_cannot_be_read_are_an_error_of_that_node() -> None:
+    with pytest.raises(FactProcessError, match="huge pages, unexpected line"):
+        Hugepages().process(["/sys/devices/system/node/node0/hugepages/hugepages-2048kB/x many"])
+
+
+# -- Slurm's node
+
+NODE = (
+    "NodeName=worker01 Arch=x86_64 CoresPerSocket=56 CPUAlloc=0 CPUEfctv=216 CPUTot=224 "
+    "Gres=gpu:h200:8 State={state} ThreadsPerCore=2 Weight=1 Owner=N/A Partitions=train "
+    "BootTime=2026-01-02T03:04:05 LastBusyTime=2026-01-02T03:04:05{reason}"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "states"),
+    [
+        ("IDLE", {"IDLE"}),
+        ("IDLE+DRAIN", {"IDLE", "DRAIN"}),
+        ("DOWN*", {"DOWN", "NOT_RESPONDING"}),
+        ("DOWN+DRAIN+NOT_RESPONDING", {"DOWN", "DRAIN", "NOT_RESPONDING"}),
+        ("UNKNOWN*", {"UNKNOWN", "NOT_RESPONDING"}),
+    ],
+)
+def test_states_of_a_node(state: str, states: set[str]) -> None:
+    got = SlurmNode().process([NODE.format(state=state, reason=""), "end"])
+    assert got.states == states
+    assert got.reason == ""
+
+
+def test_the_reason_ends_where_slurm_says_who_gave_it() -> None:
+    reason = " Reason=lockstep: gpu.count: 7 of 8 GPUs [root@2026-01-02T03:04:05]"
+    got = SlurmNode().process([NODE.format(state="IDLE+DRAIN", reason=reason), "end"])
+    assert got.reason == "lockstep: gpu.count: 7 of 8 GPUs"
+
+
+def test_a_reason_without_a_name_is_whole() -> None:
+    got = SlurmNode().process([NODE.format(state="DOWN", reason=" Reason=Not responding"), "end"])
+    assert got.reason == "Not responding"
+
+
+@pytest.mark.parametrize("answer", ["end", "Node worker01 not found", "slurm_load_node error"])
+def test_a_controller_that_does_not_answer_gives_no_state(answer: str) -> None:
+    assert SlurmNode().process([answer, "end"]).states == frozenset()
+
+
+# -- the clock: chronyc -c tracking
+
+TRACKING = (
+    "{reference},{source},3,1700000000.123456789,-0.000012345,0.000001234,0.000023456,"
+    "-12.345,0.001,0.012,0.012345678,0.001234567,64.5,{leap}"
+)
+
+
+@pytest.mark.parametrize(
+    ("reference", "source", "leap", "right"),
+    [
+        ("C0A80001", "fd00:1::1", "Normal", True),
+        ("00000000", "", "Not synchronised", False),
+        ("7F7F0101", "", "Normal", False),
+    ],
+    ids=["follows", "does not follow", "follows itself"],
+)
+def test_whether_the_clock_follows(reference: str, source: str, leap: str, right: bool) -> None:
+    line = TRACKING.format(reference=reference, source=source, leap=leap)
+    assert ClockSynchronised().process([line, "end"]) is right
+
+
+@pytest.mark.parametrize("answer", ["end", "506 Cannot talk to daemon"])
+def test_a_daemon_that_does_not_run_is_not_synchronised(answer: str) -> None:
+    assert ClockSynchronised().process([answer, "end"]) is False

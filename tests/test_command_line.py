@@ -1,0 +1,88 @@
+"""``lockstep plan`` as a person calls it, and what wrong use says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lockstep.__main__ import main
+from lockstep.commands import plan as command
+from tests.plan.example import planned
+from tests.spec.example import SOURCE
+
+
+@pytest.fixture(autouse=True)
+def _inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "unit.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", "unit.py"]) == 0
+    assert capsys.readouterr().out == (
+        "cluster unit: 6 nodes, debian_13\n"
+        "\n"
+        "NODES        COUNT  ROLE    HARDWARE  RUNS\n"
+        "head1        1      head    head      slurm_controller, slurm_accounting\n"
+        "head2        1      head    head      prometheus\n"
+        "worker[1-4]  4      worker  hgx       -\n"
+        "\n"
+        "One node in full: lockstep plan unit.py NODE\n"
+    )
+
+
+def test_the_plan_of_a_node_is_one_line_per_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "unit.py", "worker2"]) == 0
+    said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    values = {name: value.strip() for name, value in said.items()}
+    assert values["management"] == "fd00:1::101"
+    assert values["cpus.housekeeping"] == "0,8,16,24"
+    assert values["hugepages.2M.1"] == "1024"
+    assert values["slurm.RealMemory"] == "58752"
+    assert values["packages.slurmd"] == "24.11.5-4"
+    assert values["packages.munge"] == "-"
+    assert values["runs"] == "-"
+
+
+@pytest.mark.parametrize("words", [["unit.py"], ["unit.py", "head1"]])
+def test_json_is_the_plan_itself(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    cluster = planned()
+    assert document == (cluster.nodes["head1"] if len(words) == 2 else cluster).to_json()
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [("worker7", "worker4, worker3, worker2"), ("x", "head[1-2],worker[1-4]")],
+    ids=["close", "far"],
+)
+def test_a_node_that_does_not_exist(
+    node: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "unit.py", node]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"ERROR unit.py: no node '{node}'\n  expected  {expected}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["plam"], ["plan"], ["plan", "unit.py", "--jsn"]])
+def test_wrong_use_ends_with_3_and_leaves_standard_output_alone(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("usage: lockstep")
+
+
+def test_help_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "plan" in capsys.readouterr().out
+    assert command.__doc__

@@ -1,0 +1,48 @@
+"""Pages that are generated are current; pages that list things list all of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lockstep.commands.rules import page
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_rules_page_is_current() -> None:
+    assert (ROOT / "docs/rules.md").read_text() == page(), (
+        "lockstep rules --markdown >docs/rules.md"
+    )
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    text = (ROOT / "docs/dependencies.md").read_text()
+    rows = {
+        name.strip()
+        for line in text.splitlines()
+        if line.startswith("|")
+        for name in line.split("|")[1].split(",")
+    }
+    assert {re.split(r"[<>=,]", requirement)[0] for requirement in named} <= rows
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_readme_names_commands_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"\bmake ([a-z-]+)", readme)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for path in set(re.findall(r"\b(?:inventories|deploys|docs|scripts)/[\w./-]+\.\w+", readme)):
+        assert (ROOT / path).exists(), path

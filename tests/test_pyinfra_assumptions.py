@@ -1,0 +1,326 @@
+"""What pyinfra 3.10 does that the design leans on: a later pyinfra that differs fails here.
+
+Everything runs on pyinfra itself, with its own ``@fake`` and ``@local`` connectors.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import pytest
+from pyinfra.api.command import StringCommand
+from pyinfra.api.config import Config
+from pyinfra.api.connect import connect_all
+from pyinfra.api.exceptions import FactProcessError
+from pyinfra.api.facts import FactBase, get_fact
+from pyinfra.api.inventory import Inventory
+from pyinfra.api.operation import operation
+from pyinfra.api.state import State
+from pyinfra.connectors.fake import FakeConnector
+from pyinfra.context import ctx_host, ctx_state
+from typing_extensions import override
+
+from tests.roles.local import run
+
+ROOT = Path(__file__).resolve().parent.parent
+AT_ONCE = {"fake_delay": 0, "fake_delay_jitter": 0}
+
+INVENTORY = f"""\
+_now = {AT_ONCE!r}
+head = [("@fake/head", _now)]
+worker = [("@fake/worker", _now)]
+"""
+
+
+class Words(FactBase[list[str]]):
+    @override
+    def command(self) -> str:
+        return "words"
+
+    @staticmethod
+    @override
+    def default() -> list[str]:
+        return ["default"]
+
+    @override
+    def process(self, output: Iterable[str]) -> list[str]:
+        words = list(output)
+        if words == ["broken"]:
+            raise FactProcessError("not words")
+        if words == ["bug"]:
+            raise LookupError("a bug of ours")
+        return words
+
+
+def fakes(**responses: str) -> State:
+    """One fake host per name; each answers every command with its response."""
+    hosts = [(f"@fake/{n}", {**AT_ONCE, "fake_responses": {"": r}}) for n, r in responses.items()]
+    state = State(
+        Inventory((hosts, {})),  # type: ignore[no-untyped-call]
+        Config(),  # type: ignore[no-untyped-call]
+    )
+    connect_all(state)
+    return state
+
+
+def pyinfra(
+    folder: Path, deploy: str, *options: str, inventory: str = INVENTORY
+) -> subprocess.CompletedProcess[str]:
+    (folder / "cluster.py").write_text(inventory, encoding="utf-8")
+    (folder / "deploy.py").write_text(deploy, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "pyinfra", *options, "cluster.py", "deploy.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def operations(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Names of the operations in the order in which they ran."""
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"--> Starting operation: (\S+)", done.stdout + done.stderr)
+
+
+# -- facts
+
+
+def test_facts_are_not_cached() -> None:
+    """So a role reads once and hands the record on; lockstep.facts.node says so."""
+    state = fakes(one="a")
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host):
+        for _ in range(3):
+            assert host.get_fact(Words) == ["a"]
+    assert isinstance(host.connector, FakeConnector)
+    assert len(host.connector.executed_commands) == 3
+
+
+def test_empty_output_is_the_default_and_is_never_parsed() -> None:
+    """So every fact's command prints a line whatever happens."""
+    state = fakes(silent="")
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host):
+        assert get_fact(state, host, Words) == ["default"]
+    assert not state.failed_hosts
+
+
+def test_a_fact_that_cannot_be_read_fails_its_own_host_only() -> None:
+    state = fakes(good="a", bad="broken")
+    for host in list(state.inventory):
+        with ctx_state.use(state), ctx_host.use(host):
+            get_fact(state, host, Words)
+    assert {host.name for host in state.failed_hosts} == {"@fake/bad"}
+    assert {host.name for host in state.active_hosts} == {"@fake/good"}
+
+
+def test_any_other_error_of_a_fact_leaves_pyinfra_altogether() -> None:
+    """So a fact translates what its parser raises into FactProcessError."""
+    state = fakes(bad="bug")
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host), pytest.raises(LookupError, match="a bug"):
+        get_fact(state, host, Words)
+
+
+def test_a_fact_with_an_argument_called_name_is_refused_when_it_is_defined() -> None:
+    with pytest.raises(TypeError, match="arguments name are reserved for global arguments"):
+
+        class Named(FactBase[str]):
+            @override
+            def command(self, name: str) -> str:
+                return name
+
+
+# -- deploys and operations
+
+
+def test_an_error_in_the_deploy_of_one_host_ends_the_run_for_all(tmp_path: Path) -> None:
+    """So roles never raise about the state of a node."""
+    done = pyinfra(
+        tmp_path,
+        "from pyinfra import host\n"
+        "from pyinfra.operations import server\n"
+        'server.shell(name="first", commands=["true"])\n'
+        'if host.name == "@fake/worker":\n'
+        '    raise ValueError("one host only")\n',
+        "-y",
+    )
+    assert done.returncode != 0
+    assert "one host only" in done.stderr
+    assert "Starting operation" not in done.stdout + done.stderr
+
+
+def test_an_operation_reached_through_two_lines_is_two_operations(tmp_path: Path) -> None:
+    """So a role has one line in a deploy, and the deploy no loop."""
+    shared = 'from pyinfra.operations import server\nserver.shell(name="x", commands=["true"])\n'
+    assert operations(pyinfra(tmp_path, shared, "-y")) == ["x"]
+    split = (
+        "from pyinfra import host\n"
+        "from pyinfra.operations import server\n"
+        'if host.name == "@fake/head":\n'
+        '    server.shell(name="x", commands=["true"])\n'
+        "else:\n"
+        '    server.shell(name="x", commands=["true"])\n'
+    )
+    assert operations(pyinfra(tmp_path, split, "-y")) == ["x", "x"]
+
+
+TWO_CHAINS = """\
+from pyinfra import host
+from pyinfra.operations import server
+from roles import barrier
+if host.name == "@fake/head":
+    server.shell(name="head-1", commands=["true"])
+    server.shell(name="head-2", commands=["true"])
+{between}
+if host.name == "@fake/worker":
+    server.shell(name="worker-1", commands=["true"])
+    server.shell(name="worker-2", commands=["true"])
+"""
+
+
+def test_chains_of_two_hosts_that_share_no_operation_are_interleaved(tmp_path: Path) -> None:
+    """Why roles/barrier.py exists: heads would not be done when workers begin."""
+    done = pyinfra(tmp_path, TWO_CHAINS.format(between=""), "-y")
+    assert operations(done) == ["head-1", "worker-1", "head-2", "worker-2"]
+
+
+def test_the_barrier_lets_the_heads_go_first(tmp_path: Path) -> None:
+    done = pyinfra(tmp_path, TWO_CHAINS.format(between='barrier.reached(name="barrier")'), "-y")
+    assert operations(done) == ["head-1", "head-2", "barrier", "worker-1", "worker-2"]
+
+
+def test_the_barrier_changes_nothing() -> None:
+    from roles import barrier
+
+    done = run(barrier.reached, name="barrier")
+    assert (done.succeeded, done.commands) == (True, 0)
+
+
+def test_an_operation_that_fails_stops_its_host_and_the_others_go_on(tmp_path: Path) -> None:
+    inventory = INVENTORY.replace(
+        '("@fake/head", _now)', '("@fake/head", {**_now, "fake_responses": {"bad": '
+        '{"success": False, "stderr": "no"}}})'
+    )  # fmt: skip
+    deploy = (
+        "from pyinfra.operations import server\n"
+        'server.shell(name="one", commands=["bad"])\n'
+        'server.shell(name="two", commands=["true"])\n'
+    )
+    done = pyinfra(tmp_path, deploy, "-y", inventory=inventory)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert said.count("Starting operation: two") == 1
+    assert re.search(r"\[@fake/worker\] +(Success|No changes)", said.split("operation: two")[1])
+    assert "[@fake/head]" not in said.split("operation: two")[1].split("-->")[0]
+
+
+# -- secrets
+
+
+@operation()
+def handed_over(path: str, secret: str) -> Generator[StringCommand, None, None]:
+    yield StringCommand(f"cat > {path}", _stdin=secret)
+
+
+def test_standard_input_reaches_the_command_and_shows_nowhere(tmp_path: Path) -> None:
+    command = StringCommand("cat", _stdin="hunter2")
+    assert "hunter2" not in f"{command} {command!r}"
+    assert run(handed_over, path=str(tmp_path / "got"), secret="hunter2").succeeded
+    assert (tmp_path / "got").read_text().strip() == "hunter2"
+
+
+MANAGED = """\
+from lockstep.files import ManagedFile
+from roles._files import managed_files
+from pathlib import Path
+_file = ManagedFile("unit", str(Path.cwd() / "key"), ("hunter" + "2").encode(), "400", "root",
+                    "root", True, "")
+managed_files({name}files=(_file,))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to root")
+@pytest.mark.parametrize("options", [("-y", "-vvv"), ("-y", "-vvv", "--debug")])
+def test_a_managed_file_shows_in_no_output_however_loud(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = pyinfra(
+        tmp_path, MANAGED.format(name='name="Key", '), *options, inventory='a = ["@local"]\n'
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "key").read_text() == "hunter2"
+    assert ">>>" in done.stderr  # commands were printed
+    assert "hunter2" not in done.stdout + done.stderr
+    assert "aHVudGVyMg" not in done.stdout + done.stderr
+
+
+def test_an_operation_without_a_name_prints_its_arguments(tmp_path: Path) -> None:
+    """So every operation of a role has one: test_forgotten walks them."""
+    deploy = 'from pyinfra.operations import server\nserver.shell(commands=["echo argument"])\n'
+    done = pyinfra(tmp_path, deploy, "-y")
+    assert "commands=['echo argument']" in done.stdout + done.stderr
+
+
+# -- exit statuses
+
+
+NO_OPERATION = "from pyinfra.operations import server\nserver.shell(name='x', commands=['true'])\n"
+
+
+def test_a_limit_that_matches_no_host_is_a_success_for_pyinfra(tmp_path: Path) -> None:
+    """So nobody may take exit 0 of a limited run for a deployed node."""
+    done = pyinfra(tmp_path, NO_OPERATION, "-y", "--limit", "nobody")
+    assert done.returncode == 0
+    assert "Starting operation" not in done.stdout + done.stderr
+
+
+def test_a_dry_run_with_pending_changes_is_a_success_for_pyinfra(tmp_path: Path) -> None:
+    """So `pyinfra --dry` is no check: `lockstep check` has an exit status."""
+    done = pyinfra(tmp_path, NO_OPERATION, "--dry")
+    assert done.returncode == 0
+    assert "Starting operation" not in done.stdout + done.stderr
+
+
+def test_an_inventory_that_exits_ends_pyinfra_with_its_status(tmp_path: Path) -> None:
+    done = pyinfra(tmp_path, NO_OPERATION, "-y", inventory="raise SystemExit(3)\n")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_any_other_error_of_an_inventory_is_a_traceback(tmp_path: Path) -> None:
+    done = pyinfra(tmp_path, NO_OPERATION, "-y", inventory="raise ValueError('x')\n")
+    assert done.returncode not in (0, 3)
+    assert "Traceback" in done.stdout + done.stderr
+
+
+def test_names_with_an_underscore_are_no_groups_and_imported_lists_are(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text('imported = ["@fake/imported"]\n', encoding="utf-8")
+    inventory = (
+        'import sys; sys.path.insert(0, ".")\n'
+        "from elsewhere import imported\n"
+        '_hidden = ["@fake/hidden"]\n'
+        'head = ["@fake/head"]\n'
+    )
+    (tmp_path / "cluster.py").write_text(inventory, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pyinfra", "cluster.py", "debug-inventory"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "@fake/head" in said
+    assert "@fake/imported" in said
+    assert "@fake/hidden" not in said
+    assert "Groups: head, cluster," in said  # the file's own name is a group of all
