@@ -42,7 +42,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_readme_names_commands_that_exist() -> None:
     readme = (ROOT / "README.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"\bmake ([a-z-]+)", readme)):
+    for target in set(re.findall(r"(?:[$`] ?)make ([a-z-]+)", readme)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for path in set(re.findall(r"\b(?:inventories|deploys|docs|scripts)/[\w./-]+\.\w+", readme)):
         assert (ROOT / path).exists(), path

@@ -159,6 +159,28 @@ def test_a_worker_that_is_cut_off_is_named(cluster: Lab) -> None:
     wait_until_idle(cluster)
 
 
+def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: Lab) -> None:
+    wait_until_idle(cluster)
+    health_check = "/usr/local/libexec/lockstep/slurm-health-check"
+    cluster.lab("gpu", "worker2", "--gpu", "0", "--remove")
+    cluster.on("worker2", health_check)
+    node = cluster.on("head", "scontrol -o show node worker2")
+    assert "State=IDLE+DRAIN" in node
+    assert "Reason=lockstep: gpu.count: 7 of 8 GPUs" in node
+    checked = cluster.check()
+    assert checked.named == {("gpu.count", "worker2", "")}, checked.text
+    assert cluster.deploy().changed == [], "not brought back while it is broken"
+    undo_hardware(cluster)
+    assert cluster.deploy().status == 0
+    wait_until_idle(cluster)
+    cluster.on("head", "scontrol update NodeName=worker2 State=DRAIN Reason='a person'")
+    cluster.on("worker2", health_check)
+    assert cluster.deploy().changed == [], "what a person took out stays out"
+    assert cluster.check().named == {("slurm.state", "worker2", "")}
+    cluster.on("head", "scontrol update NodeName=worker2 State=RESUME")
+    wait_until_idle(cluster)
+
+
 def test_accounting_survives_a_power_cycle_of_the_head(cluster: Lab) -> None:
     wait_until_idle(cluster)
     cluster.on("head", "srun -N2 --job-name=before true")
