@@ -5,6 +5,7 @@ from pyinfra import host
 from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from roles import (
+    barrier,
     cpu_sets,
     hugepages,
     munge,
@@ -28,5 +29,6 @@ if plan.role is Role.HEAD:
     node_exporter.apply(plan=plan)
     munge.apply(plan=plan)
     slurm_accounting.apply(plan=plan)
+    barrier.reached(name="Accounting is up")  # it may be another head than the controller
     slurm_controller.apply(plan=plan)
     prometheus.apply(plan=plan)

@@ -62,9 +62,12 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
         SecretsUnsafe: others can read the file, or it is damaged.
     """
     path = store(cluster, folder)
-    if not path.exists():
-        return None
-    mode = stat.S_IMODE(path.stat().st_mode)
+    try:
+        if not path.exists():
+            return None
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise SecretsUnsafe(f"{path}: {error.strerror}; run as the account that made it") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:

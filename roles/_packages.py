@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator
 
 from pyinfra import host
@@ -30,7 +31,7 @@ def locked_packages(names: tuple[str, ...], versions: dict[str, str]) -> Generat
     """
     state = host.get_fact(Packages, names=names)
     wrong = [
-        f"{name}={versions[name]}" if name in versions else name
+        shlex.quote(f"{name}={versions[name]}" if name in versions else name)
         for name in names
         if name not in state.installed
         or (name in versions and state.installed[name] != versions[name])

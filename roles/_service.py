@@ -8,14 +8,16 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import operation
 
-from lockstep.facts.services import LOADED, MANAGER, Service
+from lockstep.facts.services import MANAGER, Service, loaded_stamp
+
+DROP_INS = "/etc/systemd/system/"
 
 
 @operation()
 def service(
     unit: str, files: tuple[str, ...] = (), reload_files: tuple[str, ...] = ()
 ) -> Generator[str, None, None]:
-    """Enable a unit, start it, and restart it when its files are newer than its start.
+    """Enable a unit, start it, and restart it when its files are not those it started with.
 
     Nothing happens to a unit that runs on what is on disk: no daemon-reload, no restart.
 
@@ -26,16 +28,22 @@ def service(
     """
     state = host.get_fact(Service, unit=unit, files=files, reload_files=reload_files)
     name = shlex.quote(unit)
-    if state.needs_daemon_reload:
+    running = state.active in ("active", "reloading")
+    starts = not running or state.stale
+    has_drop_ins = any(path.startswith(DROP_INS) for path in files)
+    # NeedDaemonReload alone misses a first drop-in (seen with systemd 252): its folder is not in
+    # the manager's cache of paths.
+    if state.needs_daemon_reload or (starts and has_drop_ins):
         yield "systemctl daemon-reload"
     if state.enabled != "enabled":
         yield f"systemctl enable {name}"
-    if state.active not in ("active", "reloading"):
-        yield f"systemctl reset-failed {name}; systemctl start {name} && {_active(name)}"
+    stamp = loaded_stamp(unit, (*files, *reload_files))
+    if not running:
+        yield f"systemctl reset-failed {name}; systemctl start {name} && {_active(name)} && {stamp}"
     elif state.stale:
-        yield f"systemctl restart {name} && {_active(name)}"
+        yield f"systemctl restart {name} && {_active(name)} && {stamp}"
     elif state.reload_due:
-        yield f"systemctl reload {name} && mkdir -p {LOADED} && touch {LOADED}/{name}"
+        yield f"systemctl reload {name} && {stamp}"
     else:
         host.noop(f"{unit} runs on the files it has")
 
@@ -52,16 +60,16 @@ def _active(name: str) -> str:
 
 
 @operation()
-def manager_defaults(files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Make systemd read its own configuration again (daemon-reexec) when it is newer.
+def manager_configuration(files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Make systemd read its own configuration again (daemon-reexec) when it changed.
 
-    Running services keep going; the defaults count for what starts from then on.
+    Running services keep going; defaults count for what starts from then on, slices at once.
 
     Args:
-        files: system.conf.d drop-ins.
+        files: system.conf.d drop-ins and drop-ins of slices.
     """
     state = host.get_fact(Service, unit=MANAGER, files=(), reload_files=files)
     if not state.reload_due:
-        host.noop("systemd runs with the defaults on disk")
+        host.noop("systemd runs with the configuration on disk")
         return
-    yield f"systemctl daemon-reexec && mkdir -p {LOADED} && touch {LOADED}/{MANAGER}"
+    yield f"systemctl daemon-reexec && {loaded_stamp(MANAGER, files)}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pyinfra.api import deploy
 
-from lockstep.files import managed
+from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
 from roles._boot_loader import boot_loader
 from roles._files import managed_files
-from roles._service import manager_defaults
+from roles._service import manager_configuration
 
 
 @deploy("CPU sets")
@@ -21,10 +21,7 @@ def apply(plan: NodePlan) -> None:
     """Write the CPU sets; before any service of ours starts, so that each starts inside them."""
     files = managed(plan, None, "cpu_sets")
     managed_files(name="Files", files=files)
-    manager_defaults(
-        name="systemd defaults",
-        files=tuple(f.path for f in files if "/systemd/system.conf.d/" in f.path),
-    )
+    manager_configuration(name="systemd", files=systemd_configuration(plan))
     boot_loader(
         name="Boot loader", files=tuple(f.path for f in files if "/default/grub.d/" in f.path)
     )

@@ -27,16 +27,17 @@ def running_settings(power_limit_w: float | None, persistence: bool) -> Generato
     if gpus is None:
         host.noop("nvidia-smi gave no answer: nothing done")
         return
-    right = True
+    mode = "Enabled" if persistence else "Disabled"
+    other_mode = [gpu for gpu in gpus if gpu.persistence not in (mode, "[N/A]")]
+    # Persistence first: without it the driver unloads after each command and forgets the limit.
+    for gpu in other_mode:
+        yield f"nvidia-smi -i {gpu.uuid} -pm {int(persistence)}"
+    right = not other_mode
     for gpu in gpus:
         wanted = gpu.default_limit_w if power_limit_w is None else power_limit_w
         if wanted is not None and gpu.enforced_limit_w not in (None, wanted):
             right = False
             yield f"nvidia-smi -i {gpu.uuid} -pl {wanted:g}"
-        mode = "Enabled" if persistence else "Disabled"
-        if gpu.persistence in ("Enabled", "Disabled") and gpu.persistence != mode:
-            right = False
-            yield f"nvidia-smi -i {gpu.uuid} -pm {int(persistence)}"
     if right:
         host.noop("every GPU runs with its settings")
 

@@ -17,6 +17,13 @@ from lockstep.plan import NodePlan
 from roles._boot_loader import boot_loader
 from roles._files import managed_files
 
+REACHED = (
+    "for s in 1048576kB 2048kB; do "
+    "for f in /sys/devices/system/node/node[0-9]*/hugepages/hugepages-$s/nr_hugepages; do "
+    'if [ -r "$f" ]; then cat "$f"; fi; done; done | paste -sd,'
+)
+"""Prints the counts in the order of ("1G", "2M") and of the NUMA nodes' names."""
+
 
 @operation()
 def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str, None, None]:
@@ -32,14 +39,16 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
     if not wrong:
         host.noop("the kernel has the huge pages")
         return
-    if state.tried == asked:
+    reached = ",".join(f"{pages}" for _, pages in sorted(state.counts.items()))
+    if state.tried == f"{asked} reached {reached}":
         host.noop("this boot's kernel could not give the huge pages: pending reboot")
         return
     for (size, node), pages in sorted(wrong.items()):
         folder = f"/sys/devices/system/node/node{node}/hugepages/{SIZES[size]}"
         # A kernel that refuses (read-only, or no such size yet) is not a failure: a reboot is due.
         yield f"echo {pages} > {folder}/nr_hugepages || echo 'refused: pending reboot'"
-    yield f"mkdir -p /run/lockstep && echo {asked} > {HUGEPAGES_TRIED}"
+    # What was reached is kept beside what was asked: pages lost later are asked for again.
+    yield (f'mkdir -p /run/lockstep && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}')
 
 
 @deploy("Huge pages")

@@ -10,8 +10,8 @@ from pyinfra.api import deploy
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.secrets import obtain
 from roles._files import managed_files
+from roles._secrets import secrets_of
 from roles._service import service
 
 
@@ -20,7 +20,10 @@ def apply(plan: NodePlan) -> None:
     """Install the key and run munged on it."""
     if "munge" not in plan.capabilities:
         return
-    files = managed(plan, obtain(plan.spec.name, plan.spec.secrets_dir), "munge")
+    secrets = secrets_of(plan)
+    if secrets is None:
+        return
+    files = managed(plan, secrets, "munge")
     managed_files(name="Key", files=files)
     service(
         name="munged",

@@ -13,11 +13,11 @@ from pyinfra import host
 from pyinfra.api import deploy, operation
 
 from lockstep.facts.settings import Settings
-from lockstep.files import managed
+from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.plan.software import MASKED_UNITS
 from roles._files import managed_files
-from roles._service import manager_defaults
+from roles._service import manager_configuration
 
 
 @operation()
@@ -61,7 +61,4 @@ def apply(plan: NodePlan) -> None:
         sysctl=plan.spec.os.sysctl,
         masked=() if plan.spec.os.automatic_upgrades else MASKED_UNITS,
     )
-    manager_defaults(
-        name="systemd defaults",
-        files=tuple(f.path for f in files if "/systemd/system.conf.d/" in f.path),
-    )
+    manager_configuration(name="systemd", files=systemd_configuration(plan))

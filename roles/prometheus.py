@@ -25,6 +25,9 @@ def apply(plan: NodePlan) -> None:
     service(
         name="Server",
         unit="prometheus.service",
-        files=("/etc/default/prometheus", "/usr/bin/prometheus"),
+        files=(
+            *(f.path for f in files if not f.path.endswith(".yml")),
+            "/usr/bin/prometheus",
+        ),
         reload_files=tuple(f.path for f in files if f.path.endswith(".yml")),
     )

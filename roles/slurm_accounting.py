@@ -14,9 +14,10 @@ from pyinfra.api import StringCommand, deploy, operation
 from lockstep.facts.slurm import DatabaseLogin
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.secrets import Secrets, obtain
+from lockstep.secrets import Secrets
 from lockstep.spec import Service
 from roles._files import managed_files
+from roles._secrets import secrets_of
 from roles._service import service
 
 MARIADB_CNF = "/etc/mysql/mariadb.conf.d/90-lockstep.cnf"
@@ -47,7 +48,9 @@ def apply(plan: NodePlan) -> None:
     """Run the database, then slurmdbd on it, on the node that the plan names."""
     if not plan.runs(Service.SLURM_ACCOUNTING):
         return
-    secrets = obtain(plan.spec.name, plan.spec.secrets_dir)
+    secrets = secrets_of(plan)
+    if secrets is None:
+        return
     files = managed(plan, secrets, "slurm_accounting")
     managed_files(name="Files", files=files)
     service(name="MariaDB", unit="mariadb.service", files=(MARIADB_CNF, "/usr/sbin/mariadbd"))

@@ -31,7 +31,9 @@ def registered_in_accounting(cluster: str) -> Generator[str, None, None]:
     # A fresh slurmdbd creates its tables first; it answers when it is done.
     yield (
         f"for i in $(seq {WAIT_S}); do sacctmgr -nP list cluster >/dev/null 2>&1 && break; "
-        f"sleep 1; done; sacctmgr -i add cluster {cluster}"
+        "sleep 1; done; "
+        f"sacctmgr -nP list cluster format=cluster | grep -qx {cluster} "
+        f"|| sacctmgr -i add cluster {cluster}"
     )
 
 

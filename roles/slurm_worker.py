@@ -42,11 +42,13 @@ def registered(node: str) -> Generator[str, None, None]:
         host.noop("the controller has the node")
         return
     if away:
+        # scontrol itself waits long for a controller that is not there: each try has an end.
         yield (
-            f"for i in $(seq {WAIT_S}); do s=$(scontrol -o show node {node} 2>&1); "
-            'case "$s" in *NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* "*|*error*) sleep 1;; '
-            "*) exit 0;; esac; done; "
-            f'echo "the controller does not have this node after {WAIT_S} s: $s" >&2; exit 1'
+            f"end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
+            f"s=$(timeout 10 scontrol -o show node {node} 2>&1); "
+            'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) sleep 1;; '
+            "NodeName=*) exit 0;; *) sleep 1;; esac; done; "
+            f'echo "the controller does not have this node after {WAIT_S} s: ${{s:-no answer from it}}" >&2; exit 1'
         )
     if taken_out:
         yield HEALTH_CHECK
@@ -54,7 +56,7 @@ def registered(node: str) -> Generator[str, None, None]:
         # The state may have changed while we waited, so the node asks again.
         reasons = "|".join(f"*State=DOWN*Reason='{reason}'*" for reason in RETURNS)
         yield (
-            f'case "$(scontrol -o show node {node})" in {reasons}) '
+            f'case "$(timeout 30 scontrol -o show node {node})" in {reasons}) '
             f"scontrol update NodeName={node} State=RESUME;; esac"
         )
 
@@ -73,7 +75,12 @@ def configuration_fetched(sha256: str) -> Generator[str, None, None]:
     if state is not None and state.sha256 == sha256:
         host.noop("slurmd works with the plan's slurm.conf")
         return
-    yield "systemctl restart slurmd.service"
+    fetched = f"$(sha256sum < {FETCHED} | cut -d' ' -f1)"
+    yield (
+        f"systemctl restart slurmd.service && "
+        f'if [ "{fetched}" != {sha256} ]; then echo "the controller has another slurm.conf than '
+        'the plan: deploy the head first (deploys/head.py)" >&2; exit 1; fi'
+    )
 
 
 @deploy("Slurm worker")

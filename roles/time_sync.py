@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.clock import ClockSynchronised
+from lockstep.facts.clock import ClockOffset
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
@@ -32,7 +32,9 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
     """
     if reference:
         host.noop("this node is the cluster's reference clock")
-    elif host.get_fact(ClockSynchronised):
+        return
+    offset_s = host.get_fact(ClockOffset)
+    if offset_s is not None and abs(offset_s) <= max_offset_s:
         host.noop("the clock follows its source")
     else:
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.

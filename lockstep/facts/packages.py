@@ -30,7 +30,9 @@ class Packages(FactBase[PackageState]):
             # dpkg-query ends with 1 when a package is unknown: that is an answer, not a failure.
             "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n' "
             f"{quoted} 2>/dev/null; "
-            'echo "interrupted $(dpkg --audit | grep -c .) '
+            # Not `dpkg --audit`: it also lists whole packages that merely lack a list of hashes.
+            "echo \"interrupted $(dpkg-query -W -f='${db:Status-Status}\\n' "
+            "| grep -c -v -x -E 'installed|config-files|not-installed') "
             '$(find /var/lib/dpkg/updates -type f | wc -l)"'
         )
 

@@ -1,4 +1,4 @@
-"""What a unit does, and whether it started after its files were last written."""
+"""What a unit does, and whether it runs on the files that are there."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
 LOADED = "/run/lockstep/loaded"
-"""Holds an empty file per unit, touched when the unit was told to read its files again."""
+"""Holds a file per unit: its invocation and the files it had read when we last (re)started it."""
 
 MANAGER = "systemd-manager"
-"""Name under ``LOADED`` for systemd itself (daemon-reexec)."""
-
-WRITTEN = ("Written", "ReloadWritten", "DropInWritten")
-"""Keys of our own that may come several times: the newest counts."""
+"""Name under ``LOADED`` for systemd itself; its invocation is the boot."""
 
 CLOCK_GRAIN_S = 0.02
 """ctime advances with the kernel's tick and uptime has two digits: closer than this is equal."""
@@ -30,16 +27,18 @@ class ServiceState:
     enabled: str
     needs_daemon_reload: bool
     stale: bool
-    """A file it reads at its start was written after it started."""
+    """A file it reads at its start is not the one it started with."""
     reload_due: bool
-    """A file it can read again was written after it started or was last reloaded."""
+    """A file it can read again is not the one it has read."""
 
 
 class Service(FactBase[ServiceState]):
-    """Returns the state of a unit, and whether its files are newer than what it has loaded.
+    """Returns the state of a unit, and whether its files are what it has loaded.
 
-    The answer comes from the node's own clocks alone (ctime against the start of the unit), so a
-    deploy that was killed between a write and a restart is completed by the next one.
+    Whoever (re)starts a unit with ``loaded_stamp`` leaves what it read (ctime and inode of each
+    file): equal means loaded, whatever the clock did since. For a unit that something else
+    started, a file written after the start counts as not loaded. Either way the answer is on the
+    node, so a deploy that was killed between a write and a restart is completed by the next one.
     ``unit`` may be ``MANAGER``: systemd itself.
     """
 
@@ -47,61 +46,80 @@ class Service(FactBase[ServiceState]):
     def command(
         self, unit: str, files: Iterable[str] = (), reload_files: Iterable[str] = ()
     ) -> str:
-        properties = "ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic"
-        show = f"systemctl show {shlex.quote(unit)} -p {properties.replace(' ', ' -p ')}"
+        name = shlex.quote(unit)
+        show = (
+            f"systemctl show {name} -p ActiveState -p UnitFileState -p NeedDaemonReload "
+            "-p ActiveEnterTimestampMonotonic -p InvocationID"
+        )
         if unit == MANAGER:
             # systemd started its own life when it entered user space.
             show = (
                 "systemctl show -p UserspaceTimestampMonotonic "
                 "| sed s/^Userspace/ActiveEnter/; echo ActiveState=active; "
-                "echo UnitFileState=enabled; echo NeedDaemonReload=no"
+                "echo UnitFileState=enabled; echo NeedDaemonReload=no; "
+                'echo "InvocationID=$(cat /proc/sys/kernel/random/boot_id)"'
             )
-        drop_ins = [path for path in files if path.startswith("/etc/systemd/system/")]
-        stamp = shlex.quote(f"{LOADED}/{unit}")
         return (
-            f"{show}; systemctl show -p UnitsLoadTimestampMonotonic; "
-            "echo Now=$(date +%s.%N); echo Uptime=$(cut -d' ' -f1 /proc/uptime); "
-            f"if [ -e {stamp} ]; then echo Loaded=$(stat -c %.9Z {stamp}); "
-            f"else echo Loaded=0; fi; {_written('Written', files)}; "
-            f"{_written('DropInWritten', drop_ins)}; "
-            f"{_written('ReloadWritten', reload_files)}"
+            f"{show}; echo Now=$(date +%s.%N); echo Uptime=$(cut -d' ' -f1 /proc/uptime); "
+            f"if [ -e {LOADED}/{name} ]; then sed 's/^/Stamp=/' {LOADED}/{name}; fi; "
+            f"{_listed('File', files)}; {_listed('ReloadFile', reload_files)}"
         )
 
     @override
     def process(self, output: Iterable[str]) -> ServiceState:
-        values: dict[str, str] = dict.fromkeys(WRITTEN, "0")
+        values: dict[str, str] = {}
+        stamp: list[str] = []
+        files: list[str] = []
+        reload_files: list[str] = []
+        lists = {"Stamp": stamp, "File": files, "ReloadFile": reload_files}
         for line in output:
             key, _, value = line.partition("=")
-            if key in WRITTEN:
-                values[key] = str(max(_seconds(values[key]), _seconds(value)))
+            if key in lists:
+                lists[key].append(value)
             else:
                 values[key] = value
         try:
+            ours = stamp[:1] == [values["InvocationID"]]
             boot = _seconds(values["Now"]) - _seconds(values["Uptime"])
             started = boot + _seconds(values["ActiveEnterTimestampMonotonic"]) / 1e6
-            units_loaded = values.get("UnitsLoadTimestampMonotonic", "")
-            loaded = max(started, _seconds(values["Loaded"])) + CLOCK_GRAIN_S
+
+            def changed(listed: list[str]) -> bool:
+                if ours:
+                    return not set(listed) <= set(stamp[1:])
+                written = (_seconds(line.partition(" ")[0]) for line in listed)
+                return max(written, default=0.0) > started + CLOCK_GRAIN_S
+
             return ServiceState(
                 active=values["ActiveState"],
                 enabled=values["UnitFileState"],
-                # NeedDaemonReload alone misses a first drop-in (seen with systemd 252): its folder
-                # is not in the manager's cache of paths. Before 251 there is no load time: then
-                # a drop-in newer than the unit's start counts.
-                needs_daemon_reload=values["NeedDaemonReload"] == "yes"
-                or _seconds(values["DropInWritten"])
-                > (boot + _seconds(units_loaded) / 1e6 if units_loaded else started)
-                + CLOCK_GRAIN_S,
-                stale=_seconds(values["Written"]) > started + CLOCK_GRAIN_S,
-                reload_due=_seconds(values["ReloadWritten"]) > loaded,
+                needs_daemon_reload=values["NeedDaemonReload"] == "yes",
+                stale=changed(files),
+                reload_due=changed(reload_files),
             )
         except KeyError as error:
             raise FactProcessError(f"unit state, {error} missing") from error
 
 
-def _written(label: str, files: Iterable[str]) -> str:
-    quoted = " ".join(shlex.quote(path) for path in files)
+def loaded_stamp(unit: str, files: Iterable[str]) -> str:
+    """Return a command that leaves what a unit has read, for ``Service`` to compare with."""
+    name = shlex.quote(unit)
+    invocation = (
+        "cat /proc/sys/kernel/random/boot_id"
+        if unit == MANAGER
+        else f"systemctl show {name} -p InvocationID --value"
+    )
     return (
-        f'for f in {quoted}; do if [ -e "$f" ]; then echo {label}=$(stat -L -c %.9Z "$f"); fi; done'
+        f"mkdir -p {LOADED} && {{ {invocation}; {_listed('', files)}; }} > {LOADED}/{name}.new "
+        f"&& mv -f {LOADED}/{name}.new {LOADED}/{name}"
+    )
+
+
+def _listed(label: str, files: Iterable[str]) -> str:
+    quoted = " ".join(shlex.quote(path) for path in files)
+    prefix = f"{label}=" if label else ""
+    return (
+        f'for f in {quoted}; do if [ -e "$f" ]; then '
+        f"""stat -L -c '{prefix}%.9Z %i %n' "$f"; fi; done"""
     )
 
 

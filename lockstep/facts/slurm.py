@@ -43,7 +43,7 @@ class AccountingClusters(FactBase[tuple[str, ...]]):
 
     @override
     def command(self) -> str:
-        return "sacctmgr -nP list cluster format=cluster 2>/dev/null; echo end"
+        return "timeout 60 sacctmgr -nP list cluster format=cluster 2>/dev/null; echo end"
 
     @override
     def process(self, output: Iterable[str]) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class SlurmNode(FactBase[SlurmNodeState]):
     @override
     def command(self, node: str) -> str:
         return (
-            f"scontrol -o show node {shlex.quote(node)} 2>/dev/null; "
+            f"timeout 30 scontrol -o show node {shlex.quote(node)} 2>/dev/null; "
             f'echo "health $({HEALTH_CHECK} status)"'
         )
 

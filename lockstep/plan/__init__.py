@@ -82,6 +82,11 @@ class NodePlan:
         """Say whether this node runs a service."""
         return service in self.node.runs
 
+    @property
+    def address_family(self) -> str:
+        """``ipv6`` or ``ipv4``: the family of the management network."""
+        return f"ipv{self.node.management.version}"
+
     def endpoint(self, port: int) -> str:
         """Return ``address:port`` as URLs and listeners write it; IPv6 goes in brackets."""
         version_6 = self.node.management.version == 6

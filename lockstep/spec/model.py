@@ -7,11 +7,13 @@ Relations between fields (duplicate addresses, a worker without a scheduler) are
 from __future__ import annotations
 
 import enum
+import os
 import re
 from typing import Annotated, Literal
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -101,6 +103,14 @@ def _memlock(value: object) -> object:
     raise ValueError('"unlimited" or a number of KiB of at least 1')
 
 
+def _folder(value: object) -> str:
+    folder = os.path.expanduser(str(value))
+    if not os.path.isabs(folder):
+        raise ValueError("not absolute; allowed: a path that begins with / or ~")
+    return folder
+
+
+Folder = Annotated[str, BeforeValidator(_folder)]
 Address = Annotated[IPAddress, BeforeValidator(_address), PlainSerializer(str)]
 Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
 CpuList = Annotated[str, BeforeValidator(_cpulist)]
@@ -108,6 +118,42 @@ NodeRange = Annotated[str, BeforeValidator(_noderange)]
 Devices = Annotated[str, BeforeValidator(_devices)]
 Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
 NumaNode = Annotated[int, Field(ge=0)]
+
+
+def _matching(pattern: str, allowed: str) -> AfterValidator:
+    """Return a validator of text; these values reach files and shells, so nothing else passes."""
+
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(allowed)
+        return value
+
+    return AfterValidator(check)
+
+
+TimeZone = Annotated[
+    str, _matching(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", "a name such as Europe/Berlin or Etc/UTC")
+]
+Locale = Annotated[
+    str, _matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")
+]
+SysctlValue = Annotated[
+    str, _matching(r"\S+([ \t]\S+)*", "a value on one line, words separated by single blanks")
+]
+PackageVersion = Annotated[
+    str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact version as dpkg prints it (deb-version(7))")
+]
+HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
+SlurmTime = Annotated[
+    str,
+    _matching(
+        r"UNLIMITED|INFINITE|\d+(-\d+)?(:\d+){0,2}",
+        "UNLIMITED, minutes, hours:minutes:seconds or days-hours:minutes:seconds",
+    ),
+]
+PrometheusDuration = Annotated[
+    str, _matching(r"(\d+(ms|[smhdwy]))+", "a duration as Prometheus writes it, 30d or 12h")
+]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=63)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -242,11 +288,11 @@ class Os(Model):
 
     release: Name
     """A file name of lockstep/catalog/os: debian_13, debian_12."""
-    time_zone: str = "Etc/UTC"
-    locale: str = "C.UTF-8"
+    time_zone: TimeZone = "Etc/UTC"
+    locale: Locale = "C.UTF-8"
     address_family: Literal["ipv6", "ipv4"] = "ipv6"
     """The family that name look-ups prefer (gai.conf)."""
-    sysctl: dict[str, str] = Field(default_factory=dict)
+    sysctl: dict[str, SysctlValue] = Field(default_factory=dict)
     memlock: Memlock = "unlimited"
     """KiB; RDMA registers memory, so jobs need it unlimited."""
     nofile: Count = 1048576
@@ -256,14 +302,14 @@ class Os(Model):
 class Software(Model):
     """Where packages come from and which versions belong to this cluster."""
 
-    versions: dict[str, str] = Field(default_factory=dict)
+    versions: dict[str, PackageVersion] = Field(default_factory=dict)
     """Package -> exact version; pinned, and checked on every node. Others: equal to the peers."""
 
 
 class Time(Model):
     """Clock synchronisation; munge credentials live 300 s, so a wrong clock stops Slurm."""
 
-    servers: tuple[str, ...] = ()
+    servers: tuple[HostName, ...] = ()
     """NTP servers of the heads; empty: the first head is the cluster's own reference."""
     max_offset_s: Annotated[float, Field(gt=0)] = 0.05
 
@@ -274,7 +320,7 @@ class Partition(Model):
     name: Name
     nodes: NodeRange
     default: bool = False
-    max_time: str = "UNLIMITED"
+    max_time: SlurmTime = "UNLIMITED"
 
 
 class Slurm(Model):
@@ -292,7 +338,7 @@ class Monitoring(Model):
     """Metrics."""
 
     scrape_interval_s: Annotated[int, Field(ge=1)] = 30
-    retention: str = "30d"
+    retention: PrometheusDuration = "30d"
     node_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9100
     prometheus_port: Annotated[int, Field(ge=1, le=65535)] = 9090
 
@@ -310,5 +356,5 @@ class Cluster(Model):
     time: Time = Time()
     scheduler: Slurm | None = None
     monitoring: Monitoring = Monitoring()
-    secrets_dir: str | None = None
+    secrets_dir: Folder | None = None
     """Folder of the deploying side for the generated secrets; None: the user's state folder."""

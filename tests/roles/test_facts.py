@@ -4,7 +4,7 @@ import pytest
 from pyinfra.api.exceptions import FactProcessError
 
 from lockstep.facts.boot import Hugepages, HugepagesState
-from lockstep.facts.clock import ClockSynchronised
+from lockstep.facts.clock import ClockOffset
 from lockstep.facts.files import FileState, FileStates
 from lockstep.facts.packages import Packages, PackageState
 from lockstep.facts.services import Service, ServiceState
@@ -47,46 +47,66 @@ ActiveState=active
 UnitFileState=enabled
 NeedDaemonReload=no
 ActiveEnterTimestampMonotonic=1000000000
+InvocationID=9ad0
 Now=1700005000.000000000
 Uptime=5000.00
-Loaded={loaded}
-Written={written}
-Written=1600000000.000000000
-ReloadWritten={reload_written}
+File={written} 11 /etc/one
+File=1600000000.000000000 12 /usr/sbin/two
+ReloadFile={reload_written} 13 /etc/three
 """
 STARTED = 1700001000
 
 
 @pytest.mark.parametrize(
-    ("written", "reload_written", "loaded", "stale", "reload_due"),
+    ("written", "reload_written", "stale", "reload_due"),
     [
-        (STARTED - 1, STARTED - 1, 0, False, False),
-        (STARTED + 1, STARTED - 1, 0, True, False),
-        (STARTED - 1, STARTED + 1, 0, False, True),
-        (STARTED - 1, STARTED + 1, STARTED + 2, False, False),
-        (STARTED - 1, STARTED + 3, STARTED + 2, False, True),
-        (STARTED + 0.01, STARTED + 0.01, 0, False, False),
+        (STARTED - 1, STARTED - 1, False, False),
+        (STARTED + 1, STARTED - 1, True, False),
+        (STARTED - 1, STARTED + 1, False, True),
+        (STARTED + 0.01, STARTED + 0.01, False, False),
     ],
-    ids=["older", "written", "to reload", "reloaded", "written again", "within the clock's grain"],
+    ids=["older", "written", "to reload", "within the clock's grain"],
 )
-def test_a_unit_is_stale_when_its_files_are_younger(
-    written: float, reload_written: float, loaded: float, stale: bool, reload_due: bool
+def test_a_unit_that_others_started_is_stale_when_its_files_are_younger(
+    written: float, reload_written: float, stale: bool, reload_due: bool
 ) -> None:
-    recorded = RUNNING.format(written=written, reload_written=reload_written, loaded=loaded)
+    recorded = RUNNING.format(written=written, reload_written=reload_written)
     assert Service().process(lines(recorded)) == ServiceState(
         "active", "enabled", False, stale, reload_due
     )
 
 
+@pytest.mark.parametrize(
+    ("stamp", "stale", "reload_due"),
+    [
+        (("9ad0", "5 11 /etc/one", "6 13 /etc/three"), False, False),
+        (("9ad0", "4 11 /etc/one", "6 13 /etc/three"), True, False),
+        (("9ad0", "5 99 /etc/one", "6 13 /etc/three"), True, False),
+        (("9ad0", "5 11 /etc/one", "7 13 /etc/three"), False, True),
+        (("9ad0", "6 13 /etc/three"), True, False),
+        # Something else started it since: what it has read is judged by the time.
+        (("0000", "4 11 /etc/one", "7 13 /etc/three"), False, False),
+    ],
+    ids=["as read", "written again", "replaced", "to reload", "new file", "another start"],
+)
+def test_a_unit_that_we_started_is_stale_when_its_files_are_others_than_it_read(
+    stamp: tuple[str, ...], stale: bool, reload_due: bool
+) -> None:
+    """Whatever the clock did: the times here lie long before the unit's start."""
+    recorded = [line for line in lines(RUNNING) if "two" not in line]
+    recorded = [line.format(written="5", reload_written="6") for line in recorded]
+    state = Service().process([*recorded, *(f"Stamp={line}" for line in stamp)])
+    assert state == ServiceState("active", "enabled", False, stale, reload_due)
+
+
 def test_the_youngest_of_several_files_counts() -> None:
-    recorded = lines(RUNNING.format(written=STARTED + 1, reload_written=0, loaded=0))
+    recorded = lines(RUNNING.format(written=STARTED + 1, reload_written=0))
     assert Service().process(recorded).stale
-    assert Service().process([*recorded, "Written=5"]).stale
+    assert Service().process([*recorded, "File=5 14 /etc/four"]).stale
 
 
 def test_a_unit_without_files_is_never_stale() -> None:
-    recorded = [line for line in lines(RUNNING) if "ritten" not in line]
-    recorded = [line.format(loaded=0) for line in recorded]
+    recorded = [line for line in lines(RUNNING) if "File=" not in line]
     assert Service().process(recorded) == ServiceState("active", "enabled", False, False, False)
 
 
@@ -96,9 +116,9 @@ ActiveState=inactive
 UnitFileState=
 NeedDaemonReload=no
 ActiveEnterTimestampMonotonic=0
+InvocationID=
 Now=1700005000.0
 Uptime=5000.00
-Loaded=0
 """)
     assert Service().process(recorded).active == "inactive"
     assert Service().process(recorded).enabled == ""
@@ -107,8 +127,8 @@ Loaded=0
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ActiveState=active\nNow=1\nUptime=1", "unit state, 'ActiveEnterTimestampMonotonic' miss"),
-        ("Now=soon\nUptime=1", "unit state, not a time: 'soon'"),
+        ("InvocationID=1\nNow=1\nUptime=1", "unit state, 'ActiveEnterTimestampMonotonic' miss"),
+        ("InvocationID=1\nNow=soon\nUptime=1", "unit state, not a time: 'soon'"),
     ],
     ids=["missing", "not a number"],
 )
@@ -253,19 +273,29 @@ TRACKING = (
 
 
 @pytest.mark.parametrize(
-    ("reference", "source", "leap", "right"),
+    ("reference", "source", "leap", "offset_s"),
     [
-        ("C0A80001", "fd00:1::1", "Normal", True),
-        ("00000000", "", "Not synchronised", False),
-        ("7F7F0101", "", "Normal", False),
+        ("C0A80001", "fd00:1::1", "Normal", -0.000012345),
+        # A leap second that is announced is no missing source.
+        ("C0A80001", "fd00:1::1", "Insert second", -0.000012345),
+        ("00000000", "", "Not synchronised", None),
+        ("7F7F0101", "", "Normal", None),
     ],
-    ids=["follows", "does not follow", "follows itself"],
+    ids=["follows", "leap second ahead", "does not follow", "follows itself"],
 )
-def test_whether_the_clock_follows(reference: str, source: str, leap: str, right: bool) -> None:
+def test_how_far_the_clock_is_off(
+    reference: str, source: str, leap: str, offset_s: float | None
+) -> None:
     line = TRACKING.format(reference=reference, source=source, leap=leap)
-    assert ClockSynchronised().process([line, "end"]) is right
+    assert ClockOffset().process([line, "end"]) == offset_s
 
 
 @pytest.mark.parametrize("answer", ["end", "506 Cannot talk to daemon"])
-def test_a_daemon_that_does_not_run_is_not_synchronised(answer: str) -> None:
-    assert ClockSynchronised().process([answer, "end"]) is False
+def test_a_daemon_that_does_not_run_gives_no_offset(answer: str) -> None:
+    assert ClockOffset().process([answer, "end"]) is None
+
+
+def test_an_offset_that_is_no_number_is_an_error_of_that_node() -> None:
+    line = TRACKING.format(reference="C0A80001", source="a", leap="Normal")
+    with pytest.raises(FactProcessError, match="chronyc tracking, not a time"):
+        ClockOffset().process([line.replace("-0.000012345", "soon"), "end"])

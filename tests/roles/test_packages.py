@@ -81,11 +81,15 @@ def test_the_lists_are_refreshed_only_when_they_do_not_know_the_version(calls: P
 
 
 def test_an_interrupted_dpkg_is_finished_first(calls: Path) -> None:
-    double = calls.parent / "bin" / "dpkg"
-    double.write_text(
-        f'#!/bin/sh\ncase "$*" in --audit) echo half;; *) echo "dpkg $*" >> {calls};; esac\n'
-    )
-    double.chmod(double.stat().st_mode | stat.S_IXUSR)
+    programs = {
+        "dpkg": f'echo "dpkg $*" >> {calls}',
+        "dpkg-query": 'case "$*" in *Package*) exec /usr/bin/dpkg-query "$@";; '
+        "*) printf 'installed\\nhalf-configured\\nconfig-files\\n';; esac",
+    }
+    for name, script in programs.items():
+        double = calls.parent / "bin" / name
+        double.write_text(f"#!/bin/sh\n{script}\n")
+        double.chmod(double.stat().st_mode | stat.S_IXUSR)
     assert run(locked_packages, names=("tar",), versions={}).succeeded
     first, second = calls.read_text().splitlines()
     assert first.startswith("dpkg --configure -a")

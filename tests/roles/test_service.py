@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts.services import CLOCK_GRAIN_S, LOADED, MANAGER, Service, ServiceState
-from roles._service import manager_defaults, service
+from roles._service import manager_configuration, service
 from tests.roles.local import Done, fact, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")
@@ -25,13 +25,16 @@ now() {{ awk '{{printf "%.0f", $1 * 1000000}}' /proc/uptime; }}
 case "$1" in
 show)
     if [ "$2" = -p ]; then echo "UserspaceTimestampMonotonic=$(cat ActiveEnterTimestampMonotonic)"
-    else for p in ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic; do
+    elif [ "$5" = --value ] || [ "$4" = InvocationID ]; then cat InvocationID
+    else for p in ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic \\
+            InvocationID; do
         echo "$p=$(cat $p)"; done; fi
     exit 0 ;;
 is-active) grep -qx active ActiveState; exit ;;
 daemon-reload) echo no > NeedDaemonReload ;;
 enable) echo enabled > UnitFileState ;;
-start|restart) echo active > ActiveState; now > ActiveEnterTimestampMonotonic ;;
+start|restart)
+    echo active > ActiveState; now > ActiveEnterTimestampMonotonic; date +%s%N > InvocationID ;;
 esac
 echo "$*" >> calls
 """
@@ -51,6 +54,7 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "UnitFileState": "enabled",
         "NeedDaemonReload": "no",
         "ActiveEnterTimestampMonotonic": str(int(uptime() * 1e6)),
+        "InvocationID": "first",
     }
     for name, value in values.items():
         (folder / name).write_text(f"{value}\n")
@@ -179,11 +183,11 @@ def test_a_unit_that_a_condition_kept_from_starting_fails_the_node(unit: Path, s
 
 def test_systemd_reads_its_own_defaults_again_once(unit: Path) -> None:
     files = written_before(unit, "system.conf")
-    assert run(manager_defaults, files=files).commands == 0
+    assert run(manager_configuration, files=files).commands == 0
     write_again(files[0])
-    assert run(manager_defaults, files=files).commands == 1
+    assert run(manager_configuration, files=files).commands == 1
     assert called(unit) == ["daemon-reexec"]
-    assert run(manager_defaults, files=files).commands == 0
+    assert run(manager_configuration, files=files).commands == 0
 
 
 def test_the_fact_reads_this_machine(unit: Path) -> None:

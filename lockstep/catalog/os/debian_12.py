@@ -9,5 +9,6 @@ RELEASE = Release(
     codename="bookworm",
     packages=PACKAGES,
     locales=LOCALES,
+    chrony_leap_seconds="leapsectz right/UTC",
     slurm=(22, 5),
 )

@@ -9,5 +9,6 @@ RELEASE = Release(
     codename="trixie",
     packages=PACKAGES,
     locales=LOCALES,
+    chrony_leap_seconds="leapseclist /usr/share/zoneinfo/leap-seconds.list",
     slurm=(24, 11),
 )
