@@ -48,7 +48,8 @@ def registered(node: str) -> Generator[str, None, None]:
             f"s=$(timeout 10 scontrol -o show node {node} 2>&1); "
             'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) sleep 1;; '
             "NodeName=*) exit 0;; *) sleep 1;; esac; done; "
-            f'echo "the controller does not have this node after {WAIT_S} s: ${{s:-no answer from it}}" >&2; exit 1'
+            f'echo "the controller does not have this node after {WAIT_S} s: '
+            '${s:-no answer from it}" >&2; exit 1'
         )
     if taken_out:
         yield HEALTH_CHECK

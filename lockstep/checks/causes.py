@@ -17,6 +17,7 @@ class Draft:
     finding: Finding
     nodes: frozenset[str]
     rule: Rule
+    grounds: frozenset[str] = frozenset()
 
 
 _NUMBERED = re.compile(r"gpu\d+")
@@ -62,19 +63,22 @@ def explain(drafts: list[Draft], controller: str | None) -> list[Draft]:
         # Rules that explain each other: one of the round stays, or a drift would go unnamed.
         return min(seen[seen.index(index) :]) if index in seen else index
 
-    effects: dict[int, list[str]] = {}
+    effects: dict[int, dict[str, set[str]]] = {}
     for index, draft in enumerate(drafts):
         if (origin := root(index)) != index:
             finding = draft.finding
-            where = "" if draft.nodes <= drafts[origin].nodes else f" on {finding.node}"
-            named = finding.rule + (f" ({finding.device})" if finding.device else "") + where
-            effects.setdefault(origin, []).append(named)
+            named = finding.rule + (f" ({finding.device})" if finding.device else "")
+            elsewhere = effects.setdefault(origin, {}).setdefault(named, set())
+            elsewhere |= draft.nodes - drafts[origin].nodes
     kept = []
     for index, draft in enumerate(drafts):
         if root(index) != index:
             continue
         if index in effects:
-            also = "hence also: " + ", ".join(dict.fromkeys(effects[index]))
+            also = "hence also: " + ", ".join(
+                named + (f" on {fold(elsewhere)}" if elsewhere else "")
+                for named, elsewhere in effects[index].items()
+            )
             detail = "; ".join(part for part in (draft.finding.detail, also) if part)
             draft = replace(draft, finding=replace(draft.finding, detail=detail))
         kept.append(draft)
@@ -102,6 +106,8 @@ def _cause(
         if cause.only_unread and effect.finding.status != unknown:
             continue
         if cause.says not in effect.finding.found:
+            continue
+        if cause.grounds and cause.grounds not in effect.grounds:
             continue
         if cause.of_device not in (None, effect.finding.device):
             continue

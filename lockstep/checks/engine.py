@@ -15,28 +15,31 @@ from lockstep.checks.causes import Draft
 from lockstep.checks.compare import Majority, Split, Vote
 from lockstep.checks.context import Context, Items, View
 from lockstep.checks.rule import Kind, Rule, Skip, anything
+from lockstep.checks.rules import node_reachable
 from lockstep.probe.record import Record, Unreachable, Unread
 from lockstep.report import Finding, Reference, Report, Status, fold
 from lockstep.spec import Service
 
-REACHABLE = "node.reachable"
-"""The rule whose finding ends all others for its node."""
+REACHABLE = node_reachable.RULE.id
+"""The rule whose finding ends all others for its node; judged whatever rules are chosen."""
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
     """Return what every rule finds; with ``limit``, what concerns these nodes.
 
-    Peers outside the limit are compared with all the same.
+    Peers outside the limit are compared with all the same. A cause outside of it is not shown,
+    so nothing is folded into it: the limit comes first.
     """
-    drafts = [draft for rule in rules for draft in _judge(rule, context)]
+    judged = {rule.id: rule for rule in (*rules, node_reachable.RULE)}.values()
+    wanted = frozenset(context.plan.nodes) if limit is None else frozenset(limit)
+    drafts = [draft for rule in judged for draft in _judge(rule, context) if draft.nodes & wanted]
     controller = context.plan.running(Service.SLURM_CONTROLLER)
     kept = causes.explain(causes.folded(drafts), None if controller is None else controller.name)
-    wanted = frozenset(context.plan.nodes) if limit is None else frozenset(limit)
     report = Report(
         nodes=tuple(name for name in context.plan.nodes if name in wanted),
         rules=tuple(rule.id for rule in rules),
     )
-    report.add(draft.finding for draft in kept if draft.nodes & wanted)
+    report.add(draft.finding for draft in kept)
     return report
 
 
@@ -232,7 +235,8 @@ def _finding(
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
         detail="" if rule.detail is None else rule.detail(view, device),
     )
-    return Draft(finding, frozenset({view.plan.name}), rule)
+    grounds = frozenset[str]() if rule.grounds is None else rule.grounds(view, device)
+    return Draft(finding, frozenset({view.plan.name}), rule, grounds)
 
 
 def _unknown(rule: Rule, view: View, device: str, reason: str) -> Draft:

@@ -73,6 +73,8 @@ class Cause:
     """It explains only our findings that say this in ``found``."""
     only_unread: bool = False
     """It explains why something was not read, never why something differs."""
+    grounds: str = ""
+    """It explains only our findings that give these grounds (``Rule.grounds``)."""
 
 
 def anything(value: object) -> str:
@@ -136,5 +138,7 @@ class Rule:
     """Where the peers say so: what a role sets cannot repair what nobody declared."""
     owner: str = "person"
     """Role that sets it, or "person"."""
+    grounds: Callable[[View, str], frozenset[str]] | None = None
+    """What a difference itself gives as its grounds, where not every cause may explain it."""
     applies: Callable[[View], bool] = everywhere
     explained_by: tuple[Cause, ...] = ()

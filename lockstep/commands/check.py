@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from lockstep import secrets
 from lockstep.checks.catalogue import all_rules
@@ -21,16 +26,39 @@ from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import ProbeFormatError, dumps, loads
 from lockstep.probe.record import Reading, Unreachable
-from lockstep.report import ExitStatus, Severity, fold
+from lockstep.report import ExitStatus, Report, Severity, fold
 from lockstep.spec import Role
 from lockstep.spec.names import expand
 
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
 
+PRIVATE = 0o600
+"""Mode of saved records: hashes and versions of every node are of use to an attacker."""
+
 
 class WrongUse(Exception):
     """What was asked for does not exist; the text says what does."""
+
+
+@dataclass
+class Shown(Report):
+    """The findings of one severity. What they are out of decides the counts and the status."""
+
+    whole: Report = field(default_factory=Report)
+
+    @property
+    @override
+    def exit_status(self) -> ExitStatus:
+        """Return the status of all findings, shown or not."""
+        return self.whole.exit_status
+
+    @override
+    def summary(self) -> str:
+        """Return the counts of all findings, and how many of them are not shown."""
+        hidden = len(self.whole.findings) - len(self.findings)
+        left_out = f" {hidden} of them not shown (--severity)." if hidden else ""
+        return self.whole.summary() + left_out
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -49,7 +77,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--rule", metavar="ID", action="append", help="this rule only; repeatable")
     parser.add_argument(
-        "--severity", choices=[s.value for s in Severity], help="findings of this severity only"
+        "--severity",
+        choices=[s.value for s in Severity],
+        help="show findings of this severity only; the exit status counts all",
     )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
@@ -66,10 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
         limit = None if arguments.limit is None else chosen_nodes(plan, arguments.limit)
         reading = _reading(plan, arguments)
         if arguments.save_records:
-            _write(arguments.save_records, dumps(reading), secret=True)
+            _write_private(arguments.save_records, dumps(reading))
         report = check(rules, context(plan, reading), limit)
         if arguments.severity:
-            report.findings = [f for f in report.findings if f.severity == arguments.severity]
+            report = _only(report, arguments.severity)
         if arguments.junit:
             _write(arguments.junit, report.to_junit())
         if arguments.json and arguments.json != "-":
@@ -150,11 +180,33 @@ def _reading(plan: ClusterPlan, arguments: argparse.Namespace) -> Reading:
     return {name: saved.get(name, missing) for name in plan.nodes}
 
 
-def _write(path: str, text: str, *, secret: bool = False) -> None:
-    target = Path(path)
+def _only(report: Report, severity: str) -> Shown:
+    findings = [finding for finding in report.findings if finding.severity == severity]
+    return Shown(report.nodes, report.rules, findings, report)
+
+
+def _write(path: str, text: str) -> None:
     try:
-        if secret:  # hashes and versions of every node: of use to an attacker
-            target.touch(mode=0o600)
-        target.write_text(text, encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WrongUse(f"{path}: {error.strerror}") from error
+
+
+def _write_private(path: str, text: str) -> None:
+    """Write a file that only we can read, also where one of another mode was before."""
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():  # /dev/stdout has no mode of ours
+        _write(path, text)
+        return
+    try:
+        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                os.fchmod(handle, PRIVATE)
+                file.write(text)
+            os.replace(beside, target)
+        except BaseException:
+            os.unlink(beside)
+            raise
     except OSError as error:
         raise WrongUse(f"{path}: {error.strerror}") from error

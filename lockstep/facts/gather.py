@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 CONNECT_TIMEOUT_S = 10
 NODE_TIMEOUT_S = 60
-"""From the first packet to the record; the probe itself gives up after 25 s."""
+"""For the connection, and again for the record; the probe itself gives up after 25 s."""
+CREDENTIAL_TIMEOUT_S = 30
+"""From the start: a controller that hangs costs the others this long and their round trip."""
 AT_ONCE = 128
 
 if __name__ == "__main__":
@@ -32,6 +35,8 @@ from lockstep.probe.ship import Request, command  # noqa: E402
 from lockstep.spec import Role, Service  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
 
@@ -85,6 +90,11 @@ def read_all(plan: ClusterPlan) -> Reading:
         credential.set(None)
     slots = BoundedSemaphore(AT_ONCE)
     reading: Reading = {}
+    until = time.monotonic() + CREDENTIAL_TIMEOUT_S
+
+    def given() -> str | None:
+        made: str | None = credential.wait(max(0.0, until - time.monotonic()))
+        return made  # None as well when it did not come in time
 
     def read(node: NodePlan) -> None:
         issues = controller is not None and node.name == controller.name
@@ -93,7 +103,7 @@ def read_all(plan: ClusterPlan) -> Reading:
                 reading[node.name] = _one(state, node, lambda: None)
                 return
             with slots:
-                reading[node.name] = _one(state, node, credential.get)
+                reading[node.name] = _one(state, node, given)
         finally:
             if issues:
                 credential.set(_credential(reading.get(node.name)))
@@ -107,7 +117,9 @@ def read_all(plan: ClusterPlan) -> Reading:
     return reading
 
 
-def _one(state: State, node: NodePlan, credential: Any) -> Record | Unreachable:
+def _one(
+    state: State, node: NodePlan, credential: Callable[[], str | None]
+) -> Record | Unreachable:
     from gevent import Timeout
     from paramiko import SSHException
     from pyinfra.api.command import StringCommand
@@ -118,8 +130,11 @@ def _one(state: State, node: NodePlan, credential: Any) -> Record | Unreachable:
     limit.start()
     try:
         host.connect(show_errors=False, raise_exceptions=True)
+        limit.close()
+        given = credential()  # the wait for another node is not this node's time
+        limit = Timeout(NODE_TIMEOUT_S)
+        limit.start()
         asked = request(node)
-        given = credential()
         text = command(Request(asked.files, asked.units, asked.sysctls, given))
         # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
         prefix = "sudo -n -H " if host.data.get("_sudo") else ""

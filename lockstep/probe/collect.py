@@ -54,7 +54,6 @@ GPU_FIELDS = (
     ("gpu.vbios", "vbios_version", str),
     ("gpu.driver_version", "driver_version", str),
     ("gpu.power.enforced_w", "enforced.power.limit", float),
-    ("gpu.power.limit_w", "power.limit", float),
     ("gpu.power.default_w", "power.default_limit", float),
     ("gpu.persistence", "persistence_mode", str),
     ("gpu.ecc.current", "ecc.mode.current", str),
@@ -63,7 +62,6 @@ GPU_FIELDS = (
     ("gpu.compute_mode", "compute_mode", str),
     ("gpu.pcie.width_current", "pcie.link.width.current", int),
     ("gpu.pcie.width_max", "pcie.link.width.max", int),
-    ("gpu.pcie.gen_max", "pcie.link.gen.max", int),
     ("gpu.clocks.max_sm_mhz", "clocks.max.sm", int),
     ("gpu.memory.total_mib", "memory.total", int),
 )
@@ -385,12 +383,12 @@ def read_units(request: Request, commands: Commands) -> Readings:
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
-    """Every installed package, the broken ones and the held ones, from one dpkg-query."""
+    """Every installed package and the broken ones, from one dpkg-query."""
     out = commands.run(
         "dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version} ${db:Status-Abbrev}\\n"
     )
     versions: dict[str, str] = {}
-    broken, held = [], []
+    broken = []
     for line in out.splitlines():
         words = line.split()
         # A removed package has no version; what is left of it is of no interest.
@@ -402,9 +400,7 @@ def read_packages(request: Request, commands: Commands) -> Readings:
         versions[name] = version
         if state[1] != "i" or state[2:3] == "R":
             broken.append(name)
-        if state[0] == "h":
-            held.append(name)
-    return {"packages": versions, "packages.broken": sorted(broken), "packages.held": sorted(held)}
+    return {"packages": versions, "packages.broken": sorted(broken)}
 
 
 # --- processors and memory ----------------------------------------------------------------------
@@ -447,7 +443,7 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
 
 
 def read_cpuset(request: Request, commands: Commands) -> Readings:
-    """CPUs that the service manager, services and logins may use."""
+    """CPUs that the service manager and logins may use."""
 
     def allowed(where: str) -> Any:
         if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
@@ -462,12 +458,17 @@ def read_cpuset(request: Request, commands: Commands) -> Readings:
     match = re.search(r"^Cpus_allowed_list:\s*(\S+)", text_of("/proc/1/status"), re.MULTILINE)
     return {
         "cpuset.manager": match.group(1) if match else Unread("/proc/1/status: no CPU list"),
-        "cpuset.system_slice": allowed("system.slice"),
         "cpuset.user_slice": allowed("user.slice"),
     }
 
 
 # --- time, munge, slurm -------------------------------------------------------------------------
+
+
+OWN_CLOCK = "7F7F0101"
+LOST_AFTER_S = 7200.0
+"""Servers are asked every 1024 s at the latest (chrony.conf(5), maxpoll): seven were missed."""
+LOST_INTERVALS = 10
 
 
 def read_time(request: Request, commands: Commands) -> Readings:
@@ -477,12 +478,14 @@ def read_time(request: Request, commands: Commands) -> Readings:
         columns = len(rows[0]) if rows else 0
         raise Unread(f"chronyc: tracking has {columns} columns, not 14")
     row = rows[0]
+    # The leap status outlives the servers by days. Column 4 is when a measurement of them was
+    # last used, column 13 the seconds between the last two. chronyd's own clock (7F7F0101, the
+    # "local" directive) measures nothing.
+    age = time.time() - float(row[3])
+    lost = row[0] != OWN_CLOCK and age > max(LOST_AFTER_S, LOST_INTERVALS * float(row[12]))
     return {
-        "time.synchronised": row[13] != "Not synchronised",
+        "time.synchronised": row[13] != "Not synchronised" and not lost,
         "time.offset_s": float(row[4]),
-        "time.stratum": int(row[2]),
-        # 7F7F0101 is chronyd's own clock, used with the "local" directive.
-        "time.reference": "its own clock" if row[0] == "7F7F0101" else row[1] or row[0],
     }
 
 
@@ -547,7 +550,7 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
         # "[root@2026-01-01T00:00:00]" ends the reason; other keys may follow it.
         reason = re.split(r"\s+\[[^\[\]]*@[^\[\]]*\]", reason)[0].strip()
         nodes[found["NodeName"]] = {
-            "state": sorted({word.rstrip("~#!%$@^-") for word in state.split("+")}),
+            "state": sorted({word for word in state.split("+") if word}),
             "cpus": int(found["CPUTot"]),
             "real_memory": int(found["RealMemory"]),
             "gres": re.sub(r"\([^)]*\)", "", found.get("Gres", "")),
@@ -561,12 +564,6 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
 
 
 # --- GPUs ---------------------------------------------------------------------------------------
-
-
-def read_gpu_files(request: Request, commands: Commands) -> Readings:
-    """Device files of GPUs."""
-    found = [path[len(ROOT) :] for path in glob.glob(ROOT + "/dev/nvidia[0-9]*")]
-    return {"gpu.device_files": sorted(found, key=lambda path: (len(path), path))}
 
 
 def read_gpus(request: Request, commands: Commands) -> Readings:
@@ -598,10 +595,10 @@ def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
 
 READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], ...] = (
     (read_gpus, ("gpu.count", *(name for name, _, _ in GPU_FIELDS))),
-    (read_packages, ("packages", "packages.broken", "packages.held")),
+    (read_packages, ("packages", "packages.broken")),
     (read_slurm_nodes, ("slurm.nodes",)),
     (read_units, ("units",)),
-    (read_time, ("time.synchronised", "time.offset_s", "time.stratum", "time.reference")),
+    (read_time, ("time.synchronised", "time.offset_s")),
     (read_munge_credential, ("munge.credential",)),
     (read_munge_decoded, ("munge.decoded",)),
     (read_munge_key, ("munge.key_sha256",)),
@@ -618,8 +615,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_cpus, ("cpu.online", "numa.cpus")),
     (read_memory, ("memory_mib",)),
     (read_hugepages, ("hugepages",)),
-    (read_cpuset, ("cpuset.manager", "cpuset.system_slice", "cpuset.user_slice")),
-    (read_gpu_files, ("gpu.device_files",)),
+    (read_cpuset, ("cpuset.manager", "cpuset.user_slice")),
 )
 
 

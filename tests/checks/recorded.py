@@ -164,6 +164,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "os.hostname": node.name,
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
         "cpu.online": f"0-{hardware.hardware.cpus - 1}",
+        "numa.cpus": {str(numa): cpus for numa, cpus in enumerate(hardware.cpu.numa)},
         "memory_mib": hardware.hardware.memory_mib + 11,
         "kernel.cmdline": line,
         "kernel.cmdline_persisted": list(hardware.kernel_args),

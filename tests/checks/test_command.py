@@ -122,10 +122,49 @@ def test_json_and_junit_carry_the_same_findings(
     assert suite.get("tests") == str(len(document["rules"]))
 
 
-def test_a_severity_hides_the_other(inventory: str) -> None:
+def test_a_severity_decides_what_is_shown_and_not_the_status(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     save(recorded.mutated(recorded.consistent(), "worker3", "gpu.vbios", ("gpu3",), "old"))
-    assert status(inventory, "--severity", "error") == 0
     assert status(inventory, "--severity", "warning") == 1
+    assert "WARNING gpu.vbios" in capsys.readouterr().out
+    assert status(inventory, "--severity", "error") == 1
+    out = capsys.readouterr().out
+    assert "gpu.vbios" not in out
+    assert out.endswith(
+        ": 1 differing. Nothing was changed. Exit 1. 1 of them not shown (--severity).\n"
+    )
+    assert status(inventory, "--severity", "error", "--json", "-") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["exit_status"], document["findings"]) == (1, [])
+
+
+def test_a_chosen_rule_does_not_hide_that_no_node_was_read(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = recorded.consistent()
+    save(recorded.unreachable(start, *start.plan.nodes))
+    assert status(inventory, "--rule", "os.locale") == 1
+    assert capsys.readouterr().out.count("ERROR   node.reachable") == 9
+
+
+def test_records_are_kept_for_nobody_else_where_others_could_read(inventory: str) -> None:
+    Path("folder").mkdir()
+    kept = Path("folder/kept.json")
+    kept.write_text("old")
+    kept.chmod(0o644)
+    with kept.open() as reader:
+        assert status(inventory, "--save-records", str(kept)) == 0
+        assert reader.read() == "old"  # nor does who had it open before
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_text() == Path("records.json").read_text()
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_records_can_be_kept_in_what_is_no_file(inventory: str) -> None:
+    assert status(inventory, "--save-records", "/dev/null") == 0
+    assert Path("/dev/null").is_char_device()
+    assert status(inventory, "--save-records", "/no/such/folder/x") == 3
 
 
 def test_records_are_kept_for_nobody_else(inventory: str) -> None:

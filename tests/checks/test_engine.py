@@ -11,7 +11,9 @@ import pytest
 from lockstep.checks import causes
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
+from lockstep.checks.engine import check
 from lockstep.checks.rule import Cause
+from lockstep.probe import collect
 from lockstep.probe.record import Reading, Record
 from lockstep.report import ExitStatus, Finding, Status
 from tests.checks import recorded
@@ -233,6 +235,46 @@ def test_consequences_are_named_in_their_cause() -> None:
 def test_a_dead_controller_is_named_once() -> None:
     found = recorded.only(recorded.report(recorded.unreachable(recorded.consistent(), "head1")))
     assert (found.rule, found.node) == ("node.reachable", "head1")
+    assert found.detail == (
+        "hence also: munge.round_trip on worker[1-8], slurm.node on worker[1-8], "
+        "slurm.state on worker[1-8]"
+    )
+
+
+@pytest.mark.parametrize("lost", ["record", "answer"])
+def test_what_only_the_controller_knows_of_a_node_is_unknown_without_it(lost: str) -> None:
+    start = recorded.consistent()
+    if lost == "record":
+        start = recorded.unreachable(start, "head1")
+    else:
+        for reading in ("slurm.nodes", "munge.credential"):
+            start = recorded.mutated(start, "head1", reading, (), REMOVED)
+    report = check(all_rules(), start, ["worker1"])
+    assert [(f.rule, f.node, f.status) for f in report] == [
+        ("munge.round_trip", "worker1", "unknown"),
+        ("slurm.node", "worker1", "unknown"),
+        ("slurm.state", "worker1", "unknown"),
+    ]
+    assert all("head1, the controller" in finding.found for finding in report)
+    assert report.exit_status is ExitStatus.UNREAD
+
+
+def test_an_answer_that_the_controller_misses_is_named_there_once() -> None:
+    start = recorded.mutated(recorded.consistent(), "head1", "slurm.nodes", (), REMOVED)
+    assert [(f.rule, f.node, f.detail) for f in recorded.report(start)] == [
+        ("slurm.node", "head1", "hence also: slurm.node on worker[1-8]"),
+        ("slurm.state", "head1", "hence also: slurm.state on worker[1-8]"),
+    ]
+
+
+def test_a_limit_does_not_drop_what_a_cause_elsewhere_explains() -> None:
+    start = recorded.mutated(recorded.consistent(), "head1", "munge.key_sha256", (), "1" * 64)
+    start = recorded.mutated(start, "worker1", "munge.decoded", (), "Invalid credential")
+    found = recorded.only(recorded.report(start))
+    assert (found.rule, found.node) == ("munge.key", "head1")
+    assert found.detail == "hence also: munge.round_trip on worker1"
+    limited = recorded.only(check(all_rules(), start, ["worker1"]))
+    assert (limited.rule, limited.node) == ("munge.round_trip", "worker1")
 
 
 def test_a_stopped_slurmctld_is_named_once() -> None:
@@ -250,22 +292,152 @@ def test_what_is_unread_explains_nothing_that_differs() -> None:
     assert ("time.synchronised", "differs") in {(f.rule, f.status) for f in recorded.report(start)}
 
 
+def in_state(start: Context, state: str, reason: str = "") -> Context:
+    start = recorded.mutated(
+        start, "head1", "slurm.nodes", ("worker3", "state"), sorted(state.split("+"))
+    )
+    if not reason:
+        return start
+    return recorded.mutated(start, "head1", "slurm.nodes", ("worker3", "reason"), reason)
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["MIXED", "ALLOCATED", "IDLE+PLANNED", "IDLE+RESERVED", "COMPLETING+MIXED", "CLOUD+IDLE"],
+)
+def test_a_state_that_takes_or_runs_jobs_is_no_finding(state: str) -> None:
+    assert recorded.report(in_state(recorded.consistent(), state)).findings == []
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["REBOOT_REQUESTED+IDLE", "POWERING_DOWN+IDLE", "INVALID_REG+IDLE", "FUTURE", "A_NEW_ONE+IDLE"],
+)
+def test_any_other_state_is_a_finding(state: str) -> None:
+    found = recorded.only(recorded.report(in_state(recorded.consistent(), state)))
+    assert (found.rule, found.node) == ("slurm.state", "worker3")
+
+
+STOPPED = {"active": "failed", "sub": "failed", "load": "loaded", "enabled": "enabled"}
+FAULTS: dict[str, tuple[str, tuple[str, ...], object]] = {
+    "unit.active": ("units", ("slurmd.service",), STOPPED),
+    "munge.key": ("munge.key_sha256", (), "1" * 64),
+    "gpu.count": ("gpu.count", (), 7),
+    "cpu.count": ("cpu.online", (), "0-7"),
+    "memory.at_least": ("memory_mib", (), 100),
+    "time.offset": ("time.offset_s", (), 5.0),
+    "hugepages": ("hugepages", ("2M", "1"), 500),
+}
+
+
+def with_fault(rule: str) -> Context:
+    reading, path, value = FAULTS[rule]
+    return recorded.mutated(recorded.consistent(), "worker3", reading, path, value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "reason"),
+    [
+        ("unit.active", "DOWN+NOT_RESPONDING", "Not responding"),
+        ("unit.active", "IDLE+NOT_RESPONDING", ""),
+        ("munge.key", "DOWN+NOT_RESPONDING", "Not responding"),
+        ("gpu.count", "DRAIN+IDLE", "lockstep: gpu.count: 7 of 8 GPUs"),
+        ("gpu.count", "DRAIN+IDLE", "gres/gpu count reported lower than configured (7 < 8)"),
+        ("memory.at_least", "DRAIN+IDLE", "Low RealMemory (reported:100 < 100.00% of configured)"),
+        ("cpu.count", "IDLE+INVALID_REG", "Low socket*core*thread count, Low CPUs"),
+    ],
+)
+def test_a_state_that_follows_from_a_fault_is_part_of_it(
+    fault: str, state: str, reason: str
+) -> None:
+    found = recorded.only(recorded.report(in_state(with_fault(fault), state, reason)))
+    assert (found.rule, found.detail) == (fault, "hence also: slurm.state")
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("DRAIN+IDLE", "bob: replacing a fan"),
+        ("DOWN+DRAIN+NOT_RESPONDING", "bob: Low RealMemory, replacing a module"),
+        ("DRAIN+IDLE", ""),
+        ("DRAIN+IDLE", "Kill task failed"),
+        ("IDLE+MAINTENANCE", ""),
+    ],
+)
+def test_a_state_of_another_reason_is_never_swallowed(fault: str, state: str, reason: str) -> None:
+    report = recorded.report(in_state(with_fault(fault), state, reason))
+    assert {finding.rule for finding in report} == {fault, "slurm.state"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "reason"),
+    [
+        ("time.offset", "DRAIN+IDLE", "Low RealMemory (reported:1 < 100.00% of configured:2)"),
+        ("hugepages", "DRAIN+IDLE", "gres/gpu count reported lower than configured (7 < 8)"),
+        ("cpu.count", "DOWN+NOT_RESPONDING", "Not responding"),
+    ],
+)
+def test_an_unrelated_fault_explains_no_state(fault: str, state: str, reason: str) -> None:
+    report = recorded.report(in_state(with_fault(fault), state, reason))
+    assert {finding.rule for finding in report} == {fault, "slurm.state"}
+
+
+def test_a_width_is_not_judged_without_its_most_and_says_so() -> None:
+    for path, value in (((), REMOVED), (("gpu3",), REMOVED)):
+        start = recorded.mutated(
+            recorded.consistent(), "worker3", "gpu.pcie.width_max", path, value
+        )
+        found = recorded.only(recorded.report(start))
+        assert (found.rule, found.status) == ("gpu.pcie_width", Status.UNKNOWN.value)
+        assert found.device == ("gpu3" if path else "")
+
+
+def no_kernel_of_its_own(description: dict[str, Any]) -> None:
+    description["hardware"]["hgx-h200"].update(
+        boot_loader="none", kernel_args=[], housekeeping_cpus="", hugepages=[]
+    )
+
+
+def test_numa_nodes_of_the_machine_below_are_not_judged() -> None:
+    start = recorded.clustered(no_kernel_of_its_own)
+    start = recorded.mutated(start, "worker3", "numa.cpus", (), {"0": "0-1"})
+    assert recorded.report(start, "cpu.numa").findings == []
+
+
+UNJUDGED = {
+    "os.boot_id": "says whether counters of an earlier record are of the same boot (kind growth)",
+    "gpu.serial": "names a board to the vendor, from saved records",
+    "gpu.pci_bus_id": "names a board's slot, from saved records",
+}
+
+
+def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: set[str] = set()
+    get = Record.get
+
+    def noted(record: Record, name: str) -> Any:
+        used.add(name)
+        return get(record, name)
+
+    monkeypatch.setattr(Record, "get", noted)
+    recorded.report(recorded.consistent())
+    # Some are asked for only where something differs: is it on disk for the next boot?
+    recorded.report(recorded.mutated(recorded.consistent(), "worker3", "kernel.cmdline", (), []))
+    taken = {name for _, names in collect.READERS for name in names}
+    assert taken - used == set(UNJUDGED)
+    assert used <= taken
+
+
 def test_our_own_drain_is_named() -> None:
-    entry = {"state": ["DRAIN", "IDLE"], "reason": "lockstep: 7 of 8 GPUs"}
-    start = recorded.consistent()
-    nodes = start.views["head1"].record.items("slurm.nodes")
-    assert isinstance(nodes, dict)
-    worker = nodes["worker3"]
-    assert isinstance(worker, dict)
-    start = recorded.mutated(start, "head1", "slurm.nodes", ("worker3",), {**worker, **entry})
+    reason = "lockstep: 7 of 8 GPUs"
+    start = in_state(recorded.consistent(), "DRAIN+IDLE", reason)
     found = recorded.only(recorded.report(start))
     assert found.found == "DRAIN+IDLE (lockstep: 7 of 8 GPUs)"
     assert found.detail == "set by Lockstep's own health check"
 
 
 def test_a_limit_reports_its_nodes_and_still_asks_their_peers() -> None:
-    from lockstep.checks.engine import check
-
     start = recorded.mutated(recorded.consistent(), "worker3", "gpu.vbios", ("gpu3",), "old")
     assert check(all_rules(), start, ["worker3"]).exit_status is ExitStatus.DIFFERS
     other = check(all_rules(), start, ["worker4"])

@@ -60,6 +60,9 @@ MUTATIONS = (
     Mutation("hugepages", "worker3", "hugepages", ("1G", "0"), 4, "1G node0", "4 pages"),
     Mutation("cpuset.housekeeping", "worker3", "cpuset.user_slice", (), "0-15", "logins", "0-15"),
     Mutation("cpuset.housekeeping", "worker3", "cpuset.manager", (), "0-15", "services", "0-15"),
+    Mutation("cpu.numa", "worker3", "numa.cpus", ("1",), "4-7", "node1", "CPUs 4-7"),
+    Mutation("cpu.numa", "worker3", "numa.cpus", ("1",), REMOVED, "node1", "no CPUs"),
+    Mutation("cpu.numa", "worker3", "numa.cpus", ("2",), "16-19", "node2", "CPUs 16-19"),
     Mutation("cpu.count", "worker3", "cpu.online", (), "0-7", found="8 CPUs"),
     Mutation("memory.at_least", "worker3", "memory_mib", (), 49152, found="49152 MiB"),
     Mutation(
@@ -154,6 +157,23 @@ MUTATIONS = (
         ["DRAIN", "IDLE"],
         found="DRAIN",
     ),
+    Mutation("slurm.state", "head1", "slurm.nodes", ("worker3", "state"), [], found="no state"),
+    Mutation(
+        "slurm.state",
+        "head1",
+        "slurm.nodes",
+        ("worker3", "state"),
+        ["IDLE", "MAINTENANCE"],
+        found="IDLE+MAINTENANCE",
+    ),
+    Mutation(
+        "slurm.state",
+        "head1",
+        "slurm.nodes",
+        ("worker3", "state"),
+        ["IDLE", "POWERED_DOWN"],
+        found="POWERED_DOWN",
+    ),
     Mutation("gpu.count", "worker3", "gpu.count", (), 7, found="7 GPUs"),
     Mutation("gpu.name", "worker3", "gpu.name", ("gpu3",), "NVIDIA H100", "gpu3", "NVIDIA H100"),
     Mutation(
@@ -185,6 +205,23 @@ MUTATIONS = (
     Mutation("gpu.persistence", "worker3", "gpu.persistence", ("gpu3",), "Disabled", "gpu3"),
     Mutation(
         "gpu.driver_version", "worker3", "gpu.driver_version", ("gpu3",), "580.1", "gpu3", "580.1"
+    ),
+    Mutation("gpu.mig", "worker3", "gpu.mig.current", ("gpu3",), "Enabled", "gpu3", "MIG Enabled"),
+    Mutation(
+        "gpu.compute_mode",
+        "worker3",
+        "gpu.compute_mode",
+        ("gpu3",),
+        "Exclusive_Process",
+        "gpu3",
+        "Exclusive_Process",
+    ),
+    Mutation(
+        "gpu.memory", "worker3", "gpu.memory.total_mib", ("gpu3",), 97871, "gpu3", "97871 MiB"
+    ),
+    Mutation("gpu.pcie_width", "worker3", "gpu.pcie.width_current", ("gpu3",), 8, "gpu3", "x8"),
+    Mutation(
+        "gpu.clock_max", "worker3", "gpu.clocks.max_sm_mhz", ("gpu3",), 1785, "gpu3", "1785 MHz"
     ),
     Mutation("gpu.vbios", "worker3", "gpu.vbios", ("gpu3",), "96.00.74.00.01", "gpu3", "96.00.74"),
     Mutation(

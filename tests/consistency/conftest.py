@@ -27,6 +27,9 @@ from lockstep.spec import Service
 
 AT_ONCE = 64
 CONNECT_TIMEOUT_S = 10
+NODE_TIMEOUT_S = 60
+TIMED_OUT = (124, 137)
+"""Exit statuses of timeout(1): ended, and killed because it did not end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,11 +91,14 @@ def read(node: NodePlan, config: Path, credential: str | None) -> Record | Unrea
     )
     asked = replace(request(node), credential=credential)
     try:
-        done = host.run(f"sudo -n -H {command(asked)}")
+        # Below sudo: only root may end what root started.
+        done = host.run(f"sudo -n -H timeout -k 5 {NODE_TIMEOUT_S} {command(asked)}")
     except RuntimeError as error:  # testinfra raises it, with the result, where ssh itself failed
         said = getattr(error.args[0], "stderr", str(error)).strip().splitlines()
         last = said[-1] if said else "exit 255"
         return Unreachable(f"ssh: {last.removeprefix('ssh: ')}")
+    if done.rc in TIMED_OUT:
+        return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
     if done.rc != 0:
         said = (done.stderr or done.stdout or "no message").strip().splitlines()
         return Unreachable(f"reached by ssh, but the probe failed: {said[-1][:200]}")
@@ -107,6 +113,8 @@ def ssh_config(plan: ClusterPlan, folder: Path) -> Path:
     access = plan.spec.access
     lines = ["Host *", f"  User {access.user}", f"  Port {access.port}"]
     lines += ["  StrictHostKeyChecking yes", "  BatchMode yes"]
+    # A node that freezes after the login ends no command of ours: ssh itself gives it up.
+    lines += ["  ServerAliveInterval 15", f"  ServerAliveCountMax {NODE_TIMEOUT_S // 15}"]
     if access.key:
         lines += [f'  IdentityFile "{access.key}"', "  IdentitiesOnly yes"]
     if access.known_hosts:

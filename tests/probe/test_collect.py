@@ -22,7 +22,7 @@ from lockstep.probe.ship import LARGEST_COMMAND, PROGRAM, Request, command
 
 GPU_ROW = (
     "{index}, NVIDIA H200, GPU-{index}, 165{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
-    "{enforced}, 700.00, 700.00, Enabled, Enabled, Enabled, Disabled, Default, 16, 16, 5, 1980, "
+    "{enforced}, 700.00, Enabled, Enabled, Enabled, Disabled, Default, 16, 16, 1980, "
     "143771"
 )
 
@@ -94,6 +94,28 @@ def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
     (hung,) = [ran for ran in record["commands"] if ran["timed_out"]]
     assert hung["argv"][0] == "nvidia-smi"
     assert 0.4 < hung["duration_s"] < 3
+
+
+@pytest.mark.parametrize(
+    ("age_s", "interval_s", "reference", "leap", "synchronised"),
+    [
+        (600, 64.2, "FD000001", "Normal", True),
+        (7100, 64.2, "FD000001", "Insert second", True),
+        (7300, 64.2, "FD000001", "Normal", False),
+        (7300, 1030.1, "FD000001", "Normal", True),
+        (20000, 1030.1, "FD000001", "Normal", False),
+        (10, 64.2, "FD000001", "Not synchronised", False),
+        (10**9, 0.0, "7F7F0101", "Normal", True),
+    ],
+)
+def test_a_clock_whose_servers_are_lost_is_not_synchronised(
+    node: Node, age_s: int, interval_s: float, reference: str, leap: str, synchronised: bool
+) -> None:
+    first = f"{reference},head,11,{time.time() - age_s:.9f},0.000004770"
+    node.tool("chronyc", f"echo '{first},0,0,0,0,0,0.01,0.001,{interval_s},{leap}'")
+    seen = node.read()
+    assert seen["time.synchronised"] == {"value": synchronised}
+    assert seen["time.offset_s"] == {"value": 4.77e-06}
 
 
 def test_a_hanging_tool_is_ended_with_its_children(
@@ -228,7 +250,7 @@ def test_a_lost_unit_is_a_state_and_a_short_answer_is_unread(node: Node) -> None
     }
 
 
-def test_half_installed_and_held_packages_are_told_apart(node: Node) -> None:
+def test_half_installed_packages_are_told_from_held_ones(node: Node) -> None:
     node.tool(
         "dpkg-query",
         "printf 'bash amd64 5.2 ii \\nslurmd amd64 24.11 hi \\nchrony amd64 4.6 iF \\n"
@@ -243,7 +265,6 @@ def test_half_installed_and_held_packages_are_told_apart(node: Node) -> None:
         "libc6:i386": "2.41",
     }
     assert seen["packages.broken"] == {"value": ["chrony"]}
-    assert seen["packages.held"] == {"value": ["slurmd"]}
 
 
 def test_slurms_view_is_read_with_its_reason(node: Node) -> None:
@@ -263,6 +284,13 @@ def test_slurms_view_is_read_with_its_reason(node: Node) -> None:
         "reason": "lockstep: lost a board",
         "version": "24.11.5",
     }
+
+
+def test_a_mark_behind_a_state_is_not_dropped(node: Node) -> None:
+    """``~`` is powered down, ``!`` about to be (sinfo(1)): such a node is not simply idle."""
+    node.tool("slurmctld", "")
+    node.tool("scontrol", "echo 'NodeName=w1 CPUTot=8 RealMemory=900 State=IDLE~'")
+    assert node.read()["slurm.nodes"]["value"]["w1"]["state"] == ["IDLE~"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,18 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause
 from lockstep.probe.record import Unread
-from lockstep.spec import Role
+from lockstep.spec import Role, Service
 
 READING = "slurm.nodes"
-CONTROLLER_DOWN = Cause("unit.active", device="slurmctld.service", on_controller=True)
+
+
+def not_asked(rule: str) -> tuple[Cause, ...]:
+    """Return why the controller said nothing of a node; ``rule`` is the one that missed it."""
+    return (
+        Cause("node.reachable", on_controller=True, only_unread=True),
+        Cause("unit.active", device="slurmctld.service", on_controller=True, only_unread=True),
+        Cause(rule, on_controller=True, only_unread=True),
+    )
 
 
 def concerned(view: View) -> bool:
@@ -21,12 +29,16 @@ def concerned(view: View) -> bool:
 
 
 def seen_by_slurm(view: View) -> JsonValue | Unread | None:
-    """Return the controller's entry of a worker; None where another finding says it all."""
+    """Return the controller's entry of a worker; None for another node."""
+    planned = view.plan.cluster.running(Service.SLURM_CONTROLLER)
+    if planned is None or view.plan.role is not Role.WORKER:
+        return None
     controller = view.context.controller
-    if controller is None or view.plan.role is not Role.WORKER:
-        return None
-    if isinstance(controller.record.get(READING), Unread):
-        return None
+    if controller is None:
+        return Unread(unread=f"{planned.name}, the controller, gave no record")
+    nodes = controller.read(READING)
+    if isinstance(nodes, Unread):
+        return Unread(unread=f"on {planned.name}, the controller: {nodes.unread}")
     entry = controller.record.entry(READING, view.plan.name)
     return Unread(unread="the controller does not know the node") if entry is None else entry
 

@@ -8,15 +8,22 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules.munge_key import has_munge
 from lockstep.probe.record import Unread
+from lockstep.spec import Service
 
 
 def _look(view: View) -> Items:
+    planned = view.plan.cluster.running(Service.SLURM_CONTROLLER)
     controller = view.context.controller
     if view.is_controller:
         made = view.read("munge.credential")
         return {"": made if isinstance(made, Unread) else "Success"}
-    if controller is None or isinstance(controller.read("munge.credential"), Unread):
-        return {}  # one finding, on the controller (or its node.reachable)
+    if planned is None:
+        return {}
+    if controller is None:
+        return {"": Unread(unread=f"{planned.name}, the controller, gave no record")}
+    made = controller.read("munge.credential")
+    if isinstance(made, Unread):
+        return {"": Unread(unread=f"on {planned.name}, the controller: {made.unread}")}
     return {"": view.read("munge.decoded")}
 
 
@@ -35,6 +42,8 @@ RULE = Rule(
         Cause("unit.active", device="munge.service"),
         Cause("unit.active", device="chrony.service"),
         Cause("time.*"),
+        Cause("node.reachable", on_controller=True, only_unread=True),
+        Cause("munge.round_trip", on_controller=True, only_unread=True),
     ),
     source="munge(7)",
 )

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._slurm import (
-    CONTROLLER_DOWN,
     READING,
     concerned,
+    not_asked,
     seen_by_slurm,
     unread_at_controller,
 )
@@ -59,7 +59,7 @@ RULE = Rule(
     owner="slurm_controller",
     repair="pyinfra -y {inventory} deploys/head.py, then scontrol reconfigure on the controller",
     explained_by=(
-        CONTROLLER_DOWN,
+        *not_asked("slurm.node"),
         Cause("file.content", device="/etc/slurm/slurm.conf", on_controller=True),
         Cause("file.content", device="/etc/slurm/gres.conf", on_controller=True),
     ),

@@ -1,8 +1,10 @@
 """The clock follows its servers.
 
 Why      munge credentials live 300 s: a node whose clock runs away falls out of Slurm.
-Blind    Servers that are wrong together. The cluster's own reference (the first head, when the
-         spec names no servers) follows nobody and is not judged: it is right by definition.
+Blind    Servers that are wrong together. Servers that were lost in the last two hours (or ten
+         update intervals); after that a clock counts as not synchronised, whatever chronyd says.
+         The cluster's own reference (the first head, when the spec names no servers) follows
+         nobody and is not judged: it is right by definition.
 """
 
 from lockstep.checks.context import View
@@ -26,5 +28,5 @@ RULE = Rule(
         Cause("unit.active", device="chrony.service"),
         Cause("file.content", device="/etc/chrony/chrony.conf"),
     ),
-    source="chronyc(1), tracking: leap status",
+    source="chronyc(1), tracking: leap status, reference time, update interval",
 )
