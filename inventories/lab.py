@@ -7,12 +7,12 @@ holds comes from the lab, which made them: never from the nodes themselves.
 import json
 from pathlib import Path
 
-from lab.state import load
+from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
 from lockstep.plan import plan_or_exit
 from lockstep.plan.software import every_package
 
-_lab = load()
+_lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
 _cores = _lab.hardware.sockets * _lab.hardware.cores_per_socket
 # All threads of the first core, where there is a second core for jobs.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -154,6 +155,19 @@ def load(name: str | None = None) -> LabState:
             f"{path_of(chosen)}: {why} named {chosen!r}", f"python -m lab --name {chosen} up"
         )
     return state
+
+
+def load_or_exit(name: str | None = None) -> LabState:
+    """The state of a lab that is up, for inventory files: a message and status 3 otherwise.
+
+    Raises:
+        SystemExit: there is no such lab; pyinfra lets it pass without a traceback.
+    """
+    try:
+        return load(name)
+    except LabError as error:
+        print(f"ERROR {error}", file=sys.stderr)
+        raise SystemExit(3) from error
 
 
 def save(state: LabState) -> None:

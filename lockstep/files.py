@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from lockstep.plan import NodePlan
 from lockstep.render import render
@@ -84,6 +84,10 @@ def _has_housekeeping(plan: NodePlan) -> bool:
     return bool(plan.hardware.cpu.housekeeping)
 
 
+def _has_locale_file(plan: NodePlan, path: str) -> bool:
+    return plan.cluster.release.locale_file == path
+
+
 def _slurm_configuration(
     role: str, wanted: Callable[[NodePlan], bool] = lambda plan: True
 ) -> tuple[_Entry, ...]:
@@ -105,7 +109,16 @@ ENTRIES = (
     _Entry("os_settings", "/etc/hostname", "os_settings/hostname.j2"),
     _Entry("os_settings", "/etc/hosts", "os_settings/hosts.j2"),
     _Entry("os_settings", "/etc/gai.conf", "os_settings/gai.conf.j2"),
-    _Entry("os_settings", "/etc/default/locale", "os_settings/locale.j2", validate="sh -n {new}"),
+    *(
+        _Entry(
+            "os_settings",
+            path,
+            "os_settings/locale.j2",
+            validate="sh -n {new}",
+            wanted=partial(_has_locale_file, path=path),
+        )
+        for path in ("/etc/default/locale", "/etc/locale.conf")
+    ),
     _Entry(
         "os_settings",
         "/etc/sysctl.d/99-zz-lockstep.conf",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from lockstep.plan import WRONG_USE, ClusterPlan, NodePlan
 
@@ -19,7 +20,10 @@ def load(path: str) -> ClusterPlan:
     file = Path(path)
     if not file.is_file():
         _refuse(f"{path}: no such file", "an inventory file such as inventories/prod.py")
-    names = runpy.run_path(str(file), run_name="__inventory__")
+    try:
+        names = runpy.run_path(str(file), run_name="__inventory__")
+    except SyntaxError as error:
+        _refuse(f"{error.filename}:{error.lineno}: {error.msg}", "Python")
     plans = [value for value in names.values() if isinstance(value, ClusterPlan)]
     plans += [plan.cluster for plan in _host_plans(names)]
     if not plans:
@@ -40,6 +44,6 @@ def _host_plans(names: dict[str, object]) -> list[NodePlan]:
     return found
 
 
-def _refuse(found: str, expected: str) -> None:
+def _refuse(found: str, expected: str) -> NoReturn:
     print(f"ERROR {found}\n  expected  {expected}", file=sys.stderr)
     raise SystemExit(WRONG_USE)

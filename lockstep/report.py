@@ -153,7 +153,7 @@ class Report:
         wrong = len(self.with_status(Status.DIFFERS, Status.UNDECIDED))
         pending = len(self.with_status(Status.PENDING_REBOOT))
         unread = len(self.with_status(Status.UNKNOWN))
-        counts = f"{len(self.nodes)} nodes, {len(self.rules)} rules: "
+        counts = f"{_count(len(self.nodes), 'node')}, {_count(len(self.rules), 'rule')}: "
         if not self.findings:
             return counts + "all consistent. Nothing was changed. Exit 0."
         said = [
@@ -176,6 +176,10 @@ def sentence(finding: Finding) -> str:
         f"{where}: found {finding.found}, expected {finding.expected} "
         f"(says: {finding.reference}). {detail}Repair: {finding.repair}"
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def fold(names: Iterable[str]) -> str:

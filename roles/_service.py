@@ -35,13 +35,15 @@ def service(
     # the manager's cache of paths.
     if state.needs_daemon_reload or (starts and has_drop_ins):
         yield "systemctl daemon-reload"
+    if state.enabled == "masked":
+        yield f"systemctl unmask {name}"
     if state.enabled != "enabled":
         yield f"systemctl enable {name}"
     stamp = loaded_stamp(unit, (*files, *reload_files))
     if not running:
-        yield f"systemctl reset-failed {name}; systemctl start {name} && {_active(name)} && {stamp}"
+        yield f"systemctl reset-failed {name}; systemctl start {name}; {_active(name)} && {stamp}"
     elif state.stale:
-        yield f"systemctl restart {name} && {_active(name)} && {stamp}"
+        yield f"systemctl restart {name}; {_active(name)} && {stamp}"
     elif state.reload_due:
         yield f"systemctl reload {name} && {stamp}"
     else:
@@ -49,9 +51,10 @@ def service(
 
 
 def _active(name: str) -> str:
-    """Return a command that fails when a unit did not really start.
+    """Return a command that fails, with the unit's last words, when it did not really start.
 
-    systemctl ends with 0 when a condition of the unit kept it from starting.
+    This decides, not systemctl's own exit status: that is 0 when a condition of the unit kept it
+    from starting.
     """
     return (
         f"{{ systemctl is-active --quiet {name} || "

@@ -33,6 +33,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.files",
         "lockstep.inventory",
         "pyinfra.api",
+        "pyinfra.connectors.util",
         "paramiko",
         "gevent",
     },

@@ -73,7 +73,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--limit",
         metavar="NODES",
-        help="report on these nodes only: names, worker[01-04], or a role; peers are read as well",
+        action="append",
+        help="report on these nodes only: names, worker[01-04], or a role; peers are read as well; "
+        "repeatable",
     )
     parser.add_argument("--rule", metavar="ID", action="append", help="this rule only; repeatable")
     parser.add_argument(
@@ -93,7 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     plan = load(arguments.inventory)
     try:
         rules = chosen_rules(arguments.rule)
-        limit = None if arguments.limit is None else chosen_nodes(plan, arguments.limit)
+        limit = None
+        if arguments.limit is not None:
+            limit = frozenset[str]().union(*(chosen_nodes(plan, t) for t in arguments.limit))
         reading = _reading(plan, arguments)
         if arguments.save_records:
             _write_private(arguments.save_records, dumps(reading))

@@ -75,8 +75,11 @@ def read_all(plan: ClusterPlan) -> Reading:
     from pyinfra.api.config import Config
     from pyinfra.api.inventory import Inventory
     from pyinfra.api.state import State
+    from pyinfra.connectors import util as pyinfra_util
 
     _quiet()
+    # pyinfra asks at the terminal when sudo wants a password; a check asks nobody.
+    setattr(pyinfra_util, "getpass", _no_password)  # noqa: B010  # not a name that it exports
     groups: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
         role.value: (plan.group(role.value), {}) for role in Role
     }
@@ -153,6 +156,8 @@ def _one(
         return Unreachable(f"reached by ssh, but the answer is no record: {error}")
     except ConnectError as error:
         return Unreachable(f"ssh: {error}")
+    except SudoAsks:
+        return Unreachable("sudo asks for a password: the account needs NOPASSWD on this node")
     except (PyinfraError, SSHException, OSError, EOFError) as error:
         return Unreachable(f"ssh: {type(error).__name__}: {error}")
     finally:
@@ -162,6 +167,14 @@ def _one(
 def _credential(got: Record | Unreachable | None) -> str | None:
     made = got.get("munge.credential") if isinstance(got, Record) else None
     return made if isinstance(made, str) else None
+
+
+class SudoAsks(Exception):
+    """sudo wants a password on a node."""
+
+
+def _no_password(prompt: str) -> str:
+    raise SudoAsks(prompt)
 
 
 def _quiet() -> None:

@@ -207,7 +207,9 @@ def read_time_zone(request: Request, commands: Commands) -> Readings:
 
 
 def read_locale(request: Request, commands: Commands) -> Readings:
-    """LANG of /etc/default/locale; "" when it is not set anywhere."""
+    """LANG of locale.conf(5) or Debian's older file; "" when it is not set anywhere."""
+    if os.path.exists(ROOT + "/etc/locale.conf"):
+        return {"os.locale": assignments(text_of("/etc/locale.conf")).get("LANG", "")}
     if not os.path.exists(ROOT + "/etc/default/locale"):
         return {"os.locale": ""}
     return {"os.locale": assignments(text_of("/etc/default/locale")).get("LANG", "")}
@@ -241,12 +243,15 @@ def read_files(request: Request, commands: Commands) -> Readings:
     return {"files": each(request["files"], read_file)}
 
 
+KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
+
+
 def read_file(path: str) -> Any:
-    """One file: hash, mode and owner, or that it is absent."""
+    """One file: hash, mode and owner; or that it is absent, or no file at all."""
     try:
-        about = os.stat(ROOT + path)
+        about = os.lstat(ROOT + path)
         if not stat.S_ISREG(about.st_mode):
-            raise Unread(f"{path}: not a regular file")
+            return {"other": KINDS.get(stat.S_IFMT(about.st_mode), "a special file")}
         if about.st_size > LARGEST_FILE:
             raise Unread(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
         with open(ROOT + path, "rb") as file:
@@ -492,7 +497,7 @@ def read_time(request: Request, commands: Commands) -> Readings:
 def read_munge_key(request: Request, commands: Commands) -> Readings:
     """Hash of the key; "absent" when there is none. The key itself never leaves the node."""
     found = read_file("/etc/munge/munge.key")
-    return {"munge.key_sha256": "absent" if "absent" in found else found["sha256"]}
+    return {"munge.key_sha256": found.get("sha256", found.get("other", "absent"))}
 
 
 def read_munge_credential(request: Request, commands: Commands) -> Readings:

@@ -12,24 +12,65 @@ from pydantic_core import ErrorDetails
 from lockstep.spec.locate import line_of
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem
+from lockstep.spec.validate import independent
 from lockstep.spec.validate import problems as relations
 from lockstep.spec.wording import allowed
 
 LONGEST_VALUE = 200
+PARTS = ("networks", "hardware", "nodes")
+"""Fields that hold parts which can be left out one by one."""
+ANY_OS = {"release": "debian_13"}
 
 
 def load(description: Mapping[str, object]) -> tuple[Cluster | None, list[Problem]]:
     """Return the cluster, or None and all problems of the description.
 
-    Relations between fields are judged only when every single field could be read: a typo in
-    one field would otherwise show up as a dozen problems elsewhere.
+    When a field could not be read, the part that holds it (a node group, a hardware class, ...)
+    is left out and the relations that do not need it are judged all the same: every problem
+    shows, and a typo does not show up as a dozen problems elsewhere.
     """
     try:
         cluster = Cluster.model_validate(description)
     except ValidationError as error:
-        return None, [_problem(detail, description) for detail in error.errors()]
+        fields = [_problem(detail, description) for detail in error.errors()]
+        return None, fields + _of_the_rest(description, [problem.path for problem in fields])
     found = relations(cluster)
     return (None, found) if found else (cluster, [])
+
+
+def _of_the_rest(
+    description: Mapping[str, object], unread: list[tuple[str | int, ...]]
+) -> list[Problem]:
+    """Return the problems of a description without the parts that ``unread`` points into."""
+    left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
+    whole = {path[0] for path in unread if path[:2] not in left_out}
+    rest: dict[str, object] = {}
+    kept: list[int] = []
+    for key, value in description.items():
+        if key in whole:
+            continue
+        if isinstance(value, Mapping) and key in PARTS:
+            value = {name: part for name, part in value.items() if (key, name) not in left_out}
+        elif isinstance(value, list | tuple) and key in PARTS:
+            kept = [index for index in range(len(value)) if (key, index) not in left_out]
+            value = [value[index] for index in kept]
+        rest[key] = value
+    needed = {"name": "rest", "networks": {}, "hardware": {}, "nodes": [], "os": ANY_OS}
+    try:
+        cluster = Cluster.model_validate({**needed, **rest})
+    except ValidationError:
+        return []  # too little is left to judge
+    problems = []
+    for problem in independent(cluster):
+        path = problem.path
+        if path[0] in whole:
+            continue  # about what was put in place of an unread part
+        if path[-1] in ("management", "fabric") and any(p[0] == "networks" for p in unread):
+            continue  # the network it belongs to may be the one that could not be read
+        if path[0] == "nodes" and len(path) > 1 and isinstance(path[1], int):
+            path = ("nodes", kept[path[1]], *path[2:])
+        problems.append(replace(problem, path=path))
+    return problems
 
 
 def located(problems: list[Problem], file: Path) -> list[Problem]:

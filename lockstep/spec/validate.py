@@ -42,6 +42,22 @@ def problems(cluster: Cluster) -> list[Problem]:
     ]
 
 
+def independent(cluster: Cluster) -> list[Problem]:
+    """Return what is wrong whatever else is missing.
+
+    For a description of which a part could not be read and was left out: nothing here follows
+    from the absence of that part.
+    """
+    found = [
+        *_os(cluster),
+        *(p for name, h in cluster.hardware.items() for p in _hardware(name, h)),
+    ]
+    if "management" not in cluster.networks or [*_networks(cluster), *_room_to_count(cluster)]:
+        return found
+    all_nodes = tuple(nodes(cluster))
+    return [*found, *_unique_names(all_nodes), *_addresses(cluster, all_nodes)]
+
+
 def _os(cluster: Cluster) -> Iterator[Problem]:
     if cluster.os.release not in operating_systems.known():
         yield Problem(

@@ -61,7 +61,7 @@ def test_a_difference_names_node_place_values_source_and_repair(
         "  expected  700 W   (says: device)\n"
         "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3\n"
         "\n"
-        "9 nodes, 1 rules: 1 differing. Nothing was changed. Exit 1.\n"
+        "9 nodes, 1 rule: 1 differing. Nothing was changed. Exit 1.\n"
     )
 
 

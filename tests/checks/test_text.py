@@ -24,7 +24,7 @@ def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
         "--limit worker2 --limit worker3\n" in text
     )
     assert "deploys/head.py --limit head1\n" in text
-    assert text.endswith("9 nodes, 1 rules: 3 differing. Nothing was changed. Exit 1.\n")
+    assert text.endswith("9 nodes, 1 rule: 3 differing. Nothing was changed. Exit 1.\n")
 
 
 def test_many_nodes_are_repaired_by_their_group() -> None:

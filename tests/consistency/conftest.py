@@ -38,6 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--records", metavar="FILE", help="judge saved records; contact no node")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    inventory = config.getoption("--inventory")
+    if inventory is None or not Path(inventory).is_file():
+        raise pytest.UsageError(
+            f"{inventory or 'no inventory'}: expected pytest tests/consistency --inventory FILE"
+        )
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rule" in metafunc.fixturenames:
         metafunc.parametrize("rule", [rule.id for rule in all_rules()])

@@ -12,6 +12,12 @@ from tests.lab.labs import PYTHON, ROOT, Lab
 pytestmark = pytest.mark.lab
 
 NODES = ("head", "worker1", "worker2")
+SETTLING = {
+    ("time.synchronised", "worker1", ""),
+    ("time.offset", "worker1", ""),
+    ("munge.round_trip", "worker1", ""),
+}
+"""chronyd needs some seconds after a boot."""
 STARTS = (
     "systemctl show '*.service' --state=active -p Id -p ActiveEnterTimestampMonotonic "
     "| grep -v '^$' | grep -A1 -E 'slurm|munge|chrony|prometheus|mariadb'"
@@ -179,6 +185,22 @@ def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: La
     assert cluster.check().named == {("slurm.state", "worker2", "")}
     cluster.on("head", "scontrol update NodeName=worker2 State=RESUME")
     wait_until_idle(cluster)
+
+
+def test_after_a_reboot_nothing_differs_and_nothing_is_to_do(cluster: Lab) -> None:
+    wait_until_idle(cluster)
+    cluster.lab("power-cycle", "worker1")
+    # A node that went away unasked waits for a deploy; nothing else is to do.
+    assert cluster.check().named <= {("slurm.state", "worker1", ""), *SETTLING}
+    deployed = cluster.deploy()
+    assert deployed.status == 0, deployed.errors
+    assert {line.split(":")[0] for line in deployed.changed} <= {
+        "deploys/worker.py | Slurm worker | Registered with the controller",
+        "deploys/worker.py | Time sync | Gate: the clock is right",
+    }
+    wait_until_idle(cluster)
+    assert cluster.check().named == set()
+    assert cluster.deploy().changed == []
 
 
 def test_accounting_survives_a_power_cycle_of_the_head(cluster: Lab) -> None:

@@ -327,10 +327,16 @@ def test_credentials_are_made_as_nobody(node: Node) -> None:
 def test_files_are_hashed_and_an_absent_one_is_a_value(node: Node) -> None:
     node.file("/etc/a", "x")
     node.file("/etc/folder/b", "x")
-    seen = node.read(files=["/etc/a", "/etc/none", "/etc/folder"])["files"]["value"]
+    node.file("/etc/link", "x")
+    link = node.root / "etc/link"
+    link.unlink()
+    link.symlink_to("a")
+    wanted = ["/etc/a", "/etc/none", "/etc/folder", "/etc/link"]
+    seen = node.read(files=wanted)["files"]["value"]
     assert seen["/etc/a"]["sha256"].startswith("2d711642b726b044")
     assert seen["/etc/none"] == {"absent": True}
-    assert seen["/etc/folder"] == {"unread": "/etc/folder: not a regular file"}
+    assert seen["/etc/folder"] == {"other": "a folder"}
+    assert seen["/etc/link"] == {"other": "a symbolic link"}
 
 
 def test_nothing_is_written(node: Node) -> None:

@@ -67,3 +67,21 @@ def test_cpu_lists_are_stored_as_linux_writes_them() -> None:
     loaded, _ = load(changed)
     assert loaded is not None
     assert loaded.hardware["hgx"].housekeeping_cpus == "0,8,16,24"
+
+
+def test_a_field_that_cannot_be_read_hides_no_other_problem() -> None:
+    changed = description()
+    changed["nodes"][0]["management"] = "10.0.0.300"
+    changed["nodes"][2]["management"] = "fd00:9::1"
+    changed["hardware"]["hgx"]["housekeeping_cpus"] = "900"
+    changed["os"]["release"] = 13
+    changed["extra"] = 1
+    loaded, problems = load(changed)
+    assert loaded is None
+    assert {problem.path for problem in problems} == {
+        ("nodes", 0, "management"),
+        ("nodes", 2, "management"),
+        ("hardware", "hgx", "housekeeping_cpus"),
+        ("os", "release"),
+        ("extra",),
+    }

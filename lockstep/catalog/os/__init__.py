@@ -21,6 +21,8 @@ class Release:
     """Capability (a role's name) -> packages that give it."""
     locales: tuple[str, ...]
     """Packages that make locales other than glibc's built-in ones."""
+    locale_file: str
+    """File that holds LANG: locale.conf(5), or Debian's older /etc/default/locale."""
     chrony_leap_seconds: str
     """Line of chrony.conf(5) that says where leap seconds are listed."""
     slurm: tuple[int, int]

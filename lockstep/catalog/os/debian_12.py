@@ -9,6 +9,7 @@ RELEASE = Release(
     codename="bookworm",
     packages=PACKAGES,
     locales=LOCALES,
+    locale_file="/etc/default/locale",
     chrony_leap_seconds="leapsectz right/UTC",
     slurm=(22, 5),
 )

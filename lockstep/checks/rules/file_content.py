@@ -11,6 +11,9 @@ from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Rule, Skip
 from lockstep.files import MUNGE_KEY
 
+DIGEST_LENGTH = 64
+"""Of a SHA-256 in hex; what else stands in its place says what is there instead of a file."""
+
 
 def _expected(view: View) -> dict[str, JsonValue]:
     files = view.context.files_of(view.plan)
@@ -19,12 +22,13 @@ def _expected(view: View) -> dict[str, JsonValue]:
 
 def _content(entry: JsonValue) -> JsonValue | Skip:
     if isinstance(entry, dict):
-        return "absent" if "absent" in entry else entry["sha256"]
+        return "absent" if "absent" in entry else entry.get("other", entry.get("sha256"))
     return entry
 
 
 def _words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    found = "absent" if seen == "absent" else f"other content (sha256 {str(seen)[:12]})"
+    is_digest = isinstance(seen, str) and len(seen) == DIGEST_LENGTH
+    found = f"other content (sha256 {str(seen)[:12]})" if is_digest else str(seen)
     return found, f"content of the plan (sha256 {str(expected)[:12]})"
 
 

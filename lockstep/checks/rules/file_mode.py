@@ -16,7 +16,7 @@ def _expected(view: View) -> dict[str, JsonValue]:
 
 
 def _mode(entry: JsonValue) -> JsonValue | Skip:
-    if not isinstance(entry, dict) or "absent" in entry:
+    if not isinstance(entry, dict) or "sha256" not in entry:
         return Skip.SKIP  # file.content or munge.key says so
     return f"{entry['mode']} {entry['user']}:{entry['group']}"
 

@@ -15,5 +15,8 @@ RULE = Rule(
     severity=Severity.WARNING,
     owner="os_settings",
     source="locale(7)",
-    explained_by=(Cause("file.content", device="/etc/default/locale"),),
+    explained_by=(
+        Cause("file.content", device="/etc/default/locale"),
+        Cause("file.content", device="/etc/locale.conf"),
+    ),
 )
