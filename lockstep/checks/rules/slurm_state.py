@@ -5,7 +5,7 @@ Folded   Only a state that the other finding leads to: a node that stays silent 
          its slurmd, a node that registers less than it should into what is missing, our own
          drain into its reason. A node that a person drained is always named, and so is one that
          Slurm drained for what no rule reads (Kill task failed, Prolog error, Epilog error).
-Blind    A node that is given jobs and ruins them.
+Blind    A node that is given jobs and ruins them; a partition that was set down by hand.
 """
 
 from pydantic import JsonValue
