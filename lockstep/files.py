@@ -7,7 +7,7 @@ Adding a file is one line here and one template.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -272,12 +272,14 @@ def managed(
     """Return the files of a node (of one role, if named); secret ones only with ``secrets``."""
     return tuple(
         _file(entry, plan, secrets)
-        for entry in ENTRIES
-        if (role is None or entry.role == role)
-        and entry.role in plan.capabilities
-        and entry.wanted(plan)
-        and (secrets is not None or not entry.secret)
+        for entry in _entries(plan)
+        if (role is None or entry.role == role) and (secrets is not None or not entry.secret)
     )
+
+
+def paths(plan: NodePlan) -> tuple[str, ...]:
+    """Return where the files of a node are, secret ones too; nothing is rendered."""
+    return tuple(entry.path for entry in _entries(plan))
 
 
 def slurm_conf_sha256(plan: NodePlan) -> str:
@@ -290,10 +292,14 @@ def slurm_conf_sha256(plan: NodePlan) -> str:
 def systemd_configuration(plan: NodePlan) -> tuple[str, ...]:
     """Return the paths of the files that systemd itself reads: its defaults and slices."""
     return tuple(
-        file.path
-        for file in managed(plan, None)
-        if "/systemd/system.conf.d/" in file.path or ".slice.d/" in file.path
+        path for path in paths(plan) if "/systemd/system.conf.d/" in path or ".slice.d/" in path
     )
+
+
+def _entries(plan: NodePlan) -> Iterator[_Entry]:
+    for entry in ENTRIES:
+        if entry.role in plan.capabilities and entry.wanted(plan):
+            yield entry
 
 
 def _file(entry: _Entry, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:

@@ -11,18 +11,11 @@ from collections.abc import Generator, Mapping
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.boot import HUGEPAGES_TRIED, SIZES, Hugepages
+from lockstep.facts.boot import HUGEPAGES_TRIED, REACHED, SIZES, Hugepages
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._boot_loader import boot_loader
 from roles._files import managed_files
-
-REACHED = (
-    "for s in 1048576kB 2048kB; do "
-    "for f in /sys/devices/system/node/node[0-9]*/hugepages/hugepages-$s/nr_hugepages; do "
-    'if [ -r "$f" ]; then cat "$f"; fi; done; done | paste -sd,'
-)
-"""Prints the counts in the order of ("1G", "2M") and of the NUMA nodes' names."""
 
 
 @operation()
@@ -39,8 +32,7 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
     if not wrong:
         host.noop("the kernel has the huge pages")
         return
-    reached = ",".join(f"{pages}" for _, pages in sorted(state.counts.items()))
-    if state.tried == f"{asked} reached {reached}":
+    if state.tried == f"{asked} reached {state.reached}":
         host.noop("this boot's kernel could not give the huge pages: pending reboot")
         return
     for (size, node), pages in sorted(wrong.items()):

@@ -36,11 +36,20 @@ class HugepagesState:
     counts: dict[tuple[str, int], int]
     """(size, NUMA node) -> pages."""
     tried: str
-    """What this boot's kernel was asked for; "" when nothing."""
+    """What this boot's kernel was asked for and gave; "" when nothing."""
+    reached: str = ""
+    """What ``REACHED`` prints now."""
 
 
 SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
 """Folder names below /sys/devices/system/node/node*/hugepages (kernel doc, hugetlbpage)."""
+
+
+REACHED = (
+    # A kernel without huge pages has no such files, and prints nothing.
+    "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
+)
+"""Shell command: all counts on one line. Only ever compared with its own earlier answer."""
 
 
 class Hugepages(FactBase[HugepagesState]):
@@ -51,18 +60,18 @@ class Hugepages(FactBase[HugepagesState]):
         return (
             "for f in /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages; do "
             'if [ -r "$f" ]; then echo "$f $(cat "$f")"; fi; done; '
-            f'echo "tried $(cat {HUGEPAGES_TRIED} 2>/dev/null)"'
+            f'echo "reached $({REACHED})"; echo "tried $(cat {HUGEPAGES_TRIED} 2>/dev/null)"'
         )
 
     @override
     def process(self, output: Iterable[str]) -> HugepagesState:
         names = {folder: size for size, folder in SIZES.items()}
         counts: dict[tuple[str, int], int] = {}
-        tried = ""
+        said = {"tried": "", "reached": ""}
         for line in output:
             where, _, value = line.partition(" ")
-            if where == "tried":
-                tried = value
+            if where in said:
+                said[where] = value
                 continue
             parts = where.split("/")
             try:
@@ -71,4 +80,4 @@ class Hugepages(FactBase[HugepagesState]):
                     counts[names[parts[7]], node] = int(value)
             except (IndexError, ValueError) as error:
                 raise FactProcessError(f"huge pages, unexpected line {line!r}") from error
-        return HugepagesState(counts, tried)
+        return HugepagesState(counts, said["tried"], said["reached"])

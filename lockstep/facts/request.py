@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockstep.files import ENTRIES
+from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.plan.software import MASKED_UNITS
 from lockstep.probe.ship import Request
@@ -11,11 +11,7 @@ from lockstep.probe.ship import Request
 def request(plan: NodePlan) -> Request:
     """Return the request for one node."""
     return Request(
-        files=tuple(
-            entry.path
-            for entry in ENTRIES
-            if entry.role in plan.capabilities and entry.wanted(plan)
-        ),
+        files=paths(plan),
         units=(*plan.units, *MASKED_UNITS),
         sysctls=tuple(plan.spec.os.sysctl),
     )

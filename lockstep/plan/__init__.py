@@ -18,11 +18,12 @@ from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
 from lockstep.plan import boot, cpu, slurm, software, timing
+from lockstep.report import ExitStatus
 from lockstep.spec import Cluster, HardwareClass, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
 from lockstep.spec import nodes as expand_nodes
 
-WRONG_USE = 3
+WRONG_USE = int(ExitStatus.WRONG_USE)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""Huge pages of a NUMA node that this machine does not have: asked for once, then pending."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lockstep.facts.boot import HUGEPAGES_TRIED
+from roles.hugepages import running_hugepages
+from tests.roles.local import run
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")
+
+NOWHERE = {"2M": {99: 8}}
+
+
+@pytest.fixture(autouse=True)
+def tried() -> Iterator[Path]:
+    path = Path(HUGEPAGES_TRIED)
+    assert not path.exists(), "this machine is a node of its own"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_a_kernel_that_cannot_give_them_is_asked_once(tried: Path) -> None:
+    first = run(running_hugepages, wanted=NOWHERE)
+    assert (first.succeeded, first.commands) == (True, 2)
+    assert tried.read_text().startswith("2M:99:8 reached ")
+    assert run(running_hugepages, wanted=NOWHERE).commands == 0
+
+
+def test_pages_that_were_lost_since_are_asked_for_again(tried: Path) -> None:
+    run(running_hugepages, wanted=NOWHERE)
+    tried.write_text("2M:99:8 reached 4096\n")
+    assert run(running_hugepages, wanted=NOWHERE).commands == 2
+
+
+def test_another_plan_is_asked_for() -> None:
+    run(running_hugepages, wanted=NOWHERE)
+    assert run(running_hugepages, wanted={"2M": {99: 9}}).commands == 2
+
+
+def test_no_huge_pages_in_the_plan_is_nothing_to_do(tried: Path) -> None:
+    assert run(running_hugepages, wanted={}).commands == 0
+    assert not tried.exists()
