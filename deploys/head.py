@@ -6,8 +6,10 @@ from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from roles import (
     barrier,
+    boot_loader,
     cpu_sets,
     hugepages,
+    kernel,
     munge,
     node_exporter,
     os_settings,
@@ -23,8 +25,10 @@ plan: NodePlan = host.data.plan
 if plan.role is Role.HEAD:
     packages.apply(plan=plan)
     os_settings.apply(plan=plan)
+    kernel.apply(plan=plan)
     cpu_sets.apply(plan=plan)
     hugepages.apply(plan=plan)
+    boot_loader.apply(plan=plan)
     time_sync.apply(plan=plan)
     node_exporter.apply(plan=plan)
     munge.apply(plan=plan)

@@ -5,13 +5,17 @@ from pyinfra import host
 from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from roles import (
+    boot_loader,
     cpu_sets,
+    fabric,
     gpu_settings,
     hugepages,
+    kernel,
     munge,
     node_exporter,
     os_settings,
     packages,
+    rdma,
     slurm_worker,
     time_sync,
 )
@@ -21,10 +25,14 @@ plan: NodePlan = host.data.plan
 if plan.role is Role.WORKER:
     packages.apply(plan=plan)
     os_settings.apply(plan=plan)
+    kernel.apply(plan=plan)
     cpu_sets.apply(plan=plan)
     hugepages.apply(plan=plan)
+    boot_loader.apply(plan=plan)
     time_sync.apply(plan=plan)
     node_exporter.apply(plan=plan)
     gpu_settings.apply(plan=plan)
+    rdma.apply(plan=plan)
+    fabric.apply(plan=plan)
     munge.apply(plan=plan)
     slurm_worker.apply(plan=plan)

@@ -28,14 +28,27 @@ _cluster = plan_or_exit(
                 "numa_nodes": 2,
                 "memory_mib": 2063000,
                 "gpu": {"model": "h200", "count": 8, "numa": {0: "0-3", 1: "4-7"}},
-                "nics": {"count": 8, "speed_gbit": 400},
+                "nics": {
+                    "count": 8,
+                    "speed_gbit": 400,
+                    "rdma": "infiniband",
+                    "rdma_devices": "mlx5_[0-7]",
+                    "interfaces": "ib[0-7]",
+                },
                 "hugepages": [
                     {"size": "2M", "numa_node": 0, "count": 32768},
                     {"size": "2M", "numa_node": 1, "count": 32768},
                 ],
                 # Two whole cores per socket for the system, daemons and exporters.
                 "housekeeping_cpus": "0-1,56-57,112-113,168-169",
-                "kernel_args": ["iommu=pt", "numa_balancing=disable", "init_on_alloc=0"],
+                "kernel": {
+                    "transparent_hugepages": "madvise",
+                    "numa_balancing": False,
+                    "cpu_governor": "performance",
+                    "iommu": "pt",
+                    "isolation": ["managed_irq"],
+                },
+                "kernel_args": ["init_on_alloc=0"],
             },
         },
         "nodes": [
@@ -70,7 +83,6 @@ _cluster = plan_or_exit(
                 "net.core.wmem_max": "536870912",
                 "net.ipv6.conf.all.accept_ra": "0",
                 "net.ipv6.conf.default.accept_ra": "0",
-                "kernel.numa_balancing": "0",
                 "vm.swappiness": "1",
             },
         },

@@ -1,27 +1,63 @@
 """Housekeeping CPUs for the system and its daemons; the others are left to jobs.
 
-Owns     systemd's CPUAffinity default, user.slice's AllowedCPUs, the CPU kernel arguments.
-Restart  systemd re-executes itself; services take the new set when they next start.
-Reboot   kernel arguments wait for one; the check reports them as pending until then.
+Owns     systemd's CPUAffinity default, AllowedCPUs of user.slice and of every service, where the
+         kernel's own work and new interrupts run. Kernel arguments are boot_loader's.
+Restart  systemd re-executes itself; cpusets hold at once, affinities when services next start.
 """
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
+from collections.abc import Generator
 
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.cpu_sets import ServiceCpus
 from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
-from roles._boot_loader import boot_loader
+from lockstep.spec.names import cpus
 from roles._files import managed_files
+from roles._kernel_files import running_kernel_files
 from roles._service import manager_configuration
+
+ON_ALL_CPUS = ("slurmd.service",)
+"""Services whose processes must reach the jobs' CPUs: job steps begin as children of slurmd."""
+
+
+@operation()
+def confined(housekeeping: str) -> Generator[str, None, None]:
+    """Bring services that may run on the jobs' CPUs back; none is restarted for it.
+
+    AllowedCPUs= holds a service's control group as systemd made it; this finds what was changed
+    behind systemd's back, and what started before there was a limit.
+
+    Args:
+        housekeeping: CPUs of the system and its daemons.
+    """
+    allowed = cpus(housekeeping)
+    wide = [
+        group
+        for group, lists in host.get_fact(ServiceCpus).items()
+        if group.rpartition("/")[2] not in ON_ALL_CPUS
+        and not all(cpus(text) <= allowed for text in lists)
+    ]
+    for group in sorted(wide):
+        yield (
+            f"if [ -f {group}/cpuset.cpus ]; then echo {housekeeping} > {group}/cpuset.cpus; fi; "
+            f"for p in $(cat {group}/cgroup.procs); do "
+            # It may have ended meanwhile: then there is nothing to move.
+            f'taskset -apc {housekeeping} "$p" >/dev/null || test ! -d "/proc/$p" || exit 1; done'
+        )
+    if not wide:
+        host.noop("every service is on the housekeeping CPUs")
 
 
 @deploy("CPU sets")
 def apply(plan: NodePlan) -> None:
     """Write the CPU sets; before any service of ours starts, so that each starts inside them."""
-    files = managed(plan, None, "cpu_sets")
-    managed_files(name="Files", files=files)
+    managed_files(name="Files", files=managed(plan, None, "cpu_sets"))
     manager_configuration(name="systemd", files=systemd_configuration(plan))
-    boot_loader(
-        name="Boot loader", files=tuple(f.path for f in files if "/default/grub.d/" in f.path)
-    )
+    running_kernel_files(name="Running kernel", files=plan.hardware.cpu_files)
+    hardware = plan.hardware
+    if hardware.cpu.housekeeping and hardware.hardware.cgroup == "v2":
+        confined(name="Services", housekeeping=hardware.cpu.housekeeping)

@@ -1,6 +1,6 @@
 """Huge pages per NUMA node: reserved at boot, and at once where the kernel still has the memory.
 
-Owns     the huge page kernel arguments; nr_hugepages of the running kernel.
+Owns     nr_hugepages of the running kernel, the hugetlbfs mounts, the group that may use them.
 Reboot   what the running kernel could not give waits for one; the check says so.
 """
 
@@ -11,11 +11,26 @@ from collections.abc import Generator, Mapping
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.boot import HUGEPAGES_TRIED, REACHED, SIZES, Hugepages
+from lockstep.facts.boot import (
+    HUGEPAGES_TRIED,
+    REACHED,
+    SIZES,
+    GroupOf,
+    Hugepages,
+    HugetlbMount,
+    HugetlbMounts,
+)
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from roles._boot_loader import boot_loader
 from roles._files import managed_files
+
+MOUNTS = {
+    "2M": ("/dev/hugepages", "dev-hugepages.mount"),
+    "1G": ("/dev/hugepages1G", "dev-hugepages1G.mount"),
+}
+"""Page size -> mount point and unit; the first is systemd's own, with a drop-in of ours."""
+
+GROUP = "hugetlb"
 
 
 @operation()
@@ -43,10 +58,67 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
     yield (f'mkdir -p /run/lockstep && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}')
 
 
+@operation()
+def mounted(points: Mapping[str, str], gid: int | None) -> Generator[str, None, None]:
+    """Mount hugetlbfs per page size, for the users of jobs.
+
+    Args:
+        points: mount point -> its unit.
+        gid: group that may use huge pages; None: everybody.
+    """
+    if not points:
+        host.noop("no huge pages on this node")
+        return
+    found = host.get_fact(HugetlbMounts, points=tuple(points))
+    wanted = HugetlbMount("1777", 0) if gid is None else HugetlbMount("1770", gid)
+    for point, unit in points.items():
+        state = found.get(point)
+        if state is None:
+            if unit.startswith("dev-hugepages1G"):
+                yield f"systemctl daemon-reload && systemctl enable {unit}"
+            yield f"systemctl daemon-reload && systemctl start {unit}"
+        elif state != wanted:
+            # hugetlbfs takes its rights when it is mounted; a job may hold it, so it stays mounted.
+            yield f"chgrp {wanted.gid} {point} && chmod {wanted.mode} {point}"
+    if found == dict.fromkeys(points, wanted):
+        host.noop("hugetlbfs is mounted for the jobs")
+
+
+@operation()
+def group(gid: int | None, files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Make the group that may use huge pages; who is in it is the site's to say.
+
+    Args:
+        gid: its number; None: there is none.
+        files: the sysusers.d file that declares it.
+    """
+    if gid is None or not files:
+        host.noop("every user may use huge pages")
+    elif host.get_fact(GroupOf, gid=gid) == GROUP:
+        host.noop(f"group {GROUP} is there")
+    else:
+        # Fails, and says so, when the number or the name is taken by another group.
+        yield (
+            f"systemd-sysusers {' '.join(files)}; "
+            f'test "$(getent group {gid} | cut -d: -f1)" = {GROUP} || '
+            f'{{ echo "group {gid}: $(getent group {gid} || getent group {GROUP}); expected '
+            f'{GROUP}: choose another os.hugetlb_gid" >&2; exit 1; }}'
+        )
+
+
 @deploy("Huge pages")
 def apply(plan: NodePlan) -> None:
-    """Write the boot arguments, then try the running kernel."""
+    """Ask the running kernel; what it cannot give waits for the boot arguments (boot_loader)."""
     files = managed(plan, None, "hugepages")
     managed_files(name="Files", files=files)
-    boot_loader(name="Boot loader", files=tuple(f.path for f in files))
+    group(
+        name="Group",
+        gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,
+        files=tuple(f.path for f in files if "/sysusers.d/" in f.path),
+    )
+    mounted(
+        name="Mounts",
+        points={MOUNTS[size][0]: MOUNTS[size][1] for size in plan.hardware.hugepages},
+        gid=plan.spec.os.hugetlb_gid,
+    )
     running_hugepages(name="Running kernel", wanted=plan.hardware.hugepages)

@@ -16,6 +16,8 @@ from roles._service import service
 @deploy("Node exporter")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
+    if "node_exporter" not in plan.capabilities:
+        return
     files = managed(plan, None, "node_exporter")
     managed_files(name="Files", files=files)
     service(

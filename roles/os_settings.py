@@ -15,7 +15,6 @@ from pyinfra.api import deploy, operation
 from lockstep.facts.settings import Settings
 from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
-from lockstep.plan.software import MASKED_UNITS
 from roles._files import managed_files
 from roles._service import manager_configuration
 
@@ -45,7 +44,12 @@ def running_settings(
     if unmasked:
         # Stopped first: a unit masked while it is active is left in the failed state.
         listed = " ".join(unmasked)
-        yield f"systemctl stop {listed} && systemctl mask {listed}"
+        # A unit that is not installed cannot be stopped, but it can be masked for later.
+        yield (
+            f"for u in {listed}; do "
+            'if systemctl is-active --quiet "$u"; then systemctl stop "$u" || exit 1; fi; done; '
+            f"systemctl mask {listed}"
+        )
 
 
 @deploy("OS settings")
@@ -58,7 +62,7 @@ def apply(plan: NodePlan) -> None:
         host_name=plan.name,
         time_zone=plan.spec.os.time_zone,
         locale=plan.spec.os.locale,
-        sysctl=plan.spec.os.sysctl,
-        masked=() if plan.spec.os.automatic_upgrades else MASKED_UNITS,
+        sysctl=plan.sysctl,
+        masked=plan.masked_units,
     )
     manager_configuration(name="systemd", files=systemd_configuration(plan))

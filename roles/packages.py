@@ -17,5 +17,7 @@ from roles._packages import locked_packages
 @deploy("Packages")
 def apply(plan: NodePlan) -> None:
     """Install what the node's capabilities need."""
+    if "packages" not in plan.capabilities:
+        return
     managed_files(name="Pins and policy", files=managed(plan, None, "packages"))
     locked_packages(name="Install at locked versions", names=plan.packages, versions=plan.versions)

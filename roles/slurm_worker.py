@@ -13,7 +13,8 @@ from pyinfra.api import deploy, operation
 
 from lockstep.facts.files import FileStates
 from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
-from lockstep.files import MUNGE_KEY, managed, slurm_conf_sha256
+from lockstep.files import managed, slurm_conf_sha256
+from lockstep.files.slurm import MUNGE_KEY
 from lockstep.plan import NodePlan
 from roles._files import managed_files
 from roles._service import service

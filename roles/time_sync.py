@@ -44,6 +44,8 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
 @deploy("Time sync")
 def apply(plan: NodePlan) -> None:
     """Configure chrony and wait for the clock."""
+    if "time_sync" not in plan.capabilities:
+        return
     files = managed(plan, None, "time_sync")
     managed_files(name="Files", files=files)
     service(

@@ -60,11 +60,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
     "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
+    "benchmarks": set[str](),
+    "scripts": {"lockstep.inventory", "lockstep.plan", "lockstep.spec"},
     # Makes machines, and knows nothing of what is put on them.
     "lab": {"pydantic"},
 }
 GUARDED = {
-    *("lockstep", "roles", "deploys", "lab", "tests"),
+    *("lockstep", "roles", "deploys", "lab", "benchmarks", "tests"),
     *("pyinfra", "pydantic", "pydantic_core", "netaddr", "jinja2", "ClusterShell"),
     *("gevent", "paramiko", "testinfra", "pytest"),
 }

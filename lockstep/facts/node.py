@@ -30,9 +30,19 @@ class NodeProbe(FactBase[Record | None]):
         files: tuple[str, ...] = (),
         units: tuple[str, ...] = (),
         sysctls: tuple[str, ...] = (),
+        kernel_files: tuple[str, ...] = (),
+        listeners: tuple[str, ...] = (),
     ) -> str:
         """Return the probe's command."""
-        return command(Request(tuple(files), tuple(units), tuple(sysctls)))
+        return command(
+            Request(
+                files=tuple(files),
+                units=tuple(units),
+                sysctls=tuple(sysctls),
+                kernel_files=tuple(kernel_files),
+                listeners=tuple(listeners),
+            )
+        )
 
     @override
     def process(self, output: list[str]) -> Record | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from lockstep.files import paths
 from lockstep.plan import NodePlan
-from lockstep.plan.software import MASKED_UNITS
 from lockstep.probe.ship import Request
 
 
 def request(plan: NodePlan) -> Request:
     """Return the request for one node."""
+    hardware = plan.hardware
     return Request(
         files=paths(plan),
-        units=(*plan.units, *MASKED_UNITS),
-        sysctls=tuple(plan.spec.os.sysctl),
+        units=(*plan.units, *plan.masked_units),
+        sysctls=tuple(plan.sysctl),
+        kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
+        listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.listeners),
     )

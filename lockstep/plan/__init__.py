@@ -17,7 +17,7 @@ from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
-from lockstep.plan import boot, cpu, slurm, software, timing
+from lockstep.plan import boot, cpu, fabric, listeners, running, slurm, software, timing
 from lockstep.report import ExitStatus
 from lockstep.spec import Cluster, HardwareClass, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
@@ -36,8 +36,13 @@ class ClassPlan:
     hugepages: Mapping[str, Mapping[int, int]]
     """Page size (2M, 1G) -> NUMA node -> pages."""
     cpu_args: tuple[str, ...]
-    """Kernel arguments for CPUs, and the class's further ones."""
     hugepage_args: tuple[str, ...]
+    other_args: tuple[str, ...]
+    """Kernel arguments of ``kernel``, and the class's further ones."""
+    cpu_files: tuple[running.KernelFile, ...]
+    kernel_files: tuple[running.KernelFile, ...]
+    sysctl: Mapping[str, str]
+    """Keys that follow from the class, beside those of the cluster."""
     slurm: slurm.SlurmNodePlan
     gpu_model: GpuModel | None
     gpu_devices: tuple[str, ...]
@@ -45,7 +50,7 @@ class ClassPlan:
     @property
     def kernel_args(self) -> tuple[str, ...]:
         """All arguments we own on the kernel command line."""
-        return self.hugepage_args + self.cpu_args
+        return self.hugepage_args + self.cpu_args + self.other_args
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,26 @@ class NodePlan:
         return min(8192, max(128, self.hardware.hardware.memory_mib // 16))
 
     @property
+    def sysctl(self) -> dict[str, str]:
+        """Kernel parameters of this node: the cluster's, and those of its hardware class."""
+        return {**self.spec.os.sysctl, **self.hardware.sysctl}
+
+    @property
+    def fabric(self) -> fabric.FabricPlan:
+        """What NCCL, UCX and Open MPI are told."""
+        return fabric.plan(self.hardware.hardware.nics, self.spec.networks.get("fabric"))
+
+    @property
+    def masked_units(self) -> tuple[str, ...]:
+        """Units that must never start on this node."""
+        return software.masked_units(self.spec, self.cluster.release, self.hardware.hardware)
+
+    @property
+    def listeners(self) -> tuple[listeners.Listener, ...]:
+        """What listens on the network, and where others reach it."""
+        return listeners.plan(self.spec, self.capabilities, self.time.allow)
+
+    @property
     def versions(self) -> dict[str, str]:
         """Locked versions of the packages this node gets."""
         locked = self.spec.software.versions
@@ -140,6 +165,11 @@ class NodePlan:
                 for size, split in hardware.hugepages.items()
             },
             "kernel_args": list(hardware.kernel_args),
+            "kernel_files": {
+                file.path: file.value for file in (*hardware.cpu_files, *hardware.kernel_files)
+            },
+            "sysctl": self.sysctl,
+            "listeners": [f"{one.protocol}/{one.port}" for one in self.listeners],
             "slurm": _slurm_json(hardware.slurm) if self.role is Role.WORKER else None,
             "gpus": list(hardware.gpu_devices),
             "packages": {name: self.versions.get(name) for name in self.packages},
@@ -165,7 +195,7 @@ class ClusterPlan:
         return {node.name: self._node_plan(node) for node in self._nodes}
 
     def _node_plan(self, node: Node) -> NodePlan:
-        done = software.capabilities(self.spec, node)
+        done = software.capabilities(self.spec, self.release, node)
         return NodePlan(
             node=node,
             hardware=self.classes[node.hardware],
@@ -241,7 +271,7 @@ def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
     release = operating_systems.load(cluster.os.release)
     system_memory = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
     classes = {
-        name: _class_plan(name, hardware, system_memory)
+        name: _class_plan(name, hardware, system_memory, cluster.os.hugetlb_gid)
         for name, hardware in cluster.hardware.items()
     }
     all_nodes = tuple(expand_nodes(cluster))
@@ -280,7 +310,9 @@ def plan_or_exit(description: Mapping[str, object], file: str) -> ClusterPlan:
     return planned
 
 
-def _class_plan(name: str, hardware: HardwareClass, system_memory_mib: int) -> ClassPlan:
+def _class_plan(
+    name: str, hardware: HardwareClass, system_memory_mib: int, hugetlb_gid: int | None
+) -> ClassPlan:
     cpus = cpu.plan(hardware)
     return ClassPlan(
         name=name,
@@ -289,6 +321,10 @@ def _class_plan(name: str, hardware: HardwareClass, system_memory_mib: int) -> C
         hugepages=boot.hugepages(hardware),
         cpu_args=boot.cpu_args(hardware, cpus),
         hugepage_args=boot.hugepage_args(hardware),
+        other_args=boot.kernel_args(hardware),
+        cpu_files=running.cpu_files(hardware, cpus),
+        kernel_files=running.kernel_files(hardware),
+        sysctl=running.sysctl(hardware, hugetlb_gid),
         slurm=slurm.node_plan(hardware, cpus, system_memory_mib),
         gpu_model=gpus.load(hardware.gpu.model) if hardware.gpu else None,
         gpu_devices=slurm.gpu_devices(hardware.gpu) if hardware.gpu else (),

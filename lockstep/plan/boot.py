@@ -1,7 +1,7 @@
 """Huge pages and the kernel command line of a hardware class.
 
 Formats: kernel documentation, admin-guide/kernel-parameters (hugepages=, hugepagesz=,
-irqaffinity=, rcu_nocbs=).
+irqaffinity=, rcu_nocbs=, nohz_full=, isolcpus=, iommu=, pci=, intel_idle.max_cstate=).
 """
 
 from __future__ import annotations
@@ -30,11 +30,32 @@ def hugepage_args(hardware: HardwareClass) -> tuple[str, ...]:
 
 
 def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
-    """Return the kernel arguments for CPUs, and the further ones that the class declares."""
+    """Return the kernel arguments that keep interrupts and callbacks off the workload CPUs."""
     if not cpu.housekeeping or hardware.boot_loader == "none":
-        return hardware.kernel_args
-    return (
-        f"irqaffinity={cpu.housekeeping}",
-        f"rcu_nocbs={cpu.workload}",
-        *hardware.kernel_args,
-    )
+        return ()
+    args = [f"irqaffinity={cpu.housekeeping}", f"rcu_nocbs={cpu.workload}"]
+    chosen = hardware.kernel.isolation
+    if "nohz_full" in chosen:
+        args.append(f"nohz_full={cpu.workload}")
+    # The order of the flags is free; a fixed one keeps the text comparable.
+    flags = [flag for flag in ("managed_irq", "domain") if flag in chosen]
+    if flags:
+        args.append(f"isolcpus={','.join(flags)},{cpu.workload}")
+    return tuple(args)
+
+
+def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
+    """Return the kernel arguments of ``kernel``, and the further ones that the class declares."""
+    kernel = hardware.kernel
+    args = []
+    if kernel.iommu is not None:
+        args.append(f"iommu={kernel.iommu}")
+    if kernel.disable_acs_redir:
+        args.append(f"pci=disable_acs_redir={';'.join(kernel.disable_acs_redir)}")
+    if kernel.max_cstate is not None:
+        # Whichever of the two drivers runs the idle states (admin-guide/pm/intel_idle).
+        args += [
+            f"processor.max_cstate={kernel.max_cstate}",
+            f"intel_idle.max_cstate={kernel.max_cstate}",
+        ]
+    return (*args, *hardware.kernel_args)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lockstep.plan.cpu import CpuPlan
 from lockstep.report import fold
 from lockstep.spec import Cluster, HardwareClass, Node, Role
-from lockstep.spec.model import Gpu
+from lockstep.spec.hardware import Gpu
 from lockstep.spec.names import cpulist, cpus, expand
 
 

@@ -1,8 +1,9 @@
 """What is wanted: the typed description of a cluster, the only source of truth."""
 
 from lockstep.spec.expand import Node, nodes
+from lockstep.spec.hardware import HardwareClass
 from lockstep.spec.load import load, located
-from lockstep.spec.model import Cluster, HardwareClass, Role, Service, Slurm
+from lockstep.spec.model import Cluster, Role, Service, Slurm
 from lockstep.spec.problem import Problem, message
 
 __all__ = [

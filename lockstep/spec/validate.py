@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from netaddr import IPAddress
 
-from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
 from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.expand import RAIL_SHIFT, Node, nodes
-from lockstep.spec.model import MEMORY_SHARE, Cluster, Gpu, HardwareClass, Network, Role, Service
+from lockstep.spec.hardware import MEMORY_SHARE
+from lockstep.spec.model import Cluster, Network, Role, Service
 from lockstep.spec.problem import Problem
+from lockstep.spec.validate_hardware import hardware_problems
 
 BITS = {4: 32, 6: 128}
 """IP version -> length of an address."""
+
+OWNED_SYSCTLS = {
+    "kernel.numa_balancing": "hardware.CLASS.kernel.numa_balancing",
+    "vm.hugetlb_shm_group": "os.hugetlb_gid",
+    "vm.nr_hugepages": "hardware.CLASS.hugepages",
+}
+"""Key -> the field it comes from; two owners would overwrite each other."""
 
 
 def problems(cluster: Cluster) -> list[Problem]:
@@ -26,8 +33,13 @@ def problems(cluster: Cluster) -> list[Problem]:
     alone = [
         *_os(cluster),
         *uncountable,
-        *(found for name, group in cluster.hardware.items() for found in _hardware(name, group)),
+        *(
+            found
+            for name, group in cluster.hardware.items()
+            for found in hardware_problems(name, group)
+        ),
         *_classes_exist(cluster),
+        *_not_yet(cluster),
         *_jobs_have_memory(cluster),
     ]
     if uncountable:
@@ -50,7 +62,7 @@ def independent(cluster: Cluster) -> list[Problem]:
     """
     found = [
         *_os(cluster),
-        *(p for name, h in cluster.hardware.items() for p in _hardware(name, h)),
+        *(p for name, h in cluster.hardware.items() for p in hardware_problems(name, h)),
     ]
     if "management" not in cluster.networks or [*_networks(cluster), *_room_to_count(cluster)]:
         return found
@@ -64,6 +76,8 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
             ("os", "release"), cluster.os.release, "one of " + ", ".join(operating_systems.known())
         )
     for key in cluster.os.sysctl:
+        if key in OWNED_SYSCTLS:
+            yield Problem(("os", "sysctl", key), key, f"the field {OWNED_SYSCTLS[key]}")
         if not re.fullmatch(r"[a-z0-9_.\-/]+", key) or "." not in key:
             yield Problem(("os", "sysctl", key), key, "a sysctl key such as net.core.somaxconn")
     if cluster.os.release in operating_systems.known():
@@ -71,6 +85,39 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
         for name in cluster.software.versions:
             if name not in packages:
                 yield Problem(("software", "versions", name), name, "one of " + ", ".join(packages))
+
+
+def _not_yet(cluster: Cluster) -> Iterator[Problem]:
+    """Find what the release cannot be given so far: refused whole, never half deployed."""
+    if cluster.os.release not in operating_systems.known():
+        return
+    release = operating_systems.load(cluster.os.release)
+    name = cluster.os.release
+    if release.can("packages"):
+        return
+    for wanted, path, found in (
+        (cluster.scheduler is not None, ("scheduler",), "slurm"),
+        (bool(cluster.software.versions), ("software", "versions"), "locked versions"),
+        (bool(cluster.time.servers), ("time", "servers"), "chrony"),
+        (cluster.os.automatic_upgrades, ("os", "automatic_upgrades"), "True"),
+        (not cluster.os.locale.startswith("C."), ("os", "locale"), cluster.os.locale),
+    ):
+        if wanted:
+            yield Problem(path, found, f"nothing that needs packages: not yet on {name}")
+    for index, group in enumerate(cluster.nodes):
+        hardware = cluster.hardware.get(group.hardware)
+        for wanted, field, found in (
+            (bool(group.runs), "runs", ", ".join(service.value for service in group.runs)),
+            (group.fabric is not None, "fabric", str(group.fabric)),
+            (hardware is not None and hardware.nics.rdma != "none", "hardware", group.hardware),
+        ):
+            if wanted:
+                yield Problem(
+                    ("nodes", index, field),
+                    found,
+                    f"nothing that needs packages: not yet on {name}",
+                    node=group.name,
+                )
 
 
 def _networks(cluster: Cluster) -> Iterator[Problem]:
@@ -113,87 +160,6 @@ def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
                 )
 
 
-def _hardware(name: str, hardware: HardwareClass) -> Iterator[Problem]:
-    path = ("hardware", name)
-    yield from _housekeeping(path, hardware)
-    yield from _hugepages(path, hardware)
-    if hardware.sockets * hardware.cores_per_socket % hardware.numa_nodes:
-        yield Problem(
-            (*path, "numa_nodes"),
-            str(hardware.numa_nodes),
-            f"a divisor of the {hardware.sockets * hardware.cores_per_socket} cores",
-        )
-    if hardware.gpu is not None:
-        yield from _gpu((*path, "gpu"), hardware, hardware.gpu)
-    if hardware.boot_loader == "none" and (hardware.kernel_args or hardware.hugepages):
-        yield Problem(
-            (*path, "boot_loader"),
-            "none",
-            '"grub": kernel_args and hugepages need a kernel command line',
-        )
-    for number, argument in enumerate(hardware.kernel_args):
-        if not re.fullmatch(r"[A-Za-z0-9_.,:;=/@+-]+", argument):
-            yield Problem(
-                (*path, "kernel_args", number), repr(argument), "one kernel argument, no spaces"
-            )
-
-
-def _housekeeping(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]:
-    chosen = names.cpus(hardware.housekeeping_cpus)
-    missing = sorted(cpu for cpu in chosen if cpu >= hardware.cpus)
-    if missing:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: CPU {names.cpulist(missing)} does not exist",
-            f"CPUs 0-{hardware.cpus - 1} ({hardware.sockets} sockets x "
-            f"{hardware.cores_per_socket} cores x {hardware.threads_per_core} threads)",
-        )
-        return
-    if len(chosen) == hardware.cpus:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: all CPUs",
-            "a part of the CPUs; jobs need the others",
-        )
-    split = sorted(
-        sibling for cpu in chosen for sibling in siblings(hardware, cpu) if sibling not in chosen
-    )
-    if split:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: shares cores with CPU {names.cpulist(split)}",
-            f"whole cores: {names.cpulist(chosen | set(split))}",
-        )
-
-
-def siblings(hardware: HardwareClass, cpu: int) -> tuple[int, ...]:
-    """Return the Linux CPU numbers of all threads of the core that ``cpu`` belongs to."""
-    threads, cores = hardware.threads_per_core, hardware.cpus // hardware.threads_per_core
-    if hardware.cpu_numbering == "threads_last":
-        return tuple(cpu % cores + thread * cores for thread in range(threads))
-    return tuple(cpu // threads * threads + thread for thread in range(threads))
-
-
-def _hugepages(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]:
-    memory_mib = hardware.memory_mib // hardware.numa_nodes
-    taken: Counter[int] = Counter()
-    for index, pages in enumerate(hardware.hugepages):
-        here: tuple[str | int, ...] = (*path, "hugepages", index)
-        if pages.numa_node >= hardware.numa_nodes:
-            yield Problem(
-                (*here, "numa_node"), str(pages.numa_node), f"0 to {hardware.numa_nodes - 1}"
-            )
-            continue
-        taken[pages.numa_node] += pages.mib
-        if taken[pages.numa_node] >= memory_mib:
-            yield Problem(
-                (*here, "count"),
-                f"{pages.count} pages of {pages.size}: {taken[pages.numa_node]} MiB of huge pages "
-                f"on NUMA node {pages.numa_node}",
-                f"less than the node's memory, {memory_mib} MiB",
-            )
-
-
 def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
     if cluster.scheduler is None:
         return
@@ -210,30 +176,6 @@ def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
                 f"leaves {left} MiB for jobs",
                 f"at least 1 MiB for each of the {hardware.cpus} CPUs",
             )
-
-
-def _gpu(path: tuple[str | int, ...], hardware: HardwareClass, gpu: Gpu) -> Iterator[Problem]:
-    if gpu.model not in gpus.known():
-        yield Problem((*path, "model"), gpu.model, "one of " + ", ".join(gpus.known()))
-    if gpu.devices:
-        listed = names.expand(gpu.devices)
-        if len(listed) != gpu.count:
-            yield Problem(
-                (*path, "devices"),
-                f"{gpu.devices}: {len(listed)} devices",
-                f"{gpu.count} devices, as gpu.count says",
-            )
-    if gpu.numa:
-        slots = Counter(slot for text in gpu.numa.values() for slot in names.cpus(text))
-        if set(slots) != set(range(gpu.count)) or max(slots.values()) > 1:
-            yield Problem(
-                (*path, "numa"), str(gpu.numa), f"each GPU 0 to {gpu.count - 1} on one NUMA node"
-            )
-        for node in gpu.numa:
-            if node >= hardware.numa_nodes:
-                yield Problem(
-                    (*path, "numa", node), str(node), f"NUMA node 0 to {hardware.numa_nodes - 1}"
-                )
 
 
 def _classes_exist(cluster: Cluster) -> Iterator[Problem]:
@@ -335,7 +277,10 @@ def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem
                 node=more,
             )
     workers = [node for node in all_nodes if node.role is Role.WORKER]
-    if workers and cluster.scheduler is None:
+    can_schedule = cluster.os.release not in operating_systems.known() or operating_systems.load(
+        cluster.os.release
+    ).can("slurm_worker")
+    if workers and cluster.scheduler is None and can_schedule:
         yield Problem(
             ("scheduler",),
             "no scheduler",

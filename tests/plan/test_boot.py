@@ -45,16 +45,34 @@ def test_no_huge_pages_no_arguments() -> None:
 
 
 def test_interrupts_and_callbacks_stay_on_the_housekeeping_cpus() -> None:
-    hardware = machine(housekeeping_cpus="0,8,16,24", kernel_args=["iommu=pt"])
-    assert cpu_args(hardware) == (
-        "irqaffinity=0,8,16,24",
-        "rcu_nocbs=1-7,9-15,17-23,25-31",
-        "iommu=pt",
+    hardware = machine(housekeeping_cpus="0,8,16,24")
+    assert cpu_args(hardware) == ("irqaffinity=0,8,16,24", "rcu_nocbs=1-7,9-15,17-23,25-31")
+
+
+def test_isolation_names_the_workload_cpus_and_the_flags_in_a_fixed_order() -> None:
+    flags = ["domain", "nohz_full", "managed_irq"]
+    hardware = machine(housekeeping_cpus="0,8,16,24", kernel={"isolation": flags})
+    workload = "1-7,9-15,17-23,25-31"
+    assert cpu_args(hardware)[2:] == (
+        f"nohz_full={workload}",
+        f"isolcpus=managed_irq,domain,{workload}",
     )
 
 
 def test_without_housekeeping_cpus_only_the_classes_own_arguments() -> None:
-    assert cpu_args(machine(kernel_args=["iommu=pt"])) == ("iommu=pt",)
+    hardware = machine(kernel_args=["iommu=pt"])
+    assert (cpu_args(hardware), boot.kernel_args(hardware)) == ((), ("iommu=pt",))
+
+
+def test_what_the_kernel_declares_comes_before_the_further_arguments() -> None:
+    kernel = {"iommu": "pt", "max_cstate": 1, "disable_acs_redir": ["3b:00.0", "5e:00.0"]}
+    assert boot.kernel_args(machine(kernel=kernel, kernel_args=["init_on_alloc=0"])) == (
+        "iommu=pt",
+        "pci=disable_acs_redir=3b:00.0;5e:00.0",
+        "processor.max_cstate=1",
+        "intel_idle.max_cstate=1",
+        "init_on_alloc=0",
+    )
 
 
 def test_machines_without_a_boot_loader_get_no_arguments() -> None:

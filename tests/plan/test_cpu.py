@@ -8,7 +8,7 @@ import pytest
 from lockstep.plan import cpu
 from lockstep.spec import HardwareClass
 from lockstep.spec.names import cpus
-from lockstep.spec.validate import siblings
+from lockstep.spec.validate_hardware import siblings
 from tests.plan.example import machine
 
 

@@ -35,7 +35,98 @@ NAME_RULE = (
 )
 NUMBERS = 'numbers and ranges as text, such as "0-3,56-59"'
 
+KERNEL_ARGS = '"kernel_args": ["iommu=pt"]'
+
 CASES = [
+    # -- kernel and interfaces
+    Wrong(
+        "isolation by hand beside the plan's",
+        KERNEL_ARGS,
+        '"kernel_args": ["isolcpus=1-3"]',
+        "hardware.hgx.kernel_args[0]",
+        "isolcpus=1-3",
+        "the field kernel.isolation",
+    ),
+    Wrong(
+        "huge pages by hand beside the plan's",
+        KERNEL_ARGS,
+        '"kernel_args": ["hugepages=64"]',
+        "hardware.hgx.kernel_args[0]",
+        "hugepages=64",
+        "the field hugepages",
+    ),
+    Wrong(
+        "an argument declared twice",
+        KERNEL_ARGS,
+        KERNEL_ARGS + ', "kernel": {"iommu": "pt"}',
+        "hardware.hgx.kernel_args[0]",
+        "iommu=pt",
+        "it is declared in kernel",
+    ),
+    Wrong(
+        "isolation of no CPUs",
+        '"head": {"sockets": 1, ',
+        '"head": {"kernel": {"isolation": ["domain"]}, "sockets": 1, ',
+        "hardware.head.kernel.isolation",
+        "domain",
+        "housekeeping_cpus: the CPUs that are left for everything but jobs",
+    ),
+    Wrong(
+        "an unknown THP mode",
+        KERNEL_ARGS,
+        '"kernel": {"transparent_hugepages": "sometimes"}',
+        "hardware.hgx.kernel.transparent_hugepages",
+        "'sometimes'",
+        "'always', 'madvise' or 'never'",
+    ),
+    Wrong(
+        "no PCI address",
+        KERNEL_ARGS,
+        '"kernel": {"disable_acs_redir": ["nvswitch"]}',
+        "hardware.hgx.kernel.disable_acs_redir[0]",
+        "'nvswitch'",
+        "a PCI address such as 0000:3b:00.0",
+    ),
+    Wrong(
+        "a sysctl that has an owner",
+        '"sysctl": {"vm.swappiness": "1"}',
+        '"sysctl": {"kernel.numa_balancing": "1"}',
+        "os.sysctl.kernel.numa_balancing",
+        "kernel.numa_balancing",
+        "the field hardware.CLASS.kernel.numa_balancing",
+    ),
+    Wrong(
+        "RDMA without interfaces",
+        KERNEL_ARGS,
+        '"nics": {"rdma": "roce"}',
+        "hardware.hgx.nics.rdma",
+        "roce",
+        "count: how many interfaces speak it",
+    ),
+    Wrong(
+        "another number of RDMA devices",
+        KERNEL_ARGS,
+        '"nics": {"count": 4, "rdma": "roce", "rdma_devices": "mlx5_[0-7]"}',
+        "hardware.hgx.nics.rdma_devices",
+        "mlx5_[0-7]: 8 names",
+        "4 names, as nics.count says",
+    ),
+    Wrong(
+        "RDMA devices without RDMA",
+        KERNEL_ARGS,
+        '"nics": {"count": 1, "rdma_devices": "mlx5_0"}',
+        "hardware.hgx.nics.rdma_devices",
+        "mlx5_0",
+        "rdma: infiniband or roce",
+    ),
+    Wrong(
+        "a path in place of an interface",
+        KERNEL_ARGS,
+        '"nics": {"count": 1, "interfaces": "/dev/x"}',
+        "hardware.hgx.nics.interfaces",
+        "'/dev/x'",
+        "names of devices or a range of them, such as mlx5_[0-7] or fabric0",
+    ),
     # -- names and addresses
     Wrong(
         "duplicate node name",
@@ -358,7 +449,7 @@ CASES = [
         '"boot_loader": "none"',
         "hardware.hgx.boot_loader",
         "none",
-        '"grub": kernel_args and hugepages need a kernel command line',
+        '"grub": kernel, kernel_args and hugepages need a kernel of the machine\'s own',
     ),
     Wrong(
         "two kernel arguments in one text",
@@ -409,7 +500,7 @@ CASES = [
         "'small'",
         "a dictionary, in { }, with sockets, cores_per_socket, threads_per_core, cpu_numbering, "
         "numa_nodes, memory_mib, gpu, nics, hugepages, housekeeping_cpus, cgroup, boot_loader, "
-        "kernel_args, clock",
+        "kernel, kernel_args, clock",
     ),
     Wrong(
         "unknown hardware class",
@@ -442,7 +533,7 @@ CASES = [
         '"release": "debian_14"',
         "os.release",
         "debian_14",
-        "one of debian_12, debian_13",
+        "one of debian_12, debian_13, rocky_9, ubuntu_24_04",
     ),
     Wrong(
         "release that is no name",
@@ -490,8 +581,9 @@ CASES = [
         '{"slurm": "24.11.5-4"}',
         "software.versions.slurm",
         "slurm",
-        "one of chrony, locales, mariadb-server, munge, prometheus, prometheus-node-exporter, "
-        "slurm-client, slurmctld, slurmd, slurmdbd",
+        "one of chrony, ibverbs-providers, ibverbs-utils, locales, mariadb-server, munge, "
+        "perftest, prometheus, prometheus-node-exporter, rdma-core, slurm-client, slurmctld, "
+        "slurmd, slurmdbd",
     ),
     # -- services and partitions
     Wrong(

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Release:
     id: str
     """``ID`` of os-release(5)."""
     version_id: str
-    """``VERSION_ID`` of os-release(5)."""
+    """``VERSION_ID`` of os-release(5), without the point release where a family has them."""
     codename: str
     packages: Mapping[str, tuple[str, ...]]
     """Capability (a role's name) -> packages that give it."""
@@ -27,12 +28,28 @@ class Release:
     """Line of chrony.conf(5) that says where leap seconds are listed."""
     slurm: tuple[int, int]
     """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
+    family: Literal["debian", "rhel"] = "debian"
+    """Whose paths, unit names and package manager it has."""
+    boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
+    """How kernel arguments reach the next boot (roles/boot_loader.py)."""
+    upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
+    """Units that upgrade packages on their own."""
+    capabilities: tuple[str, ...] | None = None
+    """What can be set up on it so far, by role; None: everything. The rest is refused."""
 
     @property
     def every_package(self) -> tuple[str, ...]:
         """Every package that any node of a cluster may get, sorted."""
         listed = {name for names in self.packages.values() for name in names}
         return tuple(sorted(listed | set(self.locales)))
+
+    def can(self, capability: str) -> bool:
+        """Say whether a role can be applied to this release."""
+        return self.capabilities is None or capability in self.capabilities
+
+    def version_of(self, seen: str) -> str:
+        """Return a node's VERSION_ID in the form of ours: "9.4" is "9" in the RHEL family."""
+        return seen.partition(".")[0] if self.family == "rhel" else seen
 
 
 def known() -> tuple[str, ...]:

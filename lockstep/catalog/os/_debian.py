@@ -2,6 +2,7 @@
 
 PACKAGES = {
     "time_sync": ("chrony",),
+    "rdma": ("ibverbs-providers", "ibverbs-utils", "perftest", "rdma-core"),
     "munge": ("munge",),
     "node_exporter": ("prometheus-node-exporter",),
     "prometheus": ("prometheus",),

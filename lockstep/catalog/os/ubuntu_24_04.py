@@ -1,0 +1,17 @@
+"""Ubuntu 24.04 LTS (noble). Names and versions read from its archive (noble, noble-updates)."""
+
+from lockstep.catalog.os import Release
+from lockstep.catalog.os._debian import LOCALES, PACKAGES
+
+RELEASE = Release(
+    id="ubuntu",
+    version_id="24.04",
+    codename="noble",
+    packages=PACKAGES,
+    locales=LOCALES,
+    # At each boot tmpfiles.d/debian.conf (systemd 255.4-1ubuntu8) links /etc/default/locale to it.
+    locale_file="/etc/locale.conf",
+    # chrony 4.5 has no leapseclist yet (4.6); it depends on tzdata-legacy, which holds the zone.
+    chrony_leap_seconds="leapsectz right/UTC",
+    slurm=(23, 11),
+)

@@ -1,0 +1,383 @@
+"""One node's way through a rollout of reboots: drained, idle, rebooted, checked, resumed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pyinfra.api import Host
+
+from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.reboot import Pending
+from lockstep.spec.names import expand
+from roles._rollout import Rollout
+
+OURS = "lockstep-reboot:"
+"""How our reasons begin. Not "lockstep:": Slurm's health check resumes what begins with that."""
+OUT = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVALID_REG", "NOT_RESPONDING"}
+"""States and flags in which a node gets no jobs (sinfo(1), node state codes)."""
+HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
+"""Those that stay until somebody ends them."""
+BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
+
+POLL_S = 2.0
+REMIND_S = 600.0
+SETTLE_S = 300.0
+"""From the new boot: daemons start, chronyd needs up to 90 s, GPUs a minute more."""
+RESUME_S = 60.0
+CHECK_S = 300.0
+SAID = 3
+"""Findings in a message; `lockstep check` shows them all."""
+BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version")
+"""Rules that compare with peers what a reboot changes: the first node differs from all others."""
+
+
+class Failed(Exception):
+    """Why the rollout ends at this node, in two parts: for the others, and what to do here."""
+
+    def __init__(self, why: str, then: str) -> None:
+        """Take a clause without the node's name, and a sentence."""
+        super().__init__(why)
+        self.then = then
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a node's turn has to do."""
+
+    pending: Pending
+    boot: str
+    hold: HoldState
+    worker: bool
+    """It takes jobs: it is drained first."""
+
+    @property
+    def leftover(self) -> bool:
+        """Whether an earlier rollout drained the node and did not finish."""
+        return self.hold.reason.startswith(OURS) and bool(self.hold.states & HELD)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the node is left as it is."""
+        return not self.pending.reasons and not self.leftover
+
+    def why(self, plan: NodePlan) -> str:
+        """Say what is done, or why nothing is."""
+        if self.pending.reasons:
+            return f"to reboot: {self.pending}"
+        first = self.pending.deploy_first
+        missing = (
+            f"deploy first: the boot loader's menu lacks {first} "
+            f"(pyinfra -y {plan.cluster.inventory} deploys/{plan.role.value}.py "
+            f"--limit {plan.name})"
+            if first
+            else ""
+        )
+        if self.leftover:
+            return "to check and resume: drained by a rollout that did not finish" + (
+                f"; {missing}" if missing else ""
+            )
+        return missing or self.pending.remark or "no reboot is pending"
+
+
+class Turn:
+    """One node's way through the rollout."""
+
+    def __init__(
+        self,
+        host: Host,
+        plan: NodePlan,
+        talk: Conversation,
+        decision: Decision,
+        rollout: Rollout,
+    ) -> None:
+        """Take what was decided; nothing happens yet."""
+        self.host, self.plan, self.talk = host, plan, talk
+        self.decision, self.rollout = decision, rollout
+        self.ours = decision.leftover
+        inventory = plan.cluster.inventory
+        self.again = f"pyinfra -y {inventory} deploys/reboot.py --limit {plan.name}"
+
+    def run(self) -> bool:
+        """Do all of it; False when the node failed, and the rollout ends here."""
+        name = self.plan.name
+        over = False
+        try:
+            self._steps()
+            over = True
+        except Failed as failed:
+            over = True
+            self.rollout.stop(name, str(failed))
+            kept = " It stays drained." if self.ours else ""
+            self._log(f"{name} {failed}.{kept} Next: {failed.then}", fg="red", bold=True)
+            return False
+        finally:
+            if not over:  # a bug of ours, or Ctrl-C: pyinfra says which
+                self.rollout.stop(name, "ended by an error of Lockstep itself")
+        return True
+
+    def _steps(self) -> None:
+        decision = self.decision
+        self._log(decision.why(self.plan))
+        if decision.worker and decision.pending.reasons:
+            self._drain()
+            if not self._idle():
+                return
+        if decision.pending.reasons:
+            self._reboot()
+        self._settle()
+        if self.ours:
+            self._resume()
+        elif decision.worker:
+            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
+
+    def _drain(self) -> None:
+        """Keep new jobs off the node; whoever already did that keeps the say over it."""
+        hold = self.decision.hold
+        if not hold.states:
+            raise Failed(
+                "was not drained: the controller does not answer",
+                f"see slurmctld on {self.plan.controller_host}, then {self.again}",
+            )
+        if hold.states & HELD:
+            return
+        reason = f"{OURS} {self.decision.pending.kinds}"
+        self._scontrol(f"State=DRAIN Reason={shlex.quote(reason)}", "drained")
+        self.ours = True
+        self._log(f"drained ({reason})")
+
+    def _idle(self) -> bool:
+        """Wait until no job runs on the node; False when the rollout ended meanwhile."""
+        limit_s = self.plan.spec.reboots.drain_timeout_s
+        began = shown_at = time.monotonic()
+        shown: tuple[str, ...] = ()
+        answered = began
+        while True:
+            hold = self._hold()
+            if hold is not None:
+                answered = time.monotonic()
+            elif time.monotonic() - answered > self.plan.spec.reboots.return_timeout_s:
+                raise Failed(
+                    "stopped answering while its jobs were awaited; not rebooted",
+                    f"look at its console; when it is up: {self.again}",
+                )
+            if self.rollout.stopped:
+                self._let_go()
+                return False
+            if hold is not None and hold.states and not hold.states & HELD:
+                self.ours = False
+                raise Failed(
+                    "was put back into service while its jobs were awaited; not rebooted",
+                    f"agree on who decides over it, then {self.again}",
+                )
+            jobs = None if hold is None else hold.jobs
+            # Both have to say it: squeue leaves a job out before its node is clean.
+            if hold is not None and hold.states and jobs == () and not hold.states & BUSY:
+                return True
+            waited = time.monotonic() - began
+            if waited >= limit_s:
+                raise Failed(
+                    f"still has {_jobs(jobs)} after {limit_s} s (drain_timeout_s); not rebooted",
+                    f"wait for the jobs, then {self.again}: it goes on from here",
+                )
+            if jobs and (jobs != shown or time.monotonic() - shown_at >= REMIND_S):
+                self._log(f"waiting for {_jobs(jobs)}, {limit_s - waited:.0f} s at most")
+                shown, shown_at = jobs, time.monotonic()
+            time.sleep(min(POLL_S, limit_s))
+
+    def _let_go(self) -> None:
+        """Undo our drain of a node that was not rebooted yet."""
+        fresh = self.ours and not self.decision.leftover
+        if fresh:
+            self._scontrol("State=RESUME", "resumed")
+        self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
+
+    def _reboot(self) -> None:
+        """Reboot, and wait until another boot answers."""
+        name, limit_s = self.plan.name, self.plan.spec.reboots.return_timeout_s
+        self._log("rebooting")
+        began = time.monotonic()
+        try:
+            # The echo tells a refusal from a session that went down with the node.
+            _, output = self.talk.say("systemctl reboot; echo asked $?", within_s=30)
+        except Unanswered:
+            output = None
+        asked = [] if output is None else [o for o in output.stdout_lines if o.startswith("asked")]
+        if output is not None and asked and asked != ["asked 0"]:
+            said = " ".join(output.stderr_lines).strip()[:200]
+            raise Failed(
+                f"refused to reboot: systemctl reboot: {said or asked[0]}",
+                f"reboot {name} by hand, then {self.again}",
+            )
+        last = "no answer yet"
+        while (left_s := began + limit_s - time.monotonic()) > 0:
+            time.sleep(min(POLL_S, left_s))
+            try:
+                self.talk.connect(within_s=max(1.0, min(20.0, left_s)))
+                if self.talk.read(Boot).boot != self.decision.boot:
+                    self._log(f"back after {time.monotonic() - began:.0f} s")
+                    return
+                last = "it answers, but it is still the old boot"
+            except Unanswered as unanswered:
+                last = str(unanswered)
+        raise Failed(
+            f"did not come back within {limit_s} s of its reboot (return_timeout_s): {last}",
+            f"look at its console; when it is up: {self.again}",
+        )
+
+    def _settle(self) -> None:
+        """Wait until the node is in order: registered, and nothing to be found on it."""
+        began = time.monotonic()
+        shown = ""
+        while True:
+            wrong = self._unregistered() or self._findings()
+            took = time.monotonic() - began
+            if not wrong:
+                self._log(f"checked: in order after {took:.0f} s")
+                return
+            if took >= SETTLE_S:
+                raise Failed(
+                    f"is not in order {SETTLE_S:.0f} s after its reboot: {wrong}",
+                    f"lockstep check {self.plan.cluster.inventory} --limit {self.plan.name}; "
+                    f"when that is clean: {self.again}",
+                )
+            if wrong != shown:
+                self._log(f"not in order yet ({SETTLE_S - took:.0f} s left): {wrong}")
+                shown = wrong
+            time.sleep(POLL_S)
+
+    def _unregistered(self) -> str:
+        """Say what the controller still misses of this boot's slurmd."""
+        if not self.decision.worker:
+            return ""
+        hold = self._hold()
+        if hold is None or not hold.states:
+            return "the controller does not answer"
+        before = self.decision.hold.slurmd_started
+        rebooted = bool(self.decision.pending.reasons)
+        if (rebooted and hold.slurmd_started == before) or hold.states & {
+            "NOT_RESPONDING",
+            "UNKNOWN",
+        }:
+            return (
+                f"slurmd has not registered with the controller ({'+'.join(sorted(hold.states))})"
+            )
+        return ""
+
+    def _findings(self) -> str:
+        """Compare the node with the plan; what is found, in a few words."""
+        try:
+            found = check(self.plan.cluster.inventory, self.plan.name)
+        except Unanswered as unanswered:
+            return str(unanswered)
+        return objections(found, self.plan.name)
+
+    def _resume(self) -> None:
+        """Give the node its jobs back, unless a person has taken it over meanwhile."""
+        began = time.monotonic()
+        hold = self._hold()
+        while True:
+            if hold is not None and hold.states:
+                if not hold.states & OUT:
+                    self._log("resumed")
+                    return
+                if hold.states & HELD and not hold.reason.startswith(OURS):
+                    self._log(f"not resumed: taken out meanwhile by {hold.reason!r}")
+                    return
+            if time.monotonic() - began >= RESUME_S:
+                states = "+".join(sorted(hold.states)) if hold is not None else "no answer"
+                raise Failed(
+                    f"is in order, but Slurm does not take it back within {RESUME_S:.0f} s "
+                    f"({states or 'no answer'})",
+                    f"scontrol show node {self.plan.name}; then {self.again}",
+                )
+            if hold is not None and hold.states & HELD:
+                # It also ends a DOWN that Slurm gave for the reboot; our reason stays with it.
+                self._scontrol("State=RESUME", "resumed")
+            time.sleep(POLL_S / 2)
+            hold = self._hold()
+
+    def _hold(self) -> HoldState | None:
+        try:
+            return self.talk.read(Hold, node=self.plan.name)
+        except Unanswered:
+            return None
+
+    def _scontrol(self, what: str, done: str) -> None:
+        try:
+            ok, output = self.talk.say(
+                f"timeout 30 scontrol update NodeName={shlex.quote(self.plan.name)} {what}"
+            )
+            said = " ".join((*output.stderr_lines, *output.stdout_lines)).strip()
+        except Unanswered as unanswered:
+            ok, said = False, str(unanswered)
+        if not ok:
+            raise Failed(
+                f"was not {done}: scontrol: {said or 'no answer within 30 s'}",
+                f"see slurmctld on {self.plan.controller_host}, then {self.again}",
+            )
+
+    def _log(self, text: str, **style: Any) -> None:
+        self.host.log_styled(text, **style)
+
+
+def check(inventory: str, node: str) -> list[dict[str, Any]]:
+    """Return the findings of ``lockstep check`` about a node.
+
+    Raises:
+        Unanswered: the check itself could not be made.
+    """
+    try:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "lockstep", "check", inventory),
+                *("--limit", node, "--json", "-"),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CHECK_S,
+        )
+        findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    except subprocess.TimeoutExpired as late:
+        raise Unanswered(f"lockstep check: not done within {CHECK_S:.0f} s") from late
+    except (ValueError, KeyError) as error:
+        said = done.stderr.strip().splitlines() or ["no message"]
+        raise Unanswered(f"lockstep check: status {done.returncode}: {said[-1]}") from error
+    return findings
+
+
+def objections(findings: list[dict[str, Any]], node: str) -> str:
+    """Say what of the findings keeps a node out of service; "" for none.
+
+    Not its state in Slurm, which is ours or a person's to change, and not what it has in advance
+    of peers that were not rebooted yet.
+    """
+    against = [
+        finding
+        for finding in findings
+        if node in expand(finding["node"])
+        and finding["rule"] != "slurm.state"
+        and not (finding["rule"] in BOOT_BRINGS and finding["reference"] == "peers")
+    ]
+    said = ", ".join(
+        f"{' '.join(filter(None, (f['rule'], f['device'])))} (found {f['found']}, "
+        f"expected {f['expected']})"
+        for f in against[:SAID]
+    )
+    return said + (f" and {len(against) - SAID} more" if len(against) > SAID else "")
+
+
+def _jobs(jobs: tuple[str, ...] | None) -> str:
+    if jobs is None:
+        return "an unknown number of jobs (the controller does not answer)"
+    if not jobs:
+        return "a job that is ending"
+    return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} ({', '.join(jobs)})"

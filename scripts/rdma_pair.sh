@@ -1,0 +1,125 @@
+#!/bin/sh
+# RDMA between two nodes, through the scheduler: ib_write_bw of perftest. The first node (client)
+# writes into the memory of the second (server), over InfiniBand or RoCE v2 with an IPv6 GID.
+# Prints one line, with MB = 10^6 bytes:
+#     worker1 -> worker2 rxe0 ib_write_bw 123.4 MB/s
+# or says on standard error what is wrong and exits with 1. Runs on every cluster:
+#     scripts/rdma_pair.sh -w 'worker[1-2]'          from a head; arguments are srun's
+#     sbatch -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
+#     srun -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
+#
+# Environment:
+#     DEVICE      name below /sys/class/infiniband; default: the first with an active port
+#     IB_PORT     its port (1)
+#     SIZE        bytes per message (4096)
+#     ITERATIONS  messages, at least 5 (100); real NICs: SIZE=8388608 ITERATIONS=5000
+#     PORT        TCP port on which the two sides meet (18515 and the job's number modulo 1000)
+#     WAIT_S      how long the client waits for the server (60)
+#     LIMIT_S     how long a side may run at all (300)
+set -eu
+
+sysfs="${RDMA_PAIR_SYSFS:-/sys/class/infiniband}"       # the tests have others
+addresses="${RDMA_PAIR_IF_INET6:-/proc/net/if_inet6}"
+
+me="${SLURMD_NODENAME:-$(uname -n)}"
+fail() {
+    echo "rdma_pair: $me: $1" >&2
+    exit 1
+}
+
+# -- outside of a step of two tasks: start one. The script travels as an argument, because neither
+#    sbatch's copy nor the head's file is on the second node.
+if [ "${SLURM_STEP_NUM_TASKS:-}" != 2 ] || [ -z "${SLURM_PROCID:-}" ]; then
+    command -v srun >/dev/null || fail "srun: not found; start this where Slurm's commands are"
+    exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --quiet "$@" \
+        sh -c "$(cat "$0")" rdma_pair.sh
+fi
+
+server="$(scontrol show hostnames "$SLURM_STEP_NODELIST" | sed -n 2p)"
+[ -n "$server" ] || fail "scontrol does not know the nodes of $SLURM_STEP_NODELIST"
+command -v ib_write_bw >/dev/null || fail "ib_write_bw: not found; perftest is not installed"
+
+port_folder() { echo "$sysfs/$1/ports/${IB_PORT:-1}"; }
+active() { grep -q ACTIVE "$(port_folder "$1")/state" 2>/dev/null; }
+
+device="${DEVICE:-}"
+if [ -z "$device" ]; then
+    for folder in "$sysfs"/*; do
+        if active "${folder##*/}"; then device="${folder##*/}"; break; fi
+    done
+    [ -n "$device" ] || fail "no RDMA device with an active port below $sysfs"
+elif [ ! -d "$sysfs/$device" ]; then
+    fail "$device: no such RDMA device below $sysfs"
+fi
+active "$device" || fail "$device: its port is not ACTIVE"
+folder="$(port_folder "$device")"
+
+# Prints the index of the GID that is RoCE v2 and a global IPv6 address of its own interface.
+# An entry that is not in use cannot be read (EINVAL); if_inet6 has addresses as 32 hex digits,
+# then index, prefix length, scope (00 is global), flags and interface.
+roce_v2_gid() {
+    for file in "$folder"/gid_attrs/types/*; do
+        type="$(cat "$file" 2>/dev/null)" || continue
+        [ "$type" = "RoCE v2" ] || continue
+        n="${file##*/}"
+        gid="$(tr -d ':\n' <"$folder/gids/$n")" || continue
+        interface="$(cat "$folder/gid_attrs/ndevs/$n" 2>/dev/null)" || continue
+        if grep -Eq "^$gid [0-9a-f]+ [0-9a-f]+ 00 [0-9a-f]+ +$interface\$" "$addresses"; then
+            echo "$n"
+            return
+        fi
+    done
+}
+
+# perftest's flags (ib_write_bw(1)); both sides need the same:
+#   -d, -i        device and its port
+#   -s, -n        bytes per message, number of messages
+#   -p            TCP port of the exchange of parameters
+#   -u 18         a lost packet is sent again after 4 us * 2^18, one second: emulated CPUs are slow
+#   -F            no complaint about CPU frequency
+#   -x            GID by index, RoCE only. --ipv6 would merely prefer IPv6, link-local ones too.
+#   --ipv6-addr   exchange of parameters over IPv6; it takes no argument, whatever --help says
+set -- -d "$device" -i "${IB_PORT:-1}" -s "${SIZE:=4096}" -n "${ITERATIONS:=100}" -u 18 -F \
+    -p "${PORT:-$((18515 + ${SLURM_JOB_ID:-0} % 1000))}"
+if [ "$(cat "$folder/link_layer")" = Ethernet ]; then
+    gid="$(roce_v2_gid)"
+    [ -n "$gid" ] || fail "$device: no RoCE v2 GID with a global IPv6 address of its interface"
+    set -- "$@" -x "$gid"
+fi
+case "$(getent ahosts "$server" | sed -n '1s/ .*//p')" in
+    "") fail "$server: no address; the two sides meet by host name" ;;
+    *:*)
+        ib_write_bw --help 2>&1 | grep -q -e --ipv6-addr || fail \
+            "this ib_write_bw meets its peer over IPv4 only; --ipv6-addr came with perftest 23.07"
+        set -- "$@" --ipv6-addr
+        ;;
+esac
+
+said="$(mktemp)"
+trap 'rm -f "$said"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+if [ "$SLURM_PROCID" = 1 ]; then
+    timeout "${LIMIT_S:-300}" ib_write_bw "$@" >"$said" 2>&1 ||
+        fail "server, ib_write_bw $*: $(tail -n 3 "$said" | tr '\n' ' ')"
+    exit 0
+fi
+
+# Nothing tells when the server listens: the client tries, and only a refused connection is tried
+# again.
+waited=0
+until timeout "${LIMIT_S:-300}" ib_write_bw "$@" "$server" >"$said" 2>&1; do
+    grep -q "Couldn't connect" "$said" ||
+        fail "client, ib_write_bw $* $server: $(tail -n 3 "$said" | tr '\n' ' ')"
+    [ "$waited" -lt "${WAIT_S:-60}" ] || fail "$server did not listen within ${WAIT_S:-60} s"
+    waited=$((waited + 1))
+    sleep 1
+done
+
+# Columns: bytes, iterations, peak, average, rate. Whatever the header says, the unit is 2^20 bytes.
+rate="$(awk -v size="$SIZE" '$1 == size && NF >= 5 { printf "%.1f", $4 * 1.048576 }' "$said")"
+case "$rate" in
+    "" | 0.0) fail "no bandwidth in what ib_write_bw said: $(tail -n 5 "$said" | tr '\n' ' ')" ;;
+esac
+echo "$me -> $server $device ib_write_bw $rate MB/s"

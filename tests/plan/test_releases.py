@@ -1,0 +1,185 @@
+"""What each further release gets: every file of its plan, on the lines that matter."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep.catalog import os as operating_systems
+from lockstep.facts.boot import in_grub
+from lockstep.files import managed
+from lockstep.plan import NodePlan, plan
+from lockstep.spec import Cluster
+from tests.spec.example import description
+
+OS_LEVEL = {"os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"}
+ARGS = (
+    *("hugepagesz=1G", "hugepages=0:2,1:0", "hugepagesz=2M", "hugepages=0:512,1:1024"),
+    *("irqaffinity=0,8,16,24", "rcu_nocbs=1-7,9-15,17-23,25-31"),
+    *("nohz_full=1-7,9-15,17-23,25-31", "isolcpus=managed_irq,domain,1-7,9-15,17-23,25-31"),
+    *("iommu=pt", "pci=disable_acs_redir=0000:15:01.0;0000:3d:01.0"),
+    *("processor.max_cstate=1", "intel_idle.max_cstate=1", "init_on_alloc=0"),
+)
+"""The arguments of ``worker``; tests/captures/*/after hold them."""
+
+
+def worker(release: str) -> NodePlan:
+    """A worker that uses everything of the kernel; Slurm only where the release can run it."""
+    wanted: dict[str, Any] = description()
+    wanted["os"].update(release=release, hugetlb_gid=900)
+    wanted["hardware"]["hgx"].update(
+        hugepages=[
+            {"size": "2M", "numa_node": 0, "count": 512},
+            {"size": "2M", "numa_node": 1, "count": 1024},
+            {"size": "1G", "numa_node": 0, "count": 2},
+        ],
+        kernel={
+            "transparent_hugepages": "madvise",
+            "iommu": "pt",
+            "isolation": ["managed_irq", "nohz_full", "domain"],
+            "disable_acs_redir": ["0000:15:01.0", "0000:3d:01.0"],
+            "max_cstate": 1,
+        },
+        kernel_args=["init_on_alloc=0"],
+    )
+    if not operating_systems.load(release).can("slurm_worker"):
+        wanted.update(scheduler=None, software={})
+        for group in wanted["nodes"]:
+            group["runs"] = []
+    # Not through load(): it refuses a worker without a scheduler.
+    return plan(Cluster.model_validate(wanted)).nodes["worker1"]
+
+
+def files(release: str) -> dict[str, str]:
+    """Path -> text of every file that is no secret."""
+    return {file.path: file.content.decode() for file in managed(worker(release), None)}
+
+
+OF_THE_KERNEL = {
+    "/etc/sysctl.d/99-zz-lockstep.conf": "\nvm.swappiness = 1\n",
+    "/etc/security/limits.d/90-lockstep.conf": "\n*    -    memlock    unlimited\n",
+    "/etc/systemd/system.conf.d/90-lockstep.conf": "\nDefaultLimitMEMLOCK=infinity\n",
+    "/etc/systemd/system.conf.d/50-lockstep-cpus.conf": "\nCPUAffinity=0 8 16 24\n",
+    "/etc/systemd/system/user.slice.d/50-lockstep.conf": "\nAllowedCPUs=0 8 16 24\n",
+    "/etc/systemd/system/service.d/50-lockstep-cpus.conf": "\nAllowedCPUs=0 8 16 24\n",
+    "/etc/systemd/system/dev-hugepages.mount.d/50-lockstep.conf": "gid=900",
+    "/etc/systemd/system/dev-hugepages1G.mount": "pagesize=1G",
+    "/etc/sysusers.d/50-lockstep-hugetlb.conf": " 900",
+    "/etc/tmpfiles.d/50-lockstep-kernel.conf": "transparent_hugepage/enabled - - - - madvise\n",
+    "/etc/tmpfiles.d/50-lockstep-cpus.conf": "\nw ",
+    "/etc/hosts": "\nfd00:1::100 worker1\n",
+    "/etc/hostname": "\nworker1\n",
+    "/etc/gai.conf": "\nprecedence ::ffff:0:0/96 10\n",
+    "/etc/locale.conf": "\nLANG=C.UTF-8\n",
+}
+"""Equal on every system: what systemd, the kernel and glibc read."""
+
+UBUNTU = {
+    **OF_THE_KERNEL,
+    "/etc/default/grub.d/50-lockstep.cfg": '\nGRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX hugepagesz=',
+    "/etc/apt/apt.conf.d/90lockstep": '\nAPT::Periodic::Unattended-Upgrade "0";\n',
+    "/etc/apt/preferences.d/90-lockstep": "\nPackage: slurmd\nPin: version 24.11.5-4\n",
+    "/usr/sbin/policy-rc.d": "exit 101",
+    "/etc/default/chrony": '\nDAEMON_OPTS="-F 1"\n',
+    "/etc/chrony/chrony.conf": "\nleapsectz right/UTC\n",
+    "/etc/default/prometheus-node-exporter": '\nARGS="--web.listen-address=[fd00:1::100]:',
+    "/etc/systemd/system/prometheus-node-exporter.service.d/50-lockstep.conf": "\nRestart=on-",
+    "/etc/default/slurmd": "SLURMD_OPTIONS=",
+    "/etc/systemd/system/slurmd.service.d/50-lockstep.conf": "\nAllowedCPUs=0-31\n",
+    "/usr/local/libexec/lockstep/slurm-health-check": "#!/bin/sh\n",
+    # Slurm 23.11 cannot fetch its configuration over IPv6: the worker has the files.
+    "/etc/slurm/slurm.conf": "\nClusterName=unit\n",
+    "/etc/slurm/cgroup.conf": "\nConstrainDevices=yes\n",
+    "/etc/slurm/gres.conf": "File=/dev/nvidia[0-3] Cores=0-7\n",
+    "/etc/slurm/plugstack.conf": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "line"),
+    [
+        *(("ubuntu_24_04", *item) for item in UBUNTU.items()),
+        *(("rocky_9", *item) for item in OF_THE_KERNEL.items()),
+    ],
+)
+def test_the_lines_that_matter(release: str, path: str, line: str) -> None:
+    assert line in files(release)[path]
+
+
+def test_nothing_of_debian_is_left_on_the_rhel_family() -> None:
+    debian = ("/etc/apt/", "/etc/default/", "/usr/sbin/policy-rc.d", "/etc/chrony/", "/etc/mysql/")
+    assert [path for path in files("rocky_9") if path.startswith(debian)] == []
+
+
+def test_the_rhel_family_gets_exactly_what_needs_no_package_manager() -> None:
+    release = operating_systems.load("rocky_9")
+    assert set(release.capabilities or ()) == OS_LEVEL
+    roles = {file.role for file in managed(worker("rocky_9"), None)}
+    # Its boot loader has no file of ours: grubby changes what is there.
+    assert roles & OS_LEVEL == OS_LEVEL - {"boot_loader"}
+    assert {"packages", "time_sync", "node_exporter"} & roles == set()
+
+
+@pytest.mark.parametrize("release", ["debian_12", "debian_13", "ubuntu_24_04"])
+def test_the_debian_family_can_do_everything(release: str) -> None:
+    loaded = operating_systems.load(release)
+    assert (loaded.family, loaded.boot_loader) == ("debian", "grub_drop_in")
+    assert loaded.can("slurm_worker")
+    assert loaded.can("packages")
+
+
+@pytest.mark.parametrize(
+    ("release", "seen", "version"),
+    [("debian_13", "13", "13"), ("ubuntu_24_04", "24.04", "24.04"), ("rocky_9", "9.6", "9")],
+)
+def test_a_point_release_of_the_rhel_family_is_the_same_release(
+    release: str, seen: str, version: str
+) -> None:
+    loaded = operating_systems.load(release)
+    assert loaded.version_of(seen) == loaded.version_id == version
+
+
+# -- kernel arguments
+
+
+@pytest.mark.parametrize("release", ["ubuntu_24_04", "rocky_9"])
+def test_the_recorded_machines_hold_the_arguments_of_this_plan(release: str) -> None:
+    assert worker(release).hardware.kernel_args == ARGS
+
+
+def test_the_drop_in_quotes_what_grub_would_take_for_the_end_of_a_command(tmp_path: Path) -> None:
+    text = files("ubuntu_24_04")["/etc/default/grub.d/50-lockstep.cfg"]
+    script = tmp_path / "drop-in.cfg"
+    script.write_text(f'GRUB_CMDLINE_LINUX="nosmt"\n{text}printf "%s" "$GRUB_CMDLINE_LINUX"\n')
+    made = subprocess.run(["sh", str(script)], capture_output=True, text=True, check=True).stdout
+    assert made == " ".join(["nosmt", *(in_grub(argument) for argument in ARGS)])
+    assert tuple(shlex.split(made)) == ("nosmt", *ARGS)
+
+
+def test_the_recorded_drop_in_is_the_one_of_today() -> None:
+    path = "etc/default/grub.d/50-lockstep.cfg"
+    recorded = Path(__file__).parent.parent / "captures/ubuntu_24_04/after" / path
+    assert files("ubuntu_24_04")[f"/{path}"] == recorded.read_text()
+
+
+# -- the programs that judge the files, where they are here
+
+
+@pytest.mark.parametrize("release", ["ubuntu_24_04", "rocky_9"])
+def test_systemd_and_the_shell_accept_the_files(release: str, tmp_path: Path) -> None:
+    judged = 0
+    for file in managed(worker(release), None):
+        programs = [p for p in ("systemd-analyze", "systemd-tmpfiles", "sh") if p in file.validate]
+        if not programs or not all(shutil.which(program) for program in programs):
+            continue
+        new = tmp_path / "candidate"
+        new.write_bytes(file.content)
+        done = subprocess.run(
+            ["sh", "-c", file.validate.format(new=new)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{file.path}: {done.stderr}"
+        judged += 1
+    assert judged > 0
