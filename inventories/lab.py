@@ -14,16 +14,46 @@ from lockstep.plan.software import every_package
 
 _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
-_cores = _lab.hardware.sockets * _lab.hardware.cores_per_socket
-# All threads of the first core, where there is a second core for jobs.
-_first_core = ",".join(str(_cores * thread) for thread in range(_lab.hardware.threads_per_core))
-_machine = {
-    **_lab.hardware.model_dump(),
-    # The nodes are containers: they share their host's kernel and clock.
-    "cgroup": "none",
-    "boot_loader": "none",
-    "clock": "host",
+_own_kernel = _lab.kernel == "own"
+_sysctl = {
+    # Keys that belong to a network namespace: the only ones a container can set.
+    "net.core.somaxconn": "8192",
+    "net.ipv6.conf.all.accept_ra": "0",
+    "net.ipv6.conf.default.accept_ra": "0",
+    "net.ipv4.tcp_keepalive_time": "300",
 }
+
+if _own_kernel:
+    _sysctl |= {"vm.swappiness": "1", "vm.max_map_count": "262144", "kernel.threads-max": "65536"}
+    _machine: dict[str, object] = {"kernel": {"transparent_hugepages": "madvise", "numa_balancing": False}}
+    _worker = {
+        # The first core of each socket for the system, the second for jobs.
+        "housekeeping_cpus": "0,2",
+        "hugepages": [
+            {"size": "2M", "numa_node": 0, "count": 64},
+            {"size": "2M", "numa_node": 1, "count": 64},
+            {"size": "1G", "numa_node": 1, "count": 1},
+        ],
+        "kernel": {
+            "transparent_hugepages": "madvise",
+            "transparent_hugepages_defrag": "defer+madvise",
+            "numa_balancing": False,
+            "iommu": "pt",
+            "isolation": ["managed_irq", "nohz_full"],
+        },
+        "nics": {"count": 1, "rdma": "roce", "rdma_devices": "rxe0", "interfaces": "fabric0"},
+    }
+else:
+    # The nodes are containers: they share their host's kernel and clock.
+    _machine = {"cgroup": "none", "boot_loader": "none", "clock": "host"}
+    _given = _lab.hardware["worker"]
+    _cores = _given.sockets * _given.cores_per_socket
+    # All threads of the first core, where there is a second core for jobs.
+    _first_core = ",".join(str(_cores * thread) for thread in range(_given.threads_per_core))
+    _worker = {
+        "housekeeping_cpus": _first_core if _cores > 1 else "",
+        "nics": {"count": 1},
+    }
 
 _cluster = plan_or_exit(
     {
@@ -35,12 +65,12 @@ _cluster = plan_or_exit(
             "fabric": {"prefix": _lab.fabric_prefix},
         },
         "hardware": {
-            "head": {**_machine, "housekeeping_cpus": ""},
+            "head": {**_lab.hardware["head"].model_dump(), **_machine},
             "worker": {
+                **_lab.hardware["worker"].model_dump(),
                 **_machine,
-                "housekeeping_cpus": _first_core if _cores > 1 else "",
                 "gpu": {"model": "h200", "count": 8},
-                "nics": {"count": 1},
+                **_worker,
             },
         },
         "nodes": [
@@ -59,13 +89,7 @@ _cluster = plan_or_exit(
         "os": {
             "release": _lab.os,
             "time_zone": "Etc/UTC",
-            "sysctl": {
-                # Keys that belong to a network namespace: the only ones a container can set.
-                "net.core.somaxconn": "8192",
-                "net.ipv6.conf.all.accept_ra": "0",
-                "net.ipv6.conf.default.accept_ra": "0",
-                "net.ipv4.tcp_keepalive_time": "300",
-            },
+            "sysctl": _sysctl,
         },
         "access": {
             "user": _lab.ssh_user,
@@ -73,7 +97,7 @@ _cluster = plan_or_exit(
             "known_hosts": _lab.known_hosts,
         },
         "scheduler": {"kind": "slurm", "partitions": []},
-        "monitoring": {"scrape_interval_s": 5},
+        "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
         "software": {
             "versions": {name: _archive[name] for name in every_package(release(_lab.os))}
         },

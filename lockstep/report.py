@@ -213,6 +213,8 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
                 rf"\1.py {limit}",
                 first.repair,
             )
+            # Not a role: that deploy is for whoever needs it.
+            repair = repair.replace("reboot.py --limit reboot", "reboot.py")
             if repair == first.repair:
                 repair = _named(repair, first.node, names)
             first = replace(first, node=names, repair=repair)

@@ -7,6 +7,7 @@ Restart  systemd re-executes itself; cpusets hold at once, affinities when servi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator
 
 from pyinfra import host
@@ -41,7 +42,7 @@ def confined(housekeeping: str) -> Generator[str, None, None]:
         if group.rpartition("/")[2] not in ON_ALL_CPUS
         and not all(cpus(text) <= allowed for text in lists)
     ]
-    for group in sorted(wide):
+    for group in map(shlex.quote, sorted(wide)):  # names of slices have backslashes
         yield (
             f"if [ -f {group}/cpuset.cpus ]; then echo {housekeeping} > {group}/cpuset.cpus; fi; "
             f"for p in $(cat {group}/cgroup.procs); do "

@@ -20,7 +20,10 @@ class Draft:
     grounds: frozenset[str] = frozenset()
 
 
-_NUMBERED = re.compile(r"gpu\d+")
+_NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
+"""Boards and adapters, ``gpu3`` and ``mlx5_0``, in rules that know which devices there are."""
+NAMED_DEVICES = 8
+"""Up to this many consequences of one rule are named one by one."""
 
 
 def folded(drafts: list[Draft]) -> list[Draft]:
@@ -28,7 +31,8 @@ def folded(drafts: list[Draft]) -> list[Draft]:
     alike: dict[Finding, list[Draft]] = {}
     for draft in drafts:
         finding = draft.finding
-        numbered = _NUMBERED.fullmatch(finding.device) is not None
+        listed = draft.rule.devices is not None
+        numbered = listed and _NUMBERED.fullmatch(finding.device) is not None
         same = replace(finding, device="*", repair="") if numbered else finding
         alike.setdefault(same, []).append(draft)
     found = []
@@ -63,11 +67,17 @@ def explain(drafts: list[Draft], controller: str | None) -> list[Draft]:
         # Rules that explain each other: one of the round stays, or a drift would go unnamed.
         return min(seen[seen.index(index) :]) if index in seen else index
 
+    devices: dict[tuple[int, str], set[str]] = {}
+    for index, draft in enumerate(drafts):
+        if (origin := root(index)) != index:
+            devices.setdefault((origin, draft.finding.rule), set()).add(draft.finding.device)
     effects: dict[int, dict[str, set[str]]] = {}
     for index, draft in enumerate(drafts):
         if (origin := root(index)) != index:
             finding = draft.finding
-            named = finding.rule + (f" ({finding.device})" if finding.device else "")
+            several = len(devices[origin, finding.rule])
+            what = finding.device if several <= NAMED_DEVICES else f"{several} items"
+            named = finding.rule + (f" ({what})" if what else "")
             elsewhere = effects.setdefault(origin, {}).setdefault(named, set())
             elsewhere |= draft.nodes - drafts[origin].nodes
     kept = []

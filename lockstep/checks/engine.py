@@ -51,11 +51,13 @@ def _judge(rule: Rule, context: Context) -> Iterator[Draft]:
         yield from _unreachable(rule, context)
         return
     seen: dict[str, dict[str, JsonValue]] = {}
+    incomplete: set[str] = set()
     views = {name: view for name, view in context.views.items() if rule.applies(view)}
     for name, view in views.items():
         for device, value in _items(rule, view).items():
             if isinstance(value, Unread):
                 yield _unknown(rule, view, device, value.unread)
+                incomplete.add(name)
                 continue
             picked = value if rule.pick is None else rule.pick(value)
             if not isinstance(picked, Skip):
@@ -66,7 +68,10 @@ def _judge(rule: Rule, context: Context) -> Iterator[Draft]:
         yield from _growth(rule, seen, views)
     elif rule.kind is Kind.MULTISET:
         sets: dict[str, dict[str, JsonValue]] = {
-            name: {"": compare.multiset(items)} for name, items in seen.items()
+            # A set that lacks what could not be read is no set to compare.
+            name: {"": compare.multiset(items)}
+            for name, items in seen.items()
+            if name not in incomplete
         }
         yield from _differing(rule, sets, views)
     else:
@@ -221,7 +226,7 @@ def _finding(
     by_peers = says.startswith(Reference.PEERS.value)
     template = (rule.repair_peers if by_peers else None) or rule.repair
     if pending:
-        template = "reboot {node} when it is idle"
+        template = rule.repair_pending
     finding = Finding(
         rule=rule.id,
         node=view.plan.name,

@@ -14,6 +14,9 @@ from lockstep.report import Severity
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node}"
 """The repair of everything that a role sets."""
 
+REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
+"""The repair of what is on disk as wanted and only waits for a reboot."""
+
 
 class Kind(enum.Enum):
     """How values are held against each other."""
@@ -134,6 +137,8 @@ class Rule:
     """Where the rule comes from: a manual page, a measurement, another project's check."""
     repair: str = DEPLOY
     """{inventory} {node} {role} {address} {device} {expected} (as text) {value} are filled in."""
+    repair_pending: str = REBOOT
+    """Where ``pending`` says that a reboot is all that is missing."""
     repair_peers: str | None = None
     """Where the peers say so: what a role sets cannot repair what nobody declared."""
     owner: str = "person"

@@ -24,6 +24,7 @@ if __name__ == "__main__":
     monkey.patch_all()
 
 import logging  # noqa: E402  # after the patch
+from dataclasses import replace  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from lockstep.facts.request import request  # noqa: E402
@@ -31,7 +32,7 @@ from lockstep.inventory import load  # noqa: E402
 from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
 from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse  # noqa: E402
 from lockstep.probe.record import Reading, Record, Unreachable  # noqa: E402
-from lockstep.probe.ship import Request, command  # noqa: E402
+from lockstep.probe.ship import command  # noqa: E402
 from lockstep.spec import Role, Service  # noqa: E402
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _one(
         limit = Timeout(NODE_TIMEOUT_S)
         limit.start()
         asked = request(node)
-        text = command(Request(asked.files, asked.units, asked.sysctls, given))
+        text = command(replace(asked, credential=given))
         # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
         prefix = "sudo -n -H " if host.data.get("_sudo") else ""
         ok, output = host.run_shell_command(

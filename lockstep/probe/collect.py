@@ -19,9 +19,12 @@ import json
 import os
 import pwd
 import re
+import shlex
 import shutil
 import signal
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -151,13 +154,35 @@ def text_of(path: str) -> str:
 
 def each(names: list[str], reader: Callable[[str], Any]) -> dict[str, Any]:
     """Return name -> reading; a failed one is unread by itself."""
-    found: dict[str, Any] = {}
-    for name in names:
-        try:
-            found[name] = reader(name)
-        except Unread as reason:
-            found[name] = {"unread": str(reason)}
-    return found
+    return {name: one(reader, name) for name in names}
+
+
+def one(reader: Callable[[str], Any], name: str) -> Any:
+    """Return a reading; a failed one as an unread item of a map."""
+    try:
+        return reader(name)
+    except Unread as reason:
+        return {"unread": str(reason)}
+
+
+def line_of(path: str) -> str:
+    """Return the first line of a file; ``Unread`` when that cannot be had."""
+    return text_of(path).split("\n", 1)[0].strip()
+
+
+def number_of(path: str) -> int:
+    """Return the number that a file holds."""
+    return int(line_of(path))
+
+
+def below(folder: str) -> list[str]:
+    """Return the sorted names in a folder; none when it is absent."""
+    try:
+        return sorted(os.listdir(ROOT + folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Unread(f"{folder}: {error.strerror}") from None
 
 
 def assignments(text: str) -> dict[str, str]:
@@ -216,12 +241,19 @@ def read_locale(request: Request, commands: Commands) -> Readings:
 
 
 def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
-    """Kernel arguments that the next boot will have: GRUB's menu, else what it is made from."""
+    """Kernel arguments that the next boot will have.
+
+    From GRUB's menu; from the default one of the Boot Loader Specification's entries (RHEL);
+    else from what Debian's menu is made from.
+    """
     menu = "/boot/grub/grub.cfg"
     if os.path.exists(ROOT + menu):
         first = re.search(r"^\s*linux(?:16|efi)?\s+\S+[ \t]*(.*)$", text_of(menu), re.MULTILINE)
         if first:
-            return {"kernel.cmdline_persisted": first.group(1).split()}
+            return {"kernel.cmdline_persisted": grub_words(first.group(1))}
+    entries = sorted(glob.glob(ROOT + ENTRIES + "/*.conf"))
+    if entries:
+        return {"kernel.cmdline_persisted": default_entry([path[len(ROOT) :] for path in entries])}
     paths = sorted(glob.glob(ROOT + "/etc/default/grub.d/*.cfg"))
     if os.path.exists(ROOT + "/etc/default/grub"):
         paths.insert(0, ROOT + "/etc/default/grub")
@@ -231,11 +263,64 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
     for path in paths:
         text = text_of(path[len(ROOT) :])
         for key, value in re.findall(r"^\s*(GRUB_CMDLINE_LINUX\w*)=(.*)$", text, re.MULTILINE):
-            words = value.strip().strip("\"'").split()
+            value = value.strip()
+            if value[:1] in ("'", '"') and value[-1:] == value[:1]:
+                value = value[1:-1]
+            words = grub_words(value)
             own = [word for word in words if word not in ("$" + key, f"${{{key}}}")]
             kept = arguments.get(key, []) if len(own) < len(words) else []
             arguments[key] = kept + own
     return {"kernel.cmdline_persisted": [word for words in arguments.values() for word in words]}
+
+
+ENTRIES = "/boot/loader/entries"
+GRUBENV = "/boot/grub2/grubenv"
+
+
+def grub_words(text: str) -> list[str]:
+    """Return the words of a line of GRUB's script language, quotes removed as GRUB does it."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def version_key(name: str) -> list[Any]:
+    """Return a key that sorts names of entries as rpm compares versions: numbers are numbers."""
+    # "~" sorts before the end of the name, numbers after words.
+    parts = re.findall(r"\d+|[A-Za-z]+|~", name)
+    return [
+        (-1, 0, "") if part == "~" else (2, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in parts
+    ] + [(0, 0, "")]
+
+
+def default_entry(paths: list[str]) -> list[str]:
+    """Return the kernel arguments of the entry that GRUB boots; ``Unread`` when that is unclear."""
+    known = {os.path.basename(path)[: -len(".conf")]: text_of(path) for path in paths}
+    names = sorted(known, key=version_key, reverse=True)  # GRUB's order, and grubby's index
+    env = text_of(GRUBENV) if os.path.exists(ROOT + GRUBENV) else ""
+    variables = dict(re.findall(r"^([A-Za-z_]\w*)=(.*)$", env, re.MULTILINE))
+    wanted = variables.get("next_entry") or variables.get("saved_entry") or ""
+    chosen = [
+        name
+        for index, name in enumerate(names)
+        if wanted in (name, str(index))
+        or re.search(r"^title\s+" + re.escape(wanted) + r"\s*$", known[name], re.MULTILINE)
+    ]
+    if not wanted:
+        kernels = [name for name in names if "-0-rescue" not in name] or names
+        if len({name.split("-", 1)[0] for name in kernels}) > 1:
+            raise Unread(f"{ENTRIES}: entries of several machine ids, and no saved_entry")
+        chosen = kernels[:1]
+    if len(chosen) != 1:
+        raise Unread(f"{GRUBENV}: {wanted!r} names {len(chosen)} entries of {ENTRIES}")
+    options = " ".join(re.findall(r"^options[ \t]+(.*)$", known[chosen[0]], re.MULTILINE))
+    if re.search(r"\$\{?kernelopts\b", options) and "kernelopts" not in variables:
+        raise Unread(f"{GRUBENV}: no kernelopts, which {chosen[0]}.conf refers to")
+    # A variable that is not set is nothing, as in GRUB: $tuned_params where TuneD set none.
+    expanded = re.sub(r"\$\{?(\w+)\}?", lambda name: variables.get(name.group(1), ""), options)
+    return grub_words(expanded)
 
 
 def read_files(request: Request, commands: Commands) -> Readings:
@@ -359,6 +444,62 @@ def read_sysctl_persisted(request: Request, commands: Commands) -> Readings:
     return {"sysctl.persisted": {key: read(key) for key in request["sysctls"]}}
 
 
+# --- settings of the running kernel -------------------------------------------------------------
+
+
+def read_kernel_files(request: Request, commands: Commands) -> Readings:
+    """First line of every file that a pattern covers: pattern -> path -> line."""
+
+    def read(pattern: str) -> Any:
+        found = [path[len(ROOT) :] for path in glob.glob(ROOT + pattern)]
+        return each(sorted(found), line_of)
+
+    return {"kernel.files": {pattern: read(pattern) for pattern in request["kernel_files"]}}
+
+
+def read_isolation(request: Request, commands: Commands) -> Readings:
+    """CPUs that the kernel took out of load balancing, and those without a tick; "" for none."""
+    folder = "/sys/devices/system/cpu"
+    isolated = line_of(folder + "/isolated")
+    # A kernel that was built without full dynticks has no such file, and no such CPU.
+    no_tick = line_of(folder + "/nohz_full") if "nohz_full" in below(folder) else ""
+    return {"cpu.isolated": isolated, "cpu.nohz_full": "" if no_tick == "(null)" else no_tick}
+
+
+def read_max_cstate(request: Request, commands: Commands) -> Readings:
+    """Deepest idle state that the driver of idle states may use."""
+    path = "/sys/module/{}/parameters/max_cstate"
+    for module in ("intel_idle", "processor"):
+        if os.path.exists(ROOT + path.format(module)):
+            return {"kernel.max_cstate": number_of(path.format(module))}
+    raise Unread("/sys/module: neither intel_idle nor processor has a parameter max_cstate")
+
+
+def read_interrupts(request: Request, commands: Commands) -> Readings:
+    """CPUs that each interrupt may run on, by the name of what raises it."""
+    numbers = sorted(int(name) for name in below("/proc/irq") if name.isdigit())
+    if not numbers:
+        raise Unread("/proc/irq: no interrupt")
+    affinity: dict[str, Any] = {}
+    times: dict[str, int] = {}
+    for number in numbers:
+        name = ""
+        try:
+            name = line_of(f"/sys/kernel/irq/{number}/actions")
+            allowed: Any = line_of(f"/proc/irq/{number}/smp_affinity_list")
+        except Unread as reason:
+            if not name:
+                continue  # freed while it was read
+            allowed = {"unread": str(reason)}
+        # Nobody listens to an interrupt without a name. Equal names are told apart by their order.
+        if name:
+            times[name] = times.get(name, 0) + 1
+            affinity[f"{name}#{times[name]}" if times[name] > 1 else name] = allowed
+    if not affinity:
+        raise Unread("/sys/kernel/irq: no interrupt with a name")
+    return {"irq.affinity": affinity}
+
+
 # --- units and packages -------------------------------------------------------------------------
 
 
@@ -366,14 +507,15 @@ def read_units(request: Request, commands: Commands) -> Readings:
     """State of every unit asked for, from one systemctl."""
     units = request["units"]
     if not units:
-        return {"units": {}}
-    wanted = "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic"
+        return {"units": {}, "limits.memlock": {}}
+    wanted = "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic,MainPID"
     out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
     blocks = [assignments(block) for block in out.strip().split("\n\n")]
     if len(blocks) != len(units):
         raise Unread(f"systemctl: {len(blocks)} answers for {len(units)} units")
     booted = time.time() - time.monotonic()
     found = {}
+    processes = {}
     for index, unit in enumerate(units):
         block = blocks[index]
         since = int(block.get("ActiveEnterTimestampMonotonic") or 0)
@@ -384,7 +526,19 @@ def read_units(request: Request, commands: Commands) -> Readings:
             "enabled": block["UnitFileState"],
             "started_at": round(booted + since / 1e6) if since else None,
         }
-    return {"units": found}
+        processes[unit] = block.get("MainPID") or "0"
+
+    def memlock(unit: str) -> Any:
+        if processes[unit] == "0":
+            raise Unread(f"{unit}: no main process")
+        path = f"/proc/{processes[unit]}/limits"
+        match = re.search(r"^Max locked memory\s+(\S+)\s+(\S+)", text_of(path), re.MULTILINE)
+        if not match:
+            raise Unread(f"{path}: no locked memory")
+        return {"soft": match.group(1), "hard": match.group(2)}
+
+    services = [unit for unit in units if unit.endswith(".service")]
+    return {"units": found, "limits.memlock": each(services, memlock)}
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
@@ -432,19 +586,42 @@ def read_memory(request: Request, commands: Commands) -> Readings:
 
 
 def read_hugepages(request: Request, commands: Commands) -> Readings:
-    """Persistent huge pages: size -> NUMA node -> pages."""
-    sizes: dict[str, dict[str, int]] = {}
-    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB/nr_hugepages"
+    """Persistent huge pages, all and free: size -> NUMA node -> pages."""
+    every: dict[str, dict[str, int]] = {}
+    free: dict[str, dict[str, Any]] = {}
+    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB"
     for path in glob.glob(ROOT + pattern):
-        match = re.search(r"/node(\d+)/hugepages/hugepages-(\d+)kB/", path)
+        match = re.search(r"/node(\d+)/hugepages/hugepages-(\d+)kB$", path)
         if match:
             mib = int(match.group(2)) >> 10
             size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
-            pages = int(text_of(path[len(ROOT) :]))
-            sizes.setdefault(size, {})[match.group(1)] = pages
-    if not sizes:
+            here, node = path[len(ROOT) :], match.group(1)
+            every.setdefault(size, {})[node] = number_of(here + "/nr_hugepages")
+            free.setdefault(size, {})[node] = one(number_of, here + "/free_hugepages")
+    if not every:
         raise Unread("/sys/devices/system/node: no huge pages of any size")
-    return {"hugepages": sizes}
+    return {"hugepages": every, "hugepages.free": free}
+
+
+def read_hugepages_mounts(request: Request, commands: Commands) -> Readings:
+    """Where huge pages are mounted: mount point -> page size, and the rights on its root."""
+
+    def read(point: str) -> Any:
+        try:
+            about = os.stat(ROOT + point)
+        except OSError as error:
+            raise Unread(f"{point}: {error.strerror}") from None
+        # The kernel writes 1 GiB as 1024M.
+        size = re.sub(r"^1024M$", "1G", sizes[point])
+        return {"pagesize": size, "mode": f"{stat.S_IMODE(about.st_mode):o}", "gid": about.st_gid}
+
+    sizes = {}
+    for line in text_of("/proc/self/mounts").splitlines():
+        words = line.split(" ")
+        if len(words) > 3 and words[2] == "hugetlbfs":
+            options = dict(word.partition("=")[::2] for word in words[3].split(","))
+            sizes[words[1]] = options.get("pagesize", "")
+    return {"hugepages.mounts": each(sorted(sizes), read)}
 
 
 def read_cpuset(request: Request, commands: Commands) -> Readings:
@@ -465,6 +642,159 @@ def read_cpuset(request: Request, commands: Commands) -> Readings:
         "cpuset.manager": match.group(1) if match else Unread("/proc/1/status: no CPU list"),
         "cpuset.user_slice": allowed("user.slice"),
     }
+
+
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
+"""Where systemd keeps its units: cgroup v2, v2 beside v1, v1 alone."""
+
+
+def read_services(request: Request, commands: Commands) -> Readings:
+    """CPUs that the processes of each service may use, all of them together."""
+    slices = [folder + "/system.slice" for folder in CGROUPS]
+    top = next((folder for folder in slices if os.path.isdir(ROOT + folder)), None)
+    if top is None:
+        raise Unread("/sys/fs/cgroup: no system.slice")
+    found: dict[str, set[int]] = {}
+    for folder, _, files in os.walk(ROOT + top):
+        # What is inside a service (a container with an init of its own) belongs to it.
+        parts = folder[len(ROOT + top) :].split("/")
+        unit = next((part for part in parts if part.endswith(".service")), None)
+        if unit is None or "cgroup.procs" not in files:
+            continue
+        try:
+            processes = text_of(folder[len(ROOT) :] + "/cgroup.procs").split()
+        except Unread:
+            continue  # a threaded group, whose processes its parent lists, or one that ended
+        for process in processes:
+            try:
+                status = text_of(f"/proc/{process}/status")
+            except Unread:
+                continue  # ended meanwhile
+            match = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
+            if match:
+                found.setdefault(unit, set()).update(cpus(match.group(1)))
+    if not found:
+        raise Unread(f"{top}: no service with a process")
+    return {"cpuset.services": {unit: cpulist(found[unit]) for unit in sorted(found)}}
+
+
+def cpus(text: str) -> set[int]:
+    """Return the CPU numbers of a list such as ``0-3,56``."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def cpulist(numbers: set[int]) -> str:
+    """Return CPU numbers as the kernel lists them: ``0-3,56``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs)
+
+
+# --- network ------------------------------------------------------------------------------------
+
+WAITING = {"tcp": "0A", "udp": "07"}
+"""State of a socket that waits for anybody (include/net/tcp_states.h); UDP has no other."""
+
+
+def read_listeners(request: Request, commands: Commands) -> Readings:
+    """Addresses that are listened on, for each port asked for: ``tcp/22`` -> addresses."""
+    wanted = request["listeners"]
+    found: dict[tuple[str, int], set[str]] = {}
+    for protocol, state in WAITING.items():
+        for table in (protocol, protocol + "6"):
+            path = f"/proc/net/{table}"
+            if table.endswith("6") and not os.path.exists(ROOT + path):
+                continue  # a kernel without IPv6
+            for line in text_of(path).splitlines()[1:]:
+                words = line.split()
+                if len(words) > 3 and words[3] == state:
+                    address, _, port = words[1].partition(":")
+                    found.setdefault((protocol, int(port, 16)), set()).add(address_of(address))
+
+    def read(name: str) -> list[str]:
+        protocol, _, port = name.partition("/")
+        return sorted(found.get((protocol, int(port)), ()))
+
+    return {"listeners": {name: read(name) for name in wanted}}
+
+
+def address_of(text: str) -> str:
+    """Return an address as people write it; /proc/net has 32-bit words in the CPU's own order."""
+    words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
+    family = socket.AF_INET6 if len(words) == 4 else socket.AF_INET
+    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+
+
+RDMA = "/sys/class/infiniband"
+RDMA_READINGS = (
+    *(
+        "rdma.count",
+        "rdma.names",
+        "rdma.firmware",
+        "rdma.board",
+        "rdma.type",
+        "rdma.guid",
+        "rdma.state",
+    ),
+    *("rdma.phys_state", "rdma.rate", "rdma.link_layer", "rdma.netdev", "rdma.device_files"),
+)
+
+
+def read_rdma(request: Request, commands: Commands) -> Readings:
+    """Every RDMA device and its ports; a kernel that has the folder of no device has none."""
+    if not os.path.isdir(ROOT + "/sys/class"):
+        raise Unread("/sys/class: no such file")
+    readings: Readings = {name: {} for name in RDMA_READINGS}
+    devices = below(RDMA)
+    readings["rdma.count"], readings["rdma.names"] = len(devices), devices
+    for device in devices:
+        top = f"{RDMA}/{device}"
+        readings["rdma.guid"][device] = one(line_of, f"{top}/node_guid")
+        readings["rdma.firmware"][device] = one(line_of, f"{top}/fw_ver")
+        # The driver's own: one that only stands for hardware (rxe) has neither.
+        own = below(top)
+        for name, file in (("rdma.board", "board_id"), ("rdma.type", "hca_type")):
+            readings[name][device] = one(line_of, f"{top}/{file}") if file in own else ""
+        for number in below(f"{top}/ports"):
+            # The first port has the name of its device.
+            port = device if number == "1" else f"{device}/{number}"
+            for field in ("state", "phys_state", "rate", "link_layer"):
+                path = f"{top}/ports/{number}/{field}"
+                readings["rdma." + field][port] = one(behind_number, path)
+            readings["rdma.netdev"][port] = netdev(top, number)
+    readings["rdma.device_files"] = each(
+        [f"/dev/infiniband/{file}" for file in below("/dev/infiniband")], mode_of
+    )
+    return readings
+
+
+def behind_number(path: str) -> str:
+    """Return what a file says without the kernel's number for it: ``4: ACTIVE``."""
+    return line_of(path).split(": ", 1)[-1]
+
+
+def netdev(device: str, port: str) -> str:
+    """Return the network interface of a port; "" when it has none."""
+    try:
+        return line_of(f"{device}/ports/{port}/gid_attrs/ndevs/0")
+    except Unread:  # InfiniBand proper: the kernel has it beside the device
+        return ",".join(below(f"{device}/device/net"))
+
+
+def mode_of(path: str) -> str:
+    """Return the mode of a file in octal."""
+    try:
+        return f"{stat.S_IMODE(os.stat(ROOT + path).st_mode):o}"
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
 
 
 # --- time, munge, slurm -------------------------------------------------------------------------
@@ -602,7 +932,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_gpus, ("gpu.count", *(name for name, _, _ in GPU_FIELDS))),
     (read_packages, ("packages", "packages.broken")),
     (read_slurm_nodes, ("slurm.nodes",)),
-    (read_units, ("units",)),
+    (read_units, ("units", "limits.memlock")),
     (read_time, ("time.synchronised", "time.offset_s")),
     (read_munge_credential, ("munge.credential",)),
     (read_munge_decoded, ("munge.decoded",)),
@@ -619,15 +949,27 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_sysctl_persisted, ("sysctl.persisted",)),
     (read_cpus, ("cpu.online", "numa.cpus")),
     (read_memory, ("memory_mib",)),
-    (read_hugepages, ("hugepages",)),
+    (read_hugepages, ("hugepages", "hugepages.free")),
+    (read_hugepages_mounts, ("hugepages.mounts",)),
     (read_cpuset, ("cpuset.manager", "cpuset.user_slice")),
+    (read_services, ("cpuset.services",)),
+    (read_kernel_files, ("kernel.files",)),
+    (read_isolation, ("cpu.isolated", "cpu.nohz_full")),
+    (read_max_cstate, ("kernel.max_cstate",)),
+    (read_interrupts, ("irq.affinity",)),
+    (read_listeners, ("listeners",)),
+    (read_rdma, RDMA_READINGS),
 )
+
+
+NAMES = ("files", "units", "sysctls", "kernel_files", "listeners")
+"""What a request may name; what it does not is not looked at."""
 
 
 def collect(request: Request) -> dict[str, Any]:
     """Return the record of this node."""
     taken_at, begin = time.time(), time.monotonic()
-    request = {"files": [], "units": [], "sysctls": [], **request}
+    request = {**{name: [] for name in NAMES}, **request}
     commands = Commands()
     readings: Readings = {}
 

@@ -24,6 +24,10 @@ class Request:
     sysctls: tuple[str, ...] = ()
     credential: str | None = None
     """A munge credential of another node, to be decoded here."""
+    kernel_files: tuple[str, ...] = ()
+    """Files below /sys and /proc; each may hold a ``*``."""
+    listeners: tuple[str, ...] = ()
+    """Ports: ``tcp/22``."""
 
 
 def command(request: Request) -> str:

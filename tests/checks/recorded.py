@@ -40,9 +40,19 @@ DESCRIPTION: dict[str, Any] = {
             "hugepages": [
                 {"size": "2M", "numa_node": 0, "count": 512},
                 {"size": "2M", "numa_node": 1, "count": 512},
+                {"size": "1G", "numa_node": 1, "count": 1},
             ],
             "housekeeping_cpus": "0,8",
-            "kernel_args": ["iommu=pt"],
+            "nics": {"count": 2, "rdma": "roce", "rdma_devices": "mlx5_[0-1]"},
+            "kernel": {
+                "transparent_hugepages": "madvise",
+                "transparent_hugepages_defrag": "defer+madvise",
+                "numa_balancing": False,
+                "cpu_governor": "performance",
+                "max_cstate": 1,
+                "iommu": "pt",
+                "isolation": ["managed_irq", "nohz_full"],
+            },
         },
     },
     "nodes": [
@@ -51,7 +61,7 @@ DESCRIPTION: dict[str, Any] = {
             "role": "head",
             "hardware": "head",
             "management": "fd00:1::1",
-            "runs": ["slurm_controller", "slurm_accounting"],
+            "runs": ["slurm_controller", "slurm_accounting", "prometheus"],
         },
         {
             "name": "worker[1-8]",
@@ -188,11 +198,16 @@ def _node(node: NodePlan) -> dict[str, Any]:
             }
             for file in _files(node)
         },
-        "sysctl.running": dict(node.spec.os.sysctl),
+        "sysctl.running": dict(node.sysctl),
         "sysctl.persisted": {
             key: {"value": value, "file": "/etc/sysctl.d/99-zz-lockstep.conf"}
-            for key, value in node.spec.os.sysctl.items()
+            for key, value in node.sysctl.items()
         },
+        # The capture is older than some packages and units of the plan.
+        "packages": {**dict.fromkeys(node.packages, "1.0-1"), **seen["packages"]},
+        **_kernel(node),
+        **_services(node, seen["units"]),
+        **_rdma(node, number),
     }
     if node.role is Role.WORKER:
         boards = range(8)
@@ -218,3 +233,116 @@ def _node(node: NodePlan) -> dict[str, Any]:
     for name, value in changes.items():
         record["readings"][name] = {"value": value}
     return record
+
+
+RUNNING = {
+    "active": "active",
+    "sub": "running",
+    "load": "loaded",
+    "enabled": "enabled",
+    "started_at": 1795199971,
+}
+MASKED = {
+    "active": "inactive",
+    "sub": "dead",
+    "load": "masked",
+    "enabled": "masked",
+    "started_at": None,
+}
+
+
+def _kernel(node: NodePlan) -> dict[str, Any]:
+    """Return what a kernel that was started and set as planned shows."""
+    hardware = node.hardware
+    isolation = hardware.hardware.kernel.isolation
+    shown = {
+        "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+        "/sys/kernel/mm/transparent_hugepage/defrag": (
+            "always defer [defer+madvise] madvise never"
+        ),
+        "/sys/devices/virtual/workqueue/cpumask": "0101",
+        "/proc/irq/default_smp_affinity": "0101",
+    }
+    files: dict[str, Any] = {}
+    for file in (*hardware.cpu_files, *hardware.kernel_files):
+        if "*" in file.path:
+            paths = [file.path.replace("*", str(cpu)) for cpu in range(hardware.hardware.cpus)]
+            files[file.path] = dict.fromkeys(paths, "performance")
+        else:
+            files[file.path] = {file.path: shown[file.path]}
+    pages = {
+        size: {str(numa): count for numa, count in split.items()}
+        for size, split in hardware.hugepages.items()
+    }
+    points = {"2M": "/dev/hugepages", "1G": "/dev/hugepages1G"}
+    gid = node.spec.os.hugetlb_gid
+    return {
+        "kernel.files": files,
+        "kernel.max_cstate": 1 if hardware.hardware.kernel.max_cstate is not None else 9,
+        "cpu.isolated": hardware.cpu.workload if "domain" in isolation else "",
+        "cpu.nohz_full": hardware.cpu.workload if "nohz_full" in isolation else "",
+        "irq.affinity": {
+            "timer": f"0-{hardware.hardware.cpus - 1}",
+            "nvme0q1": "1",
+            "mlx5_comp0@pci:0000:3b:00.0": hardware.cpu.housekeeping or "0",
+        },
+        "hugepages.free": pages,
+        "hugepages.mounts": {
+            points[size]: {
+                "pagesize": size,
+                "mode": "1777" if gid is None else "1770",
+                "gid": gid or 0,
+            }
+            for size in pages
+        },
+    }
+
+
+def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
+    """Return where the services of a node run, listen and what they may lock."""
+    cpu = node.hardware.cpu
+    running = (*node.units, "ssh.service", "systemd-journald.service")
+    memlock = node.spec.os.memlock
+    limit = memlock if memlock == "unlimited" else str(memlock * 1024)
+    return {
+        "units": {
+            **dict.fromkeys(node.units, RUNNING),
+            **dict.fromkeys(node.masked_units, MASKED),
+            **units,
+        },
+        "cpuset.services": {
+            unit: cpu.all if unit == "slurmd.service" else cpu.housekeeping or cpu.all
+            for unit in running
+        },
+        "limits.memlock": {unit: {"soft": limit, "hard": limit} for unit in node.units},
+        "listeners": {
+            f"{one.protocol}/{one.port}": ["::"] if node.address_family == "ipv6" else ["0.0.0.0"]
+            for one in node.listeners
+        },
+    }
+
+
+def _rdma(node: NodePlan, number: int) -> dict[str, Any]:
+    """Return the RDMA devices that a node should have."""
+    names = [f"mlx5_{index}" for index in range(node.hardware.hardware.nics.count)]
+    each = {
+        "rdma.firmware": "28.39.1002",
+        "rdma.board": "MT_0000000838",
+        "rdma.type": "MT4129",
+        "rdma.state": "ACTIVE",
+        "rdma.phys_state": "LinkUp",
+        "rdma.rate": "400 Gb/sec (4X NDR)",
+        "rdma.link_layer": "Ethernet",
+    }
+    return {
+        **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
+        "rdma.count": len(names),
+        "rdma.names": names,
+        "rdma.guid": {name: f"a088:c203:00{number:02}:000{i}" for i, name in enumerate(names)},
+        "rdma.netdev": {name: f"fabric{i}" for i, name in enumerate(names)},
+        "rdma.device_files": {
+            f"/dev/infiniband/{file}": mode
+            for file, mode in (("rdma_cm", "666"), ("uverbs0", "666"), ("umad0", "600"))
+            if names
+        },
+    }

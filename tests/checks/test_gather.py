@@ -57,6 +57,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
 
     def command(request: Any) -> str:
         given[f"node{len(given)}"] = request.credential
+        assert request.listeners
+        assert request.files
         return "true"
 
     monkeypatch.setattr(gather, "command", command)

@@ -20,7 +20,12 @@ def test_every_owned_file_unit_and_key_is_asked_for() -> None:
         files = recorded.consistent().files_of(node)
         assert set(asked.files) == set(files)
         assert set(node.units) < set(asked.units)
-        assert set(asked.sysctls) == set(node.spec.os.sysctl)
+        assert set(asked.sysctls) == set(node.sysctl)
+        assert set(node.masked_units) < set(asked.units)
+        settings = (*node.hardware.cpu_files, *node.hardware.kernel_files)
+        assert set(asked.kernel_files) == {file.path for file in settings}
+        assert "tcp/22" in asked.listeners
+        assert len(asked.listeners) == len(node.listeners)
 
 
 def test_no_expected_value_is_in_a_request() -> None:

@@ -7,6 +7,8 @@ import base64
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -204,6 +206,208 @@ def test_huge_pages_are_read_per_numa_node(node: Node) -> None:
     }
 
 
+def test_free_huge_pages_are_read_beside_all_of_them(node: Node) -> None:
+    folder = "/sys/devices/system/node/node0/hugepages/hugepages-1048576kB"
+    node.file(f"{folder}/nr_hugepages", "4\n")
+    assert "unread" in node.read()["hugepages.free"]["value"]["1G"]["0"]
+    node.file(f"{folder}/free_hugepages", "3\n")
+    seen = node.read()
+    assert seen["hugepages"] == {"value": {"1G": {"0": 4}}}
+    assert seen["hugepages.free"] == {"value": {"1G": {"0": 3}}}
+
+
+def test_huge_pages_are_mounted_with_a_size_and_rights(node: Node) -> None:
+    node.file("/dev/hugepages1G/x", "")
+    (node.root / "dev/hugepages1G").chmod(0o1777)
+    node.file(
+        "/proc/self/mounts",
+        "proc /proc proc rw 0 0\n"
+        "hugetlbfs /dev/hugepages1G hugetlbfs rw,nosuid,relatime,pagesize=1024M 0 0\n"
+        "hugetlbfs /mnt/gone hugetlbfs rw,pagesize=2M 0 0\n",
+    )
+    group = (node.root / "dev/hugepages1G").stat().st_gid
+    assert node.read()["hugepages.mounts"]["value"] == {
+        "/dev/hugepages1G": {"pagesize": "1G", "mode": "1777", "gid": group},
+        "/mnt/gone": {"unread": "/mnt/gone: No such file or directory"},
+    }
+
+
+def test_settings_are_read_from_every_file_of_a_pattern(node: Node) -> None:
+    cpufreq = "/sys/devices/system/cpu/cpufreq"
+    node.file(f"{cpufreq}/policy0/scaling_governor", "performance\n")
+    node.file(f"{cpufreq}/policy10/scaling_governor", "powersave\n")
+    thp = "/sys/kernel/mm/transparent_hugepage/enabled"
+    node.file(thp, "always [madvise] never\nmore\n")
+    governors = f"{cpufreq}/policy*/scaling_governor"
+    asked = [governors, thp, "/proc/irq/default_smp_affinity"]
+    assert node.read(kernel_files=asked)["kernel.files"]["value"] == {
+        governors: {
+            f"{cpufreq}/policy0/scaling_governor": "performance",
+            f"{cpufreq}/policy10/scaling_governor": "powersave",
+        },
+        thp: {thp: "always [madvise] never"},
+        "/proc/irq/default_smp_affinity": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("shown", "means"), [("(null)\n", ""), ("\n", ""), ("1-7,9-15\n", "1-7,9-15"), (None, "")]
+)
+def test_cpus_without_a_tick_are_read_and_none_is_a_value(
+    node: Node, shown: str | None, means: str
+) -> None:
+    assert "unread" in node.read()["cpu.nohz_full"]
+    node.file("/sys/devices/system/cpu/isolated", "2-3\n")
+    if shown is not None:
+        node.file("/sys/devices/system/cpu/nohz_full", shown)
+    seen = node.read()
+    assert seen["cpu.nohz_full"] == {"value": means}
+    assert seen["cpu.isolated"] == {"value": "2-3"}
+
+
+def test_the_driver_of_idle_states_is_asked_for_its_limit(node: Node) -> None:
+    assert "neither intel_idle nor processor" in node.read()["kernel.max_cstate"]["unread"]
+    node.file("/sys/module/processor/parameters/max_cstate", "8\n")
+    assert node.read()["kernel.max_cstate"] == {"value": 8}
+    node.file("/sys/module/intel_idle/parameters/max_cstate", "1\n")
+    assert node.read()["kernel.max_cstate"] == {"value": 1}
+
+
+def test_interrupts_are_named_by_what_raises_them(node: Node) -> None:
+    assert "unread" in node.read()["irq.affinity"]
+    node.file("/proc/irq/default_smp_affinity", "ff\n")
+    for number, actions, cpus in (
+        (9, "acpi", "0-7"),
+        (10, "", "0-7"),
+        (24, "nvme0q1", "0"),
+        (100, "eth0", "0,8"),
+        (101, "eth0", "1"),
+        (102, "eth0", None),
+    ):
+        node.file(f"/sys/kernel/irq/{number}/actions", f"{actions}\n")
+        node.file(f"/proc/irq/{number}/spurious", "")
+        if cpus is not None:
+            node.file(f"/proc/irq/{number}/smp_affinity_list", f"{cpus}\n")
+    node.file("/proc/irq/103/spurious", "")  # freed while it was read
+    assert node.read()["irq.affinity"]["value"] == {
+        "acpi": "0-7",
+        "nvme0q1": "0",
+        "eth0": "0,8",
+        "eth0#2": "1",
+        "eth0#3": {"unread": "/proc/irq/102/smp_affinity_list: no such file"},
+    }
+
+
+@pytest.mark.parametrize("top", ["", "/unified", "/systemd"])
+def test_the_cpus_of_a_service_are_those_of_all_its_processes(node: Node, top: str) -> None:
+    system = f"/sys/fs/cgroup{top}/system.slice"
+    assert node.read()["cpuset.services"] == {"unread": "/sys/fs/cgroup: no system.slice"}
+    node.file(f"{system}/dev-hugepages.mount/cgroup.procs", "")
+    assert node.read()["cpuset.services"]["unread"].endswith("no service with a process")
+    node.file(f"{system}/slurmd.service/cgroup.procs", "10\n11\n99\n")
+    node.file(f"{system}/slurmstepd.scope/job_1/cgroup.procs", "12\n")
+    node.file(f"{system}/system-getty.slice/getty@tty1.service/cgroup.procs", "13\n")
+    node.file(f"{system}/docker.service/payload/system.slice/x.service/cgroup.procs", "14\n")
+    node.file(f"{system}/idle.service/cgroup.procs", "")
+    for process, cpus in ((10, "0-3"), (11, "2-5,8"), (12, "1"), (13, "0,8"), (14, "7")):
+        node.file(f"/proc/{process}/status", f"Name:\tx\nCpus_allowed_list:\t{cpus}\n")
+    assert node.read()["cpuset.services"]["value"] == {
+        "docker.service": "7",
+        "getty@tty1.service": "0,8",
+        "slurmd.service": "0-5,8",
+    }
+
+
+def words(address: str) -> str:
+    """An address as /proc/net has it: 32-bit words in the CPU's own order."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    raw = socket.inet_pton(family, address)
+    return "".join(f"{word:08X}" for word in struct.unpack(f"={len(raw) // 4}I", raw))
+
+
+def test_listeners_are_read_in_both_families(node: Node) -> None:
+    def table(name: str, *rows: tuple[str, int, str]) -> None:
+        lines = [
+            f"   {n}: {words(address)}:{port:04X} 00000000:0000 {state} 00000000:00000000"
+            for n, (address, port, state) in enumerate(rows)
+        ]
+        node.file(f"/proc/net/{name}", "\n".join(["  sl  local_address ...", *lines]) + "\n")
+
+    asked = ["tcp/22", "tcp/6818", "udp/123", "tcp/9100"]
+    assert "unread" in node.read(listeners=asked)["listeners"]
+    table("tcp", ("0.0.0.0", 22, "0A"), ("10.0.0.7", 6818, "01"))
+    table("udp", ("0.0.0.0", 123, "07"), ("10.0.0.7", 123, "01"))
+    assert node.read(listeners=asked)["listeners"]["value"]["tcp/22"] == ["0.0.0.0"]
+    table("tcp6", ("::", 22, "0A"), ("fd12::1", 6818, "0A"), ("::1", 6818, "0A"))
+    table("udp6", ("::", 123, "07"), ("::", 22, "07"))
+    assert node.read(listeners=asked)["listeners"]["value"] == {
+        "tcp/22": ["0.0.0.0", "::"],
+        "tcp/6818": ["::1", "fd12::1"],
+        "udp/123": ["0.0.0.0", "::"],
+        "tcp/9100": [],
+    }
+
+
+RXE = {
+    "node_guid": "5054:00ff:fe12:3456\n",
+    "fw_ver": "\n",
+    "ports/1/state": "4: ACTIVE\n",
+    "ports/1/phys_state": "5: LinkUp\n",
+    "ports/1/rate": "2.5 Gb/sec (1X SDR)\n",
+    "ports/1/link_layer": "Ethernet\n",
+    "ports/1/gid_attrs/ndevs/0": "fabric0\n",
+}
+
+
+def test_rdma_devices_are_read_with_their_ports(node: Node) -> None:
+    assert node.read()["rdma.count"] == {"unread": "/sys/class: no such file"}
+    node.file("/sys/class/net/lo/mtu", "65536\n")
+    seen = node.read()
+    assert seen["rdma.count"] == {"value": 0}
+    assert seen["rdma.guid"] == seen["rdma.device_files"] == {"value": {}}
+    for file, text in RXE.items():
+        node.file(f"/sys/class/infiniband/rxe0/{file}", text)
+    for file, text in {**RXE, "board_id": "MT_0000000838\n", "hca_type": "MT4129\n"}.items():
+        if not file.endswith("ndevs/0"):
+            node.file(f"/sys/class/infiniband/mlx5_0/{file}", text)
+    node.file("/sys/class/infiniband/mlx5_0/device/net/ib0/mtu", "4092\n")
+    node.file("/sys/class/infiniband/mlx5_0/ports/2/state", "1: DOWN\n")
+    node.file("/dev/infiniband/uverbs0", "")
+    (node.root / "dev/infiniband/uverbs0").chmod(0o666)
+    seen = {name: reading.get("value") for name, reading in node.read().items()}
+    assert (seen["rdma.count"], seen["rdma.names"]) == (2, ["mlx5_0", "rxe0"])
+    assert seen["rdma.board"] == {"mlx5_0": "MT_0000000838", "rxe0": ""}
+    assert seen["rdma.type"] == {"mlx5_0": "MT4129", "rxe0": ""}
+    assert seen["rdma.firmware"]["rxe0"] == ""
+    assert seen["rdma.guid"]["rxe0"] == "5054:00ff:fe12:3456"
+    assert seen["rdma.state"] == {"mlx5_0": "ACTIVE", "mlx5_0/2": "DOWN", "rxe0": "ACTIVE"}
+    assert seen["rdma.phys_state"]["rxe0"] == "LinkUp"
+    assert seen["rdma.rate"]["rxe0"] == "2.5 Gb/sec (1X SDR)"
+    assert "no such file" in seen["rdma.rate"]["mlx5_0/2"]["unread"]
+    assert seen["rdma.link_layer"]["rxe0"] == "Ethernet"
+    assert seen["rdma.netdev"] == {"mlx5_0": "ib0", "mlx5_0/2": "ib0", "rxe0": "fabric0"}
+    assert seen["rdma.device_files"] == {"/dev/infiniband/uverbs0": "666"}
+
+
+def test_the_limit_of_locked_memory_is_that_of_the_main_process(node: Node) -> None:
+    block = "LoadState=loaded\\nActiveState=active\\nSubState=running\\nUnitFileState=enabled"
+    node.tool("systemctl", f"printf '{block}\\nMainPID=42\\n\\n{block}\\nMainPID=0\\n'")
+    node.file(
+        "/proc/42/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max locked memory         8388608              unlimited            bytes     \n",
+    )
+    asked = ["slurmd.service", "b.service"]
+    assert node.read(units=asked)["limits.memlock"]["value"] == {
+        "slurmd.service": {"soft": "8388608", "hard": "unlimited"},
+        "b.service": {"unread": "b.service: no main process"},
+    }
+    (node.root / "proc/42/limits").unlink()
+    assert node.read(units=asked)["limits.memlock"]["value"]["slurmd.service"] == {
+        "unread": "/proc/42/limits: no such file"
+    }
+
+
 def test_a_slice_without_a_set_of_its_own_may_use_all_cpus(node: Node) -> None:
     node.file("/proc/1/status", "Name: systemd\nCpus_allowed_list:\t0,8\n")
     node.file("/sys/devices/system/cpu/online", "0-15\n")
@@ -389,7 +593,7 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
-    assert sorted(asked) == ["credential", "files", "sysctls", "units"]
+    assert sorted(asked) == sorted(["credential", *collect.NAMES])
     with pytest.raises(ValueError, match="at most 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rules._boot import own_kernel
 from lockstep.spec.names import cpulist, cpus
 
 NONE = ""
@@ -39,7 +40,7 @@ RULE = Rule(
     pick=lambda value: cpulist(cpus(str(value))),
     show=lambda value: f"CPUs {value}" if value else "no CPUs",
     # Without a kernel of its own a node has the NUMA nodes of the machine below.
-    applies=lambda view: view.plan.hardware.hardware.boot_loader != "none",
+    applies=own_kernel,
     repair="correct sockets, numa_nodes or cpu_numbering of the hardware class, or the firmware "
     "settings of {node} (nodes per socket, sub-NUMA clusters)",
     explained_by=(Cause("cpu.count"),),

@@ -1,11 +1,10 @@
 """Error correction of the boards' memory is as declared, now and after the next reset.
 
 Why      Without it a flipped bit ends in the model's weights and nobody learns of it.
-Pending  The wanted mode is set and waits for a reset of the board or a reboot.
+Pending  The wanted mode is set and waits for a reset of the board or a reboot. The other way
+         round, where the next reset would end the wanted mode, it differs.
 Blind    Errors that were corrected: their counters are another matter.
 """
-
-from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
@@ -33,9 +32,7 @@ def _wanted(view: View) -> str:
 
 
 def _pending(view: View, board: str) -> bool:
-    now, later = view.items("gpu.ecc.current"), view.items("gpu.ecc.pending")
-    values: tuple[JsonValue | Unread | None, ...] = (now.get(board), later.get(board))
-    return values[0] != values[1]
+    return view.items("gpu.ecc.pending").get(board) == _wanted(view)
 
 
 RULE = Rule(
@@ -48,6 +45,7 @@ RULE = Rule(
     pending=_pending,
     applies=has_gpus,
     repair="on {node}: nvidia-smi -e 1 (0 to switch it off), then reboot it when it is idle",
+    repair_pending="reboot {node} when it is idle",
     explained_by=UNREAD_WITH_COUNT,
     source="nvidia-smi --help-query-gpu, ecc.mode",
 )

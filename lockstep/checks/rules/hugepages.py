@@ -1,14 +1,18 @@
 """Each NUMA node has the planned number of huge pages of each size.
 
 Why      A total hides an imbalance: a job then takes memory from the far socket.
+Pending  The running kernel was started without the arguments that reserve them. One that has
+         the arguments lost its pages later: the deploy asks it for them again.
 Blind    Pages that exist and are already taken.
 """
 
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Rule
-from lockstep.probe.record import Unread
+from lockstep.checks.rule import Rule
+from lockstep.checks.rules._boot import STARTED_SO, own_kernel, started_otherwise, waits
+
+KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
 
 
 def _look(view: View) -> Items:
@@ -36,18 +40,6 @@ def _expected(view: View) -> dict[str, JsonValue]:
     }
 
 
-def _pending(view: View, device: str) -> bool:
-    wanted = view.plan.hardware.hugepage_args
-    running, persisted = view.read("kernel.cmdline"), view.read("kernel.cmdline_persisted")
-    if not wanted or isinstance(running, Unread) or not isinstance(persisted, list):
-        return False
-    return (
-        all(word in persisted for word in wanted)
-        and isinstance(running, list)
-        and not all(word in running for word in wanted)
-    )
-
-
 RULE = Rule(
     id="hugepages",
     title="planned huge pages on each NUMA node",
@@ -55,11 +47,11 @@ RULE = Rule(
     look=_look,
     expected_each=_expected,
     show=lambda value: f"{value} pages",
-    pending=_pending,
+    pending=lambda view, device: waits(view, *KEYS),
+    grounds=lambda view, device: started_otherwise(view, *KEYS),
     # Without a kernel of its own a node has the pages of the machine below.
-    applies=lambda view: view.plan.hardware.hardware.boot_loader != "none",
-    repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}, then reboot {node}",
+    applies=own_kernel,
     owner="hugepages",
-    explained_by=(Cause("kernel.args"),),
+    explained_by=STARTED_SO,
     source="kernel documentation, admin-guide/mm/hugetlbpage",
 )

@@ -2,48 +2,31 @@
 
 Why      CPU isolation and huge pages exist only from boot; a job cannot get them later.
 Pending  The argument is in the boot loader's configuration: a reboot puts it in force.
-Blind    Arguments that nobody declared: kernel.cmdline compares those with the peers.
+Blind    Arguments that nobody declared: kernel.args_foreign names those of the plan's own keys,
+         kernel.cmdline compares the others with the peers.
 """
-
-from collections import Counter
 
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import DEPLOY, REBOOT, Cause, Rule
+from lockstep.checks.rules._boot import DROP_IN, NEXT, RUNNING, given, own_kernel
+from lockstep.plan.reboot import absent
 from lockstep.probe.record import Unread
 
-REPEATED = ("hugepagesz", "hugepages", "console")
-"""Keys that may stand on the line more than once; of all others the last one counts."""
-
-
-def absent(wanted: tuple[str, ...], line: JsonValue) -> list[str]:
-    """Return the wanted arguments that a command line does not put in force."""
-    given = [str(word) for word in line] if isinstance(line, list) else []
-    last = {word.partition("=")[0]: word for word in given}
-    missing = list((Counter(wanted) - Counter(given)).elements())
-    overridden = [
-        word
-        for word in wanted
-        if word not in missing
-        and (key := word.partition("=")[0]) not in REPEATED
-        and last[key] != word
-    ]
-    return missing + overridden
+NOT_ON_DISK = "not on disk"
 
 
 def _look(view: View) -> Items:
-    line = view.read("kernel.cmdline")
+    line = view.read(RUNNING)
     if isinstance(line, Unread):
         return {"": line}
-    return {"": list(absent(view.plan.hardware.kernel_args, line))}
+    return {"": list(absent(view.plan.hardware.kernel_args, given(view, RUNNING)))}
 
 
 def _pending(view: View, device: str) -> bool:
-    persisted = view.read("kernel.cmdline_persisted")
-    return not isinstance(persisted, Unread) and not absent(
-        view.plan.hardware.kernel_args, persisted
-    )
+    known = isinstance(view.read(NEXT), list)
+    return known and not absent(view.plan.hardware.kernel_args, given(view, NEXT))
 
 
 def _words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -54,13 +37,16 @@ def _words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
 RULE = Rule(
     id="kernel.args",
     title="the planned kernel arguments are in force",
-    reading="kernel.cmdline",
+    reading=RUNNING,
     look=_look,
     expected=lambda view: [],
     words=_words,
     pending=_pending,
-    applies=lambda view: bool(view.plan.hardware.kernel_args),
-    repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}, then reboot {node}",
-    owner="cpu_sets, hugepages",
+    grounds=lambda view, device: frozenset(() if _pending(view, device) else (NOT_ON_DISK,)),
+    applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+    repair=f"{DEPLOY}, then {REBOOT}",
+    owner="boot_loader",
+    # Not where they only wait: a changed file has no part in that.
+    explained_by=(Cause("file.content", device=DROP_IN, grounds=NOT_ON_DISK),),
     source="kernel documentation, admin-guide/kernel-parameters",
 )

@@ -6,6 +6,7 @@ Blind    What is equal on all nodes and wrong: kernel.args holds the plan agains
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Peers, Rule
+from lockstep.checks.rules._boot import own_kernel
 
 OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
 """Arguments that differ between machines by nature."""
@@ -25,8 +26,8 @@ RULE = Rule(
     look=_look,
     peers=Peers.CLASS,
     show=lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value),
-    applies=lambda view: view.plan.hardware.hardware.boot_loader != "none",
+    applies=own_kernel,
     repair_peers="compare /etc/default/grub and grub.d of {node} with its peers, then reboot it",
-    explained_by=(Cause("kernel.args"),),
+    explained_by=(Cause("kernel.args"), Cause("kernel.args_foreign")),
     source="proc_cmdline(5)",
 )

@@ -14,7 +14,7 @@ def _look(view: View) -> Items:
     for part in (name, version):
         if isinstance(part, Unread):
             return {"": part}
-    return {"": f"{name} {version}"}
+    return {"": f"{name} {view.plan.cluster.release.version_of(str(version))}"}
 
 
 RULE = Rule(

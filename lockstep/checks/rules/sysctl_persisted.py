@@ -1,6 +1,7 @@
 """No other file overrides a declared sysctl at the next boot.
 
-Why      The value that runs today is not the one that runs after a reboot.
+Why      Whoever runs "sysctl --system" brings the other value into force; at boot ours is set last
+         (systemd-sysctl.service.d/50-lockstep.conf), so it is a warning.
 Blind    A lost file of our own: file.content sees that. A unit that sets keys later.
 """
 
@@ -10,6 +11,7 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.sysctl_running import declared
 from lockstep.probe.record import Unread
+from lockstep.report import Severity
 
 
 def _look(view: View) -> Items:
@@ -43,5 +45,6 @@ RULE = Rule(
     expected_each=_expected,
     detail=_winner,
     repair="remove {device} from the file named in the detail, on {node}; no role owns that file",
+    severity=Severity.WARNING,
     source="sysctl.d(5)",
 )

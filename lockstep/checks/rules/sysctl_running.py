@@ -12,7 +12,7 @@ KEYS = "sysctl.running"
 
 def declared(view: View) -> dict[str, str]:
     """Return the declared values as the kernel prints them."""
-    return {key: " ".join(value.split()) for key, value in view.plan.spec.os.sysctl.items()}
+    return {key: " ".join(value.split()) for key, value in view.plan.sysctl.items()}
 
 
 RULE = Rule(

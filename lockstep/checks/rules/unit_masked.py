@@ -1,6 +1,7 @@
 """Units that would change the node behind our back are masked.
 
-Why      An upgrade nobody asked for breaks the version lock on some nodes and not on others.
+Why      An upgrade nobody asked for breaks the version lock on some nodes and not on others;
+         irqbalance moves interrupts onto the CPUs of jobs.
 Blind    Other ways to start an upgrade: a person, cron, a management agent.
 """
 
@@ -8,11 +9,10 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Rule, Skip
-from lockstep.plan.software import MASKED_UNITS
 
 
 def _expected(view: View) -> dict[str, JsonValue]:
-    return dict.fromkeys(MASKED_UNITS, "masked")
+    return dict.fromkeys(view.plan.masked_units, "masked")
 
 
 def _state(entry: JsonValue) -> JsonValue | Skip:
@@ -27,11 +27,11 @@ def _state(entry: JsonValue) -> JsonValue | Skip:
 
 RULE = Rule(
     id="unit.masked",
-    title="automatic upgrades are masked",
+    title="units that would change the node are masked",
     reading="units",
     expected_each=_expected,
     pick=_state,
-    applies=lambda view: not view.plan.spec.os.automatic_upgrades,
+    applies=lambda view: bool(view.plan.masked_units),
     owner="packages",
     source="apt.systemd.daily(8)",
 )

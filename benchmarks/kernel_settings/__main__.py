@@ -1,0 +1,377 @@
+"""Measures on a lab what huge pages and CPU sets change for a job.
+
+    python -m benchmarks.kernel_settings [--lab NAME] [--node worker1] [--repeat 3] [--json FILE]
+
+Builds two small programs on a worker, runs them there as jobs, case after case, and prints one
+table of ratios. Drives the lab by its commands alone. Cleans up after itself, also on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from benchmarks.kernel_settings import figures
+from benchmarks.kernel_settings.figures import Case, Neighbour, Process
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PROGRAMS = ("chase", "jitter")
+ALLOCATION_WITHIN_S = 60
+ENDS_WITHIN_S = 15
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+
+
+class BenchmarkError(Exception):
+    """Something is missing or failed; the message says what helps."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab, by its command line."""
+
+    name: str | None
+
+    def run(
+        self, node: str, *command: str, given: str | None = None, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as root on a node's console, whatever its exit status."""
+        named = ["--name", self.name] if self.name else []
+        argv = [sys.executable, "-m", "lab", *named, "run", node, "--", *command]
+        # A session of its own: a Ctrl-C reaches this program alone, which then ends it in order.
+        with subprocess.Popen(
+            argv,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(given, timeout_s)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                raise BenchmarkError(
+                    f"{node}: `{shlex.join(command)}` did not end within {timeout_s:.0f} s"
+                ) from None
+            except BaseException:
+                _end(process)
+                raise
+        return subprocess.CompletedProcess(argv, process.returncode, output, errors)
+
+    def must(
+        self, node: str, *command: str, given: str | None = None, timeout_s: float = 120
+    ) -> str:
+        """Run a command that has to succeed; return what it printed."""
+        done = self.run(node, *command, given=given, timeout_s=timeout_s)
+        if done.returncode != 0:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
+            raise BenchmarkError(
+                f"{node}: `{shlex.join(command)}` ended with status {done.returncode}"
+                + "".join(f"\n    {line}" for line in said)
+            )
+        return done.stdout
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a command of the lab: first asking, so that it ends what it runs on the node."""
+    process.terminate()
+    try:
+        process.communicate(timeout=ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run of the benchmark on one node."""
+
+    lab: Lab
+    head: str
+    node: str
+    mib: int
+    seconds: float
+    token: str
+
+    @property
+    def folder(self) -> str:
+        """Where the programs lie on the node."""
+        return f"/tmp/lockstep-kernel-settings-{self.token}"
+
+    @property
+    def unit(self) -> str:
+        """The neighbour's unit."""
+        return f"lockstep-neighbour-{self.token}.service"
+
+    @property
+    def job(self) -> str:
+        """The name of every job."""
+        return f"kernel-settings-{self.token}"
+
+    def require(self) -> dict[str, str]:
+        """Return what the node says of itself.
+
+        Raises:
+            BenchmarkError: it lacks something; all of it at once.
+        """
+        script = """
+        echo tcc=$(command -v tcc)
+        echo header=$(ls /usr/include/stdio.h 2>/dev/null)
+        echo systemd_run=$(command -v systemd-run)
+        echo huge_free=$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages 2>/dev/null)
+        echo online=$(cat /sys/devices/system/cpu/online)
+        echo kernel=$(uname -r)
+        echo kernel_arguments=$(cat /proc/cmdline)
+        echo cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+        """
+        lines = self.lab.must(self.node, "sh", "-c", script).splitlines()
+        facts = {key: value for key, found, value in (x.partition("=") for x in lines) if found}
+        wrong = figures.problems(self.node, facts, self.mib)
+        asked = "command -v srun >/dev/null || { echo none; exit; }; exec sinfo -h -o %T -n "
+        said = self.lab.must(self.head, "sh", "-c", asked + shlex.quote(self.node)).split()
+        if said == ["none"]:
+            wrong.append(f"{self.head}: no srun: deploy Slurm first")
+        elif set(said) != {"idle"}:
+            shown = ", ".join(sorted(set(said))) or "not known to Slurm"
+            wrong.append(
+                f"{self.node}: Slurm says {shown}, expected idle: other jobs would be measured, too"
+            )
+        if wrong:
+            raise BenchmarkError("cannot measure here:" + "".join(f"\n    {x}" for x in wrong))
+        return facts
+
+    def build(self) -> None:
+        """Compile the programs on the node."""
+        self.lab.must(self.node, "mkdir", self.folder)
+        for program in PROGRAMS:
+            path = f"{self.folder}/{program}"
+            text = (HERE / f"{program}.c").read_text(encoding="utf-8")
+            self.lab.must(self.node, "sh", "-c", f"cat >{path}.c", given=text)
+            self.lab.must(self.node, "tcc", "-Wall", "-o", path, f"{path}.c")
+
+    def srun(self, *command: str) -> str:
+        """Run a command as a job with one core of the node; return what it printed."""
+        minutes = 5 + int(2 * self.seconds / 60)
+        return self.lab.must(
+            self.head,
+            *("srun", "--quiet", f"--immediate={ALLOCATION_WITHIN_S}", f"--time={minutes}"),
+            *(f"--job-name={self.job}", f"--nodelist={self.node}", "--ntasks=1"),
+            *("--cpus-per-task=1", f"--mem={self.mib + 160}M", "--chdir=/", *command),
+            timeout_s=ALLOCATION_WITHIN_S + 60 * (minutes + 2),
+        )
+
+    def job_cpu(self) -> int:
+        """Return the CPU that jobs of ours get."""
+        said = self.srun("grep", "Cpus_allowed_list", "/proc/self/status")
+        return min(figures.cpu_list(said.split()[-1]))
+
+    def measure(self, case: Case, cpu: int) -> dict[str, Any]:
+        """Run one case once."""
+        arguments = [*case.arguments, str(self.mib)] if case.program == "chase" else []
+        command = [f"{self.folder}/{case.program}", *arguments, f"{self.seconds:g}"]
+        # Where Slurm gives whole cores with two threads each, still one CPU; elsewhere it changes
+        # nothing, and fails where the job was given other CPUs than the first one.
+        output = self.srun("taskset", "-c", str(cpu), *command)
+        try:
+            return figures.printed(output)
+        except ValueError as error:
+            raise BenchmarkError(f"{shlex.join(command)}: {error}; it printed {output!r}") from None
+
+    @contextlib.contextmanager
+    def neighbour(self, kind: Neighbour, cpu: int, online: str) -> Iterator[None]:
+        """Keep a neighbour busy meanwhile."""
+        if kind is Neighbour.NONE:
+            yield
+            return
+        # A safety net: it ends by itself when nobody is left to stop it.
+        properties = [f"RuntimeMaxSec={900 + 20 * self.seconds:.0f}"]
+        if kind is Neighbour.LOOSE:
+            properties += [f"AllowedCPUs={online}", f"CPUAffinity={cpu}"]
+        self.lab.must(
+            self.node,
+            *("systemd-run", "--quiet", "--collect", f"--unit={self.unit}"),
+            *(f"--property={one}" for one in properties),
+            *("sh", "-c", "while :; do :; done"),
+        )
+        try:
+            yield
+        finally:
+            self.lab.run(self.node, "systemctl", "stop", self.unit)
+
+    def look(self) -> Process:
+        """Read where the neighbour is."""
+        script = (
+            f"pid=$(systemctl show --property=MainPID --value {self.unit}) && cat /proc/$pid/status"
+            " && echo == && cat /proc/$pid/stat"
+        )
+        status, found, stat = self.lab.must(self.node, "sh", "-c", script).partition("\n==\n")
+        if not found or "Pid" not in status:
+            raise BenchmarkError(f"{self.node}: the neighbour {self.unit} does not run")
+        return figures.process(status, stat)
+
+    def clean_up(self) -> None:
+        """Remove everything that this run made, and say what could not be removed."""
+        script = (
+            f"systemctl stop {self.unit} 2>/dev/null; systemctl reset-failed {self.unit} "
+            f"2>/dev/null; rm -rf {self.folder}"
+        )
+        for node, command in (
+            (self.head, ("scancel", f"--name={self.job}")),
+            (self.node, ("sh", "-c", script)),
+        ):
+            try:
+                self.lab.must(node, *command)
+            except BenchmarkError as failure:
+                say(f"left behind: {failure}")
+
+
+def say(text: str) -> None:
+    """Tell the user how far it is."""
+    print(f"kernel_settings: {text}", file=sys.stderr, flush=True)
+
+
+def sample(bench: Bench, repeat: int, cpu: int, online: str) -> list[dict[str, Any]]:
+    """Run every case `repeat` times, case after case, round after round."""
+    samples: list[dict[str, Any]] = []
+    for number in range(repeat):
+        for kind, cases in groupby(figures.order(number), key=lambda case: case.neighbour):
+            with bench.neighbour(kind, cpu, online):
+                for case in cases:
+                    load = os.getloadavg()[0]
+                    before = bench.look() if kind is not Neighbour.NONE else None
+                    measured = bench.measure(case, cpu)
+                    if before is not None:
+                        after = bench.look()
+                        why = figures.misplaced(kind, before, after, cpu)
+                        if why:
+                            raise BenchmarkError(f"{case.name}: of the neighbour: {why}")
+                        measured |= {
+                            "neighbour_cpus": sorted(after.cpus),
+                            "neighbour_last_cpu": after.last_cpu,
+                            "neighbour_ticks": after.ticks - before.ticks,
+                        }
+                    key = "ns_median" if case.program == "chase" else "off_cpu_percent"
+                    say(
+                        f"round {number + 1}/{repeat}: {case.name}: "
+                        f"{key} {figures.figure(measured[key])}"
+                    )
+                    samples.append(
+                        {"case": case.name, "round": number + 1, "host_load": load, **measured}
+                    )
+    return samples
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kernel_settings", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--lab", metavar="NAME", help="which lab (default: as `python -m lab`)")
+    parser.add_argument("--head", default="head", help="where srun runs (default: head)")
+    parser.add_argument("--node", default="worker1", help="where the jobs run (default: worker1)")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds (default: 3)")
+    parser.add_argument("--seconds", type=float, default=5, help="per program (default: 5)")
+    parser.add_argument("--mib", type=int, default=96, help="memory to walk (default: 96)")
+    parser.add_argument("--json", metavar="FILE", help="write every sample there")
+    return parser
+
+
+def _on_ending(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let no further Ctrl-C interrupt the cleaning up."""
+    before = {ending: signal.signal(ending, signal.SIG_IGN) for ending in ENDINGS}
+    try:
+        yield
+    finally:
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+
+
+def measure(bench: Bench, repeat: int, command: str) -> str:
+    """Run the whole benchmark; print the table; return everything as JSON.
+
+    Raises:
+        BenchmarkError: something is missing, failed, or the neighbour was not where it should be.
+    """
+    facts = bench.require()
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cpus / 2:
+        say(f"this host is busy (load {load:.1f} on {cpus} CPUs): expect ratios of noise")
+    try:
+        bench.build()
+        cpu = bench.job_cpu()
+        say(f"jobs on {bench.node} run on CPU {cpu}; {repeat} rounds of {len(figures.CASES)} cases")
+        samples = sample(bench, repeat, cpu, facts["online"])
+    finally:
+        with _undisturbed():
+            bench.clean_up()
+    about: dict[str, Any] = {
+        "command": command,
+        "node": bench.node,
+        "job_cpu": cpu,
+        "host_cpus": cpus,
+        **{key: facts[key] for key in ("kernel", "kernel_arguments", "cpu") if key in facts},
+    }
+    loads = [one["host_load"] for one in samples]
+    print(f"`{command}`")
+    print(f"{about.get('cpu')}, kernel {about.get('kernel')}, job on CPU {cpu}, {repeat} rounds,")
+    print(f"load of the {cpus} host CPUs {min(loads):.1f} to {max(loads):.1f}.\n")
+    print(figures.table(figures.rows(samples)), flush=True)
+    return figures.document(about, samples)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return its exit status (0 done, 1 failed, 2 wrong use)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser()
+    arguments = parser.parse_args(words)
+    if arguments.repeat < 1 or arguments.seconds <= 0:
+        parser.error("--repeat and --seconds: expected more than 0")
+    if arguments.mib < 2 or arguments.mib % 2:
+        parser.error("--mib: expected an even number: huge pages have 2 MiB")
+    if arguments.json and not Path(arguments.json).resolve().parent.is_dir():
+        parser.error(f"--json {arguments.json}: no such folder")
+    bench = Bench(
+        Lab(arguments.lab),
+        arguments.head,
+        arguments.node,
+        arguments.mib,
+        arguments.seconds,
+        secrets.token_hex(4),
+    )
+    for ending in ENDINGS:
+        signal.signal(ending, _on_ending)
+    command = shlex.join(["python", "-m", "benchmarks.kernel_settings", *words])
+    try:
+        content = measure(bench, arguments.repeat, command)
+    except BenchmarkError as failure:
+        say(str(failure))
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    if arguments.json:
+        Path(arguments.json).write_text(content, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

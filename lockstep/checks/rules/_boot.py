@@ -1,0 +1,48 @@
+"""What the rules about the kernel's command line share."""
+
+from __future__ import annotations
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause
+
+DROP_IN = "/etc/default/grub.d/50-lockstep.cfg"
+RUNNING, NEXT = "kernel.cmdline", "kernel.cmdline_persisted"
+
+STARTED_OTHERWISE = "started with other arguments"
+STARTED_SO = (
+    Cause("kernel.args", grounds=STARTED_OTHERWISE),
+    Cause("kernel.args_foreign", grounds=STARTED_OTHERWISE),
+)
+"""The command line is the finding; what the kernel made of it follows from it."""
+
+
+def own_kernel(view: View) -> bool:
+    """Apply to machines that boot a kernel of their own."""
+    return view.plan.hardware.hardware.boot_loader != "none"
+
+
+def key(word: object) -> str:
+    """Return the name of a kernel argument."""
+    return str(word).partition("=")[0]
+
+
+def given(view: View, reading: str) -> tuple[str, ...]:
+    """Return a command line; nothing of one that could not be read."""
+    line = view.read(reading)
+    return tuple(str(word) for word in line) if isinstance(line, list) else ()
+
+
+def started_otherwise(view: View, *keys: str) -> frozenset[str]:
+    """Return as grounds that the kernel was not started with the planned arguments."""
+    return frozenset() if _planned(view, RUNNING, keys) else frozenset({STARTED_OTHERWISE})
+
+
+def waits(view: View, *keys: str) -> bool:
+    """Say whether the planned arguments are there for the next boot and not in force."""
+    return _planned(view, NEXT, keys) and not _planned(view, RUNNING, keys)
+
+
+def _planned(view: View, reading: str, keys: tuple[str, ...]) -> bool:
+    wanted = {word for word in view.plan.hardware.kernel_args if key(word) in keys}
+    known = isinstance(view.read(reading), list)
+    return known and {word for word in given(view, reading) if key(word) in keys} == wanted

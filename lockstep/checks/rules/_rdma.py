@@ -1,0 +1,39 @@
+"""What the rules about RDMA devices share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause, anything
+
+DEVICES = "rdma.guid"
+"""The devices below /sys/class/infiniband."""
+
+UNREAD_WITH_COUNT = (Cause("rdma.count", only_unread=True),)
+FOLLOWS_COUNT = (Cause("rdma.count"),)
+"""A lost device is one finding: the sets of what is left differ as well."""
+
+
+def has_rdma(view: View) -> bool:
+    """Apply to the nodes whose fabric speaks RDMA."""
+    return "rdma" in view.plan.capabilities
+
+
+def counted(values: JsonValue) -> str:
+    """Return the values of all devices as text: ``7 x 28.39, 1 x 28.37``."""
+    if not isinstance(values, list):
+        return anything(values)
+    counts = Counter(anything(value) for value in values)
+    if len(counts) == 1:
+        (only,) = counts
+        return only
+    return ", ".join(f"{count} x {value}" for value, count in counts.most_common())
+
+
+def device_by_device(view: View, reading: str) -> str:
+    """Return what each device says, for a rule that compares sets of values."""
+    found = view.items(reading)
+    return ", ".join(f"{device}: {anything(value)}" for device, value in sorted(found.items()))

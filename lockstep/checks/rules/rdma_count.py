@@ -1,0 +1,34 @@
+"""Every node has the RDMA devices of its hardware class.
+
+Why      A job that finds one adapter less runs with less bandwidth, or over TCP without a word.
+Blind    A device that is listed and does not work.
+"""
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Rule
+from lockstep.checks.rules._rdma import has_rdma
+from lockstep.spec.names import expand
+
+
+def _missing(view: View, device: str) -> str:
+    named = view.plan.hardware.hardware.nics.rdma_devices
+    found = view.read("rdma.names")
+    if not named or not isinstance(found, list):
+        return ""
+    missing = [name for name in expand(named) if name not in found]
+    return f"missing: {', '.join(missing)}" if missing else ""
+
+
+RULE = Rule(
+    id="rdma.count",
+    title="all RDMA devices of the hardware class are there",
+    reading="rdma.count",
+    expected=lambda view: view.plan.hardware.hardware.nics.count,
+    show=lambda value: f"{value} RDMA devices" if value != 1 else "1 RDMA device",
+    detail=_missing,
+    applies=has_rdma,
+    owner="rdma",
+    repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}; a device that stays away: "
+    "lspci, journalctl -k -g 'mlx|rdma|infiniband', then reseat or replace the adapter",
+    source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+)

@@ -1,0 +1,37 @@
+"""Every RDMA port is active.
+
+Why      A port that is down takes its rail from every job on the node.
+Blind    A link that comes and goes between two checks.
+"""
+
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma
+from lockstep.probe.record import Unread
+
+
+def _look(view: View) -> Items:
+    physical = view.items("rdma.phys_state")
+    items: Items = {}
+    for port, state in view.items("rdma.state").items():
+        link = physical.get(port, Unread(unread="not in the record"))
+        if isinstance(state, Unread) or state == "ACTIVE":
+            items[port] = state
+        else:
+            items[port] = str(state) if isinstance(link, Unread) else f"{state} ({link})"
+    return items
+
+
+RULE = Rule(
+    id="rdma.port_state",
+    title="the RDMA ports are active",
+    reading="rdma.state",
+    look=_look,
+    devices=DEVICES,
+    expected=lambda view: "ACTIVE",
+    applies=has_rdma,
+    repair="on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; Ethernet: "
+    "ip link set up its interface",
+    explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_layer", same_device=True)),
+    source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+)

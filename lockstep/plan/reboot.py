@@ -1,0 +1,112 @@
+"""Whether a node waits for a reboot, and why: what was planned, what the next boot would have,
+and what this boot has. Pure; the readings come from ``lockstep.facts``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+REPEATED = ("hugepagesz", "hugepages", "console")
+"""Kernel arguments that may stand on the line more than once; of all others the last one counts."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a node showed."""
+
+    cmdline: tuple[str, ...]
+    """Kernel arguments of this boot."""
+    menu: tuple[str, ...]
+    """Kernel arguments of the next boot, from the boot loader's menu."""
+    pages: Mapping[tuple[str, int], int]
+    """(size, NUMA node) -> huge pages of this boot."""
+    marker: str | None = None
+    """Packages that left /run/reboot-required; None: there is no such file."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that only a reboot brings into force."""
+
+    kind: str
+    """A few words, for Slurm's reason."""
+    detail: str
+
+    @override
+    def __str__(self) -> str:
+        """Return it as one phrase."""
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Why to reboot, if at all; and what a reboot would not help."""
+
+    reasons: tuple[Reason, ...] = ()
+    deploy_first: str = ""
+    """What the boot loader does not have yet: a reboot now would be for nothing."""
+    remark: str = ""
+
+    @property
+    def kinds(self) -> str:
+        """Return the reasons in a few words."""
+        return ", ".join(reason.kind for reason in self.reasons)
+
+    @override
+    def __str__(self) -> str:
+        """Return the reasons as one line."""
+        return "; ".join(map(str, self.reasons))
+
+
+def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the wanted kernel arguments that a command line does not put in force."""
+    last = {word.partition("=")[0]: word for word in line}
+    missing = tuple((Counter(wanted) - Counter(line)).elements())
+    overridden = tuple(
+        word
+        for word in wanted
+        if word not in missing
+        and (key := word.partition("=")[0]) not in REPEATED
+        and last[key] != word
+    )
+    return missing + overridden
+
+
+def pending(
+    args: tuple[str, ...], hugepages: Mapping[str, Mapping[int, int]], seen: Seen
+) -> Pending:
+    """Say why a node waits for a reboot.
+
+    Args:
+        args: planned kernel arguments; none for a machine without a boot loader.
+        hugepages: page size -> NUMA node -> planned pages.
+        seen: what the node showed.
+    """
+    short = tuple(
+        f"{size} on node {node}: {seen.pages.get((size, node), 0)} of {count}"
+        for size, split in hugepages.items()
+        for node, count in split.items()
+        if seen.pages.get((size, node), 0) < count
+    )
+    missing = absent(args, seen.cmdline)
+    if missing and (unwritten := absent(args, seen.menu)):
+        # Also where something else waits: one reboot for both, once both are there.
+        return Pending(deploy_first=" ".join(unwritten))
+    reasons = []
+    remark = ""
+    if missing:
+        reasons.append(Reason("pending kernel arguments", " ".join(missing)))
+        if short:
+            reasons.append(Reason("huge pages", ", ".join(short)))
+    elif short and args:
+        remark = (
+            f"huge pages {', '.join(short)}, booted with the planned arguments: a reboot does not "
+            "change that"
+        )
+    if seen.marker is not None:
+        reasons.append(Reason("reboot-required", seen.marker))
+    return Pending(tuple(reasons), remark=remark)

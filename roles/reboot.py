@@ -1,0 +1,150 @@
+"""Reboots what waits for it: a few nodes at a time, each drained, checked and put back.
+
+Owns     the boot of a node; its state in Slurm only where this rollout drained it.
+Restart  the whole node, when nothing runs on it any more; no job is ended.
+Stops    at the first node that fails: it stays drained, and no further node is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy, operation
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
+
+from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
+from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.reboot import Seen, pending
+from lockstep.spec import Role
+from roles._reboot_steps import Decision, Turn
+from roles._rollout import Rollout, rollout_of
+
+Reader = Callable[..., Any]
+
+
+def decide(read: Reader, plan: NodePlan) -> Decision:
+    """Read a node and say what its turn has to do.
+
+    Args:
+        read: reads a fact.
+        plan: of the node.
+    """
+    hardware = plan.hardware
+    boots = hardware.hardware.boot_loader != "none"
+    boot = read(Boot)
+    menu = _menu(read, plan) if boots else ()
+    pages = read(Hugepages).counts if boots and hardware.hugepages else {}
+    worker = "slurm_worker" in plan.capabilities
+    return Decision(
+        pending(
+            hardware.kernel_args if boots else (),
+            hardware.hugepages if boots else {},
+            Seen(boot.cmdline, menu, pages, boot.marker),
+        ),
+        boot.boot,
+        read(Hold, node=plan.name) if worker else HoldState(),
+        worker,
+    )
+
+
+def _menu(read: Reader, plan: NodePlan) -> tuple[str, ...]:
+    """Return the kernel arguments of the next boot, from where this system's boot loader has them.
+
+    Which entry comes next is the boot loader's own business: an argument counts when all have it.
+    """
+    if plan.cluster.release.boot_loader == "grub_drop_in":
+        args: tuple[str, ...] = read(BootLoader, files=()).args
+        return args
+    first, *others = read(BootEntries) or ((),)
+    return tuple(arg for arg in first if all(arg in other for other in others))
+
+
+def _refuse(host: Host, why: str) -> FunctionCommand:
+    """Return a command that fails on this host alone: an exception would end the run for all."""
+
+    def refused(state: State, host: Host) -> bool:
+        host.log_styled(why, fg="red", bold=True)
+        return False
+
+    return FunctionCommand(refused, (), {})
+
+
+@operation()
+def rebooted(plan: NodePlan) -> Generator[FunctionCommand, None, None]:
+    """Wait for this node's turn, decide then, and take the node through its reboot.
+
+    Args:
+        plan: of the node.
+    """
+    state, name = host.state, plan.name
+    if not state.is_executing:  # --dry, or before the prompt: what would be done now
+        try:
+            decision = decide(_fact, plan)
+        except Unanswered:  # pyinfra has said why, and failed the host
+            return
+        host.log(decision.why(plan))
+        if not decision.nothing:
+            yield FunctionCommand(lambda state, host: False, (), {})  # never executed
+        return
+    this: Host = state.inventory.get_host(name)
+    rollout = rollout_of(state)
+    head = plan.role is Role.HEAD
+    at_once = 1 if head else plan.spec.reboots.at_once
+    with rollout.turn(name, list(plan.cluster.nodes).index(name), at_once) as stopped:
+        if stopped:
+            host.log_styled(f"left alone: {stopped}", fg="yellow")
+            return
+        arguments: Mapping[str, Any] = host.current_op_global_arguments or {}
+        talk = Conversation(
+            this, {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
+        )
+        try:
+            decision = _decide_now(talk, plan)
+        except Unanswered as unanswered:
+            # It fails alone: nothing was done to it, and others do not depend on it.
+            yield _refuse(this, f"left alone: it could not be read: {unanswered}")
+            return
+        if decision.nothing:
+            host.log(decision.why(plan))
+            return
+        if head and (first := _workers_to_come(state, rollout)):
+            yield _refuse(
+                this,
+                f"left alone: workers go first, and {first} had no turn yet. "
+                "Next: run without --serial and --no-wait",
+            )
+            return
+        turn = Turn(this, plan, talk, decision, rollout)
+        yield FunctionCommand(lambda state, host: turn.run(), (), {})
+
+
+def _decide_now(talk: Conversation, plan: NodePlan) -> Decision:
+    try:
+        return decide(talk.read, plan)
+    except Unanswered:  # a session that idled for hours may be dead: the next one is new
+        return decide(talk.read, plan)
+
+
+def _fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
+    value = host.get_fact(kind, **arguments)
+    if value is None:
+        raise Unanswered(kind.__name__)
+    return value
+
+
+def _workers_to_come(state: State, rollout: Rollout) -> str:
+    waiting = [
+        other.name
+        for other in state.inventory.get_active_hosts()
+        if other.data.plan.role is Role.WORKER and other.name not in rollout.done
+    ]
+    return ", ".join(sorted(waiting))
+
+
+@deploy("Reboot")
+def apply(plan: NodePlan) -> None:
+    """Reboot the node when it waits for it and its turn has come."""
+    rebooted(name="Rollout", plan=plan)

@@ -1,0 +1,706 @@
+"""Reboots: why, in what order, and what one node goes through; and what pyinfra does for it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar, cast
+
+import pytest
+from pyinfra.api import FactBase, Host, State
+from pyinfra.connectors.util import CommandOutput, OutputLine
+from typing_extensions import override
+
+from lockstep.facts.boot import (
+    BootEntries,
+    BootLoader,
+    BootLoaderState,
+    Hugepages,
+    HugepagesState,
+)
+from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
+from roles import _reboot_steps as steps
+from roles._reboot_steps import OURS, Decision, Turn, objections
+from roles._rollout import Rollout
+from roles.reboot import _workers_to_come, decide
+from tests.plan.example import planned
+from tests.roles.local import fact, machine
+from tests.test_pyinfra_assumptions import ROOT, pyinfra
+
+T = TypeVar("T")
+
+# -- why a node waits for a reboot
+
+ARGS = ("hugepagesz=2M", "hugepages=0:64,1:64", "iommu=pt")
+OLD = ("quiet",)
+PAGES = {"2M": {0: 64, 1: 64}}
+GIVEN = {("2M", 0): 64, ("2M", 1): 64}
+
+
+def reasons(seen: Seen) -> str:
+    return str(pending(ARGS, PAGES, seen))
+
+
+def test_arguments_in_the_menu_and_not_in_this_boot_are_a_reason() -> None:
+    seen = Seen(cmdline=(*ARGS[:2], "quiet"), menu=(*ARGS, "quiet"), pages=GIVEN)
+    assert reasons(seen) == "pending kernel arguments: iommu=pt"
+
+
+def test_huge_pages_that_this_boot_was_not_asked_for_are_named_as_well() -> None:
+    seen = Seen(cmdline=OLD, menu=ARGS, pages={("2M", 0): 64, ("2M", 1): 3})
+    assert reasons(seen) == (
+        "pending kernel arguments: hugepagesz=2M hugepages=0:64,1:64 iommu=pt; "
+        "huge pages: 2M on node 1: 3 of 64"
+    )
+
+
+def test_arguments_that_the_menu_lacks_are_a_deploy_first_whatever_else_waits() -> None:
+    seen = Seen(cmdline=OLD, menu=ARGS[:2], pages=GIVEN, marker="linux-image-amd64")
+    assert pending(ARGS, PAGES, seen) == Pending(deploy_first="iommu=pt")
+
+
+def test_huge_pages_that_the_boot_itself_could_not_give_are_no_reason() -> None:
+    found = pending(ARGS, PAGES, Seen(cmdline=ARGS, menu=ARGS, pages={("2M", 0): 64}))
+    assert found.reasons == ()
+    assert found.remark == (
+        "huge pages 2M on node 1: 0 of 64, booted with the planned arguments: "
+        "a reboot does not change that"
+    )
+
+
+def test_all_in_force_is_no_reason() -> None:
+    assert pending(ARGS, PAGES, Seen(cmdline=ARGS, menu=ARGS, pages=GIVEN)) == Pending()
+
+
+def test_the_marker_of_packages_is_a_reason_with_and_without_their_names() -> None:
+    assert pending((), {}, Seen(OLD, (), {}, marker="")).reasons == (Reason("reboot-required", ""),)
+    assert str(pending((), {}, Seen(OLD, (), {}, marker="libc6 linux"))) == (
+        "reboot-required: libc6 linux"
+    )
+
+
+def test_of_an_argument_that_stands_twice_the_last_one_counts() -> None:
+    assert absent(("iommu=pt",), ("iommu=pt", "iommu=off")) == ("iommu=pt",)
+    assert absent(ARGS, (*ARGS, "hugepagesz=1G", "hugepages=0:1")) == ()
+
+
+def reader(plan: NodePlan, *, menu: bool) -> Callable[..., Any]:
+    """A node that was not rebooted since its arguments were planned."""
+    args = plan.hardware.kernel_args
+    answers = {
+        Boot: BootState("a 1", ("quiet",), None),
+        BootLoader: BootLoaderState(args if menu else (), stale=False),
+        BootEntries: ((*args, "quiet"), args if menu else ("quiet",)),
+        Hugepages: HugepagesState({}, ""),
+        Hold: HoldState(frozenset({"IDLE"}), "", ()),
+    }
+    return lambda kind, **arguments: answers[kind]
+
+
+@pytest.mark.parametrize("boot_loader", ["grub_drop_in", "grubby"])
+def test_a_node_is_asked_where_its_boot_loader_has_the_arguments(
+    boot_loader: Literal["grub_drop_in", "grubby"],
+) -> None:
+    cluster = planned()
+    cluster = replace(cluster, release=replace(cluster.release, boot_loader=boot_loader))
+    plan = cluster.nodes["worker1"]
+    assert plan.hardware.kernel_args
+    due = decide(reader(plan, menu=True), plan)
+    assert due.why(plan).startswith("to reboot: pending kernel arguments: ")
+    unwritten = decide(reader(plan, menu=False), plan)
+    assert unwritten.nothing
+    assert unwritten.why(plan) == (
+        f"deploy first: the boot loader's menu lacks {' '.join(plan.hardware.kernel_args)} "
+        f"(pyinfra -y {cluster.inventory} deploys/worker.py --limit worker1)"
+    )
+
+
+# -- readings
+
+
+def test_the_boot_is_read_on_this_machine() -> None:
+    found = fact(Boot)
+    assert found.boot == fact(Boot).boot
+    assert re.fullmatch(r"[0-9a-f-]{36} \d+", found.boot)
+    assert found.cmdline == tuple(Path("/proc/cmdline").read_text().split())
+
+
+def test_a_marker_is_read_with_and_without_packages() -> None:
+    head = ["boot a 1", "cmdline quiet"]
+    assert Boot().process(head) == BootState("a 1", ("quiet",), None)
+    assert Boot().process([*head, "marker "]).marker == ""
+    assert Boot().process([*head, "marker libc6 linux"]).marker == "libc6 linux"
+
+
+SHOWN = (
+    "NodeName=w1 Arch=x86_64 CoresPerSocket=1 State={} ThreadsPerCore=1 "
+    "BootTime=2026-01-01T00:00:00 SlurmdStartTime=2026-01-02T03:04:05 "
+    "Reason=lockstep-reboot: pending kernel arguments [root@2026-01-02T00:00:00]"
+)
+
+
+def test_a_nodes_hold_is_read() -> None:
+    reason = "lockstep-reboot: pending kernel arguments"
+    assert Hold().process([SHOWN.format("MIXED+DRAIN"), "jobs 12 13_4", "end"]) == HoldState(
+        frozenset({"MIXED", "DRAIN"}), reason, ("12", "13_4"), "2026-01-02T03:04:05"
+    )
+    old = Hold().process([SHOWN.format("DOWN+DRAIN*"), "jobs", "end"])
+    assert (old.states, old.jobs) == (frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), ())
+
+
+def test_a_controller_that_does_not_answer_is_not_an_idle_node() -> None:
+    assert Hold().process(["end"]) == HoldState(jobs=None)
+
+
+# -- order and slots
+
+
+def started(rollout: Rollout, at_once: int, work: Callable[[str], None], *names: str) -> list[str]:
+    """Let nodes come together, in threads; return how each turn began and ended, in order."""
+    told: list[str] = []
+
+    def one(place: int, name: str) -> None:
+        with rollout.turn(name, place, at_once) as stopped:
+            if stopped:
+                told.append(f"{name}: {stopped}")
+                return
+            told.append(f"{name} begins")
+            work(name)
+            told.append(f"{name} ends")
+
+    threads = [threading.Thread(target=one, args=pair) for pair in enumerate(names)]
+    for thread in reversed(threads):
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    return told
+
+
+def test_nodes_go_one_by_one_in_their_order() -> None:
+    rollout = Rollout()
+    told = started(rollout, 1, lambda name: None, "a", "b", "c")
+    assert told == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
+    assert rollout.done == {"a", "b", "c"}
+
+
+def test_as_many_are_away_as_the_plan_allows() -> None:
+    both = threading.Barrier(2, timeout=5)
+
+    def wait(name: str) -> None:
+        both.wait()
+
+    told = started(Rollout(), 2, wait, "a", "b", "c", "d")
+    assert [line.split()[1] for line in told[:2]] == ["begins", "begins"]
+    assert len(told) == 8
+
+
+def test_after_a_stop_nobody_begins_and_the_first_reason_stays() -> None:
+    rollout = Rollout()
+
+    def fail(name: str) -> None:
+        rollout.stop(name, "it broke")
+        rollout.stop("other", "later")
+
+    told = started(rollout, 1, fail, "a", "b", "c")
+    assert sorted(told[2:]) == [f"{name}: rollout stopped at a (it broke)" for name in ("b", "c")]
+
+
+# -- one node's way: a node and its controller that answer from a script
+
+
+@dataclass
+class Doubles:
+    """What a node and slurmctld would do; ``said`` is what was changed, in order."""
+
+    states: set[str] = field(default_factory=lambda: {"IDLE"})
+    reason: str = ""
+    jobs: list[str] = field(default_factory=list)
+    boots: int = 1
+    slurmd: int = 1
+    returns: bool = True
+    said: list[str] = field(default_factory=list)
+    after_boot: Callable[[Doubles], None] = lambda doubles: None
+    on_look: Callable[[Doubles], None] = lambda doubles: None
+    silent: bool = False
+
+    def hold(self) -> HoldState:
+        self.on_look(self)
+        if self.silent:
+            return HoldState()
+        return HoldState(frozenset(self.states), self.reason, tuple(self.jobs), str(self.slurmd))
+
+    def command(self, command: str) -> list[str]:
+        if "scontrol update" in command:
+            what = command.split("NodeName=")[1].split(" ", 1)[1]
+            self.said.append(what)
+            if "State=DRAIN" in what:
+                self.states.add("DRAIN")
+                self.reason = what.split("Reason=")[1].strip("'")
+            else:
+                self.states, self.reason = {"IDLE"}, ""
+            return []
+        assert command.startswith("systemctl reboot")
+        self.said.append("reboot")
+        if self.returns:
+            self.boots, self.slurmd = self.boots + 1, self.slurmd + 1
+            self.after_boot(self)
+        return ["asked 0"]
+
+
+class Talk(Conversation):
+    def __init__(self, doubles: Doubles) -> None:
+        self.doubles = doubles
+
+    @override
+    def say(self, command: str, within_s: float = 0) -> tuple[bool, CommandOutput]:
+        lines = self.doubles.command(command)
+        return True, CommandOutput([OutputLine("stdout", line) for line in lines])
+
+    @override
+    def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
+        if issubclass(kind, Hold):
+            return cast(T, self.doubles.hold())
+        return cast(T, BootState(str(self.doubles.boots), (), None))
+
+    @override
+    def connect(self, within_s: float = 0) -> None:
+        if not self.doubles.returns:
+            raise Unanswered("ssh: no route")
+
+
+@dataclass
+class Ran:
+    ok: bool
+    stopped: str
+    logged: list[str]
+
+    @property
+    def last(self) -> str:
+        return self.logged[-1]
+
+
+@pytest.fixture
+def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    monkeypatch.setattr(steps, "POLL_S", 0.001)
+    monkeypatch.setattr(steps, "SETTLE_S", 0.05)
+    monkeypatch.setattr(steps, "RESUME_S", 0.05)
+    limits = {"drain_timeout_s": 1, "return_timeout_s": 1}
+    plan = planned(lambda wanted: wanted.update(reboots=limits)).nodes["worker1"]
+
+    def run(
+        doubles: Doubles,
+        pending: Pending | None = None,
+        found: list[dict[str, Any]] | None = None,
+        rollout: Rollout | None = None,
+    ) -> Ran:
+        logged: list[str] = []
+        host = SimpleNamespace(log_styled=lambda text, **style: logged.append(text))
+        monkeypatch.setattr(steps, "check", lambda inventory, node: found or [])
+        wanted = Pending((Reason("reboot-required", ""),)) if pending is None else pending
+        decision = Decision(wanted, str(doubles.boots), doubles.hold(), worker=True)
+        shared = rollout or Rollout()
+        ok = Turn(cast(Host, host), plan, Talk(doubles), decision, shared).run()
+        return Ran(ok, shared.stopped, logged)
+
+    return run
+
+
+MARK = f"{OURS} reboot-required"
+
+
+def test_a_node_is_drained_rebooted_checked_and_resumed(go: Callable[..., Ran]) -> None:
+    doubles = Doubles()
+    ran = go(doubles)
+    assert ran.ok, ran
+    assert ran.logged[0] == "to reboot: reboot-required"
+    assert doubles.said == [f"State=DRAIN Reason='{MARK}'", "reboot", "State=RESUME"]
+    assert ran.last == "resumed"
+    assert doubles.states == {"IDLE"}
+
+
+def test_a_job_is_awaited_and_not_ended(go: Callable[..., Ran]) -> None:
+    looks = [0]
+
+    def look(doubles: Doubles) -> None:
+        looks[0] += 1
+        if looks[0] == 4:
+            doubles.jobs = []
+            doubles.states.add("COMPLETING")
+        if looks[0] == 6:
+            doubles.states.discard("COMPLETING")
+            assert "reboot" not in doubles.said
+
+    ran = go(Doubles(jobs=["12"], on_look=look))
+    assert ran.ok, ran
+    assert [line for line in ran.logged if "waiting" in line] == [
+        "waiting for 1 job (12), 1 s at most"
+    ]
+
+
+def test_jobs_that_do_not_finish_in_time_stop_the_rollout(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(states={"MIXED"}, jobs=["12", "14"])
+    ran = go(doubles)
+    assert (ran.ok, doubles.said) == (False, [f"State=DRAIN Reason='{MARK}'"])
+    assert ran.last == (
+        "worker1 still has 2 jobs (12, 14) after 1 s (drain_timeout_s); not rebooted. "
+        "It stays drained. Next: wait for the jobs, then "
+        "pyinfra -y  deploys/reboot.py --limit worker1: it goes on from here"
+    )
+    assert ran.stopped.startswith("rollout stopped at worker1 (still has 2 jobs")
+
+
+def test_what_a_person_drained_is_rebooted_and_stays_drained(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
+    ran = go(doubles)
+    assert (ran.ok, doubles.said) == (True, ["reboot"])
+    assert ran.last == "not resumed: taken out by 'a person'"
+    assert doubles.reason == "a person"
+
+
+def test_what_a_person_takes_over_meanwhile_is_not_resumed(go: Callable[..., Ran]) -> None:
+    def person(doubles: Doubles) -> None:
+        doubles.reason = "fan broken"
+
+    doubles = Doubles(after_boot=person)
+    ran = go(doubles)
+    assert (ran.ok, ran.last) == (True, "not resumed: taken out meanwhile by 'fan broken'")
+    assert doubles.said[-1] == "reboot"
+
+
+def test_a_node_that_slurm_calls_down_for_its_reboot_is_resumed(go: Callable[..., Ran]) -> None:
+    """Slurm keeps a reason that is there: node_mgr.c, validate_node_specs."""
+
+    def down(doubles: Doubles) -> None:
+        doubles.states = {"DOWN", "DRAIN"}
+
+    doubles = Doubles(after_boot=down)
+    assert go(doubles).last == "resumed"
+    assert doubles.states == {"IDLE"}
+
+
+def test_a_node_that_does_not_come_back_stays_drained(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(returns=False)
+    ran = go(doubles)
+    assert not ran.ok
+    assert ran.stopped == (
+        "rollout stopped at worker1 (did not come back within 1 s of its reboot "
+        "(return_timeout_s): ssh: no route)"
+    )
+    assert "It stays drained. Next: look at its console" in ran.last
+    assert doubles.reason == MARK
+
+
+def test_a_node_that_fails_the_check_stays_drained(go: Callable[..., Ran]) -> None:
+    doubles = Doubles()
+    ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
+    assert not ran.ok
+    assert doubles.said[-1] == "reboot"
+    assert "is not in order 0 s after its reboot: gpu.count (found 7, expected 8)" in ran.last
+
+
+def test_a_slurmd_that_did_not_register_since_stays_drained(go: Callable[..., Ran]) -> None:
+    def same(doubles: Doubles) -> None:
+        doubles.slurmd -= 1
+
+    assert "slurmd has not registered with the controller" in go(Doubles(after_boot=same)).stopped
+
+
+def test_what_an_interrupted_rollout_drained_is_gone_on_with(go: Callable[..., Ran]) -> None:
+    left = {"states": {"IDLE", "DRAIN"}, "reason": MARK}
+    before_reboot = Doubles(**cast(Any, left))
+    assert go(before_reboot).ok
+    assert before_reboot.said == ["reboot", "State=RESUME"]
+    after_reboot = Doubles(**cast(Any, {**left, "states": {"DOWN", "DRAIN"}}))
+    ran = go(after_reboot, pending=Pending())
+    assert ran.logged[0] == "to check and resume: drained by a rollout that did not finish"
+    assert after_reboot.said == ["State=RESUME"]
+
+
+def test_without_the_controller_nothing_is_rebooted(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(silent=True)
+    ran = go(doubles)
+    assert (ran.ok, doubles.said) == (False, [])
+    assert ran.last.startswith("worker1 was not drained: the controller does not answer. Next: ")
+
+
+def test_a_node_that_waits_for_jobs_is_put_back_when_the_rollout_stops(
+    go: Callable[..., Ran],
+) -> None:
+    rollout = Rollout()
+    rollout.stop("worker2", "it broke")
+    doubles = Doubles(jobs=["12"])
+    ran = go(doubles, rollout=rollout)
+    assert ran.ok
+    assert doubles.said[-1] == "State=RESUME"
+    assert ran.last == "not rebooted, resumed: rollout stopped at worker2 (it broke)"
+
+
+def test_a_node_that_somebody_resumes_meanwhile_is_not_rebooted(go: Callable[..., Ran]) -> None:
+    def resumed(doubles: Doubles) -> None:
+        if doubles.said:
+            doubles.states = {"MIXED"}
+
+    doubles = Doubles(jobs=["12"], on_look=resumed)
+    ran = go(doubles)
+    assert not ran.ok
+    assert "was put back into service while its jobs were awaited; not rebooted. Next" in ran.last
+
+
+def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -> None:
+    def bug(doubles: Doubles) -> None:
+        if doubles.said:
+            raise LookupError("a bug")
+
+    rollout = Rollout()
+    with pytest.raises(LookupError):
+        go(Doubles(on_look=bug), rollout=rollout)
+    assert rollout.stopped == ("rollout stopped at worker1 (ended by an error of Lockstep itself)")
+
+
+# -- what the check may say
+
+
+def finding(rule: str, node: str = "worker1", **fields: str) -> dict[str, Any]:
+    usual = {"rule": rule, "node": node, "device": "", "reference": "spec"}
+    return {**usual, "found": "a", "expected": "b", **fields}
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        finding("slurm.state"),
+        finding("kernel.release", reference="peers"),
+        finding("kernel.cmdline", node="worker[1-2]", reference="peers"),
+        finding("gpu.count", node="worker2"),
+    ],
+    ids=lambda allowed: f"{allowed['rule']} {allowed['node']}",
+)
+def test_these_findings_do_not_keep_a_rebooted_node_out(allowed: dict[str, Any]) -> None:
+    assert objections([allowed], "worker1") == ""
+
+
+def test_of_many_findings_the_first_are_said() -> None:
+    found = [finding("unit.active", device=f"unit{number}") for number in range(5)]
+    said = objections(found, "worker1")
+    assert said.count("found a, expected b") == 3
+    assert said.endswith("unit2 (found a, expected b) and 2 more")
+
+
+def test_any_other_finding_does() -> None:
+    found = [finding("kernel.args"), finding("gpu.ecc", device="gpu3", reference="peers")]
+    assert objections(found, "worker1") == (
+        "kernel.args (found a, expected b), gpu.ecc gpu3 (found a, expected b)"
+    )
+
+
+# -- what pyinfra does: a later pyinfra that differs fails here
+
+HOSTS = """\
+_now = {"fake_delay": 0, "fake_delay_jitter": 0}
+head = [("@fake/head", _now)]
+worker = [("@fake/worker1", _now), ("@fake/worker2", _now)]
+"""
+
+OPERATION = """\
+import threading
+from pyinfra import host
+from pyinfra.api import FunctionCommand, operation
+from roles._rollout import rollout_of
+
+@operation()
+def own():
+    name = host.name.rpartition("/")[2]
+    {body}
+
+own(name="own")
+"""
+
+
+def ran(
+    folder: Path, body: str, *options: str
+) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    """Run an operation of ours on three hosts; return what became of each."""
+    lines = body.replace("\n", "\n    ")
+    done = pyinfra(folder, OPERATION.format(body=lines), *options, inventory=HOSTS)
+    said = done.stderr.split("--> Starting operation: own")[-1].split("--> Results")[0]
+    ends = re.findall(r"\[@fake/(\w+)\] +(No changes|Success|Error|Skipped)", said)
+    return done, dict(ends)
+
+
+def test_a_function_that_returns_false_fails_its_host_alone(tmp_path: Path) -> None:
+    body = 'yield FunctionCommand(lambda state, host: name != "worker1", (), {})'
+    done, ends = ran(tmp_path, body, "-y")
+    assert done.returncode == 1
+    assert ends == {"head": "Success", "worker1": "Error", "worker2": "Success"}
+
+
+def test_an_operation_that_yields_nothing_is_no_change(tmp_path: Path) -> None:
+    done, ends = ran(tmp_path, "yield from ()", "-y")
+    assert done.returncode == 0
+    assert set(ends.values()) == {"No changes"}
+
+
+def test_an_error_in_the_operation_itself_ends_the_run_for_all(tmp_path: Path) -> None:
+    """So ``rebooted`` catches what its readings raise, and works inside a function."""
+    body = 'if name == "worker1":\n    raise ValueError("mine")\nyield from ()'
+    done, _ = ran(tmp_path, body, "-y")
+    assert done.returncode != 0
+    assert "mine" in done.stderr
+    assert "--> Results" not in done.stderr
+
+
+def test_an_error_in_a_function_fails_its_host_alone(tmp_path: Path) -> None:
+    body = (
+        "def broken(state, host):\n"
+        '    if name == "worker1":\n'
+        '        raise ValueError("mine")\n'
+        "yield FunctionCommand(broken, (), {})"
+    )
+    done, ends = ran(tmp_path, body, "-y")
+    assert done.returncode == 1
+    assert ends == {"head": "Success", "worker1": "Error", "worker2": "Success"}
+
+
+def test_hosts_wait_for_each_other_with_a_lock_of_the_standard_library(tmp_path: Path) -> None:
+    """pyinfra's command line has gevent patch it; each host has a greenlet."""
+    body = (
+        "from gevent.monkey import is_module_patched\n"
+        'assert is_module_patched("threading") and is_module_patched("subprocess")\n'
+        "rollout = rollout_of(host.state)\n"
+        'with rollout.turn(name, {"worker1": 0, "worker2": 1, "head": 2}[name], 1):\n'
+        "    host.log(f'{name} begins')\n"
+        "    yield FunctionCommand(lambda state, host: host.log(f'{name} ends'), (), {})"
+    )
+    done, ends = ran(tmp_path, body, "-y")
+    assert set(ends.values()) == {"Success"}, done.stderr
+    assert re.findall(r"(\w+) (?:begins|ends)", done.stderr) == [
+        *("worker1", "worker1"),
+        *("worker2", "worker2"),
+        *("head", "head"),
+    ]
+
+
+def test_a_slot_is_free_again_when_its_function_failed(tmp_path: Path) -> None:
+    """pyinfra drops the generator, which closes it."""
+    body = (
+        "with rollout_of(host.state).turn(name, 0, 1):\n"
+        "    yield FunctionCommand(lambda state, host: False, (), {})"
+    )
+    done, ends = ran(tmp_path, body, "-y")
+    assert set(ends.values()) == {"Error"}, done.stderr
+
+
+def test_a_dry_run_goes_up_to_the_first_command_and_does_not_execute(tmp_path: Path) -> None:
+    body = (
+        "host.log(f'executing: {host.state.is_executing}')\n"
+        "yield FunctionCommand(lambda state, host: host.log('done'), (), {})\n"
+        "host.log('behind')"
+    )
+    done, _ = ran(tmp_path, body, "--dry")
+    assert done.returncode == 0
+    assert done.stderr.count("executing: False") == 3
+    assert "done" not in done.stderr
+    assert "behind" not in done.stderr
+
+
+def test_active_hosts_are_those_of_the_limit_that_did_not_fail(tmp_path: Path) -> None:
+    body = (
+        "active = sorted(h.name for h in host.state.inventory.get_active_hosts())\n"
+        "host.log(f'active: {active}')\n"
+        "yield from ()"
+    )
+    done, _ = ran(tmp_path, body, "-y", "--limit", "worker")
+    assert done.stderr.count("active: ['@fake/worker1', '@fake/worker2']") == 2
+
+
+def test_heads_go_after_the_workers_also_when_a_worker_failed(tmp_path: Path) -> None:
+    deploy = (
+        "from pyinfra import host\n"
+        "from pyinfra.api import FunctionCommand, deploy, operation\n"
+        "from roles import barrier\n"
+        "@operation()\n"
+        "def own():\n"
+        "    yield FunctionCommand(lambda state, host: host.name != '@fake/worker1', (), {})\n"
+        '@deploy("Reboot")\n'
+        "def apply():\n"
+        '    own(name="own")\n'
+        'if "worker" in host.name:\n'
+        "    apply()\n"
+        'barrier.reached(name="barrier")\n'
+        'if "head" in host.name:\n'
+        "    apply()\n"
+    )
+    done = pyinfra(tmp_path, deploy, "-y", inventory=HOSTS)
+    assert done.returncode == 1
+    workers, barrier, heads = done.stderr.split("Starting operation: ")[1:]
+    assert set(re.findall(r"\[@fake/(\w+)\] +(?:Success|Error)", workers)) == {
+        "worker1",
+        "worker2",
+    }
+    assert "barrier" in barrier
+    assert re.findall(r"\[@fake/(\w+)\] +Success", heads) == ["head"]
+
+
+def test_a_connection_is_given_up_and_made_again() -> None:
+    state = machine()
+    (host,) = state.inventory
+    talk = Conversation(host, {})
+    assert talk.read(Boot).boot == fact(Boot).boot
+    talk.close()
+    assert not host.connected
+    assert talk.say("echo again")[1].stdout == "again"
+    assert host.connected
+
+
+def test_a_command_that_hangs_is_left_and_the_connection_with_it() -> None:
+    state = machine()
+    (host,) = state.inventory
+    talk = Conversation(host, {})
+    with pytest.raises(Unanswered, match="no answer within 0 s"):
+        talk.say("sleep 5", within_s=0.2)
+    assert not host.connected
+
+
+def test_an_answer_that_is_none_is_said_as_it_is() -> None:
+    state = machine()
+    (host,) = state.inventory
+
+    class Odd(FactBase[str]):
+        @override
+        def command(self) -> str:
+            return "echo it broke >&2; exit 3"
+
+    with pytest.raises(Unanswered, match="Odd: it broke"):
+        Conversation(host, {}).read(Odd)
+
+
+def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
+    nodes = planned().nodes
+    hosts = [SimpleNamespace(name=n, data=SimpleNamespace(plan=p)) for n, p in nodes.items()]
+    inventory = SimpleNamespace(get_active_hosts=lambda: hosts)
+    rollout = Rollout()
+    rollout.done |= {"worker1", "worker2"}
+    state = cast(State, SimpleNamespace(inventory=inventory))
+    assert _workers_to_come(state, rollout) == "worker3, worker4"
+    rollout.done |= {"worker3", "worker4"}
+    assert _workers_to_come(state, rollout) == ""
+
+
+def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
+    """The health check and the deploy resume what begins with their own mark."""
+    from lockstep.checks.rules.slurm_state import OUR_MARK
+    from roles.slurm_worker import OURS as HEALTH_CHECKS
+    from roles.slurm_worker import RETURNS
+
+    assert not OURS.startswith((OUR_MARK, HEALTH_CHECKS, *RETURNS))
+    script = (ROOT / "templates/slurm_worker/health_check.sh.j2").read_text(encoding="utf-8")
+    (prefix,) = re.findall(r'^prefix="(.*)"$', script, re.MULTILINE)
+    assert not OURS.startswith(prefix)
