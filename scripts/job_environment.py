@@ -50,7 +50,7 @@ print(json.dumps({
     "hugepages": pages,
     "thp": re.search(r"\[(.+)\]", open("/sys/kernel/mm/transparent_hugepage/enabled").read())[1],
     "devices": [p for p in sorted(glob.glob("/dev/nvidia[0-9]*")) if opens(p)],
-    "visible": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+    "given": os.environ.get("SLURM_STEP_GPUS", ""),
 }))
 """
 GPUS = 2
@@ -67,7 +67,7 @@ def planned(plan: NodePlan, cpu_count: int) -> dict[str, str]:
         if plan.cluster.slurm
         else "",
         "memlock": str(plan.spec.os.memlock),
-        "devices": f"{GPUS} of {len(hardware.gpu_devices)}, those of CUDA_VISIBLE_DEVICES",
+        "devices": f"{GPUS} of {len(hardware.gpu_devices)}, those of SLURM_STEP_GPUS",
     }
     for size, split in hardware.hugepages.items():
         for node, pages in split.items():
@@ -86,9 +86,11 @@ def found(inside: dict[str, object], total: int) -> dict[str, str]:
     if isinstance(pages, dict):
         rows |= {f"hugepages {what}": str(count) for what, count in pages.items()}
     devices = inside["devices"]
-    wanted = [f"/dev/nvidia{i}" for i in str(inside["visible"]).split(",") if i]
+    # The node's numbers: CUDA_VISIBLE_DEVICES counts inside the job, from 0, where devices are
+    # constrained (gres.conf(5)).
+    wanted = [f"/dev/nvidia{i}" for i in str(inside["given"]).split(",") if i]
     rows["devices"] = (
-        f"{len(wanted)} of {total}, those of CUDA_VISIBLE_DEVICES"
+        f"{len(wanted)} of {total}, those of SLURM_STEP_GPUS"
         if devices == wanted
         else f"opens {devices}, was given {wanted}"
     )

@@ -58,13 +58,14 @@ class Lab:
         return {**os.environ, "LOCKSTEP_LAB": self.name, "PYTHONUNBUFFERED": "1"}
 
     def command(
-        self, *argv: str, timeout_s: float = 600, check: bool = True
+        self, *argv: str, timeout_s: float = 1800, check: bool = True, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of the project from its root."""
         done = subprocess.run(
             argv,
             cwd=ROOT,
             env=self.environment,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -76,34 +77,38 @@ class Lab:
             )
         return done
 
-    def lab(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def lab(
+        self, *argv: str, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command of the lab."""
-        return self.command(str(PYTHON), "-m", "lab", *argv, check=check)
+        return self.command(str(PYTHON), "-m", "lab", *argv, check=check, stdin=stdin)
 
     def on(self, node: str, script: str, check: bool = True) -> str:
         """Run a shell script as root on a node's console; return what it printed."""
         return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
 
-    def deploy(self, deploy: str = "deploys/cluster.py", *options: str) -> Deployed:
+    def deploy(
+        self, deploy: str = "deploys/cluster.py", *options: str, inventory: str = INVENTORY
+    ) -> Deployed:
         """Deploy as a user does, with the result for programs."""
         done = self.command(
             str(ROOT / ".venv/bin/pyinfra"),
             "-y",
             "--json",
             *options,
-            INVENTORY,
+            inventory,
             deploy,
             check=False,
         )
         results = json.loads(done.stdout)["results"] if done.stdout.startswith("{") else {}
         return Deployed(done.returncode, results or {"operations": []}, done.stderr)
 
-    def check(self, *options: str) -> Checked:
+    def check(self, *options: str, inventory: str = INVENTORY) -> Checked:
         """Compare the nodes."""
         done = self.command(
             str(ROOT / ".venv/bin/lockstep"),
             "check",
-            INVENTORY,
+            inventory,
             "--json",
             "-",
             *options,

@@ -2,27 +2,42 @@
 
 Why      A network queue whose interrupts moved onto a job's CPU, or to the far socket, slows the
          node under load only.
-Blind    What is equal on all nodes and wrong; interrupts that only one node has; where the
-         kernel lets one run inside its set.
+Blind    What is equal on all nodes and wrong; interrupts that only one node has; where inside the
+         housekeeping CPUs one runs. A node that waits for a reboot is not compared: its interrupts
+         were spread by another command line.
 """
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
-from lockstep.checks.rules._boot import STARTED_SO, own_kernel, started_otherwise
+from lockstep.checks.rules._boot import own_kernel, started_otherwise
 from lockstep.plan.running import NEW_INTERRUPTS
 from lockstep.report import Severity
+from lockstep.spec.names import cpus
 
 READING = "irq.affinity"
 OF_THE_BOARD = ("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi")
 """How names of interrupts begin that no job depends on; the kernel puts them where it likes."""
 
 
+HOUSEKEEPING = "housekeeping"
+
+
 def _look(view: View) -> Items:
+    allowed = cpus(view.plan.hardware.cpu.housekeeping)
     return {
-        name: value
+        name: HOUSEKEEPING if isinstance(value, str) and cpus(value) <= allowed else value
         for name, value in view.items(READING).items()
         if not name.lower().startswith(OF_THE_BOARD)
     }
+
+
+def _booted_as_planned(view: View) -> bool:
+    # Where there are no housekeeping CPUs irqbalance moves them, on each node in its own way.
+    return (
+        own_kernel(view)
+        and bool(view.plan.hardware.cpu.housekeeping)
+        and not started_otherwise(view, "irqaffinity", "isolcpus")
+    )
 
 
 RULE = Rule(
@@ -33,17 +48,14 @@ RULE = Rule(
     look=_look,
     peers=Peers.CLASS,
     show=lambda value: f"CPUs {value}",
-    grounds=lambda view, device: started_otherwise(view, "irqaffinity", "isolcpus"),
     severity=Severity.WARNING,
-    # Elsewhere nobody owns them: irqbalance moves them, on each node in its own way.
-    applies=lambda view: own_kernel(view) and bool(view.plan.hardware.cpu.housekeeping),
+    applies=_booted_as_planned,
     repair_peers="on {node}: find what moved it (irqbalance, a script of the driver), then write "
     "the list of the peers to smp_affinity_list of the interrupt {device} in /proc/irq",
     explained_by=(
         Cause("unit.masked", device="irqbalance.service"),
         Cause("kernel.setting", device=NEW_INTERRUPTS),
         Cause("file.content", device="/etc/tmpfiles.d/50-lockstep-cpus.conf"),
-        *STARTED_SO,
     ),
     source="kernel documentation, core-api/irq/irq-affinity",
 )
