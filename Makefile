@@ -3,7 +3,7 @@ PY := .venv/bin/python
 WORKERS ?= 2
 OS ?= debian_13
 
-.PHONY: help setup lab clean-lab test test-slow lint
+.PHONY: help setup lab lab-kernel clean-lab test test-kernel test-slow lint
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -13,6 +13,9 @@ setup: .venv/lockstep-setup ## Make .venv from the pinned dependencies
 
 lab: setup ## Boot the lab, deploy it, check it, run a job; the lab stays up (WORKERS=2 OS=debian_13)
 	@WORKERS=$(WORKERS) OS=$(OS) sh scripts/lab.sh
+
+lab-kernel: setup ## The same on machines with kernels of their own, with reboots and RDMA (slow: emulated)
+	@WORKERS=$(WORKERS) sh scripts/lab_kernel.sh
 
 clean-lab: setup ## Remove every lab: machines, mounts, networks, caches
 	@$(PY) -m lab purge
@@ -24,6 +27,9 @@ lint: setup ## ruff and mypy --strict
 
 test: lint ## Everything CI needs: lint, unit tests, a lab of its own (root)
 	@sh scripts/test.sh
+
+test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)
+	@sh scripts/test.sh --kernel
 
 test-slow: setup ## Debian 12, and deploys killed at five moments (root, half an hour)
 	@sh scripts/test.sh --slow

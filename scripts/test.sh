@@ -8,15 +8,17 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "  next  run it as root; without: .venv/bin/pytest -m 'not lab and not slow'" >&2
     exit 1
 fi
-.venv/bin/python -m lab setup
+case "${1:-}" in
+    --kernel) kernel=own; chosen="kernel" ;;
+    --slow) kernel=shared; chosen="slow" ;;
+    *) kernel=shared; chosen="not slow and not kernel" ;;
+esac
+.venv/bin/python -m lab setup --kernel "$kernel"
 
 clean() { .venv/bin/python tests/lab/remove_labs.py; }
 trap clean EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-if [ "${1:-}" = --slow ]; then
-    .venv/bin/pytest -m slow tests/lab
-else
-    .venv/bin/pytest -m "not slow"
-fi
+if [ $# -eq 0 ]; then set -- tests; else set -- tests/lab; fi
+.venv/bin/pytest -m "$chosen" "$@"

@@ -20,7 +20,9 @@ class ServiceCpus(FactBase[dict[str, frozenset[str]]]):
             # A process may end between the list and the look: it is nobody's any more.
             'for p in $(cat "$g/cgroup.procs"); do '
             "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' \"/proc/$p/status\" 2>/dev/null; "
-            'done | sort -u | sed "s|^|$g |"; done; echo end'
+            # printf: sed and dash's echo would read the backslashes of a slice's name.
+            'done | sort -u | while read -r cpus; do printf "%s %s\\n" "$g" "$cpus"; done; done; '
+            "echo end"
         )
 
     @override

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("test-cluster", "test-absent", "test-killed", "test-debian-12", "machines-test")
+NAMES = (
+    *("test-cluster", "test-absent", "test-killed", "test-debian-12", "machines-test"),
+    *("test-kernel", "test-kernel-machines"),
+)
 
 
 def main() -> int:
