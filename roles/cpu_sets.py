@@ -29,8 +29,9 @@ ON_ALL_CPUS = ("slurmd.service",)
 def confined(housekeeping: str) -> Generator[str, None, None]:
     """Bring services that may run on the jobs' CPUs back; none is restarted for it.
 
-    AllowedCPUs= holds a service's control group as systemd made it; this finds what was changed
-    behind systemd's back, and what started before there was a limit.
+    AllowedCPUs= holds a control group as systemd made it; this finds what was changed behind
+    systemd's back, and what runs since before the limit: a reload does not reach all of it (seen
+    with systemd 257: user.slice, services in nested slices).
 
     Args:
         housekeeping: CPUs of the system and its daemons.

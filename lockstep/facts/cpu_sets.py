@@ -8,10 +8,11 @@ from pyinfra.api import FactBase
 from typing_extensions import override
 
 SLICE = "/sys/fs/cgroup/system.slice"
+LOGINS = "/sys/fs/cgroup/user.slice"
 
 
 class ServiceCpus(FactBase[dict[str, frozenset[str]]]):
-    """Returns control group of a service -> CPU lists of its processes; "" never stands in it."""
+    """Returns control group -> CPU lists of its processes, of services and of all logins."""
 
     @override
     def command(self) -> str:
@@ -22,7 +23,8 @@ class ServiceCpus(FactBase[dict[str, frozenset[str]]]):
             "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' \"/proc/$p/status\" 2>/dev/null; "
             # printf: sed and dash's echo would read the backslashes of a slice's name.
             'done | sort -u | while read -r cpus; do printf "%s %s\\n" "$g" "$cpus"; done; done; '
-            "echo end"
+            f"if [ -f {LOGINS}/cpuset.cpus.effective ]; then "
+            f'echo "{LOGINS} $(cat {LOGINS}/cpuset.cpus.effective)"; fi; echo end'
         )
 
     @override

@@ -11,7 +11,7 @@ NODE1_2M = NODE0_2M.replace("node0", "node1")
 IPV4_ONLY = """
 f=/etc/default/prometheus-node-exporter
 cp -p $f /root/before
-sed -i 's/listen-address=[^"]*/listen-address=0.0.0.0:9100/' $f
+sed -i 's/listen-address=[^"]*/listen-address=127.0.0.1:9100/' $f
 systemctl restart prometheus-node-exporter
 cp -p /root/before $f
 rm /root/before
@@ -89,7 +89,7 @@ DRIFTS = (
         repaired=False,  # the running value is; whose file that is, a person must say
     ),
     Drift(
-        "a listener on IPv4 only",
+        "a listener on IPv4 only, and only for itself",
         "worker1",
         IPV4_ONLY,
         "listener.family",
