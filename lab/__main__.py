@@ -6,15 +6,15 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from typing_extensions import override
 
 from lab import gpus, lifecycle, network, places, setup, state, tables
 from lab.commands import tool_environment
 from lab.errors import InterruptedUp, LabError, WrongUseError
-from lab.nspawn import Nspawn
-from lab.state import LabState
+from lab.providers import provider_of
+from lab.state import Kernel, LabState
 
 EXIT_WRONG_USE = 3
 EXIT_INTERRUPTED = 130
@@ -45,10 +45,16 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument("node", help="name of a node, as `status` shows it")
         return added
 
-    verb("setup", _setup, "install what this host lacks")
+    preparing = verb("setup", _setup, "install what this host lacks")
     making = verb("up", _up, "make and boot what is missing of the lab")
     making.add_argument("--workers", type=int, help="1 to 50; default: what there is, else 2")
     making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
+    for command in (preparing, making):
+        command.add_argument(
+            "--kernel",
+            choices=get_args(Kernel),
+            help="the nodes share the host's (default) or have one of their own each (QEMU)",
+        )
     making.add_argument("--json", action="store_true", help="end with JSON instead of a table")
     verb("down", _down, "remove the lab; images and package cache stay")
     verb("purge", _purge, "remove all labs, images and caches")
@@ -82,13 +88,15 @@ def _lab(arguments: argparse.Namespace) -> LabState:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    installed = setup.prepare_host()
+    installed = setup.prepare_host(arguments.kernel or "shared")
     print(f"installed: {' '.join(installed)}" if installed else "nothing is missing on this host")
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    lab = lifecycle.up(places.lab_name(arguments.name), arguments.workers, arguments.os_name)
+    lab = lifecycle.up(
+        places.lab_name(arguments.name), arguments.workers, arguments.os_name, arguments.kernel
+    )
     return _show(lab, json=arguments.json)
 
 
@@ -143,7 +151,7 @@ def _run(arguments: argparse.Namespace) -> int:
             "run: no command given; expected it after '--'",
             f"python -m lab --name {lab.name} run {node.name} -- uptime",
         )
-    argv = Nspawn().console(lab.name, node, arguments.command)
+    argv = provider_of(lab).console(lab.name, node, arguments.command)
     sys.stdout.flush()
     os.execvpe(argv[0], argv, tool_environment())
 
@@ -193,14 +201,15 @@ def _gpu(arguments: argparse.Namespace) -> int:
     with places.locked(places.lab_name(arguments.name)):
         lab = _lab(arguments)
         node = lab.node(arguments.node)
+        provider = provider_of(lab)
         if arguments.json:
-            print(gpus.as_json(lab, node), end="")
+            print(gpus.as_json(lab, node, provider), end="")
             return 0
         if arguments.reset:
-            gpus.reset(lab, node, Nspawn())
+            gpus.reset(lab, node, provider)
             return 0
         if arguments.gpu is None and not arguments.assignments:
-            print(gpus.show(lab, node), end="")
+            print(gpus.show(lab, node, provider), end="")
             return 0
         changes = arguments.assignments or arguments.remove or arguments.restore
         if arguments.gpu is None or not changes:
@@ -210,11 +219,11 @@ def _gpu(arguments: argparse.Namespace) -> int:
                 f"python -m lab --name {lab.name} gpu {node.name} --json",
             )
         if arguments.assignments:
-            gpus.change(lab, node, arguments.gpu, arguments.assignments)
+            gpus.change(lab, node, arguments.gpu, arguments.assignments, provider)
         if arguments.remove:
-            gpus.remove(lab, node, arguments.gpu, Nspawn())
+            gpus.remove(lab, node, arguments.gpu, provider)
         if arguments.restore:
-            gpus.restore(lab, node, arguments.gpu, Nspawn())
+            gpus.restore(lab, node, arguments.gpu, provider)
     return 0
 
 

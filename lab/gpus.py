@@ -1,19 +1,21 @@
 """The GPUs a worker seems to have: a stand-in for nvidia-smi, its state file, the device nodes."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import places
 from lab.commands import attempt, run
 from lab.errors import LabError, WrongUseError
 from lab.provider import Provider
 from lab.state import LabState, Node
 
 STANDIN = Path(__file__).parent / "standins" / "nvidia_smi.py"
+PROGRAM = "usr/bin/nvidia-smi"
 STATE = "var/lib/lockstep-standin/gpus.json"
 UNIT = "lockstep-standin-gpus.service"
 COUNT = 8
+IN_MACHINE_WITHIN_S = 180.0
 NVIDIA_MAJOR = 195
 CONTROL_MINOR = 255
 MATCH_DEVICES = "usr/lib/lockstep-standin/match-gpu-devices"
@@ -52,12 +54,16 @@ WantedBy=sysinit.target
 
 def _standin(*arguments: str) -> str:
     """Run the stand-in on the host; exit status 3 is its way to say "wrong field or GPU"."""
-    result = attempt([sys.executable, str(STANDIN), *arguments])
+    return _judge([sys.executable, str(STANDIN), *arguments])
+
+
+def _judge(command: Sequence[str], timeout: float = 60) -> str:
+    result = attempt(command, timeout=timeout)
     said = (result.stderr or result.stdout).strip()
     if result.returncode == 3:
         raise WrongUseError(said)
     if result.returncode != 0:
-        raise LabError(f"{STANDIN} {' '.join(arguments)}: status {result.returncode}: {said}")
+        raise LabError(f"`{shlex.join(command)}`: status {result.returncode}: {said}")
     return result.stdout
 
 
@@ -69,7 +75,7 @@ def install(root: Path, node: str) -> None:
     if not STANDIN.exists():
         print(f"note: {node} gets no GPUs: {STANDIN} does not exist", flush=True)
         return
-    _write(root / "usr/bin/nvidia-smi", STANDIN.read_text(), 0o755)
+    _write(root / PROGRAM, STANDIN.read_text(), 0o755)
     state = root / STATE
     if not state.exists():
         new = _standin("--standin-new-state", "--count", str(COUNT), "--seed", node)
@@ -93,54 +99,68 @@ def _write(path: Path, text: str, mode: int) -> None:
     unfinished.replace(path)
 
 
-def _state_file(state: LabState, node: Node) -> Path:
+def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words: str) -> str:
+    """Let the stand-in work on a worker's state file, on whichever side its disk can be seen."""
     if node.role != "worker":
         raise WrongUseError(
             f"node {node.name!r} is the {node.role} and has no GPUs; expected a worker: "
             + ", ".join(other.name for other in state.nodes if other.role == "worker")
         )
-    path = places.node_root(state.name, node.name) / STATE
-    if not path.exists():
-        raise LabError(
-            f"{path}: node {node.name!r} has no GPU state", f"python -m lab --name {state.name} up"
-        )
-    return path
+    if not provider.sees_disk(node):
+        # In the machine, the stand-in's own lock keeps two changes apart.
+        command = ["/usr/bin/python3", "-IS", f"/{PROGRAM}", verb, f"/{STATE}", *words]
+        return _judge(provider.console(state.name, node, command), IN_MACHINE_WITHIN_S)
+    with provider.disk(state.name, node) as root:
+        path = root / STATE
+        if not path.exists():
+            raise LabError(
+                f"{path}: node {node.name!r} has no GPU state",
+                f"python -m lab --name {state.name} up",
+            )
+        return _standin(verb, str(path), *words)
 
 
-def show(state: LabState, node: Node) -> str:
+def show(state: LabState, node: Node, provider: Provider) -> str:
     """The node's GPUs and what differs from how they were made, for people."""
-    return _standin("--standin-show", str(_state_file(state, node)))
+    return _on_state(state, node, provider, "--standin-show")
 
 
-def as_json(state: LabState, node: Node) -> str:
+def as_json(state: LabState, node: Node, provider: Provider) -> str:
     """The whole state file."""
-    return _state_file(state, node).read_text()
+    _on_state(state, node, provider, "--standin-show")  # the same refusals
+    if not provider.sees_disk(node):
+        command = provider.console(state.name, node, ["cat", f"/{STATE}"])
+        return run(command, what=f"reading the GPUs of {node.name}", timeout=IN_MACHINE_WITHIN_S)
+    with provider.disk(state.name, node) as root:
+        return (root / STATE).read_text()
 
 
-def change(state: LabState, node: Node, gpu: str, assignments: Sequence[str]) -> None:
+def change(
+    state: LabState, node: Node, gpu: str, assignments: Sequence[str], provider: Provider
+) -> None:
     """Set fields of one GPU ("FIELD=VALUE").
 
     Raises:
         WrongUseError: unknown field, value or GPU.
     """
-    _standin("--standin-set", str(_state_file(state, node)), gpu, *assignments)
+    _on_state(state, node, provider, "--standin-set", gpu, *assignments)
 
 
 def remove(state: LabState, node: Node, gpu: str, provider: Provider) -> None:
     """Let one GPU fall off the bus: from the state, and its device node if the machine runs."""
-    _standin("--standin-remove", str(_state_file(state, node)), gpu)
+    _on_state(state, node, provider, "--standin-remove", gpu)
     _match_devices(state, node, provider)
 
 
 def restore(state: LabState, node: Node, gpu: str, provider: Provider) -> None:
     """Bring one GPU back."""
-    _standin("--standin-restore", str(_state_file(state, node)), gpu)
+    _on_state(state, node, provider, "--standin-restore", gpu)
     _match_devices(state, node, provider)
 
 
 def reset(state: LabState, node: Node, provider: Provider) -> None:
     """Bring all GPUs back to how they were when the node was made."""
-    _standin("--standin-reset", str(_state_file(state, node)))
+    _on_state(state, node, provider, "--standin-reset")
     _match_devices(state, node, provider)
 
 
@@ -149,4 +169,5 @@ def _match_devices(state: LabState, node: Node, provider: Provider) -> None:
         run(
             provider.console(state.name, node, [f"/{MATCH_DEVICES}"]),
             what=f"matching the GPU device nodes in {node.name}",
+            timeout=IN_MACHINE_WITHIN_S,
         )

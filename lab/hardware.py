@@ -1,12 +1,48 @@
-"""The host's processors and memory, which all nodes share."""
+"""The processors and memory of the nodes: the host's, or those of a machine of their own."""
 
 from pathlib import Path
 
 from lab.commands import run
-from lab.state import Hardware
+from lab.state import Hardware, Role
+
+GIVEN_MIB: dict[Role, int] = {"head": 2048, "worker": 4096}
+"""Memory of a machine with a kernel of its own, an equal part to each NUMA node."""
+SOCKETS = 2
+CORES_PER_SOCKET = 2
+THREADS_PER_CORE = 1
+NUMA_NODES = 2
 
 
-def read_hardware() -> Hardware:
+def shared_hardware() -> dict[Role, Hardware]:
+    """What all nodes see that share the host's kernel: the whole host."""
+    host = _read_host()
+    return {"head": host, "worker": host}
+
+
+def own_hardware() -> dict[Role, Hardware]:
+    """What a node with a kernel of its own has, from what QEMU is told to give it."""
+    return {
+        role: Hardware(
+            sockets=SOCKETS,
+            cores_per_socket=CORES_PER_SOCKET,
+            threads_per_core=THREADS_PER_CORE,
+            numa_nodes=NUMA_NODES,
+            memory_mib=_left_by_kernel(given),
+        )
+        for role, given in GIVEN_MIB.items()
+    }
+
+
+def _left_by_kernel(given_mib: int) -> int:
+    """A lower bound of MemTotal.
+
+    The kernel keeps its own code and data, the firmware's part, and 64 bytes for each page of 4096
+    (a 64th): 72 of 2048 MiB and 169 of 4096 MiB with Debian 13's.
+    """
+    return given_mib - given_mib // 64 - 160
+
+
+def _read_host() -> Hardware:
     """Count sockets, cores, threads and NUMA nodes from lscpu, memory from /proc/meminfo.
 
     Raises:

@@ -137,7 +137,7 @@ def _digest(releases: dict[str, bytes], options: list[str]) -> str:
 def _delete_outdated(os_name: str, current: Image) -> None:
     in_use = {str(current.folder)}
     for lab in places.known_labs():
-        used = state.read(lab)
+        used = state.read_to_remove(lab)
         if used is not None:
             in_use.add(used.image)
     for image in _existing(os_name):

@@ -1,38 +1,51 @@
 """Making, completing and removing a whole lab."""
 
-import os
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Lock
 
-from lab import archive, hardware, image, network, node_files, places, setup, shared_host, state
+from lab import (
+    accelerator,
+    archive,
+    disk_image,
+    hardware,
+    image,
+    network,
+    node_files,
+    places,
+    setup,
+    shared_host,
+    state,
+)
 from lab.errors import InterruptedUp, LabError, WrongUseError
-from lab.nspawn import Nspawn
 from lab.provider import Provider
+from lab.providers import provider_of
 from lab.readiness import wait_ready
 from lab.removal import remove_tree, unmount_below
-from lab.state import LabState, Node
+from lab.state import Kernel, LabState, Node
 
 MOST_WORKERS = 50
 DEFAULT_WORKERS = 2
 DEFAULT_OS = "debian_13"
-# Booting is bound by the processors; more at once only makes each of them slower.
-BOOTS_AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
 
 
-def up(name: str, workers: int | None, os_name: str | None) -> LabState:
+def up(
+    name: str, workers: int | None, os_name: str | None, kernel: Kernel | None = None
+) -> LabState:
     """Make what is missing of a lab and boot what is off.
 
     Args:
         name: the lab.
         workers: how many; None keeps what there is, or takes DEFAULT_WORKERS.
         os_name: operating system; None keeps what there is, or takes DEFAULT_OS.
+        kernel: whose kernel the nodes run; None keeps what there is, or takes the host's.
 
     Raises:
-        WrongUseError: the lab is there with another system or more workers.
+        WrongUseError: the lab is there with another system, other kernels or more workers.
         LabError: something could not be made; what this call made is removed again.
     """
     _check_wishes(workers, os_name)
@@ -44,17 +57,14 @@ def up(name: str, workers: int | None, os_name: str | None) -> LabState:
             _remove(name, existing)
             existing = None
         if existing is not None:
-            _check_against(existing, workers, os_name)
+            _check_against(existing, workers, os_name, kernel)
+        chosen = existing.kernel if existing is not None else kernel or "shared"
+        setup.prepare_host(chosen)
         places.state_folder().mkdir(parents=True, exist_ok=True)
-        setup.check_host()
+        setup.check_host(chosen)
         if existing is None:
-            return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS)
+            return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS, chosen)
         return _complete(existing, workers or _count_workers(existing))
-
-
-def provider_of() -> Provider:
-    """Who runs the machines (one kind so far)."""
-    return Nspawn()
 
 
 @contextmanager
@@ -89,11 +99,19 @@ def _count_workers(lab: LabState) -> int:
     return sum(node.role == "worker" for node in lab.nodes)
 
 
-def _check_against(lab: LabState, workers: int | None, os_name: str | None) -> None:
+def _check_against(
+    lab: LabState, workers: int | None, os_name: str | None, kernel: Kernel | None
+) -> None:
     again = f"python -m lab --name {lab.name} down, then up again"
     if os_name is not None and os_name != lab.os:
         raise WrongUseError(
             f"lab {lab.name!r} runs {lab.os}; --os {os_name} would need all its nodes made anew",
+            again,
+        )
+    if kernel is not None and kernel != lab.kernel:
+        raise WrongUseError(
+            f"lab {lab.name!r} has nodes with kernel {lab.kernel!r}; --kernel {kernel} would need "
+            "all of them made anew",
             again,
         )
     if workers is not None and workers < _count_workers(lab):
@@ -122,15 +140,18 @@ def _node(lab: LabState, number: int) -> Node:
     )
 
 
-def _create(name: str, workers: int, os_name: str) -> LabState:
+def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
     try:
         shared_host.join(name)
         chosen = image.ensure(os_name)
+        disks = disk_image.ensure(chosen) if kernel == "own" else None
         prefix, fabric_prefix = network.prefixes(name)
         folder = places.lab_folder(name)
         lab = LabState(
             name=name,
             os=os_name,
+            kernel=kernel,
+            accelerator=accelerator.choose(disks) if disks else None,
             prefix=prefix,
             fabric_prefix=fabric_prefix,
             ssh_key=str(folder / "id_ed25519"),
@@ -138,7 +159,8 @@ def _create(name: str, workers: int, os_name: str) -> LabState:
             ssh_config=str(folder / "ssh_config"),
             archive_versions=str(chosen.versions),
             image=str(chosen.folder),
-            hardware=hardware.read_hardware(),
+            disks=str(disks.folder) if disks else None,
+            hardware=hardware.own_hardware() if disks else hardware.shared_hardware(),
             nodes=[],
         )
         lab.nodes = [_node(lab, number) for number in range(workers + 1)]
@@ -163,6 +185,9 @@ def _complete(lab: LabState, workers: int) -> LabState:
     state.save(lab)
     try:
         shared_host.join(lab.name)
+        if new and lab.kernel == "own":
+            disks = disk_image.ensure(image.Image(Path(lab.image)))
+            lab.disks = str(disks.folder)
         _make_and_boot(lab)
     except BaseException as failure:
         if new_names:
@@ -179,7 +204,7 @@ def _why(failure: BaseException) -> str:
 
 
 def _make_and_boot(lab: LabState) -> None:
-    provider = provider_of()
+    provider = provider_of(lab)
     network.make_switch(lab)
     off = [node for node in lab.nodes if not provider.running(node)]
     for node in lab.nodes:
@@ -187,8 +212,9 @@ def _make_and_boot(lab: LabState) -> None:
             provider.destroy(lab.name, node.name)
         if node in off:
             provider.create(lab, node)
-            network.make_node(lab, node)
-        node_files.write_identity(lab, node)
+        if provider.sees_disk(node):
+            with provider.disk(lab.name, node) as root:
+                node_files.write_identity(lab, node, root)
         node.made = True
     node_files.write_client_files(lab)
     state.save(lab)
@@ -221,7 +247,7 @@ def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
         return
     _say(f"booting {len(nodes)} node(s): {' '.join(node.name for node in nodes)}")
     problems: list[LabError] = []
-    pool = ThreadPoolExecutor(max_workers=min(len(nodes), BOOTS_AT_ONCE))
+    pool = ThreadPoolExecutor(max_workers=min(len(nodes), provider.boots_at_once))
     try:
         for future in [pool.submit(one, node) for node in nodes]:
             try:
@@ -242,7 +268,7 @@ def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
 
 
 def _remove_nodes(lab: LabState, names: set[str]) -> None:
-    provider = provider_of()
+    provider = provider_of(lab)
     for node in [node for node in lab.nodes if node.name in names]:
         provider.power_off(lab.name, node)
         network.remove_node(lab.name, node.name)
@@ -254,8 +280,8 @@ def _remove_nodes(lab: LabState, names: set[str]) -> None:
 
 def _remove(name: str, lab: LabState | None) -> None:
     """Remove everything of a lab, in whatever condition it is."""
-    provider = provider_of()
     if lab is not None:
+        provider = provider_of(lab)
         for node in lab.nodes:
             provider.power_off(name, node)
         for node in lab.nodes:
@@ -265,6 +291,7 @@ def _remove(name: str, lab: LabState | None) -> None:
     unmount_below(places.lab_folder(name))
     remove_tree(places.lab_folder(name))
     image.clear_after_killed_build()
+    disk_image.clear_after_killed_build()
     shared_host.leave(name)
 
 
@@ -283,6 +310,7 @@ def purge() -> list[str]:
     removed = sorted({*places.known_labs(), *shared_host.labs()})
     for name in removed:
         down(name)
+    disk_image.delete_all()
     image.delete_all()
     for folder in (places.cache_folder(), places.state_folder()):
         remove_tree(folder)
@@ -291,7 +319,7 @@ def purge() -> list[str]:
 
 def power(lab: LabState, node: Node, *, off: bool, on: bool) -> None:
     """Cut a node's power, switch it on, or both in that order; on waits until it is ready."""
-    provider = provider_of()
+    provider = provider_of(lab)
     if off:
         provider.power_off(lab.name, node)
         state.save(lab)
@@ -299,6 +327,5 @@ def power(lab: LabState, node: Node, *, off: bool, on: bool) -> None:
         # After a reboot of the host the disk and the network are gone, too.
         network.make_switch(lab)
         provider.create(lab, node)
-        network.make_node(lab, node)
         shared_host.join(lab.name)
         boot(lab, [node], provider)

@@ -170,16 +170,40 @@ def make_node(state: LabState, node: Node) -> None:
         )
 
 
+def make_ports(state: LabState, node: Node) -> None:
+    """Give a node with a kernel of its own its switch ports, as far as they are not there."""
+    for bridge in ("mgmt", "fabric") if node.fabric_address else ("mgmt",):
+        port = switch_port(node.name, bridge)
+        if _has_link(state.name, port):
+            continue
+        _batch(
+            [
+                f"tuntap add dev {port} mode tap",
+                f"link set {port} master {bridge}",
+                f"link set {port} up",
+            ],
+            f"network of node {node.name!r}",
+            switch_namespace(state.name),
+        )
+
+
+def _has_link(lab: str, port: str) -> bool:
+    where = ["-netns", switch_namespace(lab), "link"]
+    return attempt(["ip", *where, "show", "dev", port]).returncode == 0
+
+
 def remove_node(lab: str, node: str) -> None:
-    """Remove a node's namespace and with it both ends of its links."""
-    if node_namespace(lab, node) in namespaces():
-        # The kernel removes a deleted namespace's interfaces a little later; the switch's ends go
-        # now, so that a new node of that name can take their place.
+    """Remove a node's switch ports and, where it has one, its namespace."""
+    found = namespaces()
+    # The kernel removes a deleted namespace's interfaces a little later; the switch's ends go now,
+    # so that a new node of that name can take their place.
+    if switch_namespace(lab) in found:
         for bridge in ("mgmt", "fabric"):
             port = switch_port(node, bridge)
-            where = ["-netns", switch_namespace(lab), "link"]
-            if attempt(["ip", *where, "show", "dev", port]).returncode == 0:
+            if _has_link(lab, port):
+                where = ["-netns", switch_namespace(lab), "link"]
                 _ip(*where, "delete", port, what=f"removing {port}")
+    if node_namespace(lab, node) in found:
         _ip("netns", "delete", node_namespace(lab, node), what=f"removing the network of {node!r}")
 
 
@@ -192,8 +216,8 @@ def set_link(lab: str, node: str, wanted: Literal["up", "down"]) -> None:
     """Plug or unplug all of a node's links at the switch."""
     for bridge in ("mgmt", "fabric"):
         port = switch_port(node, bridge)
-        where = ["ip", "-netns", switch_namespace(lab), "link"]
-        if attempt([*where, "show", "dev", port]).returncode == 0:
+        if _has_link(lab, port):
+            where = ["ip", "-netns", switch_namespace(lab), "link"]
             run([*where, "set", port, wanted], what=f"setting {port} {wanted}")
 
 

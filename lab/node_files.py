@@ -29,14 +29,26 @@ def _generate_key(path: Path, comment: str) -> None:
     )
 
 
-def write_identity(state: LabState, node: Node) -> None:
-    """Give a freshly made disk its machine id, host key and the lab's public key."""
-    root = places.node_root(state.name, node.name)
+def _public_host_key(lab: str, node: str) -> Path:
+    """A copy: the disk of a running machine may be out of sight."""
+    return places.node_folder(lab, node) / "ssh_host_key.pub"
+
+
+def write_identity(state: LabState, node: Node, root: Path) -> None:
+    """Give a node's disk its machine id, host key and the lab's public key; repeatable.
+
+    Args:
+        state: the lab.
+        node: the node.
+        root: its file system.
+    """
     machine_id = root / "etc/machine-id"
     if not machine_id.read_text().strip():
         machine_id.write_text(f"{uuid.uuid4().hex}\n")
     if not (root / HOST_KEY).exists():
         _generate_key(root / HOST_KEY, f"root@{node.name}")
+    public = (root / f"{HOST_KEY}.pub").read_text()
+    _public_host_key(state.name, node.name).write_text(public)
     account = root / "home" / USER
     owner = account.stat()
     folder = account / ".ssh"
@@ -55,7 +67,7 @@ def write_client_files(state: LabState) -> None:
     known: list[str] = []
     config: list[str] = []
     for node in state.nodes:
-        public = places.node_root(state.name, node.name) / f"{HOST_KEY}.pub"
+        public = _public_host_key(state.name, node.name)
         kind, key = public.read_text().split()[:2]
         known.append(f"{node.address},{node.name} {kind} {key}")
         config.append(

@@ -10,7 +10,8 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lab import network, places
@@ -18,6 +19,7 @@ from lab.commands import attempt, run
 from lab.errors import LabError
 from lab.image import HOST_NAME, Image
 from lab.processes import ProcessRecord, alive, children, kill, remember, start_recorded
+from lab.provider import CONSOLE_ENVIRONMENT, machine_name
 from lab.removal import remove_tree, unmount_below
 from lab.setup import systemd_is_pid_1
 from lab.state import LabState, Node
@@ -41,20 +43,7 @@ while :; do
     [ "$status" -eq 133 ] || exit "$status"
 done
 """
-CONSOLE_ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root",
-    "USER": "root",
-    "LOGNAME": "root",
-    "SHELL": "/bin/bash",
-    "LANG": "C.UTF-8",
-}
 LEADER_WITHIN_S = 60.0
-
-
-def machine_name(lab: str, node: str) -> str:
-    """The name systemd-nspawn knows the machine by."""
-    return f"lockstep-{lab}-{node}"
 
 
 def _log_path(lab: str, node: str) -> Path:
@@ -92,8 +81,17 @@ def _control_groups(lab: str, node: str) -> list[Path]:
 class Nspawn:
     """The light machines; see ``lab.provider.Provider``."""
 
+    ready_within_s = 300.0
+    poll_s = 0.1
+    # Booting is bound by the processors; more at once only makes each of them slower.
+    boots_at_once = max(4, 2 * (os.cpu_count() or 1))
+
     def create(self, state: LabState, node: Node) -> None:
-        """Mount the node's overlay."""
+        """Mount the node's overlay and make its network namespace."""
+        self._mount(state, node)
+        network.make_node(state, node)
+
+    def _mount(self, state: LabState, node: Node) -> None:
         folder = places.node_folder(state.name, node.name)
         root = places.node_root(state.name, node.name)
         if os.path.ismount(root):
@@ -125,6 +123,15 @@ class Nspawn:
         self._clear_after(lab, node)
         unmount_below(folder)
         remove_tree(folder)
+
+    def sees_disk(self, node: Node) -> bool:
+        """The host has it mounted, always."""
+        return True
+
+    @contextmanager
+    def disk(self, lab: str, node: Node) -> Iterator[Path]:
+        """The mounted overlay."""
+        yield places.node_root(lab, node.name)
 
     def power_on(self, state: LabState, node: Node, save: Callable[[], None]) -> None:
         """Start the machine's keeper, which starts systemd-nspawn."""

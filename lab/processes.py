@@ -39,7 +39,8 @@ def _stat_fields(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The host's: another one after each boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -52,7 +53,7 @@ def remember(pid: int) -> ProcessRecord:
     fields = _stat_fields(pid)
     if fields is None:
         raise LabError(f"process {pid}, just started by the lab, has already ended")
-    return ProcessRecord(pid=pid, started=int(fields[19]), boot_id=_boot_id())
+    return ProcessRecord(pid=pid, started=int(fields[19]), boot_id=boot_id())
 
 
 def start_recorded(
@@ -91,7 +92,7 @@ def start_recorded(
 
 def alive(record: ProcessRecord | None) -> bool:
     """Whether exactly that process still runs (a zombie does not)."""
-    if record is None or record.boot_id != _boot_id():
+    if record is None or record.boot_id != boot_id():
         return False
     fields = _stat_fields(record.pid)
     return fields is not None and fields[0] not in "ZX" and int(fields[19]) == record.started

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from lab.commands import attempt
 from lab.errors import LabError
 from lab.provider import Provider
 from lab.state import LabState, Node
 
-READY_WITHIN_S = 300.0
+ASK_WITHIN_S = 120.0
 
 
 def wait_ready(
@@ -23,30 +24,34 @@ def wait_ready(
         stopped: True ends the waiting (the command was interrupted).
 
     Raises:
-        LabError: not ready within READY_WITHIN_S seconds; says how far it came.
+        LabError: not ready within the provider's time; says how far it came.
     """
-    deadline = time.monotonic() + READY_WITHIN_S
+    deadline = time.monotonic() + provider.ready_within_s
     systemd_says = "nothing yet"
     while systemd_says not in ("running", "degraded"):
-        _check(state, node, deadline, stopped, f"systemctl is-system-running says {systemd_says!r}")
+        if time.monotonic() > deadline:
+            _give_up(state, node, provider, f"systemctl is-system-running says {systemd_says!r}")
+        _check_stopped(node, stopped)
         systemd_says = (
             _ask(provider, state, node, ["systemctl", "is-system-running"]).strip() or "nothing yet"
         )
-        time.sleep(0.1)
+        time.sleep(provider.poll_s)
     failed = ""
     if systemd_says == "degraded":
         listing = ["systemctl", "list-units", "--failed", "--plain", "--no-legend"]
         failed = _ask(provider, state, node, listing)
     answer = "ssh was not tried"
     while answer:
-        _check(state, node, deadline, stopped, answer)
+        if time.monotonic() > deadline:
+            _give_up(state, node, provider, f"{answer}; failed units: {failed.split() or 'none'}")
+        _check_stopped(node, stopped)
         answer = ssh_problem(state, node)
     return [line.split()[0] for line in failed.splitlines() if line.strip()]
 
 
 def _ask(provider: Provider, state: LabState, node: Node, command: Sequence[str]) -> str:
     """What a command in the machine prints, whatever its exit status."""
-    return attempt(provider.console(state.name, node, command)).stdout
+    return attempt(provider.console(state.name, node, command), timeout=ASK_WITHIN_S).stdout
 
 
 def ssh_problem(state: LabState, node: Node) -> str:
@@ -59,13 +64,13 @@ def ssh_problem(state: LabState, node: Node) -> str:
     return f"ssh ended with status {result.returncode}: {result.stderr.strip()}"
 
 
-def _check(
-    state: LabState, node: Node, deadline: float, stopped: Callable[[], bool], why: str
-) -> None:
+def _check_stopped(node: Node, stopped: Callable[[], bool]) -> None:
     if stopped():
         raise LabError(f"node {node.name!r}: waiting for it was interrupted")
-    if time.monotonic() > deadline:
-        raise LabError(
-            f"node {node.name!r} was not ready within {READY_WITHIN_S:.0f} s: {why}",
-            f"python -m lab --name {state.name} run {node.name} -- journalctl -b --no-pager",
-        )
+
+
+def _give_up(state: LabState, node: Node, provider: Provider, why: str) -> NoReturn:
+    raise LabError(
+        f"node {node.name!r} was not ready within {provider.ready_within_s:.0f} s: {why}",
+        f"python -m lab --name {state.name} run {node.name} -- journalctl -b --no-pager",
+    )

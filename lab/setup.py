@@ -9,6 +9,7 @@ from pathlib import Path
 from lab import places
 from lab.commands import TOOL_PATH, run
 from lab.errors import LabError, WrongUseError
+from lab.state import Kernel
 
 # Package -> what shows that it is there: a program in TOOL_PATH or an absolute path.
 NEEDED = {
@@ -20,8 +21,15 @@ NEEDED = {
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "util-linux": "nsenter",
 }
+# The same, for machines with kernels of their own.
+NEEDED_FOR_OWN = {
+    "qemu-system-x86": "qemu-system-x86_64",
+    "e2fsprogs": "mke2fs",
+    "mount": "losetup",
+}
 POLICY = Path("/usr/sbin/policy-rc.d")
 INSTALL_TIMEOUT_S = 900
+DEVICES_FOR_OWN = {"/dev/net/tun": "the networks", "/dev/loop-control": "the disks"}
 
 
 def systemd_is_pid_1() -> bool:
@@ -42,11 +50,12 @@ def require_root() -> None:
         )
 
 
-def missing_packages() -> list[str]:
-    """Packages of NEEDED whose programs the host lacks."""
+def missing_packages(kernel: Kernel) -> list[str]:
+    """Packages whose programs the host lacks for machines of that kind."""
+    needed = {**NEEDED, **NEEDED_FOR_OWN} if kernel == "own" else NEEDED
     return [
         package
-        for package, evidence in NEEDED.items()
+        for package, evidence in needed.items()
         if not (
             Path(evidence).exists()
             if evidence.startswith("/")
@@ -55,17 +64,17 @@ def missing_packages() -> list[str]:
     ]
 
 
-def prepare_host() -> list[str]:
+def prepare_host(kernel: Kernel = "shared") -> list[str]:
     """Install what is missing; return the names of the packages that were installed.
 
     Raises:
         LabError: no apt-get here, or the installation failed.
     """
     require_root()
-    missing = missing_packages()
+    missing = missing_packages(kernel)
     if missing:
         _install(missing)
-        still = missing_packages()
+        still = missing_packages(kernel)
         if still:
             raise LabError(f"still missing after their installation: {', '.join(still)}")
     return missing
@@ -115,7 +124,7 @@ def _services_stay_down() -> Iterator[None]:
         POLICY.unlink()
 
 
-def check_host() -> None:
+def check_host(kernel: Kernel) -> None:
     """Check what no package can give: IPv6, a unified control group, a usable file system.
 
     Raises:
@@ -129,6 +138,13 @@ def check_host() -> None:
                 f"sysctl -w net.ipv6.conf.{interface}.disable_ipv6=0",
             )
     _check_overlay()
+    if kernel == "own":
+        for device, what in DEVICES_FOR_OWN.items():
+            if not Path(device).exists():
+                raise LabError(
+                    f"{device} is not there: {what} of machines with kernels of their own need it",
+                    "a host that has it; or python -m lab up --kernel shared",
+                )
 
 
 def _check_overlay() -> None:

@@ -13,10 +13,12 @@ from lab.errors import LabError, LabNotUp, WrongUseError
 from lab.processes import ProcessRecord
 
 Role = Literal["head", "worker"]
+Kernel = Literal["shared", "own"]
+Accelerator = Literal["kvm", "tcg"]
 
 
 class Hardware(BaseModel):
-    """The host that lends its kernel, processors and memory to all nodes."""
+    """Processors and memory of one node, as the lab made it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,7 +27,7 @@ class Hardware(BaseModel):
     threads_per_core: int
     numa_nodes: int
     memory_mib: int
-    """MemTotal of /proc/meminfo in MiB, rounded down."""
+    """At least this much is MemTotal of /proc/meminfo, in MiB."""
 
 
 class Node(BaseModel):
@@ -42,7 +44,7 @@ class Node(BaseModel):
     made: bool = False
     """Its files and network are complete (False: an ``up`` was killed in between)."""
     process: ProcessRecord | None = None
-    """The keeper process of the running machine; None while it is switched off."""
+    """The keeper or QEMU process of the running machine; None while it is switched off."""
 
 
 class LabState(BaseModel):
@@ -52,6 +54,10 @@ class LabState(BaseModel):
 
     name: str
     os: str
+    kernel: Kernel = "shared"
+    """Whose kernel the nodes run: the host's (systemd-nspawn) or one of their own (QEMU)."""
+    accelerator: Accelerator | None = None
+    """What runs the processors of nodes with their own kernel: "kvm" or "tcg" (emulation)."""
     prefix: str
     """The /64 of the management network."""
     fabric_prefix: str
@@ -64,7 +70,9 @@ class LabState(BaseModel):
     """Path of packages.json: binary package name -> newest version in the archive."""
     image: str
     """Folder of the image all nodes share."""
-    hardware: Hardware
+    disks: str | None = None
+    """Folder of the disks that nodes with their own kernel start with."""
+    hardware: dict[Role, Hardware]
     nodes: list[Node]
     ready: bool = False
     """All nodes were reached once (False: the first ``up`` did not finish)."""

@@ -5,7 +5,7 @@ import json
 from pydantic import BaseModel
 
 from lab import network, proxy
-from lab.nspawn import Nspawn
+from lab.providers import provider_of
 from lab.state import LabState, Role
 
 
@@ -23,7 +23,7 @@ class NodeView(BaseModel):
 
 def view(lab: LabState) -> list[NodeView]:
     """Look at every node of a lab now."""
-    provider = Nspawn()
+    provider = provider_of(lab)
     views = []
     for node in lab.nodes:
         running = provider.running(node)
@@ -50,6 +50,8 @@ def as_json(lab: LabState, views: list[NodeView]) -> str:
         {
             "name": lab.name,
             "os": lab.os,
+            "kernel": lab.kernel,
+            "accelerator": lab.accelerator,
             "prefix": lab.prefix,
             "fabric_prefix": lab.fabric_prefix,
             "ssh_config": lab.ssh_config,
@@ -62,9 +64,13 @@ def as_json(lab: LabState, views: list[NodeView]) -> str:
 
 def as_table(lab: LabState, views: list[NodeView]) -> str:
     """The views for people."""
-    rows = [("NODE", "ROLE", "CONDITION", "ADDRESS", "PID", "OS")]
+    kernel = lab.kernel if lab.accelerator is None else f"{lab.kernel} ({lab.accelerator})"
+    rows = [("NODE", "ROLE", "CONDITION", "ADDRESS", "PID", "OS", "KERNEL")]
     rows += [
-        (node.name, node.role, node.condition, node.address, str(node.pid or "-"), node.os)
+        (
+            *(node.name, node.role, node.condition, node.address),
+            *(str(node.pid or "-"), node.os, kernel),
+        )
         for node in views
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

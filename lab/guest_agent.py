@@ -1,0 +1,200 @@
+"""Runs a command in a machine through its QEMU guest agent, as a program of its own.
+
+    python guest_agent.py SOCKET -- COMMAND...
+
+Passes on standard input (of a pipe or a file), standard output, standard error and exit status.
+Ends with 255 and a message when the agent does not answer. Needs nothing but Python, so that
+starting it costs little.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+NO_ANSWER = 255
+# The agent writes every question to the journal: soon at first, then less and less often.
+FIRST_POLL_S = 0.05
+SLOW_POLL_S = 0.5
+# So long a command keeps the line; then it only looks in, for other commands to have their turn.
+KEEPS_LINE_S = 1.0
+ANSWER_WITHIN_S = 60.0
+INPUT_WITHIN_S = 3.0
+
+
+class NoAnswerError(Exception):
+    """The agent does not answer: not started yet, stopped, or the machine hangs."""
+
+
+class RefusedError(Exception):
+    """The agent answered with an error."""
+
+
+class Line:
+    """A connection to the agent; QEMU lets one client talk at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Take a connected socket."""
+        self._connection = connection
+        self._received = b""
+
+    def synchronise(self, deadline: float) -> None:
+        """Skip whatever an earlier client left in the agent or did not read."""
+        number = int.from_bytes(os.urandom(4), "big")
+        question = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
+        # 0xff empties the agent's parser; the agent puts one before its answer.
+        self._connection.sendall(b"\xff" + json.dumps(question).encode() + b"\n")
+        while True:
+            line = self._read_line(deadline)
+            marker, _, answer = line.rpartition(b"\xff")
+            if marker or line.startswith(b"\xff"):
+                try:
+                    if json.loads(answer).get("return") == number:
+                        return
+                except ValueError:
+                    continue  # the rest of an answer to somebody else
+
+    def call(self, command: str, **arguments: object) -> Any:
+        """Ask the agent one thing."""
+        question = {"execute": command, "arguments": arguments}
+        self._connection.sendall(json.dumps(question).encode() + b"\n")
+        answer = json.loads(self._read_line(time.monotonic() + ANSWER_WITHIN_S))
+        if "error" in answer:
+            raise RefusedError(f"{command}: {answer['error'].get('desc', answer['error'])}")
+        return answer["return"]
+
+    def _read_line(self, deadline: float) -> bytes:
+        while b"\n" not in self._received:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise NoAnswerError("the guest agent does not answer")
+            self._connection.settimeout(left)
+            try:
+                part = self._connection.recv(1 << 20)
+            except TimeoutError:
+                continue
+            if not part:
+                raise NoAnswerError("QEMU has closed the connection to the guest agent")
+            self._received += part
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+
+@contextmanager
+def talking_to(path: str) -> Iterator[Line]:
+    """Connect to the agent behind a socket and wait until it answers.
+
+    Raises:
+        NoAnswerError: it does not within ANSWER_WITHIN_S seconds.
+    """
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(path)
+            line = Line(connection)
+            line.synchronise(time.monotonic() + ANSWER_WITHIN_S)
+            yield line
+    except (ConnectionError, FileNotFoundError) as gone:
+        raise NoAnswerError(f"{path}: {gone}") from gone
+    finally:
+        os.close(lock)
+
+
+def run(path: str, command: Sequence[str], given: bytes | None) -> int:
+    """Run a command, write out what it wrote, return its exit status.
+
+    Raises:
+        NoAnswerError: the agent was not there in time, or went away while the command ran.
+        RefusedError: the agent could not start it.
+    """
+    arguments: dict[str, object] = {
+        "path": command[0],
+        "arg": list(command[1:]),
+        "capture-output": True,
+    }
+    if given is not None:
+        arguments["input-data"] = base64.b64encode(given).decode()
+    with talking_to(path) as line:
+        pid = line.call("guest-exec", **arguments)["pid"]
+        begun = time.monotonic()
+        pause = FIRST_POLL_S
+        seen = {"exited": False}
+        while not seen["exited"] and time.monotonic() - begun < KEEPS_LINE_S:
+            time.sleep(pause)
+            pause = min(2 * pause, SLOW_POLL_S)
+            seen = line.call("guest-exec-status", pid=pid)
+    try:
+        while not seen["exited"]:
+            time.sleep(SLOW_POLL_S)
+            with talking_to(path) as line:
+                seen = line.call("guest-exec-status", pid=pid)
+    except RefusedError as forgotten:
+        raise NoAnswerError(f"the machine went down while the command ran ({forgotten})") from None
+    except KeyboardInterrupt:
+        with talking_to(path) as line:
+            # The command leads a process group of its own (see ``main``).
+            line.call("guest-exec", path="/usr/bin/kill", arg=["-TERM", "--", f"-{pid}"])
+        raise
+    return _pass_on(seen)
+
+
+def _pass_on(seen: dict[str, Any]) -> int:
+    for stream, name in ((sys.stdout, "out"), (sys.stderr, "err")):
+        stream.flush()
+        stream.buffer.write(base64.b64decode(seen.get(f"{name}-data", "")))
+        stream.buffer.flush()
+        if seen.get(f"{name}-truncated"):
+            print("lab: the rest of the output is lost: it was too long", file=sys.stderr)
+    if "signal" in seen:
+        return 128 + int(seen["signal"])
+    return int(seen["exitcode"])
+
+
+def standard_input() -> bytes | None:
+    """What standard input holds, if it is a file or a pipe; nothing of a terminal or a socket."""
+    kind = os.fstat(0).st_mode
+    if stat.S_ISFIFO(kind):
+        # Many a caller leaves a pipe open that nobody ever writes to.
+        ready, _, _ = select.select([0], [], [], INPUT_WITHIN_S)
+        if not ready:
+            print("lab: nothing comes from standard input: running without it", file=sys.stderr)
+            return None
+    elif not stat.S_ISREG(kind):
+        return None
+    return sys.stdin.buffer.read()
+
+
+def _on_ending(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Run one command; 255 when the agent does not answer."""
+    # Not argparse: it drops a "--" of the command as well.
+    if len(sys.argv) < 4 or sys.argv[2] != "--":
+        print("usage: guest_agent.py SOCKET -- COMMAND...", file=sys.stderr)
+        return NO_ANSWER
+    signal.signal(signal.SIGTERM, _on_ending)
+    try:
+        given = standard_input()
+        return run(sys.argv[1], sys.argv[3:], given)
+    except (NoAnswerError, RefusedError) as failure:
+        print(f"lab: {failure}", file=sys.stderr)
+        return NO_ANSWER
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

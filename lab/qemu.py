@@ -1,0 +1,246 @@
+"""Machines with kernels of their own: QEMU, a disk each, the guest agent as their console."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab import guest_agent, hardware, network, places, proxy
+from lab.accelerator import ARGUMENTS
+from lab.disk_image import DiskImage, copy_sparse
+from lab.disk_mount import mounted
+from lab.errors import LabError
+from lab.processes import ProcessRecord, alive, kill, start_recorded
+from lab.provider import CONSOLE_ENVIRONMENT, machine_name
+from lab.removal import remove_tree
+from lab.state import Accelerator, LabState, Node
+
+AGENT_PORT = "org.qemu.guest_agent.0"
+# The kernel's limit for the path of a socket (unix(7)), less its end.
+SOCKET_PATH_MOST = 107
+LINK = """[Match]
+MACAddress={mac}
+
+[Link]
+Name={interface}
+"""
+# Nothing automatic: one address, no router, no waiting for others who might have the same address.
+ADDRESSES = """[Match]
+MACAddress={mac}
+
+[Network]
+LinkLocalAddressing=ipv6
+IPv6AcceptRA=no
+IPv6DuplicateAddressDetection=0
+
+[Address]
+Address={address}/64
+DuplicateAddressDetection=none
+"""
+ROUTE = """
+[Route]
+Destination={proxy}/128
+Gateway={gateway}
+"""
+
+
+def mac_address(lab: str, node: str, interface: str) -> str:
+    """A locally administered address that is the interface's own."""
+    digest = hashlib.sha256(f"{lab} {node} {interface}".encode()).hexdigest()
+    return ":".join(["02", *(digest[at : at + 2] for at in range(0, 10, 2))])
+
+
+def _disk_path(lab: str, node: str) -> Path:
+    return places.node_folder(lab, node) / "disk.raw"
+
+
+def _socket_path(lab: str, node: str) -> Path:
+    return places.node_folder(lab, node) / "agent"
+
+
+def _logs(lab: str, node: str) -> tuple[Path, Path]:
+    """What the machine printed on its serial console, and what QEMU itself said."""
+    folder = places.lab_folder(lab) / "logs"
+    return folder / f"{node}.log", folder / f"{node}-qemu.log"
+
+
+def _interfaces(node: Node) -> list[tuple[str, str, str]]:
+    """Name in the machine, bridge it is plugged into, address."""
+    found = [(network.MANAGEMENT, "mgmt", node.address)]
+    if node.fabric_address is not None:
+        found.append((network.FABRIC, "fabric", node.fabric_address))
+    return found
+
+
+class Qemu:
+    """The machines with kernels of their own; see ``lab.provider.Provider``."""
+
+    def __init__(self, accelerator: Accelerator | None) -> None:
+        """Take what runs the processors, as the state says."""
+        self._accelerator = accelerator
+
+    @property
+    def ready_within_s(self) -> float:
+        """Emulated machines take a minute, several at once on few processors some more."""
+        return 600.0
+
+    @property
+    def poll_s(self) -> float:
+        """A question costs an emulated machine a tenth of a second."""
+        return 0.2 if self._accelerator == "kvm" else 2.0
+
+    @property
+    def boots_at_once(self) -> int:
+        """More than the host has processors wait for each other's locks, spinning."""
+        return max(2, os.cpu_count() or 1)
+
+    def create(self, state: LabState, node: Node) -> None:
+        """Copy the role's disk, tell it its addresses, and make its switch ports."""
+        disk = _disk_path(state.name, node.name)
+        if len(str(_socket_path(state.name, node.name))) > SOCKET_PATH_MOST:
+            raise LabError(
+                f"{disk.parent}: too long a path for a socket in it",
+                f"a shorter {places.BASE_VARIABLE} or --name",
+            )
+        if not disk.exists():
+            if state.disks is None:
+                raise LabError(f"lab {state.name!r}: its state names no disk image")
+            disk.parent.mkdir(parents=True, exist_ok=True)
+            copy_sparse(DiskImage(Path(state.disks)).disk(node.role), disk)
+        network.make_ports(state, node)
+        with self.disk(state.name, node) as root:
+            _write_network(state, node, root)
+
+    def destroy(self, lab: str, node: str) -> None:
+        """Delete the node's disk."""
+        remove_tree(places.node_folder(lab, node))
+
+    def sees_disk(self, node: Node) -> bool:
+        """Two kernels on one file system would destroy it."""
+        return not self.running(node)
+
+    @contextmanager
+    def disk(self, lab: str, node: Node) -> Iterator[Path]:
+        """Mount the disk of a machine that is off."""
+        if self.running(node):
+            raise LabError(f"node {node.name!r} runs: its disk belongs to its own kernel")
+        with mounted(_disk_path(lab, node.name), places.node_root(lab, node.name)) as root:
+            yield root
+
+    def power_on(self, state: LabState, node: Node, save: Callable[[], None]) -> None:
+        """Start QEMU in the switch's network namespace."""
+        _, log = _logs(state.name, node.name)
+        log.parent.mkdir(exist_ok=True)
+        _socket_path(state.name, node.name).unlink(missing_ok=True)
+
+        def remember(record: ProcessRecord) -> None:
+            node.process = record
+            save()
+
+        start_recorded(
+            [
+                # Not `ip netns exec`: it would copy the host's mounts, and keep them in use.
+                "nsenter",
+                f"--net=/run/netns/{network.switch_namespace(state.name)}",
+                *self._command(state.name, node),
+            ],
+            remember,
+            log=log,
+        )
+
+    def _command(self, lab: str, node: Node) -> list[str]:
+        serial, _ = _logs(lab, node.name)
+        disk, agent = _disk_path(lab, node.name), _socket_path(lab, node.name)
+        if self._accelerator is None:
+            raise LabError(f"lab {lab!r}: its state names no accelerator")
+        argv = [
+            *("qemu-system-x86_64", "-name", machine_name(lab, node.name)),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
+            # Nothing hangs on SATA and SMBus; without them their drivers need not load.
+            *("-machine", "q35,sata=off,smbus=off", "-rtc", "base=utc"),
+            *ARGUMENTS[self._accelerator],
+            *_processors_and_memory(hardware.GIVEN_MIB[node.role]),
+            *("-chardev", f"file,id=console,append=on,path={serial}", "-serial", "chardev:console"),
+            # What is written survives the machine in the host's page cache: nothing to wait for.
+            *("-drive", f"if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file={disk}"),
+            *("-device", "virtio-blk-pci,drive=disk,num-queues=1"),
+            *("-device", "virtio-serial-pci"),
+            *("-chardev", f"socket,id=agent,server=on,wait=off,path={agent}"),
+            *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
+            *("-object", "rng-random,id=random,filename=/dev/urandom"),
+            *("-device", "virtio-rng-pci,rng=random"),
+        ]
+        for interface, bridge, _ in _interfaces(node):
+            port = network.switch_port(node.name, bridge)
+            mac = mac_address(lab, node.name, interface)
+            argv += ["-netdev", f"tap,id={bridge},ifname={port},script=no,downscript=no"]
+            # No boot from the network.
+            argv += ["-device", f"virtio-net-pci,netdev={bridge},mac={mac},romfile="]
+        return argv
+
+    def power_off(self, lab: str, node: Node) -> None:
+        """SIGKILL to QEMU."""
+        if node.process is not None:
+            kill(node.process)
+        node.process = None
+        for path in places.node_folder(lab, node.name).glob("agent*"):
+            path.unlink()
+
+    def running(self, node: Node) -> bool:
+        """Whether QEMU runs."""
+        return alive(node.process)
+
+    def console(self, lab: str, node: Node, command: Sequence[str]) -> list[str]:
+        """Ask the machine's guest agent."""
+        if not self.running(node):
+            raise LabError(
+                f"node {node.name!r} is off (what it last said: {_logs(lab, node.name)[0]})",
+                f"python -m lab --name {lab} power-on {node.name}",
+            )
+        environment = {**CONSOLE_ENVIRONMENT, "TERM": "dumb"}
+        return [
+            # Isolated and without site packages: a program of the standard library alone.
+            *(sys.executable, "-IS", guest_agent.__file__),
+            *(str(_socket_path(lab, node.name)), "--"),
+            # A process group of its own, for an interrupt to end all of it.
+            *(
+                "/usr/bin/setsid",
+                "/usr/bin/env",
+                "-i",
+                *(f"{key}={value}" for key, value in environment.items()),
+            ),
+            *command,
+        ]
+
+
+def _processors_and_memory(mib: int) -> list[str]:
+    per_node = hardware.SOCKETS * hardware.CORES_PER_SOCKET // hardware.NUMA_NODES
+    shape = (
+        f"sockets={hardware.SOCKETS},cores={hardware.CORES_PER_SOCKET},"
+        f"threads={hardware.THREADS_PER_CORE}"
+    )
+    argv = ["-smp", f"{per_node * hardware.NUMA_NODES},{shape}", "-m", f"{mib}M"]
+    for number in range(hardware.NUMA_NODES):
+        size = mib // hardware.NUMA_NODES
+        first = number * per_node
+        argv += ["-object", f"memory-backend-ram,id=memory{number},size={size}M"]
+        cpus = f"cpus={first}-{first + per_node - 1}"
+        argv += ["-numa", f"node,nodeid={number},{cpus},memdev=memory{number}"]
+    argv += ["-numa", "dist,src=0,dst=1,val=20"]
+    return argv
+
+
+def _write_network(state: LabState, node: Node, root: Path) -> None:
+    """Names and addresses of the interfaces, for systemd-networkd and udev."""
+    folder = root / "etc/systemd/network"
+    folder.mkdir(parents=True, exist_ok=True)
+    for interface, bridge, address in _interfaces(node):
+        mac = mac_address(state.name, node.name, interface)
+        addresses = ADDRESSES.format(mac=mac, address=address)
+        if bridge == "mgmt":
+            gateway = network.address_in(state.prefix, 1)
+            addresses += ROUTE.format(proxy=proxy.ADDRESS, gateway=gateway)
+        (folder / f"10-{interface}.link").write_text(LINK.format(mac=mac, interface=interface))
+        (folder / f"10-{interface}.network").write_text(addresses)
