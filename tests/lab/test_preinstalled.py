@@ -1,0 +1,23 @@
+"""What the disks of the kernel lab hold already is what the deploy asks for."""
+
+import pytest
+
+from lab.disk_files import PREINSTALLED
+from lab.state import Role
+from lockstep.catalog.os import load
+
+
+@pytest.mark.parametrize(
+    ("role", "capabilities"),
+    [
+        ("head", ("slurm_controller", "slurm_accounting", "prometheus")),
+        ("worker", ("slurm_worker", "rdma")),
+    ],
+)
+def test_every_package_of_the_role_is_on_its_disk(
+    role: Role, capabilities: tuple[str, ...]
+) -> None:
+    packages = load("debian_13").packages
+    everywhere = ("time_sync", "munge", "node_exporter")
+    wanted = {name for what in (*everywhere, *capabilities) for name in packages[what]}
+    assert wanted <= set(PREINSTALLED[role])
