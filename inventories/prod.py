@@ -33,7 +33,6 @@ _cluster = plan_or_exit(
                     "speed_gbit": 400,
                     "rdma": "infiniband",
                     "rdma_devices": "mlx5_[0-7]",
-                    "interfaces": "ib[0-7]",
                 },
                 "hugepages": [
                     {"size": "2M", "numa_node": 0, "count": 32768},

@@ -27,6 +27,8 @@ HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
 BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
 
 POLL_S = 2.0
+CHECK_EVERY_S = 10.0
+"""A check reads the peers as well, and they are at work."""
 REMIND_S = 600.0
 SETTLE_S = 300.0
 """From the new boot: daemons start, chronyd needs up to 90 s, GPUs a minute more."""
@@ -131,11 +133,16 @@ class Turn:
                 return
         if decision.pending.reasons:
             self._reboot()
+        if decision.worker and not self.ours:
+            # Why it was taken out may well show in the check: that is not the rollout's to judge.
+            wrong = self._unregistered() or self._findings()
+            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
+            if wrong:
+                self._log(f"what the check says of it: {wrong}")
+            return
         self._settle()
         if self.ours:
             self._resume()
-        elif decision.worker:
-            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
 
     def _drain(self) -> None:
         """Keep new jobs off the node; whoever already did that keeps the say over it."""
@@ -250,7 +257,7 @@ class Turn:
             if wrong != shown:
                 self._log(f"not in order yet ({SETTLE_S - took:.0f} s left): {wrong}")
                 shown = wrong
-            time.sleep(POLL_S)
+            time.sleep(CHECK_EVERY_S)
 
     def _unregistered(self) -> str:
         """Say what the controller still misses of this boot's slurmd."""
@@ -357,15 +364,17 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
 def objections(findings: list[dict[str, Any]], node: str) -> str:
     """Say what of the findings keeps a node out of service; "" for none.
 
-    Not its state in Slurm, which is ours or a person's to change, and not what it has in advance
-    of peers that were not rebooted yet.
+    Not its state in Slurm, which is ours or a person's to change, not a warning, and not what it
+    has in advance of peers that were not rebooted yet.
     """
     against = [
         finding
         for finding in findings
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
-        and not (finding["rule"] in BOOT_BRINGS and finding["reference"] == "peers")
+        and finding["severity"] != "warning"
+        # "peers", or "peers: 15 nodes of class ..." where they have a majority.
+        and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
     ]
     said = ", ".join(
         f"{' '.join(filter(None, (f['rule'], f['device'])))} (found {f['found']}, "

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.cpu_sets import ServiceCpus
+from lockstep.facts.cpu_sets import ManagerCpus, ServiceCpus
 from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.spec.names import cpus
@@ -23,6 +23,22 @@ from roles._service import manager_configuration
 
 ON_ALL_CPUS = ("slurmd.service",)
 """Services whose processes must reach the jobs' CPUs: job steps begin as children of slurmd."""
+
+
+@operation()
+def manager_cpus(housekeeping: str) -> Generator[str, None, None]:
+    """Move PID 1: it takes CPUAffinity= at boot, and not always when it re-executes itself.
+
+    Seen with systemd 257: a changed list was read and not applied. What it starts inherits its
+    affinity.
+
+    Args:
+        housekeeping: CPUs of the system and its daemons.
+    """
+    if cpus(host.get_fact(ManagerCpus)) == cpus(housekeeping):
+        host.noop("systemd is on the housekeeping CPUs")
+    else:
+        yield f"taskset -pc {housekeeping} 1"
 
 
 @operation()
@@ -46,7 +62,7 @@ def confined(housekeeping: str) -> Generator[str, None, None]:
     for group in map(shlex.quote, sorted(wide)):  # names of slices have backslashes
         yield (
             f"if [ -f {group}/cpuset.cpus ]; then echo {housekeeping} > {group}/cpuset.cpus; fi; "
-            f"for p in $(cat {group}/cgroup.procs); do "
+            f"for p in $(find {group} -name cgroup.procs -exec cat {{}} +); do "
             # It may have ended meanwhile: then there is nothing to move.
             f'taskset -apc {housekeeping} "$p" >/dev/null || test ! -d "/proc/$p" || exit 1; done'
         )
@@ -61,5 +77,7 @@ def apply(plan: NodePlan) -> None:
     manager_configuration(name="systemd", files=systemd_configuration(plan))
     running_kernel_files(name="Running kernel", files=plan.hardware.cpu_files)
     hardware = plan.hardware
+    if hardware.cpu.housekeeping:
+        manager_cpus(name="systemd's own CPUs", housekeeping=hardware.cpu.housekeeping)
     if hardware.cpu.housekeeping and hardware.hardware.cgroup == "v2":
         confined(name="Services", housekeeping=hardware.cpu.housekeeping)

@@ -20,6 +20,7 @@ from lockstep.facts.boot import (
     HugetlbMount,
     HugetlbMounts,
 )
+from lockstep.facts.services import Service
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
@@ -71,16 +72,26 @@ def mounted(points: Mapping[str, str], gid: int | None) -> Generator[str, None, 
         return
     found = host.get_fact(HugetlbMounts, points=tuple(points))
     wanted = HugetlbMount("1777", 0) if gid is None else HugetlbMount("1770", gid)
+    right = True
     for point, unit in points.items():
+        if host.get_fact(Service, unit=unit).enabled == "disabled":  # systemd's own is static
+            right = False
+            yield f"systemctl daemon-reload && systemctl enable {unit}"
         state = found.get(point)
         if state is None:
-            if unit.startswith("dev-hugepages1G"):
-                yield f"systemctl daemon-reload && systemctl enable {unit}"
-            yield f"systemctl daemon-reload && systemctl start {unit}"
+            right = False
+            yield (
+                f"systemctl daemon-reload && systemctl start {unit} && "
+                # Conditions of a unit that are not met are no failure to systemctl.
+                f"findmnt -n -t hugetlbfs {point} >/dev/null || "
+                f"{{ echo '{point}: not mounted: has this kernel pages of that size?' >&2; "
+                "exit 1; }"
+            )
         elif state != wanted:
+            right = False
             # hugetlbfs takes its rights when it is mounted; a job may hold it, so it stays mounted.
             yield f"chgrp {wanted.gid} {point} && chmod {wanted.mode} {point}"
-    if found == dict.fromkeys(points, wanted):
+    if right:
         host.noop("hugetlbfs is mounted for the jobs")
 
 

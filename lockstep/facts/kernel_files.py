@@ -17,7 +17,9 @@ class KernelFiles(FactBase[dict[str, str]]):
         # Quoted but for the star: the node expands it.
         words = " ".join("*".join(map(shlex.quote, p.split("*"))) for p in patterns)
         return (
-            f'for f in {words}; do if [ -r "$f" ]; then echo "$f $(head -n1 "$f")"; fi; done; '
+            # A CPU that is off keeps its files and answers none of them: cpu.count names it.
+            f'for f in {words}; do if v="$(head -n1 "$f" 2>/dev/null)" && [ -n "$v" ]; then '
+            'echo "$f $v"; fi; done; '
             "echo end"
         )
 

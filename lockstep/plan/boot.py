@@ -58,4 +58,7 @@ def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
             f"processor.max_cstate={kernel.max_cstate}",
             f"intel_idle.max_cstate={kernel.max_cstate}",
         ]
+    if kernel.cpu_governor is not None:
+        # tmpfiles.d may run before the driver's module is there; this is the kernel's own default.
+        args.append(f"cpufreq.default_governor={kernel.cpu_governor}")
     return (*args, *hardware.kernel_args)

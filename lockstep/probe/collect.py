@@ -658,6 +658,8 @@ def read_services(request: Request, commands: Commands) -> Readings:
     for folder, _, files in os.walk(ROOT + top):
         # What is inside a service (a container with an init of its own) belongs to it.
         parts = folder[len(ROOT + top) :].split("/")
+        if any(part.endswith(".scope") for part in parts):
+            continue  # not a service: a container, whose services are its own
         unit = next((part for part in parts if part.endswith(".service")), None)
         if unit is None or "cgroup.procs" not in files:
             continue

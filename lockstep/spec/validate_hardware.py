@@ -20,6 +20,7 @@ PLANNED_ARGS = {
     "hugepagesz": "hugepages",
     "default_hugepagesz": "hugepages",
     "transparent_hugepage": "kernel.transparent_hugepages",
+    "cpufreq.default_governor": "kernel.cpu_governor",
     "processor.max_cstate": "kernel.max_cstate",
     "intel_idle.max_cstate": "kernel.max_cstate",
 }
@@ -119,6 +120,12 @@ def _kernel(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]
             (*path, "kernel", "isolation"),
             ", ".join(kernel.isolation),
             "housekeeping_cpus: the CPUs that are left for everything but jobs",
+        )
+    if "nohz_full" in kernel.isolation and 0 not in names.cpus(hardware.housekeeping_cpus):
+        yield Problem(
+            (*path, "kernel", "isolation"),
+            f"nohz_full without CPU 0 in housekeeping_cpus {hardware.housekeeping_cpus}",
+            "CPU 0 among housekeeping_cpus: the kernel keeps its tick for the time of day",
         )
     for number, argument in enumerate(hardware.kernel_args):
         key, _, value = argument.partition("=")

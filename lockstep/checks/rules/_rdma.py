@@ -6,8 +6,9 @@ from collections import Counter
 
 from pydantic import JsonValue
 
-from lockstep.checks.context import View
+from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, anything
+from lockstep.spec.names import expand
 
 DEVICES = "rdma.guid"
 """The devices below /sys/class/infiniband."""
@@ -15,6 +16,18 @@ DEVICES = "rdma.guid"
 UNREAD_WITH_COUNT = (Cause("rdma.count", only_unread=True),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
 """A lost device is one finding: the sets of what is left differ as well."""
+
+
+def of_the_fabric(view: View, reading: str) -> Items:
+    """Return a reading of the declared devices; of all, where the spec names none.
+
+    A machine has more adapters than those of the fabric: storage, management.
+    """
+    items = view.items(reading)
+    named = view.plan.hardware.hardware.nics.rdma_devices
+    if not named or "" in items:
+        return items
+    return {port: value for port, value in items.items() if port.split("/")[0] in expand(named)}
 
 
 def has_rdma(view: View) -> bool:
@@ -35,5 +48,5 @@ def counted(values: JsonValue) -> str:
 
 def device_by_device(view: View, reading: str) -> str:
     """Return what each device says, for a rule that compares sets of values."""
-    found = view.items(reading)
+    found = of_the_fabric(view, reading)
     return ", ".join(f"{device}: {anything(value)}" for device, value in sorted(found.items()))

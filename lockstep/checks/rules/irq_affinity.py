@@ -2,9 +2,9 @@
 
 Why      A network queue whose interrupts moved onto a job's CPU, or to the far socket, slows the
          node under load only.
-Blind    What is equal on all nodes and wrong; interrupts that only one node has; where inside the
-         housekeeping CPUs one runs. A node that waits for a reboot is not compared: its interrupts
-         were spread by another command line.
+Blind    What is equal on all nodes and wrong; interrupts that only one node has, and those of NVMe
+         disks, which the kernel manages; where inside the housekeeping CPUs one runs. A node that
+         waits for a reboot is not compared: another command line spread its interrupts.
 """
 
 from lockstep.checks.context import Items, View
@@ -15,8 +15,12 @@ from lockstep.report import Severity
 from lockstep.spec.names import cpus
 
 READING = "irq.affinity"
-OF_THE_BOARD = ("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi")
-"""How names of interrupts begin that no job depends on; the kernel puts them where it likes."""
+NOT_JUDGED = (
+    *("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi"),
+    *("nvme", "virtio"),
+)
+"""How names of interrupts begin that no job depends on, or that the kernel itself spreads over all
+CPUs (managed interrupts: nobody can move them, and disks have another number at each boot)."""
 
 
 HOUSEKEEPING = "housekeeping"
@@ -27,7 +31,7 @@ def _look(view: View) -> Items:
     return {
         name: HOUSEKEEPING if isinstance(value, str) and cpus(value) <= allowed else value
         for name, value in view.items(READING).items()
-        if not name.lower().startswith(OF_THE_BOARD)
+        if not name.lower().startswith(NOT_JUDGED)
     }
 
 

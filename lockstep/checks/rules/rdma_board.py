@@ -6,12 +6,12 @@ Blind    Adapters whose driver gives no board id: they are compared as equal.
 
 from lockstep.checks.rule import Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    DEVICES,
     FOLLOWS_COUNT,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
+    of_the_fabric,
 )
 from lockstep.report import Severity
 
@@ -22,7 +22,7 @@ RULE = Rule(
     title="one make of the RDMA devices per hardware class",
     reading=READING,
     kind=Kind.MULTISET,
-    devices=DEVICES,
+    look=lambda view: of_the_fabric(view, READING),
     peers=Peers.CLASS,
     show=counted,
     detail=lambda view, device: device_by_device(view, READING),

@@ -4,7 +4,7 @@ Why      A job that finds one adapter less runs with less bandwidth, or over TCP
 Blind    A device that is listed and does not work.
 """
 
-from lockstep.checks.context import View
+from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules._rdma import has_rdma
 from lockstep.spec.names import expand
@@ -19,10 +19,19 @@ def _missing(view: View, device: str) -> str:
     return f"missing: {', '.join(missing)}" if missing else ""
 
 
+def _look(view: View) -> Items:
+    found, nics = view.read("rdma.count"), view.plan.hardware.hardware.nics
+    if nics.rdma_devices and isinstance(found, int):
+        # Which of them are the fabric's, rdma.names says: further ones (storage) are none of it.
+        return {"": min(found, nics.count)}
+    return {"": found}
+
+
 RULE = Rule(
     id="rdma.count",
     title="all RDMA devices of the hardware class are there",
     reading="rdma.count",
+    look=_look,
     expected=lambda view: view.plan.hardware.hardware.nics.count,
     show=lambda value: f"{value} RDMA devices" if value != 1 else "1 RDMA device",
     detail=_missing,

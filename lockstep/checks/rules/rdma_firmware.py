@@ -7,12 +7,12 @@ Blind    A firmware that is equally old everywhere.
 
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    DEVICES,
     FOLLOWS_COUNT,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
+    of_the_fabric,
 )
 from lockstep.report import Severity
 
@@ -23,7 +23,7 @@ RULE = Rule(
     title="one firmware of the RDMA devices per hardware class",
     reading=READING,
     kind=Kind.MULTISET,
-    devices=DEVICES,
+    look=lambda view: of_the_fabric(view, READING),
     peers=Peers.CLASS,
     show=counted,
     detail=lambda view, device: device_by_device(view, READING),

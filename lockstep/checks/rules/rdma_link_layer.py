@@ -6,7 +6,7 @@ Blind    What the switch at the other end is set to.
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma
+from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
 
 
 def _expected(view: View) -> str:
@@ -18,7 +18,7 @@ RULE = Rule(
     id="rdma.link_layer",
     title="the RDMA ports speak the declared link layer",
     reading="rdma.link_layer",
-    devices=DEVICES,
+    look=lambda view: of_the_fabric(view, "rdma.link_layer"),
     expected=_expected,
     applies=has_rdma,
     repair="set the port type of {device} in {node} (mlxconfig -d {device} set LINK_TYPE_P1=1 for "

@@ -6,14 +6,14 @@ Blind    A link that comes and goes between two checks.
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma
+from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
 from lockstep.probe.record import Unread
 
 
 def _look(view: View) -> Items:
     physical = view.items("rdma.phys_state")
     items: Items = {}
-    for port, state in view.items("rdma.state").items():
+    for port, state in of_the_fabric(view, "rdma.state").items():
         link = physical.get(port, Unread(unread="not in the record"))
         if isinstance(state, Unread) or state == "ACTIVE":
             items[port] = state
@@ -27,7 +27,6 @@ RULE = Rule(
     title="the RDMA ports are active",
     reading="rdma.state",
     look=_look,
-    devices=DEVICES,
     expected=lambda view: "ACTIVE",
     applies=has_rdma,
     repair="on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; Ethernet: "

@@ -12,12 +12,12 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    DEVICES,
     FOLLOWS_COUNT,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
+    of_the_fabric,
 )
 from lockstep.probe.record import Unread
 
@@ -27,7 +27,7 @@ READING = "rdma.rate"
 def _look(view: View) -> Items:
     return {
         port: value if isinstance(value, Unread) else _gbit(value)
-        for port, value in view.items(READING).items()
+        for port, value in of_the_fabric(view, READING).items()
     }
 
 
@@ -38,7 +38,7 @@ def _gbit(text: JsonValue) -> float | Unread:
 
 def _declared(view: View) -> JsonValue:
     speed = view.plan.hardware.hardware.nics.speed_gbit
-    return None if speed is None else [speed] * len(view.items(READING))
+    return None if speed is None else [speed] * len(of_the_fabric(view, READING))
 
 
 RULE = Rule(
@@ -47,7 +47,6 @@ RULE = Rule(
     reading=READING,
     kind=Kind.MULTISET,
     look=_look,
-    devices=DEVICES,
     expected=_declared,
     peers=Peers.CLASS,
     show=lambda values: f"{counted(values)} Gbit/s",
