@@ -173,7 +173,7 @@ shift 4
 apt install "$@"
 chroot "$root" systemctl enable $units
 # What a first boot would do again for files newer than the last one: emulated, half a minute.
-chroot "$root" /usr/lib/systemd/systemd-update-done
+touch "$root/etc/.updated" "$root/var/.updated"
 chroot "$root" apt-get clean
 {_LEAVE}
 """

@@ -113,7 +113,7 @@ def clear_unfinished() -> None:
 
 def _build(image: Image, disks: DiskImage) -> None:
     started = time.monotonic()
-    print(f"building the disk image {disks.folder.name} (about two minutes) ...", flush=True)
+    print(f"building the disk image {disks.folder.name} (about a minute) ...", flush=True)
     draft = DiskImage(_unfinished())
     draft.folder.mkdir(parents=True)
     try:

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lab.commands import attempt, run
 from lab.errors import LabError, WrongUseError
@@ -117,7 +118,16 @@ def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words
                 f"{path}: node {node.name!r} has no GPU state",
                 f"python -m lab --name {state.name} up",
             )
-        return _standin(verb, str(path), *words)
+        if provider.running(node):
+            return _standin(verb, str(path), *words)
+        # Nobody else writes to it; and the stand-in resolves links, of which the path to a disk
+        # that only this program sees has one.
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            copy.write_text(path.read_text())
+            said = _standin(verb, str(copy), *words)
+            _write(path, copy.read_text(), 0o644)
+        return said
 
 
 def show(state: LabState, node: Node, provider: Provider) -> str:

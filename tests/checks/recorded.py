@@ -284,6 +284,9 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
         "irq.affinity": {
             "timer": f"0-{hardware.hardware.cpus - 1}",
             "nvme0q1": "1",
+            "virtio0-input.0": "1",
+            # One that was moved on all nodes alike, and one where the command line puts it.
+            "mlx5_comp1@pci:0000:3b:00.0": "1",
             "mlx5_comp0@pci:0000:3b:00.0": hardware.cpu.housekeeping or "0",
         },
         "hugepages.free": pages,

@@ -41,9 +41,11 @@ ARGS = [
     "iommu=pt",
     "processor.max_cstate=1",
     "intel_idle.max_cstate=1",
+    "cpufreq.default_governor=performance",
 ]
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+COMP0, COMP1 = (f"mlx5_comp{queue}@pci:0000:3b:00.0" for queue in (0, 1))
 UNIT = {"active": "active", "sub": "running", "load": "loaded", "enabled": "enabled"}
 
 MUTATIONS = (
@@ -57,7 +59,7 @@ MUTATIONS = (
         "worker3",
         "kernel.cmdline",
         (),
-        [*LINE, *ARGS[:-3], *ARGS[-2:]],
+        [*LINE, *(word for word in ARGS if word != "iommu=pt")],
         found="not in force: iommu=pt",
         status=Status.PENDING_REBOOT,
     ),
@@ -111,7 +113,8 @@ MUTATIONS = (
         "munge.service",
         "CPUs 0-15",
     ),
-    Mutation("irq.affinity", "worker3", "irq.affinity", ("nvme0q1",), "0-15", "nvme0q1", "0-15"),
+    Mutation("irq.affinity", "worker3", "irq.affinity", (COMP1,), "0-15", COMP1, "0-15"),
+    Mutation("irq.affinity", "worker3", "irq.affinity", (COMP0,), "0-15", COMP0, "0-15"),
     Mutation(
         "hugepages.mount",
         "worker3",

@@ -11,7 +11,7 @@ from lockstep.probe.record import Record
 from lockstep.report import Finding, Status
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
-from tests.checks.test_mutations import ARGS, LINE
+from tests.checks.test_mutations import ARGS, COMP0, COMP1, LINE
 
 NODE = "worker3"
 CMDLINE, PERSISTED = "kernel.cmdline", "kernel.cmdline_persisted"
@@ -227,14 +227,30 @@ def test_without_controllers_only_services_of_the_plan_are_judged() -> None:
 def test_a_balancer_that_runs_is_the_cause_of_moved_interrupts() -> None:
     one = the_one(
         ("units", ("irqbalance.service", "load"), "loaded"),
-        ("irq.affinity", ("nvme0q1",), "5"),
-        ("irq.affinity", ("mlx5_comp0@pci:0000:3b:00.0",), "3"),
+        ("irq.affinity", (COMP1,), "5"),
+        ("irq.affinity", (COMP0,), "3"),
     )
     assert (one.rule, one.device) == ("unit.masked", "irqbalance.service")
 
 
 def test_interrupts_of_the_board_itself_are_not_judged() -> None:
     assert found(("irq.affinity", ("timer",), "0")) == []
+
+
+@pytest.mark.parametrize("name", ["nvme0q1", "virtio0-input.0"])
+@pytest.mark.parametrize("value", ["0-15", REMOVED, {"unread": "busy"}])
+def test_interrupts_that_the_kernel_manages_are_not_judged(name: str, value: object) -> None:
+    assert found(("irq.affinity", (name,), value)) == []
+    assert found(("irq.affinity", ("nvme7q3",), "0-15")) == []
+
+
+@pytest.mark.parametrize("name", ["NVME_of_mine", "my_nvme0q1"])
+def test_only_how_a_name_begins_counts(name: str) -> None:
+    start = recorded.consistent()
+    for node in start.plan.nodes:
+        start = changed(("irq.affinity", (name,), "1"), start=start, node=node)
+    many = found(("irq.affinity", (name,), "5"), start=start)
+    assert [one.device for one in many] == ([] if name.startswith("NVME") else [name])
 
 
 def test_a_service_that_stands_still_is_one_finding() -> None:
@@ -383,13 +399,148 @@ def test_ports_that_differ_alike_are_one_finding() -> None:
     assert (one.rule, one.device) == ("rdma.link_layer", "mlx5_[0-1]")
 
 
-def test_a_pending_argument_explains_moved_interrupts_only_where_it_moves_them() -> None:
-    moved: Change = ("irq.affinity", ("nvme0q1",), "5")
+@pytest.mark.parametrize("reading", ["rdma.link_layer", "rdma.state", "rdma.rate"])
+def test_ports_that_are_unread_alike_are_one_finding(reading: str) -> None:
+    unread = {"unread": "busy"}
+    one = the_one((reading, (), {"mlx5_0": unread, "mlx5_1": unread}))
+    assert (one.device, one.status) == ("mlx5_[0-1]", "unknown")
+
+
+OF_A_DEVICE = {
+    "rdma.firmware": "rdma.firmware",
+    "rdma.board": "rdma.board",
+    "rdma.rate": "rdma.rate",
+    "rdma.link_layer": "rdma.link_layer",
+    "rdma.port_state": "rdma.state",
+}
+
+
+def unnamed(description: dict[str, Any]) -> None:
+    del description["hardware"]["hgx-h200"]["nics"]["rdma_devices"]
+
+
+@pytest.mark.parametrize("names", ["declared", "not declared"])
+@pytest.mark.parametrize("rule", OF_A_DEVICE)
+def test_a_device_that_one_reading_lacks_is_unknown(rule: str, names: str) -> None:
+    start = recorded.consistent() if names == "declared" else recorded.clustered(unnamed)
+    one = the_one((OF_A_DEVICE[rule], ("mlx5_1",), REMOVED), start=start)
+    assert (one.rule, one.device, one.status) == (rule, "mlx5_1", "unknown")
+
+
+STORAGE: dict[str, str] = {
+    "guid": "a088:c203:0099:0009",
+    "firmware": "20.1",
+    "board": "MT_9",
+    "type": "MT4119",
+    "state": "DOWN",
+    "phys_state": "Disabled",
+    "rate": "10 Gb/sec (4X SDR)",
+    "link_layer": "InfiniBand",
+    "netdev": "",
+}
+"""A further adapter, which is in every respect another one than those of the fabric."""
+
+
+def further(*names: str, device: str = "mlx5_9") -> list[Change]:
+    """Return the changes by which a node has an adapter more; ``names``: all that it has."""
+    return [
+        *((f"rdma.{reading}", (device,), value) for reading, value in STORAGE.items()),
+        ("rdma.names", (), list(names)),
+        ("rdma.device_files", ("/dev/infiniband/uverbs9",), "666"),
+    ]
+
+
+def test_a_further_adapter_is_not_of_the_fabric() -> None:
+    three: Change = ("rdma.count", (), 3)
+    assert found(*further("mlx5_0", "mlx5_1", "mlx5_9"), three) == []
+    second_port: list[Change] = [
+        (f"rdma.{reading}", ("mlx5_9/2",), STORAGE[reading])
+        for reading in ("state", "phys_state", "rate", "link_layer")
+    ]
+    assert found(*further("mlx5_0", "mlx5_1", "mlx5_9"), three, *second_port) == []
+    start = recorded.clustered(declared_speed)
+    assert found(*further("mlx5_0", "mlx5_1", "mlx5_9"), three, start=start) == []
+
+
+def test_a_further_adapter_that_is_unread_keeps_nothing_from_being_compared() -> None:
+    start = changed(*further("mlx5_0", "mlx5_1", "mlx5_9"), ("rdma.count", (), 3))
+    for rule, reading in OF_A_DEVICE.items():
+        unread: Change = (reading, ("mlx5_9",), {"unread": "busy"})
+        assert found(unread, start=start) == []
+        both = found(unread, (reading, ("mlx5_1",), "0 Gb/sec (old)"), start=start)
+        assert [one.rule for one in both] == [rule]
+
+
+@pytest.mark.parametrize("rule", OF_A_DEVICE)
+def test_a_further_adapter_hides_no_fault_of_the_fabric(rule: str) -> None:
+    start = changed(*further("mlx5_0", "mlx5_1", "mlx5_9"), ("rdma.count", (), 3))
+    one = the_one((OF_A_DEVICE[rule], ("mlx5_1",), "200 Gb/sec (2X NDR)"), start=start)
+    assert one.rule == rule
+    assert "mlx5_9" not in one.device + one.found + one.detail
+
+
+def test_the_second_port_of_a_declared_adapter_is_judged() -> None:
+    one = the_one(("rdma.state", ("mlx5_1/2",), "DOWN"))
+    assert (one.rule, one.device, one.found) == ("rdma.port_state", "mlx5_1/2", "DOWN")
+
+
+def test_a_further_adapter_makes_up_for_no_declared_one() -> None:
+    lost: list[Change] = [(f"rdma.{reading}", ("mlx5_1",), REMOVED) for reading in RDMA]
+    one = the_one(*lost, *further("mlx5_0", "mlx5_9"))
+    assert (one.rule, one.found, one.expected) == (
+        "rdma.names",
+        "mlx5_0, mlx5_9",
+        "mlx5_0, mlx5_1",
+    )
+    gone = ("rdma.count", (), 1), ("rdma.names", (), ["mlx5_0"])
+    assert the_one(*lost, *gone).rule == "rdma.count"
+
+
+def test_an_adapter_of_another_name_is_one_finding() -> None:
+    start = recorded.consistent()
+    record = start.reading[NODE]
+    assert isinstance(record, Record)
+    renamed: list[Change] = []
+    for reading in RDMA:
+        value = record.get(f"rdma.{reading}")
+        assert isinstance(value, dict)
+        new = {"rocep59s0" if name == "mlx5_1" else name: one for name, one in value.items()}
+        renamed.append((f"rdma.{reading}", (), new))
+    one = the_one(*renamed, ("rdma.names", (), ["mlx5_0", "rocep59s0"]))
+    assert (one.rule, one.found) == ("rdma.names", "mlx5_0, rocep59s0")
+
+
+def test_without_declared_names_every_adapter_is_judged() -> None:
+    start = recorded.clustered(unnamed)
+    assert recorded.report(start).findings == []
+    names = ("mlx5_0", "mlx5_1", "mlx5_9")
+    many = found(*further(*names), ("rdma.count", (), 3), start=start)
+    assert {one.rule for one in many} >= {"rdma.count", "rdma.link_layer"}
+    one = the_one(("rdma.count", (), 3), start=start)
+    assert (one.rule, one.found) == ("rdma.count", "3 RDMA devices")
+
+
+@pytest.mark.parametrize("key", ["irqaffinity", "isolcpus"])
+def test_moved_interrupts_are_compared_unless_the_kernel_was_started_otherwise(key: str) -> None:
+    moved: Change = ("irq.affinity", (COMP1,), "5")
+    assert the_one(moved).rule == "irq.affinity"
     assert {one.rule for one in found(moved, (CMDLINE, (), [*LINE, *without("iommu")]))} == {
         "irq.affinity",
         "kernel.args",
     }
-    assert the_one(moved, (CMDLINE, (), [*LINE, *without("irqaffinity")])).rule == "kernel.args"
+    one = the_one(moved, (CMDLINE, (), [*LINE, *without(key)]))
+    assert one.rule == "kernel.args"
+    assert "irq.affinity" not in one.detail
+
+
+def test_a_node_that_waits_for_its_reboot_has_no_vote_on_interrupts() -> None:
+    start = recorded.consistent()
+    for node in list(start.plan.nodes)[1:7]:
+        start = changed(
+            (CMDLINE, (), LINE), ("irq.affinity", (COMP1,), "5"), start=start, node=node
+        )
+    report = recorded.report(start, "irq.affinity")
+    assert report.findings == []
 
 
 def test_nodes_that_wait_alike_are_rebooted_with_one_command() -> None:

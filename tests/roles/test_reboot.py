@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import threading
@@ -30,6 +31,7 @@ from roles import _reboot_steps as steps
 from roles._reboot_steps import OURS, Decision, Turn, objections
 from roles._rollout import Rollout
 from roles.reboot import _workers_to_come, decide
+from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import fact, machine
 from tests.test_pyinfra_assumptions import ROOT, pyinfra
@@ -290,6 +292,7 @@ class Ran:
 @pytest.fixture
 def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     monkeypatch.setattr(steps, "POLL_S", 0.001)
+    monkeypatch.setattr(steps, "CHECK_EVERY_S", 0.01)
     monkeypatch.setattr(steps, "SETTLE_S", 0.05)
     monkeypatch.setattr(steps, "RESUME_S", 0.05)
     limits = {"drain_timeout_s": 1, "return_timeout_s": 1}
@@ -363,6 +366,19 @@ def test_what_a_person_drained_is_rebooted_and_stays_drained(go: Callable[..., R
     assert (ran.ok, doubles.said) == (True, ["reboot"])
     assert ran.last == "not resumed: taken out by 'a person'"
     assert doubles.reason == "a person"
+
+
+def test_what_is_wrong_with_a_node_that_a_person_took_out_stops_nobody(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles(states={"DOWN", "DRAIN"}, reason="gpu3 is broken")
+    ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
+    assert (ran.ok, ran.stopped, doubles.said) == (True, "", ["reboot"])
+    assert ran.logged[-2:] == [
+        "not resumed: taken out by 'gpu3 is broken'",
+        "what the check says of it: gpu.count (found 7, expected 8)",
+    ]
+    assert (doubles.states, doubles.reason) == ({"DOWN", "DRAIN"}, "gpu3 is broken")
 
 
 def test_what_a_person_takes_over_meanwhile_is_not_resumed(go: Callable[..., Ran]) -> None:
@@ -469,8 +485,11 @@ def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -
 
 
 def finding(rule: str, node: str = "worker1", **fields: str) -> dict[str, Any]:
-    usual = {"rule": rule, "node": node, "device": "", "reference": "spec"}
+    usual = {"rule": rule, "node": node, "device": "", "reference": "spec", "severity": "error"}
     return {**usual, "found": "a", "expected": "b", **fields}
+
+
+MAJORITY = "peers: 15 nodes of class hgx-h200"
 
 
 @pytest.mark.parametrize(
@@ -479,7 +498,9 @@ def finding(rule: str, node: str = "worker1", **fields: str) -> dict[str, Any]:
         finding("slurm.state"),
         finding("kernel.release", reference="peers"),
         finding("kernel.cmdline", node="worker[1-2]", reference="peers"),
+        finding("gpu.driver_version", reference=MAJORITY),
         finding("gpu.count", node="worker2"),
+        finding("rdma.firmware", reference=MAJORITY, severity="warning"),
     ],
     ids=lambda allowed: f"{allowed['rule']} {allowed['node']}",
 )
@@ -499,6 +520,28 @@ def test_any_other_finding_does() -> None:
     assert objections(found, "worker1") == (
         "kernel.args (found a, expected b), gpu.ecc gpu3 (found a, expected b)"
     )
+    said = objections([finding("gpu.ecc", device="gpu3", reference=MAJORITY)], "worker1")
+    assert said == "gpu.ecc gpu3 (found a, expected b)"
+    # What the plan says of the command line is no matter of the peers.
+    assert objections([finding("kernel.cmdline")], "worker1")
+
+
+@pytest.mark.parametrize(
+    ("reading", "path", "value", "kept_out"),
+    [
+        ("kernel.release", (), "6.1.0-9", False),
+        ("gpu.driver_version", ("gpu3",), "580.1", False),
+        ("rdma.firmware", ("mlx5_1",), "28.37", False),  # a warning
+        ("rdma.rate", ("mlx5_1",), "200 Gb/sec (2X NDR)", True),
+    ],
+)
+def test_findings_are_read_as_the_engine_writes_them(
+    reading: str, path: tuple[str, ...], value: str, kept_out: bool
+) -> None:
+    start = recorded.mutated(recorded.consistent(), "worker3", reading, path, value)
+    (one,) = json.loads(recorded.report(start).to_json())["findings"]
+    assert re.fullmatch(r"peers: \d+ nodes of class [\w-]+", one["reference"])
+    assert bool(objections([one], "worker3")) is kept_out
 
 
 # -- what pyinfra does: a later pyinfra that differs fails here

@@ -16,6 +16,8 @@ DEVICES = "rdma.guid"
 UNREAD_WITH_COUNT = (Cause("rdma.count", only_unread=True),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
 """A lost device is one finding: the sets of what is left differ as well."""
+FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
+"""So is one of another name: it is not among the declared ones."""
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
@@ -28,6 +30,15 @@ def of_the_fabric(view: View, reading: str) -> Items:
     if not named or "" in items:
         return items
     return {port: value for port, value in items.items() if port.split("/")[0] in expand(named)}
+
+
+def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, JsonValue]:
+    """Return what the spec says of each device and port to judge; None: nothing.
+
+    One that is there and is not in the reading is among them: it is unread, never ok.
+    """
+    there = {*of_the_fabric(view, reading), *of_the_fabric(view, DEVICES)} - {""}
+    return dict.fromkeys(sorted(there), wanted)
 
 
 def has_rdma(view: View) -> bool:

@@ -6,12 +6,13 @@ Blind    Adapters whose driver gives no board id: they are compared as equal.
 
 from lockstep.checks.rule import Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    FOLLOWS_COUNT,
+    DEVICES,
+    FOLLOWS_NAMES,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
-    of_the_fabric,
+    judged,
 )
 from lockstep.report import Severity
 
@@ -22,7 +23,8 @@ RULE = Rule(
     title="one make of the RDMA devices per hardware class",
     reading=READING,
     kind=Kind.MULTISET,
-    look=lambda view: of_the_fabric(view, READING),
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, READING),
     peers=Peers.CLASS,
     show=counted,
     detail=lambda view, device: device_by_device(view, READING),
@@ -30,6 +32,6 @@ RULE = Rule(
     applies=has_rdma,
     repair_peers="replace the device of {node} that the detail shows, or give the node a hardware "
     "class of its own",
-    explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT),
+    explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
     source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
 )

@@ -7,12 +7,13 @@ Blind    A firmware that is equally old everywhere.
 
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    FOLLOWS_COUNT,
+    DEVICES,
+    FOLLOWS_NAMES,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
-    of_the_fabric,
+    judged,
 )
 from lockstep.report import Severity
 
@@ -23,7 +24,8 @@ RULE = Rule(
     title="one firmware of the RDMA devices per hardware class",
     reading=READING,
     kind=Kind.MULTISET,
-    look=lambda view: of_the_fabric(view, READING),
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, READING),
     peers=Peers.CLASS,
     show=counted,
     detail=lambda view, device: device_by_device(view, READING),
@@ -31,6 +33,6 @@ RULE = Rule(
     applies=has_rdma,
     repair_peers="have the firmware of the peers ({expected}) flashed on the device of {node} that "
     "the detail shows, then reset it",
-    explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, Cause("rdma.board")),
+    explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
     source="kernel documentation, ABI/stable/sysfs-class-infiniband",
 )

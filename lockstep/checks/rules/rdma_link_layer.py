@@ -6,7 +6,7 @@ Blind    What the switch at the other end is set to.
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
+from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma, judged
 
 
 def _expected(view: View) -> str:
@@ -18,8 +18,8 @@ RULE = Rule(
     id="rdma.link_layer",
     title="the RDMA ports speak the declared link layer",
     reading="rdma.link_layer",
-    look=lambda view: of_the_fabric(view, "rdma.link_layer"),
-    expected=_expected,
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, "rdma.link_layer", _expected(view)),
     applies=has_rdma,
     repair="set the port type of {device} in {node} (mlxconfig -d {device} set LINK_TYPE_P1=1 for "
     "InfiniBand, 2 for Ethernet), then power-cycle the node",

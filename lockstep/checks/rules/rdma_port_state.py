@@ -6,7 +6,7 @@ Blind    A link that comes and goes between two checks.
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
+from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma, judged, of_the_fabric
 from lockstep.probe.record import Unread
 
 
@@ -27,7 +27,8 @@ RULE = Rule(
     title="the RDMA ports are active",
     reading="rdma.state",
     look=_look,
-    expected=lambda view: "ACTIVE",
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, "rdma.state", "ACTIVE"),
     applies=has_rdma,
     repair="on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; Ethernet: "
     "ip link set up its interface",

@@ -12,11 +12,13 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._rdma import (
-    FOLLOWS_COUNT,
+    DEVICES,
+    FOLLOWS_NAMES,
     UNREAD_WITH_COUNT,
     counted,
     device_by_device,
     has_rdma,
+    judged,
     of_the_fabric,
 )
 from lockstep.probe.record import Unread
@@ -47,6 +49,8 @@ RULE = Rule(
     reading=READING,
     kind=Kind.MULTISET,
     look=_look,
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, READING),
     expected=_declared,
     peers=Peers.CLASS,
     show=lambda values: f"{counted(values)} Gbit/s",
@@ -57,7 +61,7 @@ RULE = Rule(
     repair_peers="in {node}: clean or replace the cable or transceiver of the port that the detail "
     "shows, look at the switch port, reset the adapter",
     explained_by=(
-        *(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT),
+        *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
         # A port that is down, or speaks another protocol, shows the rate that it is not at.
         *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
     ),
