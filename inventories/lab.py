@@ -25,7 +25,9 @@ _sysctl = {
 
 if _own_kernel:
     _sysctl |= {"vm.swappiness": "1", "vm.max_map_count": "262144", "kernel.threads-max": "65536"}
-    _machine: dict[str, object] = {"kernel": {"transparent_hugepages": "madvise", "numa_balancing": False}}
+    _machine: dict[str, object] = {
+        "kernel": {"transparent_hugepages": "madvise", "numa_balancing": False}
+    }
     _worker = {
         # The first core of each socket for the system, the second for jobs.
         "housekeeping_cpus": "0,2",
