@@ -136,9 +136,9 @@ class Turn:
         if decision.worker and not self.ours:
             # Why it was taken out may well show in the check: that is not the rollout's to judge.
             wrong = self._unregistered() or self._findings()
-            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
             if wrong:
-                self._log(f"what the check says of it: {wrong}")
+                self._log(f"what the check says of it, just booted: {wrong}")
+            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
             return
         self._settle()
         if self.ours:

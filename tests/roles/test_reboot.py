@@ -375,8 +375,8 @@ def test_what_is_wrong_with_a_node_that_a_person_took_out_stops_nobody(
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert (ran.ok, ran.stopped, doubles.said) == (True, "", ["reboot"])
     assert ran.logged[-2:] == [
+        "what the check says of it, just booted: gpu.count (found 7, expected 8)",
         "not resumed: taken out by 'gpu3 is broken'",
-        "what the check says of it: gpu.count (found 7, expected 8)",
     ]
     assert (doubles.states, doubles.reason) == ({"DOWN", "DRAIN"}, "gpu3 is broken")
 
