@@ -93,7 +93,7 @@ def _device_names(value: object) -> str:
         listed = names.expand(text) if text else ()
     except ValueError:
         listed = ("/",)
-    if not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) for name in listed):
+    if not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", name) for name in listed):
         raise ValueError("names of devices or a range of them, such as mlx5_[0-7] or fabric0")
     return text
 
