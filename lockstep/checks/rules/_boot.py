@@ -21,6 +21,12 @@ def own_kernel(view: View) -> bool:
     return view.plan.hardware.hardware.boot_loader != "none"
 
 
+def planned_cpus(view: View, isolation: str) -> str:
+    """Return the CPUs that a kind of isolation is planned for; "" for none."""
+    hardware = view.plan.hardware
+    return hardware.cpu.workload if isolation in hardware.hardware.kernel.isolation else ""
+
+
 def key(word: object) -> str:
     """Return the name of a kernel argument."""
     return str(word).partition("=")[0]

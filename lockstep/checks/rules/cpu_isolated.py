@@ -6,21 +6,20 @@ Pending  The argument is in the boot loader's configuration: a reboot puts it in
 Blind    What runs on an isolated CPU because it was bound there.
 """
 
-from lockstep.checks.context import View
 from lockstep.checks.rule import DEPLOY, REBOOT, Rule
-from lockstep.checks.rules._boot import STARTED_SO, own_kernel, started_otherwise, waits
-
-
-def _expected(view: View) -> str:
-    chosen = view.plan.hardware.hardware.kernel.isolation
-    return view.plan.hardware.cpu.workload if "domain" in chosen else ""
-
+from lockstep.checks.rules._boot import (
+    STARTED_SO,
+    own_kernel,
+    planned_cpus,
+    started_otherwise,
+    waits,
+)
 
 RULE = Rule(
     id="cpu.isolated",
     title="the planned CPUs are out of load balancing",
     reading="cpu.isolated",
-    expected=_expected,
+    expected=lambda view: planned_cpus(view, "domain"),
     show=lambda value: f"CPUs {value}" if value else "no CPUs",
     pending=lambda view, device: waits(view, "isolcpus"),
     grounds=lambda view, device: started_otherwise(view, "isolcpus"),

@@ -6,21 +6,20 @@ Pending  The argument is in the boot loader's configuration: a reboot puts it in
 Blind    Ticks that stay because more than one thread runs there.
 """
 
-from lockstep.checks.context import View
 from lockstep.checks.rule import DEPLOY, REBOOT, Rule
-from lockstep.checks.rules._boot import STARTED_SO, own_kernel, started_otherwise, waits
-
-
-def _expected(view: View) -> str:
-    chosen = view.plan.hardware.hardware.kernel.isolation
-    return view.plan.hardware.cpu.workload if "nohz_full" in chosen else ""
-
+from lockstep.checks.rules._boot import (
+    STARTED_SO,
+    own_kernel,
+    planned_cpus,
+    started_otherwise,
+    waits,
+)
 
 RULE = Rule(
     id="cpu.nohz_full",
     title="the planned CPUs run without a tick",
     reading="cpu.nohz_full",
-    expected=_expected,
+    expected=lambda view: planned_cpus(view, "nohz_full"),
     show=lambda value: f"CPUs {value}" if value else "no CPUs",
     pending=lambda view, device: waits(view, "nohz_full"),
     grounds=lambda view, device: started_otherwise(view, "nohz_full"),
