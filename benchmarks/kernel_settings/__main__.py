@@ -16,7 +16,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -295,9 +295,11 @@ def _on_ending(signum: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let no further Ctrl-C interrupt the cleaning up."""
-    before = {ending: signal.signal(ending, signal.SIG_IGN) for ending in ENDINGS}
+def _on_endings(
+    action: Callable[[int, FrameType | None], object] | signal.Handlers,
+) -> Iterator[None]:
+    """Answer Ctrl-C, SIGTERM and SIGHUP with ``action`` for a while."""
+    before = {ending: signal.signal(ending, action) for ending in ENDINGS}
     try:
         yield
     finally:
@@ -321,7 +323,7 @@ def measure(bench: Bench, repeat: int, command: str) -> str:
         say(f"jobs on {bench.node} run on CPU {cpu}; {repeat} rounds of {len(figures.CASES)} cases")
         samples = sample(bench, repeat, cpu, facts["online"])
     finally:
-        with _undisturbed():
+        with _on_endings(signal.SIG_IGN):
             bench.clean_up()
     about: dict[str, Any] = {
         "command": command,
@@ -357,11 +359,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.seconds,
         secrets.token_hex(4),
     )
-    for ending in ENDINGS:
-        signal.signal(ending, _on_ending)
     command = shlex.join(["python", "-m", "benchmarks.kernel_settings", *words])
     try:
-        content = measure(bench, arguments.repeat, command)
+        with _on_endings(_on_ending):
+            content = measure(bench, arguments.repeat, command)
     except BenchmarkError as failure:
         say(str(failure))
         return EXIT_FAILED

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.lab.labs import Lab
 
 CLUSTER = "test-cluster"
+# Beyond the slowest of them, which boots emulated machines: only a test that hangs takes this long.
+HANGS_AFTER_S = 2400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of machines may take longer than the others before they count as hanging."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
 
 
 @pytest.fixture(scope="session")

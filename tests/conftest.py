@@ -1,0 +1,21 @@
+"""What holds for every test of the project."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def _signal_handlers_stay() -> Iterator[None]:
+    """A handler left behind would act in later tests, and in the children they fork."""
+    before = {ending: signal.getsignal(ending) for ending in ENDINGS}
+    yield
+    left = {ending.name for ending in ENDINGS if signal.getsignal(ending) != before[ending]}
+    for ending in ENDINGS:
+        signal.signal(ending, before[ending])
+    assert not left, f"the test left its own handler of {sorted(left)}"
