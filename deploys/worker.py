@@ -6,13 +6,20 @@ from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from roles import (
     boot_loader,
+    container_runtime,
     cpu_sets,
+    cuda,
+    dcgm,
+    dcgm_exporter,
     fabric,
     gpu_settings,
     hugepages,
     kernel,
     munge,
     node_exporter,
+    nvidia_driver,
+    nvidia_fabric_manager,
+    nvidia_imex,
     os_settings,
     packages,
     rdma,
@@ -31,7 +38,14 @@ if plan.role is Role.WORKER:
     boot_loader.apply(plan=plan)
     time_sync.apply(plan=plan)
     node_exporter.apply(plan=plan)
+    nvidia_driver.apply(plan=plan)
+    cuda.apply(plan=plan)
+    nvidia_fabric_manager.apply(plan=plan)
+    nvidia_imex.apply(plan=plan)
+    dcgm.apply(plan=plan)
+    dcgm_exporter.apply(plan=plan)
     gpu_settings.apply(plan=plan)
+    container_runtime.apply(plan=plan)
     rdma.apply(plan=plan)
     fabric.apply(plan=plan)
     munge.apply(plan=plan)

@@ -57,6 +57,36 @@ else:
         "nics": {"count": 1},
     }
 
+_gpu: dict[str, object] = {"model": "h200", "count": 8}
+_software: dict[str, object] = {
+    "versions": {name: _archive[name] for name in every_package(release(_lab.os))}
+}
+if _lab.os == "debian_13" and not _own_kernel:
+    # The driver from Debian's archive; the rest from a repository that stands in for NVIDIA's.
+    _gpu["nvswitch"] = True
+    _software |= {
+        "repositories": [
+            {
+                "name": "nvidia",
+                "uri": _lab.repository_uri,
+                "suite": "/",
+                "key": Path(_lab.repository_key).read_text(encoding="ascii"),
+            }
+        ],
+        "nvidia": {
+            "packaging": "debian",
+            "driver": "550.163.01",
+            "cuda": ["12.4"],
+            "cuda_parts": "runtime",
+            "fabric_manager": "550.163.01",
+            "nscq": "550.163.01",
+            "dcgm": "4.4.1",
+            "dcgm_exporter": "4.4.1",
+            "container_toolkit": "1.18.0",
+        },
+        "containers": {"engines": ["docker", "podman"]},
+    }
+
 _cluster = plan_or_exit(
     {
         "name": _lab.name,
@@ -71,7 +101,7 @@ _cluster = plan_or_exit(
             "worker": {
                 **_lab.hardware["worker"].model_dump(),
                 **_machine,
-                "gpu": {"model": "h200", "count": 8},
+                "gpu": _gpu,
                 **_worker,
             },
         },
@@ -100,9 +130,7 @@ _cluster = plan_or_exit(
         },
         "scheduler": {"kind": "slurm", "partitions": []},
         "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
-        "software": {
-            "versions": {name: _archive[name] for name in every_package(release(_lab.os))}
-        },
+        "software": _software,
     },
     __file__,
 )

@@ -12,7 +12,14 @@ from lab.provider import Provider
 from lab.state import LabState, Node
 
 STANDIN = Path(__file__).parent / "standins" / "nvidia_smi.py"
+# A regular file: update-alternatives leaves it alone when Debian's package brings the real one.
 PROGRAM = "usr/bin/nvidia-smi"
+ON_NODE = STANDIN.parent / "node"
+LOAD_DRIVER = "usr/lib/lockstep-standin/load-driver"
+PERSISTENCED = "usr/bin/nvidia-persistenced"
+# dpkg-divert(1) wrote it: the package's daemon goes aside, the stand-in keeps the path.
+DIVERSION = f"/{PERSISTENCED}\n/usr/lib/lockstep-standin/nvidia-persistenced.package\n:\n"
+DIVERSIONS = "var/lib/dpkg/diversions"
 STATE = "var/lib/lockstep-standin/gpus.json"
 UNIT = "lockstep-standin-gpus.service"
 COUNT = 8
@@ -38,7 +45,7 @@ for path, (minor, present) in devices.items():
         os.chmod(path, 0o666)
 '''
 UNIT_TEXT = f"""[Unit]
-Description=Device nodes of the lab's stand-in GPUs
+Description=Kernel module and device nodes of the lab's stand-in GPUs
 DefaultDependencies=no
 After=local-fs.target
 Before=sysinit.target slurmd.service
@@ -46,6 +53,7 @@ Before=sysinit.target slurmd.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStart=/{LOAD_DRIVER}
 ExecStart=/{MATCH_DEVICES}
 
 [Install]
@@ -68,10 +76,15 @@ def _judge(command: Sequence[str], timeout: float = 60) -> str:
     return result.stdout
 
 
-def install(root: Path, node: str) -> None:
+def install(root: Path, node: str, driver: str) -> None:
     """Put the stand-in, its first state and its unit on a worker's disk; repeatable.
 
     A state that is there already is kept: it is the node's hardware.
+
+    Args:
+        root: the node's file system.
+        node: its name.
+        driver: version of the kernel module while no package of the driver is installed.
     """
     if not STANDIN.exists():
         print(f"note: {node} gets no GPUs: {STANDIN} does not exist", flush=True)
@@ -82,6 +95,13 @@ def install(root: Path, node: str) -> None:
         new = _standin("--standin-new-state", "--count", str(COUNT), "--seed", node)
         _write(state, new, 0o644)
     _write(root / MATCH_DEVICES, MATCH_DEVICES_SCRIPT, 0o755)
+    load_driver = (ON_NODE / "load_driver.py").read_text().replace("@VERSION@", driver)
+    _write(root / LOAD_DRIVER, load_driver, 0o755)
+    _write(root / PERSISTENCED, (ON_NODE / "nvidia_persistenced.py").read_text(), 0o755)
+    diversions = root / DIVERSIONS
+    before = diversions.read_text() if diversions.exists() else ""
+    if DIVERSION not in before:
+        _write(diversions, before + DIVERSION, 0o644)
     _write(root / "etc/systemd/system" / UNIT, UNIT_TEXT, 0o644)
     wants = root / "etc/systemd/system/sysinit.target.wants" / UNIT
     wants.parent.mkdir(parents=True, exist_ok=True)

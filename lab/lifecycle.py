@@ -17,6 +17,7 @@ from lab import (
     network,
     node_files,
     places,
+    repository,
     setup,
     shared_host,
     state,
@@ -145,6 +146,7 @@ def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
         shared_host.join(name)
         chosen = image.ensure(os_name)
         disks = disk_image.ensure(chosen) if kernel == "own" else None
+        packages = repository.ensure()
         prefix, fabric_prefix = network.prefixes(name)
         folder = places.lab_folder(name)
         lab = LabState(
@@ -158,6 +160,9 @@ def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
             known_hosts=str(folder / "known_hosts"),
             ssh_config=str(folder / "ssh_config"),
             archive_versions=str(chosen.versions),
+            repository_uri=packages.uri,
+            repository_key=str(packages.key),
+            repository_versions=str(packages.versions),
             image=str(chosen.folder),
             disks=str(disks.folder) if disks else None,
             hardware=hardware.own_hardware() if disks else hardware.shared_hardware(),

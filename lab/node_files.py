@@ -1,7 +1,10 @@
 """What makes one node differ from the next before it boots: identity, keys, the GPU stand-in."""
 
+import json
 import os
+import re
 import uuid
+from functools import cache
 from pathlib import Path
 
 from lab import gpus, places
@@ -9,7 +12,23 @@ from lab.commands import run
 from lab.image import USER
 from lab.state import LabState, Node
 
+# What podman needs to run on an overlay and without control group controllers: the machine's
+# nature, not a role's business. Docker finds out by itself.
+CONTAINER_FILES = {
+    "etc/containers/storage.conf": (
+        '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\n'
+        'graphroot = "/var/lib/containers/storage"\n'
+    ),
+    "etc/containers/containers.conf": "[containers]\npids_limit = 0\n",
+}
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
+
+
+@cache
+def _driver_in(archive_versions: str) -> str:
+    """Upstream version of the driver that an archive has."""
+    versions: dict[str, str] = json.loads(Path(archive_versions).read_text())
+    return re.sub(r"^\d+:|-[^-]*$", "", versions["libnvidia-ml1"])
 
 
 def make_lab_key(state: LabState) -> None:
@@ -59,7 +78,15 @@ def write_identity(state: LabState, node: Node, root: Path) -> None:
     for path in (folder, authorized):
         os.chown(path, owner.st_uid, owner.st_gid)
     if node.role == "worker":
-        gpus.install(root, node.name)
+        gpus.install(root, node.name, _driver_in(state.archive_versions))
+    if node.role == "worker" and state.kernel == "shared":
+        for relative, text in CONTAINER_FILES.items():
+            path = root / relative
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                path.chmod(0o644)
+                path.parent.chmod(0o755)
 
 
 def write_client_files(state: LabState) -> None:

@@ -143,6 +143,8 @@ class Nspawn:
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
             # nspawn grants it with --private-network only, but this namespace is as private.
             "--capability=CAP_NET_ADMIN",
+            # Container engines: runc and crun make a session keyring, and limit devices by bpf.
+            "--system-call-filter=bpf @keyring",
             f"--network-namespace-path=/run/netns/{network.node_namespace(state.name, node.name)}",
             f"--directory={root}",
         ]

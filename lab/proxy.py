@@ -17,7 +17,14 @@ ADDRESS = "fd4c:5354::1"
 PORT = 31420
 URI = f"http://[{ADDRESS}]:{PORT}"
 USER = "apt-cacher-ng"
+# To whom asks the proxy for this host, it serves the repositories of this host's labs.
+REPOSITORY_HOST = "lockstep-nvidia"
 ANSWERS_WITHIN_S = 20.0
+
+
+def repositories() -> Path:
+    """The folder it serves as REPOSITORY_HOST."""
+    return places.cache_folder() / "repository" / "packages"
 
 
 def _record_path() -> Path:
@@ -50,8 +57,12 @@ def start() -> None:
             ["ip", "-6", "address", "add", f"{ADDRESS}/128", "dev", "lo", "nodad"],
             what="giving the host the proxy's address",
         )
-    if alive(_record()):
-        return
+    running = _record()
+    if running is not None and alive(running):
+        configuration = _configuration_path()
+        if configuration.exists() and _repository_line() in configuration.read_text():
+            return
+        kill(running)  # started by a checkout that had no repository
     if _answers():
         raise LabError(
             f"[{ADDRESS}]:{PORT} is in use by a process that is not in "
@@ -89,14 +100,23 @@ def _answers() -> bool:
         return False
 
 
+def _configuration_path() -> Path:
+    return places.proxy_folder() / "conf" / "acng.conf"
+
+
+def _repository_line() -> str:
+    return f"LocalDirs: {REPOSITORY_HOST} {repositories()}"
+
+
 def _start() -> None:
     cache = places.cache_folder() / "apt"
     logs = cache / "log"
-    configuration = places.proxy_folder() / "conf"
+    configuration = _configuration_path()
     for folder in (cache, logs):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.chown(folder, USER, USER)
-    configuration.mkdir(parents=True, exist_ok=True)
+    configuration.parent.mkdir(parents=True, exist_ok=True)
+    repositories().mkdir(parents=True, exist_ok=True)
     lines = [
         f"CacheDir: {cache}",
         f"LogDir: {logs}",
@@ -109,13 +129,14 @@ def _start() -> None:
         "ReportPage:",
         # 443 lets it fetch https archives on the nodes' behalf.
         "AllowUserPorts: 80 443",
+        _repository_line(),
         *_connect_protocol(),
         *(f"Proxy: {upstream}" for upstream in _upstream_proxy()),
     ]
-    (configuration / "acng.conf").write_text("\n".join(lines) + "\n")
+    configuration.write_text("\n".join(lines) + "\n")
     argv = [
         *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"),
-        *("apt-cacher-ng", "-c", str(configuration), "ForeGround=1"),
+        *("apt-cacher-ng", "-c", str(configuration.parent), "ForeGround=1"),
     ]
     process = start_recorded(argv, _save_record, log=_log_path())
     deadline = time.monotonic() + ANSWERS_WITHIN_S

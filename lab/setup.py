@@ -20,6 +20,9 @@ NEEDED = {
     "apt-cacher-ng": "apt-cacher-ng",
     "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "util-linux": "nsenter",
+    "gpg": "gpg",
+    "gpg-agent": "gpg-agent",
+    "gpgconf": "gpgconf",
 }
 # The same, for machines with kernels of their own.
 NEEDED_FOR_OWN = {

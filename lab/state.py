@@ -68,6 +68,12 @@ class LabState(BaseModel):
     ssh_config: str
     archive_versions: str
     """Path of packages.json: binary package name -> newest version in the archive."""
+    repository_uri: str
+    """Address of the repository of NVIDIA's packages (stand-ins); its suite is "/"."""
+    repository_key: str
+    """Path of its public key, ASCII-armored."""
+    repository_versions: str
+    """Path of versions.json: package name -> its versions in that repository, newest last."""
     image: str
     """Folder of the image all nodes share."""
     disks: str | None = None

@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from pyinfra import host
 from pyinfra.api import operation
 
-from lockstep.facts.packages import Packages
+from lockstep.facts.packages import Packages, PackageState
 
 LOCK_TIMEOUT_S = 600
 """How long apt waits for another apt: an interrupted deploy's may still be at work."""
 
+OPTIONS = f"-q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S}"
 APT_GET = (
-    "env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 "
-    f"apt-get -q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S} "
+    f"env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 apt-get {OPTIONS} "
     "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
 )
+INSTALL = "--no-install-recommends --allow-downgrades"
 
 
 @operation()
-def locked_packages(names: tuple[str, ...], versions: dict[str, str]) -> Generator[str, None, None]:
+def locked_packages(
+    names: tuple[str, ...],
+    versions: dict[str, str],
+    held: tuple[str, ...] = (),
+    steady: tuple[str, ...] = (),
+) -> Generator[str, None, None]:
     """Install packages; those with a locked version at exactly that version.
 
     Args:
         names: packages that must be there.
-        versions: package -> locked version; a different installed version is replaced, also by
-            an older one.
+        versions: package -> locked version or a pattern (apt_preferences(5)); a different
+            installed version is replaced, also by an older one.
+        held: packages that no other apt may change.
+        steady: packages that are installed where they are missing, and whose version is changed
+            only while nothing runs on the node (deploys/reboot.py).
     """
     state = host.get_fact(Packages, names=names)
-    wrong = [
-        shlex.quote(f"{name}={versions[name]}" if name in versions else name)
-        for name in names
-        if name not in state.installed
-        or (name in versions and state.installed[name] != versions[name])
-    ]
+    yield from finish(state)
+    differ = wrong(state, names, versions)
+    waiting = [name for name in differ if name in steady and name in state.installed]
+    commands = tuple(
+        change(state, [name for name in differ if name not in waiting], versions, held)
+    )
+    if waiting:
+        host.log(
+            f"left at their versions until nothing runs here (deploys/reboot.py): "
+            f"{', '.join(f'{name} {state.installed[name]}' for name in waiting)}"
+        )
+    if not commands and not state.interrupted:
+        host.noop("all packages are installed at their versions")
+    yield from commands
+
+
+def finish(state: PackageState) -> Iterator[str]:
+    """Yield the commands that complete what an interrupted dpkg left."""
     if state.interrupted:
         # dpkg itself does not wait for the lock, so it is tried until the other one is done.
         yield (
@@ -44,14 +66,64 @@ def locked_packages(names: tuple[str, ...], versions: dict[str, str]) -> Generat
             "dpkg --configure -a --force-confdef --force-confold && exit 0; sleep 5; done; exit 1"
         )
         yield f"{APT_GET} --fix-broken install"
-    if not wrong:
-        if not state.interrupted:
-            host.noop("all packages are installed at their versions")
-        return
-    listed = " ".join(wrong)
-    # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
-    yield (
-        f"apt-get -q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S} --simulate --no-install-recommends "
-        f"--allow-downgrades install {listed} >/dev/null 2>&1 || {APT_GET} update"
+
+
+def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, str]) -> list[str]:
+    """Return the packages that are missing or not at their version."""
+    return [
+        name
+        for name in names
+        if name not in state.installed
+        or not fnmatchcase(state.installed[name], versions.get(name, "*"))
+    ]
+
+
+def change(
+    state: PackageState,
+    names: Collection[str],
+    versions: Mapping[str, str],
+    held: Collection[str],
+) -> Iterator[str]:
+    """Yield the commands that bring packages to their versions, and hold what is to be held.
+
+    Args:
+        state: of at least these packages.
+        names: packages to install, upgrade or downgrade.
+        versions: package -> version or pattern.
+        held: packages that are on hold afterwards.
+    """
+    if names:
+        listed = " ".join(
+            shlex.quote(f"{name}={versions[name]}" if name in versions else name) for name in names
+        )
+        # A hold of ours must not keep us out, a person's on anything else must.
+        ours = "--allow-change-held-packages " if set(names) & set(held) & state.held else ""
+        install = f"{INSTALL} {ours}install {listed}"
+        # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
+        yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
+        if set(names) & set(held):
+            yield _refuse_another_kernel(install)
+        yield f"{APT_GET} {install}"
+    # apt-get forgets a hold that it was allowed to pass.
+    unheld = sorted(
+        name
+        for name in held
+        if name in names or (name in state.installed and name not in state.held)
     )
-    yield f"{APT_GET} --no-install-recommends --allow-downgrades install {listed}"
+    if unheld:
+        yield f"apt-mark hold {' '.join(map(shlex.quote, unheld))} >/dev/null"
+
+
+def _refuse_another_kernel(install: str) -> str:
+    """Return a command that fails when a transaction would bring or remove a kernel.
+
+    Drivers do that by dependencies; the node would boot into what nobody planned.
+    """
+    return (
+        f"said=$(apt-get {OPTIONS} --simulate {install}) || exit 0; "
+        "kernels=$(printf '%s\\n' \"$said\" | "
+        "sed -n -E 's/^(Inst|Remv) (linux-(image|modules)[^ ]*).*/\\2/p' | sort -u | "
+        "paste -sd' '); "
+        '[ -z "$kernels" ] || { echo "refused: this would change the kernel: $kernels. '
+        'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
+    )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from pyinfra.api import Host
 
+from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending
-from lockstep.spec.names import expand
+from roles._check import check, objections
+from roles._packages import change, finish
 from roles._rollout import Rollout
 
 OURS = "lockstep-reboot:"
@@ -33,11 +32,8 @@ REMIND_S = 600.0
 SETTLE_S = 300.0
 """From the new boot: daemons start, chronyd needs up to 90 s, GPUs a minute more."""
 RESUME_S = 60.0
-CHECK_S = 300.0
-SAID = 3
-"""Findings in a message; `lockstep check` shows them all."""
-BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version")
-"""Rules that compare with peers what a reboot changes: the first node differs from all others."""
+CHANGE_S = 3600.0
+"""For one apt-get; DKMS builds the driver's modules in it."""
 
 
 class Failed(Exception):
@@ -131,6 +127,8 @@ class Turn:
             self._drain()
             if not self._idle():
                 return
+        if decision.pending.change:
+            self._change()
         if decision.pending.reasons:
             self._reboot()
         if decision.worker and not self.ours:
@@ -204,6 +202,24 @@ class Turn:
         if fresh:
             self._scontrol("State=RESUME", "resumed")
         self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
+
+    def _change(self) -> None:
+        """Change the packages that never change under a job."""
+        plan, names = self.plan, self.decision.pending.change
+        self._log(f"changing {', '.join(names)}")
+        began = time.monotonic()
+        try:
+            state = self.talk.read(Packages, names=names)
+            for command in (*finish(state), *change(state, names, plan.versions, plan.held)):
+                ok, output = self.talk.say(command, within_s=CHANGE_S)
+                if not ok:
+                    raise Unanswered((output.stderr_lines or ["no message"])[-1].strip()[:200])
+        except Unanswered as unanswered:
+            raise Failed(
+                f"could not change its packages: {unanswered}",
+                f"apt-get check and dpkg --audit on {plan.name}, then {self.again}",
+            ) from unanswered
+        self._log(f"changed after {time.monotonic() - began:.0f} s")
 
     def _reboot(self) -> None:
         """Reboot, and wait until another boot answers."""
@@ -332,56 +348,6 @@ class Turn:
 
     def _log(self, text: str, **style: Any) -> None:
         self.host.log_styled(text, **style)
-
-
-def check(inventory: str, node: str) -> list[dict[str, Any]]:
-    """Return the findings of ``lockstep check`` about a node.
-
-    Raises:
-        Unanswered: the check itself could not be made.
-    """
-    try:
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "lockstep", "check", inventory),
-                *("--limit", node, "--json", "-"),
-            ],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CHECK_S,
-        )
-        findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    except subprocess.TimeoutExpired as late:
-        raise Unanswered(f"lockstep check: not done within {CHECK_S:.0f} s") from late
-    except (ValueError, KeyError) as error:
-        said = done.stderr.strip().splitlines() or ["no message"]
-        raise Unanswered(f"lockstep check: status {done.returncode}: {said[-1]}") from error
-    return findings
-
-
-def objections(findings: list[dict[str, Any]], node: str) -> str:
-    """Say what of the findings keeps a node out of service; "" for none.
-
-    Not its state in Slurm, which is ours or a person's to change, not a warning, and not what it
-    has in advance of peers that were not rebooted yet.
-    """
-    against = [
-        finding
-        for finding in findings
-        if node in expand(finding["node"])
-        and finding["rule"] != "slurm.state"
-        and finding["severity"] != "warning"
-        # "peers", or "peers: 15 nodes of class ..." where they have a majority.
-        and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
-    ]
-    said = ", ".join(
-        f"{' '.join(filter(None, (f['rule'], f['device'])))} (found {f['found']}, "
-        f"expected {f['expected']})"
-        for f in against[:SAID]
-    )
-    return said + (f" and {len(against) - SAID} more" if len(against) > SAID else "")
 
 
 def _jobs(jobs: tuple[str, ...] | None) -> str:

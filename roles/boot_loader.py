@@ -18,6 +18,7 @@ from pyinfra.api import deploy, operation
 from lockstep.facts.boot import BootEntries, BootLoader, in_grub
 from lockstep.files import managed
 from lockstep.plan import NodePlan
+from lockstep.plan.reboot import absent
 from roles._files import managed_files
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
@@ -36,7 +37,7 @@ def menu(files: tuple[str, ...], args: tuple[str, ...]) -> Generator[str, None, 
         host.noop("no kernel arguments on this node")
         return
     state = host.get_fact(BootLoader, files=files)
-    if state.stale or not set(args) <= set(state.args):
+    if state.stale or absent(args, state.args):
         yield "update-grub"
     else:
         host.noop("the boot loader has the arguments")

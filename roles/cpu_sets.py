@@ -21,9 +21,6 @@ from roles._files import managed_files
 from roles._kernel_files import running_kernel_files
 from roles._service import manager_configuration
 
-ON_ALL_CPUS = ("slurmd.service",)
-"""Services whose processes must reach the jobs' CPUs: job steps begin as children of slurmd."""
-
 
 @operation()
 def manager_cpus(housekeeping: str) -> Generator[str, None, None]:
@@ -42,7 +39,7 @@ def manager_cpus(housekeeping: str) -> Generator[str, None, None]:
 
 
 @operation()
-def confined(housekeeping: str) -> Generator[str, None, None]:
+def confined(housekeeping: str, beyond: tuple[str, ...]) -> Generator[str, None, None]:
     """Bring services that may run on the jobs' CPUs back; none is restarted for it.
 
     AllowedCPUs= holds a control group as systemd made it; this finds what was changed behind
@@ -51,12 +48,13 @@ def confined(housekeeping: str) -> Generator[str, None, None]:
 
     Args:
         housekeeping: CPUs of the system and its daemons.
+        beyond: services that reach all CPUs, because jobs begin in them.
     """
     allowed = cpus(housekeeping)
     wide = [
         group
         for group, lists in host.get_fact(ServiceCpus).items()
-        if group.rpartition("/")[2] not in ON_ALL_CPUS
+        if group.rpartition("/")[2] not in beyond
         and not all(cpus(text) <= allowed for text in lists)
     ]
     for group in map(shlex.quote, sorted(wide)):  # names of slices have backslashes
@@ -80,4 +78,4 @@ def apply(plan: NodePlan) -> None:
     if hardware.cpu.housekeeping:
         manager_cpus(name="systemd's own CPUs", housekeeping=hardware.cpu.housekeeping)
     if hardware.cpu.housekeeping and hardware.hardware.cgroup == "v2":
-        confined(name="Services", housekeeping=hardware.cpu.housekeeping)
+        confined(name="Services", housekeeping=hardware.cpu.housekeeping, beyond=plan.job_parents)

@@ -1,55 +1,87 @@
-"""Power limit and persistence mode of every GPU, as declared or as the board's own default.
+"""Settings of every GPU: as declared, or as the board's own default; and again at every boot.
 
-Owns     what ``nvidia-smi -pl`` and ``-pm`` set on the running driver.
+Owns     what nvidia-smi sets: power limit, clocks, persistence, compute mode, ECC, MIG; a unit of
+         ours puts it back at boot.
+Busy     MIG and ECC change only on a board without processes; ECC then waits for a reboot.
 Unread   no answer from nvidia-smi: nothing is done, and the check names the node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import Gpus
+from lockstep.facts.gpus import Gpus, GpuSettings
+from lockstep.files import managed
 from lockstep.plan import NodePlan
+from lockstep.plan.nvidia import GPU_SETTINGS
+from lockstep.spec.hardware import Gpu
+from roles._files import managed_files
+from roles._service import service
+
+COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
+"""As nvidia-smi prints them; prohibited is Prohibited."""
 
 
 @operation()
-def running_settings(power_limit_w: float | None, persistence: bool) -> Generator[str, None, None]:
-    """Bring each GPU back to its power limit and persistence mode; nvidia-smi(1).
+def running_settings(gpu: Gpu, default_w: float) -> Generator[str, None, None]:
+    """Bring boards that left their settings back to them; nvidia-smi(1).
 
     Args:
-        power_limit_w: watts; None: each board's own default.
-        persistence: keep the driver loaded without clients.
+        gpu: the settings as declared. Locked clocks cannot be read back: the unit sets them.
+        default_w: the model's own power limit. A board with another one is left alone: somebody
+            has to find out why, and the check names it.
     """
-    gpus = host.get_fact(Gpus)
-    if gpus is None:
+    boards = host.get_fact(Gpus)
+    if boards is None:
         host.noop("nvidia-smi gave no answer: nothing done")
         return
-    mode = "Enabled" if persistence else "Disabled"
-    other_mode = [gpu for gpu in gpus if gpu.persistence not in (mode, "[N/A]")]
+    wrong = False
     # Persistence first: without it the driver unloads after each command and forgets the limit.
-    for gpu in other_mode:
-        yield f"nvidia-smi -i {gpu.uuid} -pm {int(persistence)}"
-    right = not other_mode
-    for gpu in gpus:
-        wanted = gpu.default_limit_w if power_limit_w is None else power_limit_w
-        if wanted is not None and gpu.enforced_limit_w not in (None, wanted):
-            right = False
-            yield f"nvidia-smi -i {gpu.uuid} -pl {wanted:g}"
-    if right:
+    for board in boards:
+        for words in (
+            *_at_once(gpu, board, default_w),
+            *(_when_free(gpu, board) if not board.busy else ()),
+        ):
+            wrong = True
+            yield f"nvidia-smi -i {board.uuid} {words}"
+    if not wrong:
         host.noop("every GPU runs with its settings")
+
+
+def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
+    """Yield what a job on the board does not notice."""
+    mode = "Enabled" if gpu.persistence else "Disabled"
+    if board.persistence not in (mode, None):
+        yield f"-pm {int(gpu.persistence)}"
+    limit_w = default_w if gpu.power_limit_w is None else gpu.power_limit_w
+    usual = gpu.power_limit_w is not None or board.default_limit_w == default_w
+    if usual and board.enforced_limit_w not in (None, limit_w):
+        yield f"-pl {limit_w:g}"
+    compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
+    if board.compute_mode not in (compute_mode, None):
+        yield f"-c {compute_mode.upper()}"
+
+
+def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
+    """Yield what ends or disturbs processes on the board."""
+    if board.ecc_pending not in ("Enabled" if gpu.ecc else "Disabled", None):
+        yield f"-e {int(gpu.ecc)}"
+    if board.mig not in ("Enabled" if gpu.mig else "Disabled", None):
+        yield f"-mig {int(bool(gpu.mig))}"
 
 
 @deploy("GPU settings")
 def apply(plan: NodePlan) -> None:
     """Set what differs, where the plan has GPUs."""
-    gpu = plan.hardware.hardware.gpu
+    gpu = plan.gpu
     if gpu is None:
         return
-    running_settings(
-        name="Power limit and persistence",
-        power_limit_w=gpu.power_limit_w,
-        persistence=gpu.persistence,
-    )
+    files = managed(plan, None, "gpu_settings")
+    managed_files(name="Files", files=files)
+    service(name="At boot", unit=GPU_SETTINGS, files=tuple(file.path for file in files))
+    model = plan.hardware.gpu_model
+    assert model is not None  # a class with GPUs has one
+    running_settings(name="Running settings", gpu=gpu, default_w=model.default_power_limit_w)

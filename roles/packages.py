@@ -1,6 +1,7 @@
 """Every package of the node, at its locked version, in one transaction; before any other role.
 
-Owns     apt's pins and the policy that keeps services from starting while packages arrive.
+Owns     apt's pins, holds and further repositories, and the policy that keeps services from
+         starting while packages arrive.
 Restart  nothing: services are started by the roles that own them.
 """
 
@@ -19,5 +20,11 @@ def apply(plan: NodePlan) -> None:
     """Install what the node's capabilities need."""
     if "packages" not in plan.capabilities:
         return
-    managed_files(name="Pins and policy", files=managed(plan, None, "packages"))
-    locked_packages(name="Install at locked versions", names=plan.packages, versions=plan.versions)
+    managed_files(name="Repositories, pins and policy", files=managed(plan, None, "packages"))
+    locked_packages(
+        name="Install at locked versions",
+        names=plan.packages,
+        versions=plan.versions,
+        held=plan.held,
+        steady=plan.nvidia.driver_packages if plan.nvidia else (),
+    )

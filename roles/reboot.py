@@ -1,6 +1,7 @@
 """Reboots what waits for it: a few nodes at a time, each drained, checked and put back.
 
-Owns     the boot of a node; its state in Slurm only where this rollout drained it.
+Owns     the boot of a node, and the change of an installed driver just before it; the node's state
+         in Slurm only where this rollout drained it.
 Restart  the whole node, when nothing runs on it any more; no job is ended.
 Stops    at the first node that fails: it stays drained, and no further node is touched.
 """
@@ -15,9 +16,11 @@ from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy, operatio
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
+from lockstep.facts.gpus import Gpus, GpuSettings, LoadedDriver
+from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Seen, pending
+from lockstep.plan.reboot import Driver, Seen, pending
 from lockstep.spec import Role
 from roles._reboot_steps import Decision, Turn
 from roles._rollout import Rollout, rollout_of
@@ -38,15 +41,42 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     menu = _menu(read, plan) if boots else ()
     pages = read(Hugepages).counts if boots and hardware.hugepages else {}
     worker = "slurm_worker" in plan.capabilities
+    driver = _driver(plan)
+    installed = read(Packages, names=tuple(driver.packages)).installed if driver else {}
+    module = read(LoadedDriver) if driver else None
+    boards = (read(Gpus) or ()) if plan.gpu else ()
+    ecc = "Enabled" if plan.gpu and plan.gpu.ecc else "Disabled"
     return Decision(
         pending(
             hardware.kernel_args if boots else (),
             hardware.hugepages if boots else {},
-            Seen(boot.cmdline, menu, pages, boot.marker),
+            Seen(
+                boot.cmdline,
+                menu,
+                pages,
+                boot.marker,
+                installed,
+                module,
+                sum(_waits(board, ecc) for board in boards),
+            ),
+            driver,
         ),
         boot.boot,
         read(Hold, node=plan.name) if worker else HoldState(),
         worker,
+    )
+
+
+def _waits(board: GpuSettings, ecc: str) -> bool:
+    return board.ecc is not None and board.ecc_pending == ecc != board.ecc
+
+
+def _driver(plan: NodePlan) -> Driver | None:
+    if plan.nvidia is None:
+        return None
+    versions = plan.versions
+    return Driver(
+        plan.nvidia.spec.driver, {name: versions[name] for name in plan.nvidia.driver_packages}
     )
 
 

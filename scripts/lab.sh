@@ -16,8 +16,8 @@ step "deploy: pyinfra -y inventories/lab.py deploys/cluster.py"
 step "metrics: every Prometheus target"
 .venv/bin/python scripts/prometheus_targets.py inventories/lab.py
 
-step "check: lockstep check inventories/lab.py"
-.venv/bin/lockstep check inventories/lab.py
+step "check: lockstep check inventories/lab.py --containers"
+.venv/bin/lockstep check inventories/lab.py --containers
 
 step "job: srun -N$WORKERS --gres=gpu:8"
 node head -- srun --immediate=60 -N"$WORKERS" --gres=gpu:8 \
@@ -29,7 +29,7 @@ cat <<END
     shell       .venv/bin/python -m lab ssh worker1
     Slurm       .venv/bin/python -m lab run head -- sinfo
     repair      .venv/bin/pyinfra -y inventories/lab.py deploys/cluster.py
-    compare     .venv/bin/lockstep check inventories/lab.py
+    compare     .venv/bin/lockstep check inventories/lab.py --containers
     break one   .venv/bin/python -m lab gpu worker1 --gpu 3 --set enforced.power.limit=350
     remove all  make clean-lab
 END

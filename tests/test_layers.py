@@ -40,6 +40,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/checks": {
         "lockstep.report",
+        "lockstep.catalog",
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.files",

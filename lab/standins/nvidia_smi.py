@@ -11,6 +11,7 @@ What it answers comes from a state file (``$LOCKSTEP_STANDIN_STATE``, else
     nvidia_smi.py --standin-restore FILE GPU
     nvidia_smi.py --standin-reset FILE             (as --standin-new-state made it)
     nvidia_smi.py --standin-show FILE              (what differs from that)
+    nvidia_smi.py --standin-boot FILE              (the boards forget what a boot lets them forget)
 
 GPU is the slot, which never changes, not the index that ``nvidia-smi -L`` prints. NAME is a name of
 ``--query-gpu``, one of the further names of EXTRAS below (``minor_number``, ``cpu_affinity``,
@@ -21,8 +22,12 @@ These commands exit 0; 2 for wrong usage; 3 for a name, GPU or value that does n
 
 The formats and figures are those of a recorded H200 (driver 590.48.01). Messages and exit codes of
 failures were read off the real program, 550.163.01, or published transcripts; docstrings and
-comments say where something is a guess. ``$LOCKSTEP_STANDIN_EUID`` replaces the effective user id
-(for tests).
+comments say where something is a guess. ``$LOCKSTEP_STANDIN_EUID`` replaces the effective user id,
+``$LOCKSTEP_STANDIN_ROOT`` the root folder (for tests).
+
+On a node, driver and library have the versions of /proc/driver/nvidia/version and of the file that
+libnvidia-ml.so.1 leads to: where these differ, every call fails as the real one does. What is set
+for ``node`` counts before them.
 """
 
 from __future__ import annotations
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULT_STATE = "/var/lib/lockstep-standin/gpus.json"
+LOADED = "proc/driver/nvidia/version"
+LIBRARY = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 NOT_AVAILABLE = "[N/A]"
 DEPRECATED = "[Requested functionality has been deprecated]"
 
@@ -296,6 +303,7 @@ memory_power.draw.average|46.56 W
 clocks.max.video|1545 MHz
 clocks.max_customer_boost.graphics|1980 MHz
 clocks.locked|none
+mig.instances|none
 ecc.channel_repair_pending|No
 ecc.tpc_repair_pending|No
 ecc.unrepairable_memory|No
@@ -311,7 +319,8 @@ NVLINK_ERRORS = (("replay", "Replay"), ("recovery", "Recovery"), ("crc", "CRC"))
 # driver: one of DRIVER_STATES. hang_s: every call sleeps so long first. library_version: the
 # version of NVML where it is not driver_version ("" = the same). on_lost: "stop": a query over all
 # GPUs prints only the message of the first lost one (550.163.01); "continue": it prints the message
-# in place of that GPU's row (616.92).
+# in place of that GPU's row (616.92). nvswitches: how many the node has; the stand-in of the fabric
+# manager looks. loaded_version: of the kernel module, where /proc does not show it (containers).
 NODE_DEFAULTS = {
     "driver": "ok",
     "hang_s": "0",
@@ -319,7 +328,11 @@ NODE_DEFAULTS = {
     "library_version": "",
     "cuda_version": "13.1",
     "on_lost": "stop",
+    "nvswitches": "4",
+    "loaded_version": "",
 }
+# Branch of the driver -> the CUDA version that it prints.
+CUDA_OF = {"535": "12.2", "550": "12.4", "570": "12.8", "575": "12.9", "580": "13.0", "590": "13.1"}
 DRIVER_STATES = ("ok", "not_loaded", "mismatch", "no_library", "no_devices")
 NODE_CHOICES = {"driver": DRIVER_STATES, "on_lost": ("stop", "continue")}
 COMPUTED = ("timestamp", "count", "index", "driver_version")
@@ -685,12 +698,14 @@ OPTIONS = {
     "-pm": True, "--persistence-mode": True, "-pl": True, "--power-limit": True,
     "-e": True, "--ecc-config": True, "-lgc": True, "--lock-gpu-clocks": True,
     "-rgc": False, "--reset-gpu-clocks": False,
+    "-c": True, "--compute-mode": True, "-mig": True, "--multi-instance-gpu": True,
 }  # fmt: skip
 LONG = {
     "-h": "--help", "-L": "--list-gpus", "-i": "--id", "-f": "--filename", "-q": "--query",
     "-x": "--xml-format", "-d": "--display", "-l": "--loop", "-lms": "--loop-ms",
     "-pm": "--persistence-mode", "-pl": "--power-limit", "-e": "--ecc-config",
     "-lgc": "--lock-gpu-clocks", "-rgc": "--reset-gpu-clocks",
+    "-c": "--compute-mode", "-mig": "--multi-instance-gpu",
 }  # fmt: skip
 QUERIES = ("--query-gpu", *LIST_COLUMNS)
 MODIFIERS = (
@@ -699,17 +714,30 @@ MODIFIERS = (
     "--ecc-config",
     "--lock-gpu-clocks",
     "--reset-gpu-clocks",
+    "--compute-mode",
+    "--multi-instance-gpu",
 )
+COMPUTE_MODES = {
+    "0": "DEFAULT", "DEFAULT": "DEFAULT", "2": "PROHIBITED", "PROHIBITED": "PROHIBITED",
+    "3": "EXCLUSIVE_PROCESS", "EXCLUSIVE_PROCESS": "EXCLUSIVE_PROCESS",
+}  # fmt: skip
+# Profile of a GPU instance on this board: number, name, slices of processors and of memory.
+MIG_PROFILES = (
+    ("19", "1g.18gb", 1, 1), ("20", "1g.18gb+me", 1, 1), ("15", "1g.35gb", 1, 2),
+    ("14", "2g.35gb", 2, 2), ("9", "3g.71gb", 3, 4), ("5", "4g.71gb", 4, 4),
+    ("0", "7g.141gb", 7, 8),
+)  # fmt: skip
+MIG_SLICES = (7, 8)
 # Real options and commands that this stand-in refuses by name, so that a test cannot mistake a
 # missing piece of the stand-in for an answer.
 NOT_STOOD_IN_WORDS = (
     "-B --list-excluded-gpus -col --columns -u --unit --dtd --query-supported-clocks "
-    "--help-query-supported-clocks -p --reset-ecc-errors -c --compute-mode --gom -r --gpu-reset "
+    "--help-query-supported-clocks -p --reset-ecc-errors --gom -r --gpu-reset "
     "-vm --virt-mode -m --mode -lmc --lock-memory-clocks -rmc --reset-memory-clocks -lmcd -rmcd "
     "-ac --applications-clocks -rac -sc --scope -cc --cuda-clocks -am --accounting-mode -caa "
-    "-mig --multi-instance-gpu -gtt --gpu-target-temp -den --dram-encryption -eow "
+    "-gtt --gpu-target-temp -den --dram-encryption -eow "
     "--error-on-warning dmon daemon replay pmon drain c2c clocks encodersessions fbcsessions vgpu "
-    "mig compute-policy boost-slider power-hint base-clocks conf-compute gpm pci power-smoothing "
+    "compute-policy boost-slider power-hint base-clocks conf-compute gpm pci power-smoothing "
     "power-profiles rusd prm soc"
 )
 NOT_STOOD_IN = frozenset(NOT_STOOD_IN_WORDS.split())
@@ -1111,15 +1139,59 @@ def reset(path: str) -> None:
 
     def change(state: State) -> None:
         fresh = new_state(len(state.gpus), state.node.get("seed", ""))
+        # What is loaded is no setting.
+        fresh.node["loaded_version"] = state.node["loaded_version"]
         state.node, state.gpus = fresh.node, fresh.gpus
 
     change_state(path, change)
 
 
+def boot(path: str) -> None:
+    """--standin-boot: settings of the driver are gone; ECC's and MIG's next mode is the current.
+
+    A limit below the requested one came from outside (BMC): it stays.
+    """
+    _, by_name = load_catalogue()
+
+    def change(state: State) -> None:
+        for gpu in state.gpus:
+            values = {
+                "persistence_mode": "Disabled",
+                "power.limit": gpu.get("power.default_limit"),
+                "compute_mode": by_name["compute_mode"].default,
+                "ecc.mode.current": gpu.get("ecc.mode.pending"),
+                "mig.mode.current": gpu.get("mig.mode.pending"),
+                "mig.instances": "none",
+                **unlocked(gpu),
+            }
+            if gpu.get("enforced.power.limit") == gpu.get("power.limit"):
+                values["enforced.power.limit"] = values["power.limit"]
+            gpu.put(values)
+            gpu.processes = []
+
+    change_state(path, change)
+
+
+def unlocked(gpu: Gpu) -> dict[str, str]:
+    """What changes when a board's clocks are no longer locked."""
+    if gpu.extra["clocks.locked"] == "none":
+        return {}
+    idle = load_catalogue()[1]["clocks.current.sm"].default
+    return {
+        "clocks.locked": "none",
+        "clocks.current.graphics": idle,
+        "clocks.current.sm": idle,
+    }
+
+
 def show(state: State) -> str:
     """--standin-show: one line per slot, and below it what is not as it was made."""
     fresh = new_state(len(state.gpus), state.node.get("seed", ""))
-    lines = [f"node seed={state.node.get('seed', '')} driver_version={state.driver_version}"]
+    driver = state.driver_version
+    if driver == NODE_DEFAULTS["driver_version"]:
+        driver = state.node["loaded_version"] or driver
+    lines = [f"node seed={state.node.get('seed', '')} driver_version={driver}"]
+    fresh.node["loaded_version"] = state.node["loaded_version"]
     for name, value in state.node.items():
         if value != fresh.node.get(name):
             lines.append(f"  {name}={value} (was {fresh.node.get(name)})")
@@ -1164,6 +1236,8 @@ def maintain(verb: str, arguments: list[str]) -> str:
         set_present(arguments[0], arguments[1], verb == "--standin-restore")
     elif verb == "--standin-reset" and len(arguments) == 1:
         reset(arguments[0])
+    elif verb == "--standin-boot" and len(arguments) == 1:
+        boot(arguments[0])
     elif verb == "--standin-show" and len(arguments) == 1:
         return show(read_state(arguments[0]))
     else:
@@ -1624,6 +1698,63 @@ class Smi:
                     text += "\n"
         return text
 
+    def mig(self, arguments: list[str]) -> str:
+        """``mig -lgi``, ``-cgi PROFILES [-C]``, ``-dci`` and ``-dgi``, with -i.
+
+        A guess: the wording of refusals, and an exit code of 6 where nothing is found.
+        """
+        verb, wanted, profiles, compute = "", None, "", False
+        rest = list(arguments)
+        while rest:
+            option = rest.pop(0)
+            if option in ("-i", "--id", "-cgi", "--create-gpu-instance") and rest:
+                if option in ("-i", "--id"):
+                    wanted = rest.pop(0)
+                else:
+                    verb, profiles = "create", rest.pop(0)
+            elif option in ("-C", "--default-compute-instance"):
+                compute = True
+            elif option in ("-lgi", "--list-gpu-instances"):
+                verb = "list"
+            elif option in ("-dgi", "--destroy-gpu-instance"):
+                verb = "destroy"
+            elif option in ("-dci", "--destroy-compute-instance"):
+                verb = "destroy_compute"
+            else:
+                raise Answer(EXIT_INVALID, f'Option "{option}" is not recognized.\n')
+        if not verb:
+            return (
+                "\n    mig (stand-in): only -lgi, -cgi, -C, -dci, -dgi and -i are known here.\n\n"
+            )
+        chosen = [d for d in self.answering(wanted) if d[1].get("mig.mode.current") == "Enabled"]
+        if not chosen:
+            raise Answer(EXIT_NOT_FOUND, "No MIG-enabled devices found.\n")
+        if verb == "list":
+            return mig_list(chosen)
+        if os.environ.get("LOCKSTEP_STANDIN_EUID", str(os.geteuid())) != "0":
+            raise Answer(EXIT_PERMISSION, "Insufficient Permissions\n")
+        text: list[str] = []
+        changes: dict[int, dict[str, str]] = {}
+        refused = 0
+        for index, gpu in chosen:
+            instances = mig_instances(gpu)
+            try:
+                if verb == "create":
+                    text += mig_create(index, instances, profiles, compute)
+                else:
+                    text += mig_destroy(index, instances, verb)
+            except Answer as answer:
+                text.append(answer.text)
+                refused = answer.code
+                break
+            listed = ",".join(":".join(instance) for instance in instances)
+            changes[gpu.slot] = {"mig.instances": listed or "none"}
+        if changes:
+            self.save(changes)
+        if refused:
+            raise Answer(refused, "".join(text))
+        return "".join(text)
+
     # Settings.
 
     def modify(self, option: str, spelled: str, value: str, wanted: str | None) -> str:
@@ -1663,6 +1794,99 @@ class Smi:
                 state.gpus[slot].put(values)
 
         change_state(self.path, change)
+
+
+def mig_instances(gpu: Gpu) -> list[list[str]]:
+    """A board's GPU instances: number, profile, first slice, whether it has a compute instance."""
+    listed = gpu.extra["mig.instances"]
+    return [] if listed == "none" else [item.split(":") for item in listed.split(",")]
+
+
+def mig_profile(word: str) -> tuple[str, str, int, int]:
+    """The profile of a number or a name."""
+    for profile in MIG_PROFILES:
+        if word in profile[:2]:
+            return profile
+    raise Answer(EXIT_INVALID, f"Unable to parse GPU instance profile: {word}\n")
+
+
+def mig_create(
+    index: int, instances: list[list[str]], profiles: str, compute: bool
+) -> Iterator[str]:
+    """Add an instance for each profile; yield what is said."""
+    for word in profiles.split(","):
+        number, name, processors, memory = mig_profile(word)
+        taken = [mig_profile(instance[1]) for instance in instances]
+        if (
+            sum(other[2] for other in taken) + processors > MIG_SLICES[0]
+            or sum(other[3] for other in taken) + memory > MIG_SLICES[1]
+        ):
+            raise Answer(
+                EXIT_OTHER,
+                f"Unable to create a GPU instance on GPU {index:>2} using profile {number}: "
+                "Insufficient Resources\nFailed to create GPU instances: Insufficient Resources\n",
+            )
+        used = {int(instance[0]) for instance in instances}
+        own = next(n for n in range(1, 16) if n not in used)
+        start = sum(other[3] for other in taken)
+        instances.append([str(own), number, str(start), "1" if compute else "0"])
+        yield (
+            f"Successfully created GPU instance ID {own:>2} on GPU {index:>2} using profile "
+            f"MIG {name} (ID {number:>2})\n"
+        )
+        if compute:
+            yield (
+                f"Successfully created compute instance ID  0 on GPU {index:>2} GPU instance ID "
+                f"{own:>2} using profile MIG {name} (ID {processors - 1:>2})\n"
+            )
+
+
+def mig_destroy(index: int, instances: list[list[str]], verb: str) -> Iterator[str]:
+    """Take all instances away, compute instances first; yield what is said."""
+    if not instances:
+        raise Answer(EXIT_NOT_FOUND, "No GPU instances found: Not Found\n")
+    for instance in list(instances):
+        if verb == "destroy_compute":
+            instance[3] = "0"
+            yield (
+                f"Successfully destroyed compute instance ID  0 from GPU {index:>2} "
+                f"GPU instance ID {instance[0]:>2}\n"
+            )
+        elif instance[3] == "1":
+            raise Answer(
+                EXIT_OTHER,
+                f"Unable to destroy GPU instance ID {instance[0]:>2} from GPU {index:>2}: "
+                "In use by another client\n",
+            )
+        else:
+            instances.remove(instance)
+            yield (f"Successfully destroyed GPU instance ID {instance[0]:>2} from GPU {index:>2}\n")
+
+
+def mig_list(chosen: list[tuple[int, Gpu]]) -> str:
+    """The table of ``mig -lgi``."""
+    rows = ""
+    for index, gpu in chosen:
+        for own, number, start, _ in mig_instances(gpu):
+            _, name, _, memory = mig_profile(number)
+            rows += (
+                f"| {index:>3}  MIG {name:<15} {number:>4} {own:>8}          "
+                f"{start + ':' + str(memory):<7} |\n"
+            )
+    if not rows:
+        raise Answer(EXIT_NOT_FOUND, "No GPU instances found: Not Found\n")
+    edge = "+" + "-" * 57 + "+\n"
+    return (
+        edge
+        + f"| {'GPU instances:':<56}|\n"
+        + f"| {'GPU   Name               Profile  Instance   Placement':<56}|\n"
+        + f"| {'                           ID       ID       Start:Size':<56}|\n"
+        + "|"
+        + "=" * 57
+        + "|\n"
+        + rows
+        + edge
+    )
 
 
 def supported_clocks(gpu: Gpu) -> list[str]:
@@ -1732,10 +1956,17 @@ def setting(
     )
     words = {"0": "Disabled", "DISABLED": "Disabled", "1": "Enabled", "ENABLED": "Enabled"}
     mode = words.get(value, "")
-    if option in ("--persistence-mode", "--ecc-config") and not mode:
+    kinds = {
+        "--persistence-mode": "persistence mode",
+        "--ecc-config": "ECC configuration code",
+        "--multi-instance-gpu": "MIG mode",
+        "--compute-mode": "compute mode",
+    }
+    known = value.upper() in COMPUTE_MODES if option == "--compute-mode" else bool(mode)
+    if option in kinds and not known:
         if not value.isdigit():
             raise wrong
-        kind = "persistence mode" if option == "--persistence-mode" else "ECC configuration code"
+        kind = kinds[option]
         raise Answer(
             EXIT_INVALID,
             f"Invalid {kind}: {value}\nTerminating early due to previous errors.\n",
@@ -1768,14 +1999,49 @@ def setting(
                 "The current user does not have permission to change clocks for GPU "
                 f"{gpu.bus_id}.\n",
             )
-        change = {"clocks.locked": ",".join(clocks) or "none"}
         if not clocks:
-            return "", change
+            return "", unlocked(gpu)
+        # An idle board runs at its lowest clock, unless the lock's lower bound is above that.
+        idle = load_catalogue()[1]["clocks.current.sm"].default
+        lowest = f"{max(int(clocks[0]), int(number_of(idle)))} MHz"
+        change = {
+            "clocks.locked": ",".join(clocks),
+            "clocks.current.graphics": lowest,
+            "clocks.current.sm": lowest,
+        }
         said = (
             f'GPU clocks set to "(gpuClkMin {clocks[0]}, gpuClkMax {clocks[1]})" '
             f"for GPU {gpu.bus_id}\n"
         )
         return said + persistence_warning(gpu), change
+
+    def compute(gpu: Gpu) -> tuple[str, dict[str, str]]:
+        word = COMPUTE_MODES[value.upper()]
+        if gpu.get("compute_mode").upper() == word:
+            return f"Compute mode is already set to {word} for GPU {gpu.bus_id}.\n", {}
+        if not may:
+            raise Answer(
+                EXIT_PERMISSION,
+                f"Unable to set the compute mode for GPU {gpu.bus_id}: Insufficient Permissions\n",
+            )
+        said = f"Set compute mode to {word} for GPU {gpu.bus_id}.\n"
+        return said, {"compute_mode": "_".join(part.capitalize() for part in word.split("_"))}
+
+    def mig_mode(gpu: Gpu) -> tuple[str, dict[str, str]]:
+        if not may:
+            raise Answer(
+                EXIT_PERMISSION,
+                f"Unable to set MIG mode for GPU {gpu.bus_id}: Insufficient Permissions\n",
+            )
+        change = {"mig.mode.pending": mode}
+        in_use = gpu.processes or mig_instances(gpu)
+        if in_use and gpu.get("mig.mode.current") != mode:
+            return (
+                f"Warning: MIG mode is in pending {mode.lower()[:-1]} state for GPU {gpu.bus_id}:"
+                "In use by another client\n"
+            ), change
+        # From Hopper on it needs no reset of the board.
+        return f"{mode} MIG Mode for GPU {gpu.bus_id}\n", {**change, "mig.mode.current": mode}
 
     def power(gpu: Gpu) -> tuple[str, dict[str, str]]:
         low, high = number_of(gpu.get("power.min_limit")), number_of(gpu.get("power.max_limit"))
@@ -1801,6 +2067,10 @@ def setting(
         return persistence
     if option == "--ecc-config":
         return ecc
+    if option == "--compute-mode":
+        return compute
+    if option == "--multi-instance-gpu":
+        return mig_mode
     if option == "--power-limit":
         try:
             watts = float(value)
@@ -1867,6 +2137,8 @@ def run(smi: Smi, arguments: list[str]) -> str:
         return smi.topo(arguments[1:])
     if arguments and arguments[0] == "nvlink":
         return smi.nvlink(arguments[1:])
+    if arguments and arguments[0] == "mig":
+        return smi.mig(arguments[1:])
     values, spelled = parse(arguments)
     wanted = values.get("--id")
 
@@ -1944,8 +2216,40 @@ def load_node(path: str) -> State:
         return State({"driver": "not_loaded"}, [])
     except (OSError, ValueError) as error:
         raise StandinError(f"{path}: {error}") from error
+    root = os.environ.get("LOCKSTEP_STANDIN_ROOT", "/" if path == DEFAULT_STATE else "")
+    if root:
+        take_versions(state, root)
     time.sleep(hang)
     return state
+
+
+def take_versions(state: State, root: str) -> None:
+    """Fill in the versions of driver and library that this machine has, where none was set."""
+    node = state.node
+    if node["driver_version"] != NODE_DEFAULTS["driver_version"]:
+        return
+    loaded = node["loaded_version"]
+    try:
+        with open(os.path.join(root, LOADED), encoding="utf-8") as file:
+            words = file.readline().split()
+        loaded = next(word for word in words if word[0].isdigit() and "." in word)
+    except (OSError, StopIteration):  # a container, or a machine before its first boot
+        devices = os.path.join(root, "dev")
+        if loaded and os.path.exists(os.path.join(devices, "nvidiactl")):
+            for gpu in state.gpus:
+                gpu.present &= os.path.exists(os.path.join(devices, f"nvidia{gpu.slot}"))
+    if not loaded:
+        return
+    node["driver_version"] = loaded
+    if node["cuda_version"] == NODE_DEFAULTS["cuda_version"]:
+        node["cuda_version"] = CUDA_OF.get(loaded.split(".")[0], node["cuda_version"])
+    library = os.path.realpath(os.path.join(root, LIBRARY))
+    version = library.partition(".so.")[2]
+    if node["library_version"] or "." not in version or not os.path.exists(library):
+        return
+    node["library_version"] = version
+    if version != loaded and node["driver"] == "ok":
+        node["driver"] = "mismatch"
 
 
 def check_driver(state: State) -> None:
@@ -1990,7 +2294,7 @@ def once(path: str, arguments: list[str]) -> int:
     try:
         state = load_node(path)
         check_driver(state)
-        if arguments and arguments[0] not in ("topo", "nvlink"):
+        if arguments and arguments[0] not in ("topo", "nvlink", "mig"):
             target = parse(arguments)[0].get("--filename", "")
         text, code = run(Smi(state, path), arguments), 0
     except Answer as answer:

@@ -119,6 +119,8 @@ def _cause(
             continue
         if cause.grounds and cause.grounds not in effect.grounds:
             continue
+        if cause.with_grounds and cause.with_grounds not in other.grounds:
+            continue
         if cause.of_device not in (None, effect.finding.device):
             continue
         if cause.same_device and other.finding.device != effect.finding.device:

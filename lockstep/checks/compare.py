@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -78,9 +79,19 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
     if not wrong:
         return None
     nodes = {one.node for one in every}
-    if len(nodes) < MEMBERS_FOR_A_VOTE:
-        return Split(tuple((one,) for one in every))
-    return Majority(limit, len(nodes - {one.node for one in wrong}), wrong)
+    right = tuple(one for one in every if one not in wrong)
+    if len(nodes) < MEMBERS_FOR_A_VOTE and not _alone_on_their_nodes(every, wrong):
+        return Split((right, wrong))
+    return Majority(limit, len({one.node for one in right}), wrong)
+
+
+def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
+    """Say whether most devices of each node concerned are right: its own, too, speak against it."""
+    devices = Counter(one.node for one in every)
+    return all(
+        devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]
+        for node, number in Counter(one.node for one in wrong).items()
+    )
 
 
 def holds(value: JsonValue, limit: JsonValue, bound: Bound) -> bool:

@@ -227,6 +227,7 @@ def _finding(
     template = (rule.repair_peers if by_peers else None) or rule.repair
     if pending:
         template = rule.repair_pending
+    severity = rule.severity if rule.severity_of is None else rule.severity_of(view, device)
     finding = Finding(
         rule=rule.id,
         node=view.plan.name,
@@ -236,7 +237,7 @@ def _finding(
         expected=expected,
         reference=says,
         repair=_repair(rule, view, device, view.plan.name, template, expected, wanted),
-        severity=rule.severity.value,
+        severity=severity.value,
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
         detail="" if rule.detail is None else rule.detail(view, device),
     )

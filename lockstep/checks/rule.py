@@ -78,6 +78,8 @@ class Cause:
     """It explains why something was not read, never why something differs."""
     grounds: str = ""
     """It explains only our findings that give these grounds (``Rule.grounds``)."""
+    with_grounds: str = ""
+    """Only its findings that give these grounds themselves."""
 
 
 def anything(value: object) -> str:
@@ -132,6 +134,8 @@ class Rule:
     """Texts of found and expected, where they depend on each other."""
     detail: Callable[[View, str], str] | None = None
     severity: Severity = Severity.ERROR
+    severity_of: Callable[[View, str], Severity] | None = None
+    """Where it depends on what was found."""
     unread: Severity = Severity.ERROR
     source: str = ""
     """Where the rule comes from: a manual page, a measurement, another project's check."""

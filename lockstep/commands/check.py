@@ -83,6 +83,11 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=[s.value for s in Severity],
         help="show findings of this severity only; the exit status counts all",
     )
+    parser.add_argument(
+        "--containers",
+        action="store_true",
+        help="have each container engine start one container with all GPUs, and read what it sees",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
     parser.add_argument("--records", metavar="FILE", help="judge saved records; contact no node")
@@ -175,7 +180,7 @@ def _few(names: list[str]) -> list[str]:
 def _reading(plan: ClusterPlan, arguments: argparse.Namespace) -> Reading:
     if arguments.records is None:
         print(f"reading {len(plan.nodes)} nodes ...", file=sys.stderr, flush=True)
-        return gather(arguments.inventory)
+        return gather(arguments.inventory, containers=arguments.containers)
     try:
         saved = loads(Path(arguments.records).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ProbeFormatError) as error:

@@ -32,7 +32,7 @@ from lockstep.inventory import load  # noqa: E402
 from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
 from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse  # noqa: E402
 from lockstep.probe.record import Reading, Record, Unreachable  # noqa: E402
-from lockstep.probe.ship import command  # noqa: E402
+from lockstep.probe.ship import Request, command  # noqa: E402
 from lockstep.spec import Role, Service  # noqa: E402
 
 if TYPE_CHECKING:
@@ -46,14 +46,21 @@ class GatherError(Exception):
     """The reading process itself failed; its last words are the message."""
 
 
-def gather(inventory: str) -> Reading:
+WITH = "--containers"
+
+
+def gather(inventory: str, *, containers: bool = False) -> Reading:
     """Return the record of every node of an inventory, or why there is none.
+
+    Args:
+        inventory: its file.
+        containers: have each container engine start one, and read what it sees.
 
     Raises:
         GatherError: the process that reads ended with an error.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "lockstep.facts.gather", inventory],
+        [sys.executable, "-m", "lockstep.facts.gather", inventory, *([WITH] if containers else [])],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -68,7 +75,7 @@ def gather(inventory: str) -> Reading:
         raise GatherError(f"{error}\n{done.stderr}") from error
 
 
-def read_all(plan: ClusterPlan) -> Reading:
+def read_all(plan: ClusterPlan, *, containers: bool = False) -> Reading:
     """Read every node now. Only in a process that gevent has patched from the start."""
     from gevent import joinall, spawn
     from gevent.event import AsyncResult
@@ -104,10 +111,12 @@ def read_all(plan: ClusterPlan) -> Reading:
         issues = controller is not None and node.name == controller.name
         try:
             if issues:  # first of all, and outside the slots: the others wait for its answer
-                reading[node.name] = _one(state, node, lambda: None)
+                reading[node.name] = _one(
+                    state, node, request(node, containers=containers), _nobody
+                )
                 return
             with slots:
-                reading[node.name] = _one(state, node, given)
+                reading[node.name] = _one(state, node, request(node, containers=containers), given)
         finally:
             if issues:
                 credential.set(_credential(reading.get(node.name)))
@@ -122,7 +131,7 @@ def read_all(plan: ClusterPlan) -> Reading:
 
 
 def _one(
-    state: State, node: NodePlan, credential: Callable[[], str | None]
+    state: State, node: NodePlan, asked: Request, credential: Callable[[], str | None]
 ) -> Record | Unreachable:
     from gevent import Timeout
     from paramiko import SSHException
@@ -138,7 +147,6 @@ def _one(
         given = credential()  # the wait for another node is not this node's time
         limit = Timeout(NODE_TIMEOUT_S)
         limit.start()
-        asked = request(node)
         text = command(replace(asked, credential=given))
         # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
         prefix = "sudo -n -H " if host.data.get("_sudo") else ""
@@ -165,6 +173,10 @@ def _one(
         limit.close()
 
 
+def _nobody() -> None:
+    """The issuer of the credential waits for none."""
+
+
 def _credential(got: Record | Unreachable | None) -> str | None:
     made = got.get("munge.credential") if isinstance(got, Record) else None
     return made if isinstance(made, str) else None
@@ -187,4 +199,4 @@ def _quiet() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(dumps(read_all(load(sys.argv[1]))))
+    sys.stdout.write(dumps(read_all(load(sys.argv[1]), containers=WITH in sys.argv[2:])))

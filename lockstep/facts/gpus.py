@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
-FIELDS = ("uuid", "enforced.power.limit", "power.default_limit", "persistence_mode")
+CDI_SPEC = "/var/run/cdi/nvidia.yaml"
+"""Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""
+
+FIELDS = (
+    "uuid",
+    "enforced.power.limit",
+    "power.default_limit",
+    "persistence_mode",
+    "compute_mode",
+    "ecc.mode.pending",
+    "mig.mode.current",
+    "ecc.mode.current",
+)
 
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """One GPU. Limits in watts; None where the board does not say."""
+    """One GPU. Limits in watts; words as nvidia-smi prints them; None where it does not say."""
 
     uuid: str
     enforced_limit_w: float | None
     default_limit_w: float | None
-    persistence: str
-    """``Enabled``, ``Disabled`` or what else nvidia-smi prints."""
+    persistence: str | None
+    compute_mode: str | None
+    ecc_pending: str | None
+    mig: str | None
+    ecc: str | None
+    busy: bool = False
+    """A process has a compute context on it."""
 
 
 class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
@@ -27,9 +45,11 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
 
     @override
     def command(self) -> str:
+        form = "--format=csv,noheader,nounits"
         # nvidia-smi fails when the driver is not there: an answer, which the role reports.
         return (
-            f"timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} --format=csv,noheader,nounits "
+            f"{{ timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} {form} && "
+            f"timeout 30 nvidia-smi --query-compute-apps=gpu_uuid {form} | sed 's/^/busy, /'; }} "
             "2>/dev/null || echo unread"
         )
 
@@ -38,13 +58,30 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
         lines = list(output)
         if "unread" in lines:
             return None
-        gpus = []
-        for line in lines:
-            columns = [column.strip() for column in line.split(",")]
-            if len(columns) != len(FIELDS):
+        rows = [[column.strip() for column in line.split(",")] for line in lines]
+        busy = {row[1] for row in rows if row[0] == "busy"}
+        boards = []
+        for line, row in zip(lines, rows, strict=True):
+            if row[0] == "busy":
+                continue
+            if len(row) != len(FIELDS):
                 raise FactProcessError(f"nvidia-smi, unexpected line {line!r}")
-            gpus.append(GpuSettings(columns[0], _watts(columns[1]), _watts(columns[2]), columns[3]))
-        return tuple(gpus)
+            uuid, enforced, default, *words = row
+            persistence, compute_mode, ecc_pending, mig, ecc = map(_word, words)
+            boards.append(
+                GpuSettings(
+                    uuid,
+                    _watts(enforced),
+                    _watts(default),
+                    persistence,
+                    compute_mode,
+                    ecc_pending,
+                    mig,
+                    ecc,
+                    uuid in busy,
+                )
+            )
+        return tuple(boards)
 
 
 def _watts(text: str) -> float | None:
@@ -52,3 +89,77 @@ def _watts(text: str) -> float | None:
         return float(text)
     except ValueError:  # [N/A] and its relatives
         return None
+
+
+def _word(text: str) -> str | None:
+    return None if text.startswith("[") or text == "N/A" else text
+
+
+class LoadedDriver(FactBase[str | None]):
+    """Returns the version of NVIDIA's loaded kernel module; None when none is loaded.
+
+    /proc/driver/nvidia/version begins with "NVRM version: NVIDIA UNIX ... Module  550.163.01  ...".
+    """
+
+    @override
+    def command(self) -> str:
+        return (
+            "if [ -r /proc/driver/nvidia/version ]; then "
+            "sed -n -E '/^NVRM version/s/.* Module( for [^ ]+)? +([0-9.]+).*/\\2/p' "
+            "/proc/driver/nvidia/version; else echo none; fi"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> str | None:
+        (version,) = output
+        return None if version == "none" else version
+
+
+class OlderInitramfs(FactBase[tuple[str, ...]]):
+    """Returns the files that are younger than the running kernel's initramfs."""
+
+    @override
+    def command(self, files: Iterable[str]) -> str:
+        quoted = " ".join(shlex.quote(path) for path in files)
+        return (
+            'i="/boot/initrd.img-$(uname -r)"; '
+            f"for f in {quoted}; do "
+            'if [ -e "$i" ] && [ "$f" -nt "$i" ]; then echo "younger $f"; fi; '
+            "done; echo end"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> tuple[str, ...]:
+        words = [line.split(" ", 1) for line in output]
+        return tuple(word[1] for word in words if word[0] == "younger")
+
+
+class CdiIsCurrent(FactBase[bool]):
+    """Returns whether the CDI specification is what the toolkit would write now.
+
+    It names devices and the driver's libraries by version: an older one gives containers fewer
+    boards, or none.
+    """
+
+    @override
+    def command(self) -> str:
+        return (
+            f"if [ -s {CDI_SPEC} ] && nvidia-ctk cdi generate 2>/dev/null | cmp -s - {CDI_SPEC}; "
+            "then echo current; else echo differs; fi"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["current"]
+
+
+class CheckImage(FactBase[bool]):
+    """Returns whether an engine has the image that the check starts containers from."""
+
+    @override
+    def command(self, engine: str, image: str) -> str:
+        return f"if {engine} image inspect {image} >/dev/null 2>&1; then echo yes; else echo no; fi"
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["yes"]

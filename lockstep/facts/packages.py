@@ -18,6 +18,8 @@ class PackageState:
     """Package -> version, for those that are wholly installed."""
     interrupted: bool
     """dpkg was stopped in the middle; ``dpkg --configure -a`` is due before anything else."""
+    held: frozenset[str] = frozenset()
+    """Those of them that apt leaves alone (apt-mark(8), hold)."""
 
 
 class Packages(FactBase[PackageState]):
@@ -28,7 +30,7 @@ class Packages(FactBase[PackageState]):
         quoted = " ".join(shlex.quote(name) for name in names)
         return (
             # dpkg-query ends with 1 when a package is unknown: that is an answer, not a failure.
-            "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\\n' "
+            "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status} ${db:Status-Want}\\n' "
             f"{quoted} 2>/dev/null; "
             # Not `dpkg --audit`: it also lists whole packages that merely lack a list of hashes.
             "echo \"interrupted $(dpkg-query -W -f='${db:Status-Status}\\n' "
@@ -40,10 +42,13 @@ class Packages(FactBase[PackageState]):
     def process(self, output: Iterable[str]) -> PackageState:
         installed: dict[str, str] = {}
         interrupted = False
+        held = set()
         for line in output:
-            name, first, second = line.split(" ", 2)
+            name, first, second, *wanted = line.split(" ")
             if name == "interrupted":
                 interrupted = (first, second) != ("0", "0")
             elif second == "installed":
                 installed[name] = first
-        return PackageState(installed, interrupted)
+                if wanted == ["hold"]:
+                    held.add(name)
+        return PackageState(installed, interrupted, frozenset(held))

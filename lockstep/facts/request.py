@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from lockstep.files import paths
 from lockstep.plan import NodePlan
+from lockstep.plan.nvidia import CHECK_IMAGE
 from lockstep.probe.ship import Request
 
 
-def request(plan: NodePlan) -> Request:
-    """Return the request for one node."""
+def request(plan: NodePlan, *, containers: bool = False) -> Request:
+    """Return the request for one node.
+
+    Args:
+        plan: of the node.
+        containers: have each engine start one.
+    """
     hardware = plan.hardware
     return Request(
         files=paths(plan),
-        units=(*plan.units, *plan.masked_units),
+        units=(*plan.units, *plan.masked_units, *plan.forbidden_units),
         sysctls=tuple(plan.sysctl),
         kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.listeners),
+        containers=plan.check_engines if containers else (),
+        check_image=CHECK_IMAGE if containers else "",
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lockstep.files import fabric, processors, slurm, system
+from lockstep.files import fabric, gpus, processors, slurm, system
 from lockstep.files._entry import Entry
 from lockstep.files.slurm import MUNGE_KEY, SLURM_CONF
 from lockstep.plan import NodePlan
@@ -39,7 +39,13 @@ class ManagedFile:
         return hashlib.sha256(self.content).hexdigest()
 
 
-ENTRIES = (*system.ENTRIES, *processors.ENTRIES, *slurm.ENTRIES, *fabric.ENTRIES)
+ENTRIES = (
+    *system.ENTRIES,
+    *processors.ENTRIES,
+    *gpus.ENTRIES,
+    *slurm.ENTRIES,
+    *fabric.ENTRIES,
+)
 
 
 def managed(

@@ -25,9 +25,18 @@ class Entry:
 
 def drop_in(unit: str, name: str = "50-lockstep.conf") -> str:
     """Return a command that lets systemd judge a drop-in beside the unit it belongs to."""
+    return _judged(unit, f'mkdir "$d/{unit}.d"; cp {{new}} "$d/{unit}.d/{name}"')
+
+
+def whole_unit(unit: str) -> str:
+    """Return a command that lets systemd judge a unit of our own."""
+    return _judged(unit, f'cp {{new}} "$d/{unit}"')
+
+
+def _judged(unit: str, put: str) -> str:
     return (
         'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
-        f'mkdir "$d/{unit}.d"; cp {{new}} "$d/{unit}.d/{name}"; '
+        f"{put}; "
         # verify also fails for what other units do: only what it says of our file counts.
         f'said="$(SYSTEMD_UNIT_PATH="$d:" systemd-analyze verify --man=no {unit} 2>&1 || true)"; '
         'case "$said" in *"$d"*) echo "$said" >&2; exit 1;; esac'

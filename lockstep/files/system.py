@@ -56,6 +56,17 @@ ENTRIES = (
     ),
     Entry(
         "packages",
+        "/etc/apt/sources.list.d/lockstep.sources",
+        "packages/repositories.sources.j2",
+        validate=(
+            'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; cp {new} "$d/lockstep.sources"; '
+            'apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$d" '
+            "indextargets >/dev/null"
+        ),
+        wanted=lambda plan: _debian(plan) and bool(plan.spec.software.repositories),
+    ),
+    Entry(
+        "packages",
         "/etc/apt/preferences.d/90-lockstep",
         "packages/preferences.j2",
         validate="apt-cache -o Dir::Etc::preferences={new} policy >/dev/null",

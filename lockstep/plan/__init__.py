@@ -17,11 +17,12 @@ from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
-from lockstep.plan import boot, cpu, fabric, listeners, running, slurm, software, timing
+from lockstep.plan import boot, cpu, fabric, listeners, nvidia, running, slurm, software, timing
 from lockstep.report import ExitStatus
 from lockstep.spec import Cluster, HardwareClass, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
 from lockstep.spec import nodes as expand_nodes
+from lockstep.spec.hardware import Gpu
 
 WRONG_USE = int(ExitStatus.WRONG_USE)
 
@@ -46,6 +47,8 @@ class ClassPlan:
     slurm: slurm.SlurmNodePlan
     gpu_model: GpuModel | None
     gpu_devices: tuple[str, ...]
+    nvidia: nvidia.NvidiaPlan | None
+    """What its workers get of NVIDIA's stack; None: nothing is declared, or it has no GPUs."""
 
     @property
     def kernel_args(self) -> tuple[str, ...]:
@@ -134,15 +137,62 @@ class NodePlan:
         return software.masked_units(self.spec, self.cluster.release, self.hardware.hardware)
 
     @property
+    def job_parents(self) -> tuple[str, ...]:
+        """Services that reach the jobs' CPUs, because jobs and containers begin in them."""
+        return software.job_parents(self.spec, self.capabilities)
+
+    @property
+    def forbidden_units(self) -> tuple[str, ...]:
+        """Units that must not run here because what they serve is not there."""
+        return nvidia.forbidden_units(self.hardware.hardware) if self.nvidia else ()
+
+    @property
     def listeners(self) -> tuple[listeners.Listener, ...]:
         """What listens on the network, and where others reach it."""
         return listeners.plan(self.spec, self.capabilities, self.time.allow)
 
     @property
+    def nvidia(self) -> nvidia.NvidiaPlan | None:
+        """What the node gets of NVIDIA's stack."""
+        return self.hardware.nvidia if self.role is Role.WORKER else None
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPUs of the node; None on heads and where there are none."""
+        return self.hardware.hardware.gpu if self.role is Role.WORKER else None
+
+    @property
+    def check_engines(self) -> tuple[str, ...]:
+        """Container engines whose command can start a container with CDI devices."""
+        if "container_runtime" not in self.capabilities or self.nvidia is None:
+            return ()
+        # ctr(8) of containerd 1.7 knows no CDI devices.
+        return tuple(e for e in self.spec.software.containers.engines if e != "containerd")
+
+    @property
+    def imex_nodes(self) -> tuple[str, ...]:
+        """Addresses of the nodes that share NVLink memory with this one: its group's."""
+        return tuple(
+            plan.address
+            for plan in self.cluster.nodes.values()
+            if plan.node.group == self.node.group
+        )
+
+    @property
     def versions(self) -> dict[str, str]:
-        """Locked versions of the packages this node gets."""
+        """Locked versions of the packages this node gets; may be patterns (apt_preferences(5))."""
         locked = self.spec.software.versions
-        return {name: locked[name] for name in self.packages if name in locked}
+        of_stack = self.nvidia.versions if self.nvidia is not None else {}
+        return {
+            name: locked.get(name) or of_stack[name]
+            for name in self.packages
+            if name in locked or name in of_stack
+        }
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Packages that no upgrade may touch, also one that a person starts: dpkg's hold."""
+        return tuple(name for name in self.packages if self.nvidia and name in self.nvidia.versions)
 
     def to_json(self) -> dict[str, Any]:
         """Return the node's own part for programs (pyinfra prints host data with this)."""
@@ -195,13 +245,14 @@ class ClusterPlan:
         return {node.name: self._node_plan(node) for node in self._nodes}
 
     def _node_plan(self, node: Node) -> NodePlan:
-        done = software.capabilities(self.spec, self.release, node)
+        stack = self.classes[node.hardware].nvidia if node.role is Role.WORKER else None
+        done = software.capabilities(self.spec, self.release, node, stack)
         return NodePlan(
             node=node,
             hardware=self.classes[node.hardware],
             capabilities=done,
-            packages=software.packages(self.release, done, self.spec.os.locale),
-            units=software.units(done),
+            packages=software.packages(self.spec, self.release, done, stack),
+            units=software.units(self.spec, done, self.spec.hardware[node.hardware].gpu),
             cluster=self,
         )
 
@@ -269,10 +320,8 @@ class ClusterPlan:
 def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
     """Return the plan of a valid cluster."""
     release = operating_systems.load(cluster.os.release)
-    system_memory = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
     classes = {
-        name: _class_plan(name, hardware, system_memory, cluster.os.hugetlb_gid)
-        for name, hardware in cluster.hardware.items()
+        name: _class_plan(cluster, name, hardware) for name, hardware in cluster.hardware.items()
     }
     all_nodes = tuple(expand_nodes(cluster))
     return ClusterPlan(
@@ -310,10 +359,9 @@ def plan_or_exit(description: Mapping[str, object], file: str) -> ClusterPlan:
     return planned
 
 
-def _class_plan(
-    name: str, hardware: HardwareClass, system_memory_mib: int, hugetlb_gid: int | None
-) -> ClassPlan:
+def _class_plan(cluster: Cluster, name: str, hardware: HardwareClass) -> ClassPlan:
     cpus = cpu.plan(hardware)
+    system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
     return ClassPlan(
         name=name,
         hardware=hardware,
@@ -324,10 +372,11 @@ def _class_plan(
         other_args=boot.kernel_args(hardware),
         cpu_files=running.cpu_files(hardware, cpus),
         kernel_files=running.kernel_files(hardware),
-        sysctl=running.sysctl(hardware, hugetlb_gid),
+        sysctl=running.sysctl(hardware, cluster.os.hugetlb_gid),
         slurm=slurm.node_plan(hardware, cpus, system_memory_mib),
         gpu_model=gpus.load(hardware.gpu.model) if hardware.gpu else None,
         gpu_devices=slurm.gpu_devices(hardware.gpu) if hardware.gpu else (),
+        nvidia=nvidia.plan(cluster, hardware),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lockstep.plan import nvidia
 from lockstep.spec import Cluster
 
 SLURMCTLD_PORT = 6817
@@ -36,6 +37,7 @@ def plan(
         found.append(Listener("chrony.service", "udp", NTP_PORT))
     by_capability = {
         "node_exporter": ("prometheus-node-exporter.service", monitoring.node_exporter_port),
+        "dcgm_exporter": (nvidia.DCGM_EXPORTER, monitoring.dcgm_exporter_port),
         "prometheus": ("prometheus.service", monitoring.prometheus_port),
         "slurm_accounting": ("slurmdbd.service", SLURMDBD_PORT),
         "slurm_controller": ("slurmctld.service", SLURMCTLD_PORT),

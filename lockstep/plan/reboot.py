@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from typing_extensions import override
 
@@ -26,6 +27,22 @@ class Seen:
     """(size, NUMA node) -> huge pages of this boot."""
     marker: str | None = None
     """Packages that left /run/reboot-required; None: there is no such file."""
+    driver: Mapping[str, str] = field(default_factory=dict)
+    """Installed driver packages -> version."""
+    module: str | None = None
+    """Version of the driver's loaded kernel module; None: none is loaded."""
+    ecc: int = 0
+    """Boards on which the planned ECC mode waits for a reset."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver as planned; ``lockstep.plan.nvidia``."""
+
+    version: str
+    """Upstream."""
+    packages: Mapping[str, str]
+    """Package -> version as a pattern."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,8 @@ class Pending:
     deploy_first: str = ""
     """What the boot loader does not have yet: a reboot now would be for nothing."""
     remark: str = ""
+    change: tuple[str, ...] = ()
+    """Packages to change before the reboot, while nothing runs on the node."""
 
     @property
     def kinds(self) -> str:
@@ -79,7 +98,10 @@ def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def pending(
-    args: tuple[str, ...], hugepages: Mapping[str, Mapping[int, int]], seen: Seen
+    args: tuple[str, ...],
+    hugepages: Mapping[str, Mapping[int, int]],
+    seen: Seen,
+    driver: Driver | None = None,
 ) -> Pending:
     """Say why a node waits for a reboot.
 
@@ -87,6 +109,7 @@ def pending(
         args: planned kernel arguments; none for a machine without a boot loader.
         hugepages: page size -> NUMA node -> planned pages.
         seen: what the node showed.
+        driver: the planned driver; None: none is planned.
     """
     short = tuple(
         f"{size} on node {node}: {seen.pages.get((size, node), 0)} of {count}"
@@ -111,4 +134,23 @@ def pending(
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))
-    return Pending(tuple(reasons), remark=remark)
+    change = _other_version(driver, seen)
+    if driver is not None and change:
+        listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
+        reasons.append(Reason(f"driver {driver.version}", f"instead of {listed}"))
+    elif driver is not None and seen.driver and seen.module not in (None, driver.version):
+        reasons.append(Reason(f"driver {driver.version}", f"{seen.module} is loaded"))
+    if seen.ecc:
+        reasons.append(Reason("ECC mode", f"waits on {seen.ecc} boards"))
+    return Pending(tuple(reasons), remark=remark, change=change)
+
+
+def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
+    """Return the driver packages to change; none on a node without any: a deploy installs them."""
+    if driver is None or not seen.driver:
+        return ()
+    return tuple(
+        name
+        for name, version in driver.packages.items()
+        if not fnmatchcase(seen.driver.get(name, ""), version)
+    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lockstep.catalog.os import Release
+from lockstep.plan import nvidia
 from lockstep.spec import Cluster, HardwareClass, Node, Role, Service
+from lockstep.spec.hardware import Gpu
 
 ALWAYS = (
     *("packages", "os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"),
@@ -11,6 +15,12 @@ ALWAYS = (
 )
 
 UNITS = {
+    "nvidia_driver": (nvidia.PERSISTENCED,),
+    "nvidia_fabric_manager": (nvidia.FABRIC_MANAGER,),
+    "nvidia_imex": (nvidia.IMEX,),
+    "dcgm": (nvidia.DCGM,),
+    "dcgm_exporter": (nvidia.DCGM_EXPORTER,),
+    "gpu_settings": (nvidia.GPU_SETTINGS,),
     "time_sync": ("chrony.service",),
     "munge": ("munge.service",),
     "node_exporter": ("prometheus-node-exporter.service",),
@@ -19,6 +29,25 @@ UNITS = {
     "slurm_controller": ("slurmctld.service",),
     "slurm_worker": ("slurmd.service",),
 }
+
+ENGINE_UNITS = {
+    "containerd": ("containerd.service",),
+    # Debian's Docker starts its containers by containerd.
+    "docker": ("containerd.service", "docker.service"),
+}
+"""Podman has no daemon."""
+
+JOB_PARENTS = {"slurm_worker": ("slurmd.service",), **ENGINE_UNITS}
+"""Role or engine -> services whose children do the jobs' work."""
+
+
+def job_parents(cluster: Cluster, done: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the services of a node that reach the jobs' CPUs, because jobs begin in them."""
+    engines = cluster.software.containers.engines if "container_runtime" in done else ()
+    return tuple(
+        dict.fromkeys(unit for name in (*done, *engines) for unit in JOB_PARENTS.get(name, ()))
+    )
+
 
 BALANCER = "irqbalance.service"
 """It moves interrupts to any CPU (irqbalance(1)); ours stay on the housekeeping CPUs."""
@@ -30,12 +59,40 @@ def masked_units(cluster: Cluster, release: Release, hardware: HardwareClass) ->
     return (*units, BALANCER) if hardware.housekeeping_cpus else units
 
 
-def capabilities(cluster: Cluster, release: Release, node: Node) -> tuple[str, ...]:
+GPU_ROLES = {
+    "driver": "nvidia_driver",
+    "cuda_runtime": "cuda",
+    "cuda_toolkit": "cuda",
+    "fabric_manager": "nvidia_fabric_manager",
+    "imex": "nvidia_imex",
+    "dcgm": "dcgm",
+    "dcgm_exporter": "dcgm_exporter",
+}
+"""Part of the NVIDIA stack -> the role that sets it up, in deploy order."""
+
+
+def gpu_capabilities(
+    cluster: Cluster, hardware: HardwareClass, stack: nvidia.NvidiaPlan | None
+) -> Iterator[str]:
+    """Yield what a node with GPUs does for them."""
+    if stack is not None:
+        yield from dict.fromkeys(role for part, role in GPU_ROLES.items() if stack.has(part))
+    if hardware.gpu is not None:
+        yield "gpu_settings"
+    if cluster.software.containers.engines:
+        yield "container_runtime"
+
+
+def capabilities(
+    cluster: Cluster, release: Release, node: Node, stack: nvidia.NvidiaPlan | None
+) -> tuple[str, ...]:
     """Return what the node does, by the names of the roles that set it up, in deploy order.
 
     What its system cannot get yet is left out; ``validate`` refuses a description that asks for it.
     """
     chosen = list(ALWAYS)
+    if node.role is Role.WORKER:
+        chosen += gpu_capabilities(cluster, cluster.hardware[node.hardware], stack)
     if node.role is Role.WORKER and cluster.hardware[node.hardware].nics.rdma != "none":
         chosen.append("rdma")
     if node.role is Role.WORKER and node.fabric:
@@ -48,18 +105,35 @@ def capabilities(cluster: Cluster, release: Release, node: Node) -> tuple[str, .
     return tuple(name for name in chosen if release.can(name))
 
 
-def packages(release: Release, done: tuple[str, ...], locale: str) -> tuple[str, ...]:
+def packages(
+    cluster: Cluster, release: Release, done: tuple[str, ...], stack: nvidia.NvidiaPlan | None
+) -> tuple[str, ...]:
     """Return the packages behind these capabilities, sorted."""
     if "packages" not in done:
         return ()
     names = {name for capability in done for name in release.packages.get(capability, ())}
+    if stack is not None:
+        names |= set(stack.packages)
+    if "container_runtime" in done:
+        names |= {
+            name
+            for engine in cluster.software.containers.engines
+            for name in release.engines[engine]
+        }
+    locale = cluster.os.locale
     # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
     return tuple(sorted(names | (set() if locale.startswith("C.") else set(release.locales))))
 
 
-def units(done: tuple[str, ...]) -> tuple[str, ...]:
+def units(cluster: Cluster, done: tuple[str, ...], gpu: Gpu | None) -> tuple[str, ...]:
     """Return the units that must be enabled and running."""
-    return tuple(unit for capability in done for unit in UNITS.get(capability, ()))
+    chosen = [unit for capability in done for unit in UNITS.get(capability, ())]
+    if gpu is not None and not gpu.persistence:
+        chosen = [unit for unit in chosen if unit != nvidia.PERSISTENCED]
+    if "container_runtime" in done:
+        engines = cluster.software.containers.engines
+        chosen += [unit for engine in engines for unit in ENGINE_UNITS.get(engine, ())]
+    return tuple(dict.fromkeys(chosen))
 
 
 def every_package(release: Release) -> tuple[str, ...]:

@@ -67,6 +67,18 @@ GPU_FIELDS = (
     ("gpu.pcie.width_max", "pcie.link.width.max", int),
     ("gpu.clocks.max_sm_mhz", "clocks.max.sm", int),
     ("gpu.memory.total_mib", "memory.total", int),
+    ("gpu.power.requested_w", "power.limit", float),
+    ("gpu.mig.pending", "mig.mode.pending", str),
+    ("gpu.clocks.sm_mhz", "clocks.current.sm", int),
+    ("gpu.pstate", "pstate", str),
+    ("gpu.utilization", "utilization.gpu", int),
+    ("gpu.memory.used_mib", "memory.used", int),
+    ("gpu.recovery_action", "gpu_recovery_action", str),
+    ("gpu.remapped.pending", "remapped_rows.pending", str),
+    ("gpu.remapped.failure", "remapped_rows.failure", str),
+    ("gpu.ecc.uncorrected_volatile", "ecc.errors.uncorrected.volatile.total", int),
+    ("gpu.fabric.state", "fabric.state", str),
+    ("gpu.fabric.status", "fabric.status", str),
 )
 
 
@@ -542,12 +554,13 @@ def read_units(request: Request, commands: Commands) -> Readings:
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
-    """Every installed package and the broken ones, from one dpkg-query."""
+    """Every installed package, the broken ones and those on hold, from one dpkg-query."""
     out = commands.run(
         "dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version} ${db:Status-Abbrev}\\n"
     )
     versions: dict[str, str] = {}
     broken = []
+    held = []
     for line in out.splitlines():
         words = line.split()
         # A removed package has no version; what is left of it is of no interest.
@@ -559,7 +572,9 @@ def read_packages(request: Request, commands: Commands) -> Readings:
         versions[name] = version
         if state[1] != "i" or state[2:3] == "R":
             broken.append(name)
-    return {"packages": versions, "packages.broken": sorted(broken)}
+        if state[0] == "h":
+            held.append(name)
+    return {"packages": versions, "packages.broken": sorted(broken), "packages.held": sorted(held)}
 
 
 # --- processors and memory ----------------------------------------------------------------------
@@ -903,19 +918,67 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
 # --- GPUs ---------------------------------------------------------------------------------------
 
 
+LOST = re.compile(
+    r"\bGPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): *(.+)", re.IGNORECASE
+)
+"""What nvidia-smi prints in place of a row: ``... GPU0: 0000:24:00.0: GPU is lost.``"""
+
+
 def read_gpus(request: Request, commands: Commands) -> Readings:
     """Every board, from one nvidia-smi."""
-    query = "index," + ",".join(field for _, field, _ in GPU_FIELDS)
-    out = commands.run("nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader,nounits")
-    readings: Readings = {name: {} for name, _, _ in GPU_FIELDS}
-    rows = [row for row in csv.reader(out.splitlines(), skipinitialspace=True) if row]
-    for row in rows:
-        if len(row) != len(GPU_FIELDS) + 1 or not row[0].isdigit():
+    known, status, out, err = gpu_rows(commands)
+    readings: Readings = {
+        name: {} if field in known else Unread(f"nvidia-smi: {field} is not known to this driver")
+        for name, field, _ in GPU_FIELDS
+    }
+    fields = [row for row in GPU_FIELDS if row[1] in known]
+    lost: dict[str, str] = {}
+    count = 0
+    for line in out.splitlines():
+        message = LOST.search(line)
+        row = [word.strip() for word in next(csv.reader([line], skipinitialspace=True), [])]
+        if message:
+            lost[message.group(1).lower()] = message.group(2).strip()
+        elif len(row) == len(fields) + 1 and row[0].startswith("["):
+            lost[f"row {count + len(lost) + 1}"] = row[0]
+        elif len(row) == len(fields) + 1 and row[0].isdigit():
+            count += 1
+            for column, (name, field, kind) in enumerate(fields, 1):
+                readings[name]["gpu" + row[0]] = gpu_value(row[column], field, kind)
+        elif row and status == 0:
             raise Unread(f"nvidia-smi: not a row of values: {', '.join(row)[:120]}")
-        for column, (name, field, kind) in enumerate(GPU_FIELDS, 1):
-            readings[name]["gpu" + row[0]] = gpu_value(row[column].strip(), field, kind)
-    readings["gpu.count"] = len(rows)
+    if status != 0 and not (count and lost):
+        said = (err.strip() or out.strip() or "no message").splitlines()[0]
+        raise Unread(f"nvidia-smi: exit {status}: {said[:200]}")
+    readings["gpu.count"] = count
+    readings["gpu.lost"] = lost
     return readings
+
+
+def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str]:
+    """Return the fields that were asked for, and how nvidia-smi answered.
+
+    One field that a driver does not know spoils the whole answer: the driver is asked which it has.
+    """
+    fields = [field for _, field, _ in GPU_FIELDS]
+    status, out, err = commands.outcome(*gpu_query(fields))
+    if status != 0 and "is not a valid field to query" in out + err:
+        listed = commands.run("nvidia-smi", "--help-query-gpu")
+        offered = {
+            name
+            for line in listed.splitlines()
+            if line.startswith('"')
+            for name in re.findall(r'"([\w.]+)"', line)
+        }
+        fields = [field for field in fields if field in offered]
+        status, out, err = commands.outcome(*gpu_query(fields))
+    return fields, status, out, err
+
+
+def gpu_query(fields: list[str]) -> tuple[str, str, str]:
+    """Return the command that asks for these fields of every board."""
+    query = ",".join(["index", *fields])
+    return ("nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader,nounits")
 
 
 def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
@@ -928,11 +991,196 @@ def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
         return {"unread": f"nvidia-smi: {field} is {text[:60]!r}"}
 
 
+DRIVER = "/proc/driver/nvidia/version"
+LOADED = "/sys/module/nvidia/version"
+MODULES = ("nvidia", "nvidia-current")
+"""Names of the kernel module on disk: NVIDIA's packages, Debian's."""
+LIBRARY = "libnvidia-ml.so.1"
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/usr/lib64",
+)
+
+
+def read_module(request: Request, commands: Commands) -> Readings:
+    """The loaded kernel module of the driver: version, and whether it is the open one."""
+    if os.path.exists(ROOT + DRIVER):
+        text = text_of(DRIVER)
+        match = re.search(r"^NVRM version:.*Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text, re.M)
+        if not match:
+            raise Unread(f"{DRIVER}: no version: {text[:60]!r}")
+        flavour = "open" if "Open Kernel Module" in match.group() else "proprietary"
+        return {"driver.module": {"version": match.group(1), "flavour": flavour}}
+    if not os.path.exists(ROOT + LOADED):
+        raise Unread(f"{LOADED}: no such file: the kernel module is not loaded")
+    unknown = {"unread": f"{DRIVER}: no such file"}
+    return {"driver.module": {"version": line_of(LOADED), "flavour": unknown}}
+
+
+def read_module_on_disk(request: Request, commands: Commands) -> Readings:
+    """The kernel module that the running kernel would load; "absent" when it has none."""
+    for name in MODULES:
+        status, out, err = commands.outcome("modinfo", "-F", "version", name)
+        if status == 0:
+            licence = commands.run("modinfo", "-F", "license", name).strip()
+            flavours = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
+            unknown = {"unread": f"modinfo: license is {licence[:60]!r}"}
+            flavour = flavours.get(licence, unknown)
+            return {"driver.module_on_disk": {"version": out.strip(), "flavour": flavour}}
+        if "not found" not in err:
+            said = (err.strip() or "no message").splitlines()[0]
+            raise Unread(f"modinfo: exit {status}: {said[:200]}")
+    return {"driver.module_on_disk": {"version": "absent", "flavour": "absent"}}
+
+
+def read_driver_library(request: Request, commands: Commands) -> Readings:
+    """Version of the driver's library, from the name of the file that its link leads to."""
+    paths = [f"{folder}/{LIBRARY}" for folder in LIBRARY_FOLDERS]
+    try:
+        listed = commands.run("ldconfig", "-p")
+        # The machine's own before those of 32-bit programs.
+        lines = [line for line in listed.splitlines() if line.split()[:1] == [LIBRARY]]
+        lines.sort(key=lambda line: "64" not in line.partition("=>")[0])
+        paths = [line.partition("=>")[2].strip() for line in lines] + paths
+    except Unread:
+        pass
+    there = [path for path in paths if os.path.exists(ROOT + path)]
+    if not there:
+        raise Unread(f"{LIBRARY}: neither in the list of ldconfig nor in {LIBRARY_FOLDERS[0]}")
+    file = os.path.basename(os.path.realpath(ROOT + there[0]))
+    match = re.fullmatch(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)", file)
+    if not match:
+        raise Unread(f"{there[0]}: leads to {file}, which has no version in its name")
+    return {"driver.library": match.group(1)}
+
+
+MOST_XIDS = 50
+"""Of one board: a storm of them says no more than its last ones."""
+
+
+def read_xids(request: Request, commands: Commands) -> Readings:
+    """Xid numbers of this boot by the board's PCI address, oldest first."""
+    status, out, err = commands.outcome(
+        *("journalctl", "-k", "-b", "-o", "short-unix", "--no-pager", "-n", "2000"),
+        *("-g", "NVRM: Xid"),
+    )
+    # It exits with 1 where nothing matches, and where it cannot look.
+    if status not in (0, 1) or (status == 1 and err.strip()):
+        said = (err.strip() or out.strip() or "no message").splitlines()[0]
+        raise Unread(f"journalctl: exit {status}: {said[:200]}")
+    events = []
+    for line in out.splitlines():
+        match = re.match(
+            r"(\d+\.\d+) .*NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)\b", line
+        )
+        if match:
+            events.append((float(match.group(1)), match.group(2).lower(), int(match.group(3))))
+    found: dict[str, list[int]] = {}
+    for _, address, number in sorted(events, key=lambda event: event[0]):
+        found.setdefault(address, []).append(number)
+    return {"driver.xid": {address: found[address][-MOST_XIDS:] for address in sorted(found)}}
+
+
+# --- containers ---------------------------------------------------------------------------------
+
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+CDI_KIND = "nvidia.com/gpu"
+
+
+def read_cdi(request: Request, commands: Commands) -> Readings:
+    """Which boards and which driver the CDI specification gives to containers, name by name.
+
+    Both of nvidia-ctk's formats; YAML by its lines, which is all that the standard library can.
+    """
+    devices: dict[str, list[str]] = {}
+    libraries: set[str] = set()
+    found = False
+    for folder in CDI_FOLDERS:
+        for name in below(folder):
+            text = text_of(f"{folder}/{name}")
+            if CDI_KIND not in text:
+                continue
+            found = True
+            libraries |= set(re.findall(r"libnvidia-ml\.so\.(\d+\.[0-9.]+\d)", text))
+            for device, paths in cdi_devices(text, name).items():
+                devices.setdefault(device, []).extend(paths)
+    if not found:
+        raise Unread(f"no specification of {CDI_KIND} in {' or '.join(CDI_FOLDERS)}")
+    return {
+        "cdi.devices": {device: sorted(paths) for device, paths in devices.items()},
+        "cdi.libraries": sorted(libraries),
+    }
+
+
+def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
+    """Return device name -> its device nodes."""
+    if name.endswith(".json"):
+        return {
+            str(device["name"]): [
+                node["path"] for node in device.get("containerEdits", {}).get("deviceNodes", [])
+            ]
+            for device in json.loads(text).get("devices", [])
+        }
+    devices: dict[str, list[str]] = {}
+    current = ""
+    for line in text.splitlines():
+        if re.match(r"[a-zA-Z]", line):  # a key of the whole file: what follows is every device's
+            current = ""
+        device = re.match(r"\s*-?\s*name:\s*[\"']?([^\"'\s]+)", line)
+        node = re.match(r"\s*-?\s*path:\s*[\"']?(/dev/[^\"'\s]+)", line)
+        if device:
+            current = device.group(1)
+            devices[current] = []
+        elif node and current:
+            devices[current].append(node.group(1))
+    return devices
+
+
+IN_CONTAINER = (
+    'for d in /dev/nvidia*; do if [ -c "$d" ]; then echo "device $d"; fi; done; '
+    "busybox find /usr /lib -name 'libnvidia-ml.so.*' 2>/dev/null | while read -r l; do "
+    'echo "library ${l##*.so.}"; done; '
+    'echo "memlock $(ulimit -l)"; '
+    'while read -r k v; do if [ "$k" = Cpus_allowed_list: ]; then echo "cpus $v"; fi; '
+    "done </proc/self/status"
+)
+
+
+def read_containers(request: Request, commands: Commands) -> Readings:
+    """What a container with all boards sees, engine by engine.
+
+    The one reader that starts something: it is asked for by name, and leaves nothing behind.
+    """
+    image = request["check_image"]
+
+    def started(engine: str) -> Any:
+        out = commands.run(
+            *(engine, "run", "--rm", "--network", "none", "--device", f"{CDI_KIND}=all"),
+            *(image, "/bin/busybox", "sh", "-c", IN_CONTAINER),
+        )
+        words = [line.split(" ", 1) for line in out.splitlines() if " " in line]
+        return {
+            "boards": sorted(v for k, v in words if k == "device" and v[-1:].isdigit()),
+            "libraries": sorted({v for k, v in words if k == "library" and "." in v}),
+            "memlock": next((v for k, v in words if k == "memlock"), ""),
+            "cpus": next((v for k, v in words if k == "cpus"), ""),
+        }
+
+    return {"containers": each(request["containers"], started)}
+
+
 # --- all of it ----------------------------------------------------------------------------------
 
 READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], ...] = (
-    (read_gpus, ("gpu.count", *(name for name, _, _ in GPU_FIELDS))),
-    (read_packages, ("packages", "packages.broken")),
+    (read_gpus, ("gpu.count", "gpu.lost", *(name for name, _, _ in GPU_FIELDS))),
+    (read_module, ("driver.module",)),
+    (read_module_on_disk, ("driver.module_on_disk",)),
+    (read_driver_library, ("driver.library",)),
+    (read_xids, ("driver.xid",)),
+    (read_packages, ("packages", "packages.broken", "packages.held")),
     (read_slurm_nodes, ("slurm.nodes",)),
     (read_units, ("units", "limits.memlock")),
     (read_time, ("time.synchronised", "time.offset_s")),
@@ -961,10 +1209,12 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_interrupts, ("irq.affinity",)),
     (read_listeners, ("listeners",)),
     (read_rdma, RDMA_READINGS),
+    (read_cdi, ("cdi.devices", "cdi.libraries")),
+    (read_containers, ("containers",)),
 )
 
 
-NAMES = ("files", "units", "sysctls", "kernel_files", "listeners")
+NAMES = ("files", "units", "sysctls", "kernel_files", "listeners", "containers", "check_image")
 """What a request may name; what it does not is not looked at."""
 
 

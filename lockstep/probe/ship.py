@@ -28,6 +28,10 @@ class Request:
     """Files below /sys and /proc; each may hold a ``*``."""
     listeners: tuple[str, ...] = ()
     """Ports: ``tcp/22``."""
+    containers: tuple[str, ...] = ()
+    """Engines that start one container each, only where somebody asked for it."""
+    check_image: str = ""
+    """The image they start it from."""
 
 
 def command(request: Request) -> str:

@@ -153,6 +153,29 @@ SysctlValue = Annotated[
 PackageVersion = Annotated[
     str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact version as dpkg prints it (deb-version(7))")
 ]
+Upstream = Annotated[
+    str,
+    _matching(r"\d+(\.[A-Za-z0-9]+)+", "a version without epoch and revision, such as 550.163.01"),
+]
+ModuleOption = Annotated[
+    str, _matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the kernel module such as NVreg_...")
+]
+CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
+MigProfile = Annotated[
+    str, _matching(r"\d+g\.\d+gb(\+me|\+gfx|-me)?", "a profile as `nvidia-smi mig -lgip` names it")
+]
+PublicKey = Annotated[
+    str,
+    _matching(
+        r"(?s)\s*-----BEGIN PGP PUBLIC KEY BLOCK-----\n.*\n-----END PGP PUBLIC KEY BLOCK-----\s*",
+        "an ASCII-armored public key (gpg --armor --export), such as "
+        'Path("keys/vendor.asc").read_text()',
+    ),
+]
+Uri = Annotated[
+    str, _matching(r"(https?://|file:/)\S+", "the address of a repository, such as https://...")
+]
+Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
 HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
 SlurmTime = Annotated[
     str,

@@ -11,6 +11,7 @@ from lockstep.spec.fields import (
     CpuList,
     DeviceNames,
     Devices,
+    MigProfile,
     Model,
     Name,
     NumaNode,
@@ -31,10 +32,19 @@ class Gpu(Model):
     """Device files, ``/dev/nvidia[0-7]``; empty: numbered from 0."""
     numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
     """NUMA node -> GPU slots on it (``{0: "0-3", 1: "4-7"}``); empty: spread in order."""
+    nvswitch: bool = False
+    """The baseboard has NVSwitches (HGX with eight GPUs): a fabric manager must run."""
+    multi_node_nvlink: bool = False
+    """NVLink goes beyond the node (GB200 NVL72): IMEX must run."""
     power_limit_w: Annotated[float, Field(gt=0)] | None = None
     """Watts; None: the board's own default (power.default_limit)."""
+    clocks_mhz: tuple[Count, Count] | None = None
+    """Lowest and highest SM clock to lock the GPUs to; None: not locked."""
+    compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
     ecc: bool = True
     persistence: bool = True
+    mig: tuple[MigProfile, ...] = ()
+    """GPU instances of each GPU, in the order in which they are made; empty: MIG is off."""
 
 
 class Nics(Model):

@@ -22,13 +22,13 @@ from lockstep.spec.fields import (
     Name,
     Network_,
     NodeRange,
-    PackageVersion,
     PrometheusDuration,
     SlurmTime,
     SysctlValue,
     TimeZone,
 )
 from lockstep.spec.hardware import HardwareClass
+from lockstep.spec.software import Software
 
 
 class Role(enum.Enum):
@@ -96,12 +96,15 @@ class Os(Model):
     """Number of the group that may use huge pages; None: everybody who runs jobs."""
     automatic_upgrades: bool = False
 
+    @property
+    def memlock_bytes(self) -> str:
+        """Return the limit as systemd.exec(5) takes it: bytes, or infinity."""
+        return "infinity" if self.memlock == "unlimited" else str(self.memlock * 1024)
 
-class Software(Model):
-    """Where packages come from and which versions belong to this cluster."""
-
-    versions: dict[str, PackageVersion] = Field(default_factory=dict)
-    """Package -> exact version; pinned, and checked on every node. Others: equal to the peers."""
+    @property
+    def hugetlb_access(self) -> str:
+        """Return who may use huge pages, as mount options of hugetlbfs (hugetlbpage)."""
+        return "mode=1777" if self.hugetlb_gid is None else f"mode=1770,gid={self.hugetlb_gid}"
 
 
 class Time(Model):
@@ -148,8 +151,13 @@ class Monitoring(Model):
 
     scrape_interval_s: Annotated[int, Field(ge=1)] = 30
     retention: PrometheusDuration = "30d"
+    dcgm_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9400
     node_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9100
     prometheus_port: Annotated[int, Field(ge=1, le=65535)] = 9090
+    xid: dict[Annotated[int, Field(ge=1)], Literal["ignore", "warning", "error"]] = Field(
+        default_factory=dict
+    )
+    """XID of the NVIDIA driver -> what the site makes of it, against the catalogue."""
 
 
 class Cluster(Model):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from netaddr import IPAddress
 
+from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.report import fold
 from lockstep.spec import names
@@ -15,6 +16,7 @@ from lockstep.spec.hardware import MEMORY_SHARE
 from lockstep.spec.model import Cluster, Network, Role, Service
 from lockstep.spec.problem import Problem
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_nvidia import nvidia_problems
 
 BITS = {4: 32, 6: 128}
 """IP version -> length of an address."""
@@ -40,6 +42,7 @@ def problems(cluster: Cluster) -> list[Problem]:
         ),
         *_classes_exist(cluster),
         *_not_yet(cluster),
+        *nvidia_problems(cluster),
         *_jobs_have_memory(cluster),
     ]
     if uncountable:
@@ -81,10 +84,18 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
         if not re.fullmatch(r"[a-z0-9_.\-/]+", key) or "." not in key:
             yield Problem(("os", "sysctl", key), key, "a sysctl key such as net.core.somaxconn")
     if cluster.os.release in operating_systems.known():
-        packages = operating_systems.load(cluster.os.release).every_package
+        packages = (
+            *operating_systems.load(cluster.os.release).every_package,
+            *_stack_packages(cluster),
+        )
         for name in cluster.software.versions:
             if name not in packages:
                 yield Problem(("software", "versions", name), name, "one of " + ", ".join(packages))
+
+
+def _stack_packages(cluster: Cluster) -> tuple[str, ...]:
+    stack = cluster.software.nvidia
+    return nvidia.load(stack.packaging).every_package(stack.driver, stack.cuda) if stack else ()
 
 
 def _not_yet(cluster: Cluster) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from lockstep.catalog import gpus
 from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics
 from lockstep.spec.problem import Problem
+from lockstep.spec.validate_nvidia import gpu_problems
 
 PLANNED_ARGS = {
     "isolcpus": "kernel.isolation",
@@ -160,6 +161,8 @@ def _nics(path: tuple[str, ...], nics: Nics) -> Iterator[Problem]:
 def _gpu(path: tuple[str | int, ...], hardware: HardwareClass, gpu: Gpu) -> Iterator[Problem]:
     if gpu.model not in gpus.known():
         yield Problem((*path, "model"), gpu.model, "one of " + ", ".join(gpus.known()))
+    else:
+        yield from gpu_problems(path, gpu, gpus.load(gpu.model))
     if gpu.devices:
         listed = names.expand(gpu.devices)
         if len(listed) != gpu.count:

@@ -22,6 +22,7 @@ from lockstep.spec import Role, load
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
 SECRETS = Secrets(munge_key=b"k" * 128, database_password="not a real one")
+DRIVER = "590.48.01"
 REMOVED = object()
 """As a value of ``mutate``: take the reading away."""
 
@@ -36,7 +37,7 @@ DESCRIPTION: dict[str, Any] = {
             "threads_per_core": 2,
             "numa_nodes": 2,
             "memory_mib": 65536,
-            "gpu": {"model": "h200", "count": 8},
+            "gpu": {"model": "h200", "count": 8, "nvswitch": True},
             "hugepages": [
                 {"size": "2M", "numa_node": 0, "count": 512},
                 {"size": "2M", "numa_node": 1, "count": 512},
@@ -75,7 +76,27 @@ DESCRIPTION: dict[str, Any] = {
         "sysctl": {"net.core.somaxconn": "4096", "vm.swappiness": "1"},
     },
     "scheduler": {"kind": "slurm"},
-    "software": {"versions": {"slurmd": "24.11.5-4+deb13u1"}},
+    "software": {
+        "versions": {"slurmd": "24.11.5-4+deb13u1"},
+        "repositories": [
+            {
+                "name": "cuda",
+                "uri": "https://mirror.example/debian13/x86_64",
+                "suite": "/",
+                "key": "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nnone\n"
+                "-----END PGP PUBLIC KEY BLOCK-----",
+            }
+        ],
+        "nvidia": {
+            "driver": DRIVER,
+            "fabric_manager": DRIVER,
+            "cuda": ["13.1"],
+            "dcgm": "4.5.0",
+            "dcgm_exporter": "4.8.0",
+            "container_toolkit": "1.19.0",
+        },
+        "containers": {"engines": ["docker", "podman"]},
+    },
 }
 
 
@@ -204,7 +225,16 @@ def _node(node: NodePlan) -> dict[str, Any]:
             for key, value in node.sysctl.items()
         },
         # The capture is older than some packages and units of the plan.
-        "packages": {**dict.fromkeys(node.packages, "1.0-1"), **seen["packages"]},
+        "packages": {
+            **dict.fromkeys(node.packages, "1.0-1"),
+            **seen["packages"],
+            **{
+                name: pattern.replace("*", "1")
+                for name, pattern in node.versions.items()
+                if "*" in pattern
+            },
+        },
+        "packages.held": sorted(node.held),
         **_kernel(node),
         **_services(node, seen["units"]),
         **_rdma(node, number),
@@ -214,6 +244,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in boards}
         changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in boards}
         controller = _files(next(iter(node.cluster.nodes.values())))
+        changes |= _driver(node)
         conf = {file.path: file.sha256 for file in controller}["/etc/slurm/slurm.conf"]
         changes["slurm.conf_sha256"] = conf
     else:
@@ -242,6 +273,13 @@ RUNNING = {
     "enabled": "enabled",
     "started_at": 1795199971,
 }
+OFF = {
+    "active": "inactive",
+    "sub": "dead",
+    "load": "not-found",
+    "enabled": "",
+    "started_at": None,
+}
 MASKED = {
     "active": "inactive",
     "sub": "dead",
@@ -249,6 +287,48 @@ MASKED = {
     "enabled": "masked",
     "started_at": None,
 }
+
+
+def _driver(node: NodePlan) -> dict[str, Any]:
+    """Return what the driver and its boards say when nothing runs on them."""
+    gpu = node.gpu
+    assert gpu is not None
+    idle = {
+        "gpu.power.requested_w": gpu.power_limit_w or 700.0,
+        "gpu.mig.current": "Enabled" if gpu.mig else "Disabled",
+        "gpu.mig.pending": "Enabled" if gpu.mig else "Disabled",
+        "gpu.clocks.sm_mhz": 345,
+        "gpu.pstate": "P0",
+        "gpu.utilization": 0,
+        "gpu.memory.used_mib": 0,
+        "gpu.recovery_action": "None",
+        "gpu.remapped.pending": "No",
+        "gpu.remapped.failure": "No",
+        "gpu.ecc.uncorrected_volatile": 0,
+        "gpu.fabric.state": "Completed" if gpu.nvswitch else {"unread": "N/A"},
+        "gpu.fabric.status": "Success" if gpu.nvswitch else {"unread": "N/A"},
+    }
+    module = {"version": DRIVER, "flavour": "open"}
+    devices = [f"/dev/nvidia{i}" for i in range(gpu.count)]
+    return {
+        **{name: {f"gpu{i}": value for i in range(gpu.count)} for name, value in idle.items()},
+        "gpu.lost": {},
+        "driver.module": module,
+        "driver.module_on_disk": dict(module),
+        "driver.library": DRIVER,
+        "driver.xid": {},
+        "cdi.devices": {"0": [devices[0]], "all": devices},
+        "cdi.libraries": [DRIVER],
+        "containers": {
+            engine: {
+                "boards": devices,
+                "libraries": [DRIVER],
+                "memlock": "unlimited",
+                "cpus": "0-15",
+            }
+            for engine in node.check_engines
+        },
+    }
 
 
 def _kernel(node: NodePlan) -> dict[str, Any]:
@@ -311,6 +391,7 @@ def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
         "units": {
             **dict.fromkeys(node.units, RUNNING),
             **dict.fromkeys(node.masked_units, MASKED),
+            **dict.fromkeys(node.forbidden_units, OFF),
             **units,
         },
         "cpuset.services": {

@@ -50,9 +50,10 @@ def test_a_consistent_cluster_ends_with_0(
 def test_a_difference_names_node_place_values_source_and_repair(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save(
-        recorded.mutated(recorded.consistent(), "worker3", "gpu.power.enforced_w", ("gpu3",), 350.0)
-    )
+    limited = recorded.consistent()
+    for reading in ("gpu.power.enforced_w", "gpu.power.requested_w"):
+        limited = recorded.mutated(limited, "worker3", reading, ("gpu3",), 350.0)
+    save(limited)
     assert status(inventory, "--rule", "gpu.power_limit") == 1
     assert capsys.readouterr().out == (
         "ERROR   gpu.power_limit  worker3 gpu3\n"

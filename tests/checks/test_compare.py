@@ -93,3 +93,20 @@ def test_growth_counts_within_one_boot_only() -> None:
     rebooted = recorded.mutated(new, "worker3", "os.boot_id", (), "another")
     mine = [f for f in found(one, replace(rebooted, before=kept)) if f[0] == "worker3"]
     assert mine == []
+
+
+def boards(node: str, *values: int) -> list[Vote]:
+    return [Vote(node, f"gpu{number}", value) for number, value in enumerate(values)]
+
+
+def test_of_two_nodes_a_board_is_named_that_its_own_neighbours_speak_against() -> None:
+    found = worse(boards("a", 345, 345, 1500, 345) + boards("b", *[345] * 4), Bound.AT_MOST, 0.5)
+    assert found == Majority(517.5, 2, (Vote("a", "gpu2", 1500),))
+
+
+def test_of_two_nodes_neither_is_named_where_half_of_one_differs() -> None:
+    found = worse(boards("a", 345, 345, 1500, 1500) + boards("b", *[345] * 4), Bound.AT_MOST, 0.5)
+    assert isinstance(found, Split)
+    assert [len(side) for side in found.sides] == [6, 2]
+    two = worse(boards("a", 1500) + boards("b", 345), Bound.AT_MOST, 0.5)
+    assert isinstance(two, Split)

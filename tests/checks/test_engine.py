@@ -86,7 +86,7 @@ def test_a_removed_reading_is_unknown_never_ok(rule: str, node: str, reading: st
 
 @pytest.mark.parametrize(
     "one",
-    [one for one in MUTATIONS if one.rule.startswith("gpu.") and one.path],
+    [one for one in MUTATIONS if one.reading.startswith("gpu.") and one.path],
     ids=lambda one: f"{one.rule}-{one.reading}",
 )
 def test_one_unread_board_is_named(one: Any) -> None:
@@ -181,11 +181,7 @@ def test_a_uniformly_wrong_cluster_is_found_by_the_boards_own_default() -> None:
 
 
 def declared_limit(description: dict[str, Any]) -> None:
-    description["hardware"]["hgx-h200"]["gpu"] = {
-        "model": "h200",
-        "count": 8,
-        "power_limit_w": 500.0,
-    }
+    description["hardware"]["hgx-h200"]["gpu"]["power_limit_w"] = 500.0
 
 
 def test_a_declared_value_is_asked_before_the_device() -> None:
@@ -409,7 +405,7 @@ def test_numa_nodes_of_the_machine_below_are_not_judged() -> None:
 UNJUDGED = {
     "os.boot_id": "says whether counters of an earlier record are of the same boot (kind growth)",
     "gpu.serial": "names a board to the vendor, from saved records",
-    "gpu.pci_bus_id": "names a board's slot, from saved records",
+    "gpu.pstate": "tells a person why a clock is low, from saved records",
     "hugepages.free": "falls while jobs run: for the record only",
     "rdma.type": "names the adapter's model to a person; rdma.board tells more",
     "rdma.netdev": "says which interface a device belongs to, from saved records",
@@ -427,7 +423,12 @@ def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Record, "get", noted)
     recorded.report(recorded.consistent())
     # Some are asked for only where something differs: is it on disk for the next boot?
-    recorded.report(recorded.mutated(recorded.consistent(), "worker3", "kernel.cmdline", (), []))
+    for reading, path, value in (
+        ("kernel.cmdline", (), []),
+        ("gpu.count", (), 7),
+        ("gpu.power.enforced_w", ("gpu3",), 350.0),
+    ):
+        recorded.report(recorded.mutated(recorded.consistent(), "worker3", reading, path, value))
     taken = {name for _, names in collect.READERS for name in names}
     assert taken - used == set(UNJUDGED)
     assert used <= taken

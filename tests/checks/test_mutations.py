@@ -46,9 +46,23 @@ ARGS = [
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 COMP0, COMP1 = (f"mlx5_comp{queue}@pci:0000:3b:00.0" for queue in (0, 1))
+HELD = sorted(recorded.consistent().plan.nodes["worker3"].held)
 UNIT = {"active": "active", "sub": "running", "load": "loaded", "enabled": "enabled"}
 
+SEVEN = [f"/dev/nvidia{number}" for number in range(7)]
+
 MUTATIONS = (
+    Mutation("cdi.devices", "worker3", "cdi.devices", ("all",), SEVEN, found="/dev/nvidia6"),
+    Mutation("cdi.driver", "worker3", "cdi.libraries", (), ["580.1"], found="580.1"),
+    Mutation(
+        "container.devices", "worker3", "containers", ("docker", "boards"), SEVEN, device="docker"
+    ),
+    Mutation(
+        "container.libraries", "worker3", "containers", ("podman", "libraries"), [], device="podman"
+    ),
+    Mutation(
+        "container.limits", "worker3", "containers", ("docker", "memlock"), "64", device="docker"
+    ),
     Mutation("os.release", "worker3", "os.version_id", (), "12", found="debian 12"),
     Mutation("os.hostname", "worker3", "os.hostname", (), "localhost", found="localhost"),
     Mutation("os.time_zone", "head1", "os.time_zone", (), "Europe/Rome", found="Europe/Rome"),
@@ -354,7 +368,16 @@ MUTATIONS = (
     Mutation(
         "gpu.driver_version", "worker3", "gpu.driver_version", ("gpu3",), "580.1", "gpu3", "580.1"
     ),
-    Mutation("gpu.mig", "worker3", "gpu.mig.current", ("gpu3",), "Enabled", "gpu3", "MIG Enabled"),
+    Mutation(
+        "gpu.mig",
+        "worker3",
+        "gpu.mig.current",
+        ("gpu3",),
+        "Enabled",
+        "gpu3",
+        "MIG Enabled, Disabled after a reset",
+        Status.PENDING_REBOOT,
+    ),
     Mutation(
         "gpu.compute_mode",
         "worker3",
@@ -372,6 +395,142 @@ MUTATIONS = (
         "gpu.clock_max", "worker3", "gpu.clocks.max_sm_mhz", ("gpu3",), 1785, "gpu3", "1785 MHz"
     ),
     Mutation("gpu.vbios", "worker3", "gpu.vbios", ("gpu3",), "96.00.74.00.01", "gpu3", "96.00.74"),
+    Mutation(
+        "gpu.mig",
+        "worker3",
+        "gpu.mig.pending",
+        ("gpu3",),
+        "Enabled",
+        "gpu3",
+        "MIG Disabled, Enabled after a reset",
+    ),
+    Mutation(
+        "gpu.clock_idle", "worker3", "gpu.clocks.sm_mhz", ("gpu3",), 1500, "gpu3", "1500 MHz idle"
+    ),
+    Mutation(
+        "gpu.recovery_action",
+        "worker3",
+        "gpu.recovery_action",
+        ("gpu3",),
+        "Drain and Reset",
+        "gpu3",
+        "Drain and Reset",
+    ),
+    Mutation(
+        "gpu.row_remap",
+        "worker3",
+        "gpu.remapped.pending",
+        ("gpu3",),
+        "Yes",
+        "gpu3",
+        "a row waits",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "gpu.row_remap", "worker3", "gpu.remapped.failure", ("gpu3",), "Yes", "gpu3", "no spare row"
+    ),
+    Mutation(
+        "gpu.ecc_uncorrected",
+        "worker3",
+        "gpu.ecc.uncorrected_volatile",
+        ("gpu3",),
+        1,
+        "gpu3",
+        "1 error",
+    ),
+    Mutation(
+        "gpu.fabric", "worker3", "gpu.fabric.state", ("gpu3",), "In Progress", "gpu3", "In Progress"
+    ),
+    Mutation(
+        "gpu.xid",
+        "worker3",
+        "driver.xid",
+        ("0000:61:00",),
+        [31, 119, 119],
+        "gpu3",
+        "Xid 119 (GSP_RPC_TIMEOUT)",
+    ),
+    Mutation(
+        "driver.module_version",
+        "worker3",
+        "driver.module",
+        ("version",),
+        "580.95.05",
+        found="module 580.95.05",
+        status=Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "driver.module_flavour",
+        "worker3",
+        "driver.module",
+        ("flavour",),
+        "proprietary",
+        found="proprietary module",
+        status=Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "driver.module_on_disk",
+        "worker3",
+        "driver.module_on_disk",
+        (),
+        {"version": "absent", "flavour": "absent"},
+        found="absent",
+    ),
+    Mutation(
+        "driver.library_version",
+        "worker3",
+        "driver.library",
+        (),
+        "580.95.05",
+        found="libnvidia-ml 580.95.05",
+    ),
+    Mutation(
+        "package.held",
+        "worker3",
+        "packages.held",
+        (),
+        HELD[1:],
+        HELD[0],
+        "not on hold",
+    ),
+    Mutation(
+        "package.version",
+        "worker3",
+        "packages",
+        ("nvidia-fabricmanager",),
+        "580.95.05-1",
+        "nvidia-fabricmanager",
+        "580.95.05-1",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "package.version",
+        "worker3",
+        "packages",
+        ("datacenter-gpu-manager-4-core",),
+        "1:4.4.1-1",
+        "datacenter-gpu-manager-4-core",
+        "1:4.4.1-1",
+    ),
+    Mutation(
+        "package.version",
+        "worker3",
+        "packages",
+        ("libcuda1",),
+        "590.48.01-2",
+        "libcuda1",
+        "590.48.01-2",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "unit.forbidden",
+        "worker3",
+        "units",
+        ("nvidia-imex.service",),
+        UNIT,
+        "nvidia-imex.service",
+        "active (running), enabled",
+    ),
     Mutation(
         "gpu.uuid_unique",
         "worker3",

@@ -28,6 +28,14 @@ def test_every_owned_file_unit_and_key_is_asked_for() -> None:
         assert len(asked.listeners) == len(node.listeners)
 
 
+def test_containers_are_started_only_where_somebody_asked_for_them() -> None:
+    worker = recorded.consistent().plan.nodes["worker1"]
+    assert request(worker).containers == ()
+    assert request(worker, containers=True).containers == ("docker", "podman")
+    head = recorded.consistent().plan.nodes["head1"]
+    assert request(head, containers=True).containers == ()
+
+
 def test_no_expected_value_is_in_a_request() -> None:
     for node in recorded.consistent().plan.nodes.values():
         text = json.dumps(asdict(request(node)))

@@ -440,16 +440,136 @@ def test_ecc_changes_only_what_comes_after_the_reboot(node: Node) -> None:
     assert node.ok("-e", "1", "-i", "0").startswith("ECC support is already Enabled for GPU")
 
 
-def test_locked_clocks_show_in_no_query(node: Node) -> None:
-    before = node.query("clocks.current.sm,clocks.max.sm,clocks_event_reasons.active")
+def test_locked_clocks_lift_an_idle_board_and_show_nowhere_else(node: Node) -> None:
+    names = "clocks.current.sm,clocks.max.sm,clocks_event_reasons.active"
+    before = node.query(names)
     assert node.ok("-lgc", "1200,1500", "-i", "0") == (
         'GPU clocks set to "(gpuClkMin 1200, gpuClkMax 1500)" for GPU 00000000:1B:00.0\nAll done.\n'
     )
-    assert node.query("clocks.current.sm,clocks.max.sm,clocks_event_reasons.active") == before
+    assert node.query(names) == [["1200 MHz", *before[0][1:]], *before[1:]]
     assert "clocks.locked=1200,1500 (was none)" in node.standin("show")
+    node.ok("-lgc", "200,1500", "-i", "0")
+    assert node.query(names) == before
+    node.ok("-lgc", "1200", "-i", "0")
     assert node.ok("-rgc") == "All done.\n"
+    assert node.query(names) == before
     assert "clocks.locked" not in node.standin("show")
     assert node.fails(2, "-lgc", "abc").startswith('Specified clocks "abc" are not valid.')
+
+
+def test_compute_mode(node: Node) -> None:
+    assert node.ok("-c", "0", "-i", "1") == (
+        "Compute mode is already set to DEFAULT for GPU 00000000:43:00.0.\nAll done.\n"
+    )
+    assert node.ok("-i", "1", "-c", "EXCLUSIVE_PROCESS") == (
+        "Set compute mode to EXCLUSIVE_PROCESS for GPU 00000000:43:00.0.\nAll done.\n"
+    )
+    assert node.column("compute_mode")[:2] == ["Default", "Exclusive_Process"]
+    node.ok("-c", "2")
+    assert node.column("compute_mode") == ["Prohibited"] * 8
+    assert node.fails(2, "-c", "7").startswith("Invalid compute mode: 7\n")
+    assert "is invalid for -c" in node.fails(2, "-c", "shared")
+
+
+def test_mig(node: Node) -> None:
+    uuid = node.column("uuid")[2]
+    assert node.fails(6, "mig", "-i", uuid, "-lgi") == "No MIG-enabled devices found.\n"
+    assert node.ok("-i", uuid, "-mig", "1") == (
+        "Enabled MIG Mode for GPU 00000000:52:00.0\nAll done.\n"
+    )
+    assert node.query("mig.mode.current,mig.mode.pending", "-i", "2") == [["Enabled"] * 2]
+    assert node.fails(6, "mig", "-i", uuid, "-lgi") == "No GPU instances found: Not Found\n"
+    said = node.ok("mig", "-i", uuid, "-cgi", "3g.71gb,19", "-C").splitlines()
+    assert said[0] == (
+        "Successfully created GPU instance ID  1 on GPU  2 using profile MIG 3g.71gb (ID  9)"
+    )
+    assert (len(said), said[3].split(" on ")[0]) == (
+        4,
+        "Successfully created compute instance ID  0",
+    )
+    table = node.ok("mig", "-lgi").splitlines()
+    assert "MIG 1g.18gb" in table[6]
+    assert {len(line) for line in table} == {59}
+    assert "Insufficient Resources" in node.fails(255, "mig", "-cgi", "4g.71gb")
+    assert "In use by another client" in node.ok("-mig", "0", "-i", uuid)
+    assert node.query("mig.mode.current,mig.mode.pending", "-i", "2") == [["Enabled", "Disabled"]]
+    assert "In use by another client" in node.fails(255, "mig", "-dgi")
+    assert len(node.ok("mig", "-dci").splitlines()) == 2
+    assert len(node.ok("mig", "-dgi").splitlines()) == 2
+    node.ok("-mig", "0")
+    assert node.column("mig.mode.current") == ["Disabled"] * 8
+    assert node.fails(2, "mig", "-i", uuid, "-x") == 'Option "-x" is not recognized.\n'
+
+
+# --- on a node ------------------------------------------------------------------------------------
+
+
+def test_a_boot_forgets_what_the_driver_holds_and_keeps_what_the_board_holds(node: Node) -> None:
+    new = node.query("power.limit,enforced.power.limit,clocks.current.sm,compute_mode")
+    for arguments in (["-pl", "500"], ["-lgc", "900"], ["-c", "3"], ["-e", "0"], ["-mig", "1"]):
+        node.ok(*arguments)
+    node.ok("mig", "-cgi", "0", "-C")
+    node.standin("set", "5", "enforced.power.limit=350")
+    node.standin("boot")
+    kept = node.query("power.limit,enforced.power.limit,clocks.current.sm,compute_mode")
+    assert kept[5][1] == "350.00 W", "a cap from outside stays"
+    kept[5][1] = new[5][1]
+    assert kept == new
+    assert node.column("persistence_mode") == ["Disabled"] * 8
+    assert node.query("ecc.mode.current,mig.mode.current") == [["Disabled", "Enabled"]] * 8
+    assert node.fails(6, "mig", "-lgi") == "No GPU instances found: Not Found\n"
+
+
+def versions(node: Node, monkeypatch: pytest.MonkeyPatch, loaded: str, library: str) -> None:
+    """A machine with this kernel module, and this library ("": none)."""
+    root = node.path.parent / "root"
+    monkeypatch.setenv("LOCKSTEP_STANDIN_ROOT", str(root))
+    libraries, driver = root / "usr/lib/x86_64-linux-gnu", root / "proc/driver/nvidia"
+    if root.exists():
+        shutil.rmtree(root)
+    for folder in (libraries, driver):
+        folder.mkdir(parents=True)
+    (driver / "version").write_text(
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {loaded}  Release Build\n"
+    )
+    if library:
+        (libraries / f"libnvidia-ml.so.{library}").write_text("")
+        (libraries / "libnvidia-ml.so.1").symlink_to(f"libnvidia-ml.so.{library}")
+
+
+def test_the_versions_are_those_of_the_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("550.163.01", ""):
+        versions(node, monkeypatch, "550.163.01", library)
+        assert node.column("driver_version") == ["550.163.01"] * 8
+        assert "CUDA Version        : 12.4\n" in node.ok("--version")
+    versions(node, monkeypatch, "550.163.01", "550.163.02")
+    assert node.fails(18, "-L") == (
+        "Failed to initialize NVML: Driver/library version mismatch\n"
+        "NVML library version: 550.163\n"
+    )
+    before = node.state()["node"]
+    node.standin("set", "node", "hang_s=0")
+    assert node.state()["node"] == before, "readings are never written"
+    node.standin("set", "node", "driver_version=535.261.03")
+    assert node.column("driver_version") == ["535.261.03"] * 8
+
+
+def test_in_a_container_the_state_tells_the_version_and_the_devices_which_boards(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = node.path.parent / "container"
+    monkeypatch.setenv("LOCKSTEP_STANDIN_ROOT", str(root))
+    assert node.column("driver_version") == ["590.48.01"] * 8
+    node.standin("set", "node", "loaded_version=550.163.02")
+    assert node.column("driver_version") == ["550.163.02"] * 8
+    uuid = node.column("uuid")[3]
+    (root / "dev").mkdir(parents=True)
+    for name in ("nvidiactl", "nvidia3"):
+        (root / "dev" / name).touch()
+    assert node.query("index,uuid,driver_version") == [["0", uuid, "550.163.02"]]
+
+
+# --- settings that need root ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -466,6 +586,8 @@ def test_locked_clocks_show_in_no_query(node: Node) -> None:
             "The current user does not have permission to change clocks for GPU {}.\n",
         ),
         (["-rgc"], "The current user does not have permission to change clocks for GPU {}.\n"),
+        (["-c", "2"], "Unable to set the compute mode for GPU {}: Insufficient Permissions\n"),
+        (["-mig", "1"], "Unable to set MIG mode for GPU {}: Insufficient Permissions\n"),
     ],
 )
 def test_settings_need_root(node: Node, arguments: list[str], text: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from lockstep.catalog import os as operating_systems
 from lockstep.facts.boot import in_grub
 from lockstep.files import managed
+from lockstep.files.gpus import GPU_SETTINGS
 from lockstep.plan import NodePlan, plan
 from lockstep.spec import Cluster
 from tests.spec.example import description
@@ -176,7 +177,8 @@ def test_systemd_and_the_shell_accept_the_files(release: str, tmp_path: Path) ->
         if not programs or not all(shutil.which(program) for program in programs):
             continue
         new = tmp_path / "candidate"
-        new.write_bytes(file.content)
+        # Programs of ours are on the nodes only; what starts them is judged all the same.
+        new.write_bytes(file.content.replace(GPU_SETTINGS.encode(), b"/bin/true"))
         done = subprocess.run(
             ["sh", "-c", file.validate.format(new=new)], capture_output=True, text=True, check=False
         )

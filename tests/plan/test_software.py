@@ -3,7 +3,7 @@
 import pytest
 
 from lockstep.catalog import os as operating_systems
-from lockstep.plan.software import UNITS, every_package
+from lockstep.plan.software import GPU_ROLES, UNITS, every_package
 from tests.plan.example import planned
 
 EVERYWHERE = ("chrony", "munge", "prometheus-node-exporter")
@@ -26,7 +26,7 @@ def test_each_node_gets_the_packages_of_what_it_does(node: str, packages: tuple[
     [
         ("head1", ("mariadb.service", "slurmdbd.service", "slurmctld.service")),
         ("head2", ("prometheus.service",)),
-        ("worker1", ("slurmd.service",)),
+        ("worker1", ("slurmd.service", "lockstep-gpu-settings.service")),
     ],
 )
 def test_each_node_runs_the_units_of_what_it_does(node: str, units: tuple[str, ...]) -> None:
@@ -56,6 +56,8 @@ def test_locales_are_installed_only_where_glibc_has_none_built_in(
 @pytest.mark.parametrize("name", operating_systems.known())
 def test_a_release_names_packages_for_every_capability_with_a_unit(name: str) -> None:
     release = operating_systems.load(name)
-    assert set(UNITS) <= set(release.packages)
+    # The packages of the GPU roles come from NVIDIA's stack (lockstep/catalog/nvidia); the unit of
+    # the settings is ours.
+    assert set(UNITS) - set(GPU_ROLES.values()) - {"gpu_settings"} <= set(release.packages)
     if release.family == "debian":
         assert {"munge", "slurmd", "slurmctld", "slurmdbd"} <= set(every_package(release))

@@ -25,7 +25,7 @@ from lockstep.probe.ship import LARGEST_COMMAND, PROGRAM, Request, command
 GPU_ROW = (
     "{index}, NVIDIA H200, GPU-{index}, 165{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
     "{enforced}, 700.00, Enabled, Enabled, Enabled, Disabled, Default, 16, 16, 1980, "
-    "143771"
+    "143771, 700.00, Disabled, 345, P0, 0, 0, None, No, No, 0, Completed, Success"
 )
 
 
@@ -154,6 +154,8 @@ def test_missing_tools_are_named(node: Node) -> None:
         ("gpu.count", "nvidia-smi"),
         ("time.offset_s", "chronyc"),
         ("packages", "dpkg-query"),
+        ("driver.module_on_disk", "modinfo"),
+        ("driver.xid", "journalctl"),
         ("units", "systemctl"),
         ("munge.decoded", "unmunge"),
         ("slurm.nodes", "slurmctld"),
@@ -458,7 +460,8 @@ def test_half_installed_packages_are_told_from_held_ones(node: Node) -> None:
     node.tool(
         "dpkg-query",
         "printf 'bash amd64 5.2 ii \\nslurmd amd64 24.11 hi \\nchrony amd64 4.6 iF \\n"
-        "gone amd64  un \\nold amd64 1 rc \\nlibc6 amd64 2.41 ii \\nlibc6 i386 2.41 ii \\n'",
+        "gone amd64  un \\nold amd64 1 rc \\nlibc6 amd64 2.41 ii \\nlibc6 i386 2.41 ii \\n"
+        "never amd64  hn \\n'",
     )
     seen = node.read()
     assert seen["packages"]["value"] == {
@@ -469,6 +472,7 @@ def test_half_installed_packages_are_told_from_held_ones(node: Node) -> None:
         "libc6:i386": "2.41",
     }
     assert seen["packages.broken"] == {"value": ["chrony"]}
+    assert seen["packages.held"] == {"value": ["slurmd"]}
 
 
 def test_slurms_view_is_read_with_its_reason(node: Node) -> None:

@@ -142,12 +142,14 @@ def test_a_unit_that_cannot_be_read_is_an_error_of_that_node(text: str, said: st
 
 def test_packages() -> None:
     recorded = lines("""
-slurmd 24.11.5-4 installed
-munge 0.5.16-1 config-files
-chrony 4.6.1-3 half-configured
+slurmd 24.11.5-4 installed hold
+munge 0.5.16-1 config-files deinstall
+chrony 4.6.1-3 half-configured install
 interrupted 0 0
 """)
-    assert Packages().process(recorded) == PackageState({"slurmd": "24.11.5-4"}, interrupted=False)
+    assert Packages().process(recorded) == PackageState(
+        {"slurmd": "24.11.5-4"}, interrupted=False, held=frozenset({"slurmd"})
+    )
 
 
 @pytest.mark.parametrize("line", ["interrupted 3 0", "interrupted 0 1"])

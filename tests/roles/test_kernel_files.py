@@ -60,13 +60,13 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 def test_a_daemon_on_other_cpus_is_brought_back_and_stays(daemon: int) -> None:
     first, *others = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(daemon, others)
-    assert run(cpu_sets.confined, housekeeping=str(first)).commands == 1
+    assert run(cpu_sets.confined, housekeeping=str(first), beyond=()).commands == 1
     assert os.sched_getaffinity(daemon) == {first}
-    assert run(cpu_sets.confined, housekeeping=str(first)).commands == 0
+    assert run(cpu_sets.confined, housekeeping=str(first), beyond=()).commands == 0
 
 
 def test_slurmd_may_reach_every_cpu(
-    tmp_path: Path, daemon: int, monkeypatch: pytest.MonkeyPatch
+    daemon: int,
 ) -> None:
-    monkeypatch.setattr(cpu_sets, "ON_ALL_CPUS", ("daemon.service",))
-    assert run(cpu_sets.confined, housekeeping="99").commands == 0
+    beyond = ("daemon.service",)
+    assert run(cpu_sets.confined, housekeeping="99", beyond=beyond).commands == 0

@@ -94,3 +94,55 @@ def test_an_interrupted_dpkg_is_finished_first(calls: Path) -> None:
     first, second = calls.read_text().splitlines()
     assert first.startswith("dpkg --configure -a")
     assert second.endswith("--fix-broken install")
+
+
+def test_a_pattern_covers_every_revision_of_a_version(calls: Path) -> None:
+    version = fact(Packages, names=("dpkg",)).installed["dpkg"]
+    same = {"dpkg": f"{version[:3]}*"}
+    assert run(locked_packages, names=("dpkg",), versions=same).commands == 0
+    run(locked_packages, names=("dpkg",), versions={"dpkg": "0.1-*"})
+    assert asked(calls)[-1] == "install dpkg=0.1-*"
+
+
+def test_a_steady_package_is_installed_but_never_changed(calls: Path) -> None:
+    wanted = {"dpkg": "1.0", ABSENT: "1.0"}
+    run(locked_packages, names=("dpkg", ABSENT), versions=wanted, steady=("dpkg", ABSENT))
+    assert asked(calls)[-1] == f"install {ABSENT}=1.0"
+    calls.write_text("")
+    done = run(locked_packages, names=("dpkg",), versions=wanted, steady=("dpkg",))
+    assert (done.succeeded, done.commands, asked(calls)) == (True, 0, [])
+
+
+def doubles_of(calls: Path, **scripts: str) -> None:
+    for name, script in scripts.items():
+        double = calls.parent / "bin" / name.replace("_", "-")
+        double.write_text(f"#!/bin/sh\n{script}\n")
+        double.chmod(double.stat().st_mode | stat.S_IXUSR)
+
+
+def test_what_is_held_is_held_once_and_changed_with_a_flag(calls: Path) -> None:
+    doubles_of(calls, apt_mark=f'echo "1 apt-mark $*" >> {calls}')
+    run(locked_packages, names=("tar",), versions={}, held=("tar",))
+    assert calls.read_text() == "1 apt-mark hold tar\n"
+    calls.write_text("")
+    held = 'case "$*" in *Package*) echo tar 1.0 installed hold;; *) echo installed;; esac'
+    doubles_of(calls, dpkg_query=held)
+    assert run(locked_packages, names=("tar",), versions={}, held=("tar",)).commands == 0
+    run(locked_packages, names=("tar",), versions={"tar": "2.0"}, held=("tar",))
+    assert "--allow-change-held-packages" in calls.read_text()
+    assert calls.read_text().endswith("apt-mark hold tar\n"), "apt-get forgets it"
+    calls.write_text("")
+    run(locked_packages, names=("tar",), versions={"tar": "2.0"})
+    assert "--allow-change-held-packages" not in calls.read_text(), "a person's hold is theirs"
+
+
+@pytest.mark.parametrize("line", ["Inst linux-image-6.12.1 (6.12 x [amd64])", "Remv linux-image-6"])
+def test_a_transaction_that_would_change_the_kernel_is_refused(calls: Path, line: str) -> None:
+    doubles_of(
+        calls,
+        apt_get=f'echo "1 $*" >> {calls}; case "$*" in *--simulate*) echo "{line}";; esac',
+    )
+    assert not run(locked_packages, names=(ABSENT,), versions={}, held=(ABSENT,)).succeeded
+    assert "install" not in [said.split()[0] for said in asked(calls)]
+    calls.write_text("")
+    assert run(locked_packages, names=(ABSENT,), versions={}).succeeded, "only for a driver's set"

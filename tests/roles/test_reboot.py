@@ -24,11 +24,14 @@ from lockstep.facts.boot import (
     Hugepages,
     HugepagesState,
 )
+from lockstep.facts.gpus import Gpus
+from lockstep.facts.packages import Packages, PackageState
 from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
+from lockstep.plan.reboot import Driver, Pending, Reason, Seen, absent, pending
 from roles import _reboot_steps as steps
-from roles._reboot_steps import OURS, Decision, Turn, objections
+from roles._check import objections
+from roles._reboot_steps import OURS, Decision, Turn
 from roles._rollout import Rollout
 from roles.reboot import _workers_to_come, decide
 from tests.checks import recorded
@@ -93,6 +96,38 @@ def test_of_an_argument_that_stands_twice_the_last_one_counts() -> None:
     assert absent(ARGS, (*ARGS, "hugepagesz=1G", "hugepages=0:1")) == ()
 
 
+DRIVER = Driver("550.163.01", {"nvidia-smi": "550.163.01-*", "libcuda1": "550.163.01-*"})
+INSTALLED = {"nvidia-smi": "550.163.01-2", "libcuda1": "550.163.01-2"}
+
+
+def due(installed: dict[str, str], module: str | None) -> Pending:
+    return pending((), {}, Seen((), (), {}, driver=installed, module=module), DRIVER)
+
+
+def test_a_driver_of_another_version_is_changed_and_then_booted() -> None:
+    found = due({**INSTALLED, "libcuda1": "550.90.07-1"}, "550.90.07")
+    assert str(found) == "driver 550.163.01: instead of libcuda1 550.90.07-1"
+    assert found.change == ("libcuda1",)
+    half = due({"nvidia-smi": "550.163.01-2"}, "550.163.01")
+    assert half.change == ("libcuda1",), "what broke in the middle is completed"
+
+
+def test_an_older_module_that_is_still_loaded_waits_for_the_boot() -> None:
+    found = due(INSTALLED, "550.90.07")
+    assert str(found) == "driver 550.163.01: 550.90.07 is loaded"
+    assert found.change == ()
+
+
+def test_the_planned_driver_and_none_at_all_are_no_reason() -> None:
+    assert due(INSTALLED, "550.163.01") == Pending()
+    assert due(INSTALLED, None) == Pending()
+    assert due({}, None) == Pending(), "a deploy installs it: nothing runs with it yet"
+
+
+def test_an_ecc_mode_that_waits_for_a_reset_is_a_reason() -> None:
+    assert str(pending((), {}, Seen((), (), {}, ecc=2))) == "ECC mode: waits on 2 boards"
+
+
 def reader(plan: NodePlan, *, menu: bool) -> Callable[..., Any]:
     """A node that was not rebooted since its arguments were planned."""
     args = plan.hardware.kernel_args
@@ -102,6 +137,7 @@ def reader(plan: NodePlan, *, menu: bool) -> Callable[..., Any]:
         BootEntries: ((*args, "quiet"), args if menu else ("quiet",)),
         Hugepages: HugepagesState({}, ""),
         Hold: HoldState(frozenset({"IDLE"}), "", ()),
+        Gpus: None,
     }
     return lambda kind, **arguments: answers[kind]
 
@@ -232,6 +268,8 @@ class Doubles:
     after_boot: Callable[[Doubles], None] = lambda doubles: None
     on_look: Callable[[Doubles], None] = lambda doubles: None
     silent: bool = False
+    breaks: str = ""
+    """Commands that hold this fail."""
 
     def hold(self) -> HoldState:
         self.on_look(self)
@@ -249,6 +287,9 @@ class Doubles:
             else:
                 self.states, self.reason = {"IDLE"}, ""
             return []
+        if "apt-get" in command or "apt-mark" in command:
+            self.said.append(" ".join(command.split(" -o ")[-1].split()[1:]))
+            return []
         assert command.startswith("systemctl reboot")
         self.said.append("reboot")
         if self.returns:
@@ -264,12 +305,16 @@ class Talk(Conversation):
     @override
     def say(self, command: str, within_s: float = 0) -> tuple[bool, CommandOutput]:
         lines = self.doubles.command(command)
+        if self.doubles.breaks and self.doubles.breaks in command:
+            return False, CommandOutput([OutputLine("stderr", "E: it broke")])
         return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     @override
     def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
         if issubclass(kind, Hold):
             return cast(T, self.doubles.hold())
+        if issubclass(kind, Packages):
+            return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         return cast(T, BootState(str(self.doubles.boots), (), None))
 
     @override
@@ -296,7 +341,13 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     monkeypatch.setattr(steps, "SETTLE_S", 0.05)
     monkeypatch.setattr(steps, "RESUME_S", 0.05)
     limits = {"drain_timeout_s": 1, "return_timeout_s": 1}
-    plan = planned(lambda wanted: wanted.update(reboots=limits)).nodes["worker1"]
+    stack = {"packaging": "debian", "driver": "550.163.01"}
+
+    def change(wanted: dict[str, Any]) -> None:
+        wanted.update(reboots=limits)
+        wanted["software"]["nvidia"] = stack
+
+    plan = planned(change).nodes["worker1"]
 
     def run(
         doubles: Doubles,
@@ -327,6 +378,33 @@ def test_a_node_is_drained_rebooted_checked_and_resumed(go: Callable[..., Ran]) 
     assert doubles.said == [f"State=DRAIN Reason='{MARK}'", "reboot", "State=RESUME"]
     assert ran.last == "resumed"
     assert doubles.states == {"IDLE"}
+
+
+CHANGE = Pending((Reason("driver 570.1", "instead of nvidia-smi 550.1"),), change=("nvidia-smi",))
+
+
+def test_a_driver_is_changed_on_the_drained_node_and_then_booted(go: Callable[..., Ran]) -> None:
+    doubles = Doubles()
+    ran = go(doubles, CHANGE)
+    assert ran.ok, ran
+    drained, *changed, rebooted, resumed = doubles.said
+    assert drained == "State=DRAIN Reason='lockstep-reboot: driver 570.1'"
+    assert any(said.endswith("install 'nvidia-smi=550.163.01-*'") for said in changed), changed
+    assert (rebooted, resumed) == ("reboot", "State=RESUME")
+    assert ran.last == "resumed"
+
+
+def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles(breaks="nvidia-smi")
+    ran = go(doubles, CHANGE)
+    assert (ran.ok, doubles.states) == (False, {"IDLE", "DRAIN"})
+    assert "reboot" not in doubles.said
+    assert ran.stopped == (
+        "rollout stopped at worker1 (could not change its packages: E: it broke)"
+    )
+    assert "It stays drained. Next: apt-get check and dpkg --audit on worker1, then" in ran.last
 
 
 def test_a_job_is_awaited_and_not_ended(go: Callable[..., Ran]) -> None:

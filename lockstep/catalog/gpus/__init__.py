@@ -6,6 +6,8 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 
+from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
+
 
 @dataclass(frozen=True)
 class GpuModel:
@@ -15,6 +17,19 @@ class GpuModel:
     """As ``nvidia-smi --query-gpu=name`` prints it."""
     memory_mib: int
     default_power_limit_w: float
+    power_limits_w: tuple[float, float]
+    """Lowest and highest limit that the board takes (power.min_limit, power.max_limit)."""
+    max_sm_clock_mhz: int
+    architecture: str
+    """A key of ``lockstep.catalog.nvidia.compatibility.ARCHITECTURES``."""
+    mig_profiles: tuple[str, ...] = ()
+    """GPU instance profiles (`nvidia-smi mig -lgip`); none: the board has no MIG."""
+
+    @property
+    def modules(self) -> str:
+        """Kernel modules to use where nobody says which: open ones where they exist."""
+        supported = ARCHITECTURES[self.architecture].modules
+        return "open" if "open" in supported else "proprietary"
 
 
 def known() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -28,6 +28,8 @@ class Release:
     """Line of chrony.conf(5) that says where leap seconds are listed."""
     slurm: tuple[int, int]
     """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
+    engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Container engine -> packages that give it."""
     family: Literal["debian", "rhel"] = "debian"
     """Whose paths, unit names and package manager it has."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
@@ -40,7 +42,8 @@ class Release:
     @property
     def every_package(self) -> tuple[str, ...]:
         """Every package that any node of a cluster may get, sorted."""
-        listed = {name for names in self.packages.values() for name in names}
+        groups = (*self.packages.values(), *self.engines.values())
+        listed = {name for names in groups for name in names}
         return tuple(sorted(listed | set(self.locales)))
 
     def can(self, capability: str) -> bool:

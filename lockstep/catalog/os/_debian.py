@@ -12,3 +12,10 @@ PACKAGES = {
 }
 
 LOCALES = ("locales",)
+
+ENGINES = {
+    "containerd": ("containerd", "runc"),
+    # The check starts containers from the node's own busybox.
+    "docker": ("busybox-static", "docker.io"),
+    "podman": ("busybox-static", "crun", "podman"),
+}

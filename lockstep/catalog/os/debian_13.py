@@ -1,13 +1,15 @@
 """Debian 13 (trixie)."""
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import LOCALES, PACKAGES
+from lockstep.catalog.os._debian import ENGINES, LOCALES, PACKAGES
 
 RELEASE = Release(
     id="debian",
     version_id="13",
     codename="trixie",
     packages=PACKAGES,
+    # The command of Docker is a package of its own from this release on.
+    engines={**ENGINES, "docker": (*ENGINES["docker"], "docker-cli")},
     locales=LOCALES,
     # At each boot tmpfiles.d/debian.conf replaces /etc/default/locale by a link to this.
     locale_file="/etc/locale.conf",

@@ -1,9 +1,10 @@
 """Each service runs on the housekeeping CPUs.
 
 Why      One daemon that is left on a job's core delays one rank, and all others wait for it.
-Blind    slurmd, which moves itself: to the CPUs of CpuSpecList, and where it has no control group
-         to all. Threads that bind themselves elsewhere; containers outside of system.slice. Without
-         cgroup controllers, services that started before the deploy and are not of the plan.
+Blind    Services in which jobs begin: slurmd, which moves itself to the CPUs of CpuSpecList (where
+         it has no control group, to all), and container engines. Threads that bind themselves
+         elsewhere; containers outside of system.slice. Without cgroup controllers, services that
+         started before the deploy and are not of the plan.
 """
 
 from pydantic import JsonValue
@@ -14,12 +15,12 @@ from lockstep.probe.record import Unread
 from lockstep.spec.names import cpulist, cpus
 
 READING = "cpuset.services"
-SLURMD = "slurmd.service"
 
 
 def _judged(view: View) -> dict[str, JsonValue | Unread]:
     """Return the services that have processes; which of them should run is unit.active's part."""
-    found = {unit: cpus for unit, cpus in view.items(READING).items() if unit != SLURMD}
+    beyond = view.plan.job_parents
+    found = {unit: cpus for unit, cpus in view.items(READING).items() if unit not in beyond}
     if view.plan.hardware.hardware.cgroup == "v2":
         return found
     return {unit: value for unit, value in found.items() if unit in (*view.plan.units, "")}

@@ -1,22 +1,35 @@
-"""All boards of a hardware class take processes alike.
+"""Boards take processes as declared.
 
 Why      A board left in EXCLUSIVE_PROCESS or PROHIBITED refuses the second process of a job, or
          the first, on one node only.
-Blind    A mode that is equal everywhere and wrong; what runs on the board now.
+Blind    What runs on the board now.
 """
 
-from lockstep.checks.rule import Peers, Rule
+from lockstep.checks.context import View
+from lockstep.checks.rule import Rule
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus
+
+SHOWN = {
+    "default": "Default",
+    "exclusive_process": "Exclusive_Process",
+    "prohibited": "Prohibited",
+}
+"""How nvidia-smi writes what the description says."""
+
+
+def _wanted(view: View) -> str | None:
+    gpu = view.plan.hardware.hardware.gpu
+    return None if gpu is None else SHOWN[gpu.compute_mode]
+
 
 RULE = Rule(
     id="gpu.compute_mode",
-    title="one compute mode per hardware class",
+    title="the compute mode is as declared",
     reading="gpu.compute_mode",
     devices=DEVICES,
-    peers=Peers.CLASS,
+    expected=_wanted,
     applies=has_gpus,
-    repair_peers="make the board of {node} equal to its peers: nvidia-smi -i BOARD -c 0 "
-    "(0 is Default)",
+    owner="gpu_settings",
     explained_by=UNREAD_WITH_COUNT,
     source="nvidia-smi(1), compute mode",
 )

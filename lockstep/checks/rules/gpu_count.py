@@ -4,8 +4,21 @@ Why      A node that lost a board still takes jobs for eight, or runs them on se
 Blind    A board that is listed and does not work.
 """
 
-from lockstep.checks.rule import Rule
-from lockstep.checks.rules._gpu import has_gpus
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rules._driver import DRIVER
+from lockstep.checks.rules._gpu import LOST, has_gpus
+
+
+def _lost(view: View, device: str) -> str:
+    """Return what nvidia-smi says in place of the boards that it lost."""
+    lost = view.read("gpu.lost")
+    return (
+        ", ".join(f"{where}: {said}" for where, said in lost.items())
+        if isinstance(lost, dict)
+        else ""
+    )
+
 
 RULE = Rule(
     id="gpu.count",
@@ -15,8 +28,16 @@ RULE = Rule(
         view.plan.hardware.hardware.gpu.count if view.plan.hardware.hardware.gpu else None
     ),
     show=lambda value: f"{value} GPUs" if value != 1 else "1 GPU",
+    detail=_lost,
     applies=has_gpus,
     repair="drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; "
     "a board that stays away is reseated or replaced",
+    explained_by=(
+        Cause("gpu.xid", with_grounds=LOST),
+        # Without a driver that fits together nvidia-smi says nothing at all.
+        Cause("driver.module_version", only_unread=True),
+        Cause("driver.library_version", only_unread=True),
+        Cause("package.present", with_grounds=DRIVER, only_unread=True),
+    ),
     source="nvidia-smi(1); Xid 79: the GPU has fallen off the bus",
 )

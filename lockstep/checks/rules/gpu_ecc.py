@@ -8,22 +8,11 @@ Blind    Errors that were corrected: their counters are another matter.
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus
-from lockstep.probe.record import Unread
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, after_reset, both, has_gpus
 
 
 def _look(view: View) -> Items:
-    now, later = view.items("gpu.ecc.current"), view.items("gpu.ecc.pending")
-    items: Items = {}
-    for board in sorted({*now, *later}):
-        missing = Unread(unread="not in the record")
-        current, pending = now.get(board, missing), later.get(board, missing)
-        if isinstance(current, Unread) or isinstance(pending, Unread):
-            items[board] = current if isinstance(current, Unread) else pending
-        else:
-            same = current == pending
-            items[board] = current if same else f"{current}, {pending} after a reset"
-    return items
+    return both(view, "gpu.ecc.current", "gpu.ecc.pending", after_reset)
 
 
 def _wanted(view: View) -> str:
@@ -44,8 +33,7 @@ RULE = Rule(
     expected=_wanted,
     pending=_pending,
     applies=has_gpus,
-    repair="on {node}: nvidia-smi -e 1 (0 to switch it off), then reboot it when it is idle",
-    repair_pending="reboot {node} when it is idle",
+    owner="gpu_settings",
     explained_by=UNREAD_WITH_COUNT,
     source="nvidia-smi --help-query-gpu, ecc.mode",
 )

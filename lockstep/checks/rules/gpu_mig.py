@@ -1,23 +1,41 @@
-"""All boards of a hardware class are whole, or all are divided.
+"""Boards are whole or divided (MIG) as declared, now and after the next reset.
 
-Why      A board left divided (MIG) after a test gives a job a slice where it expects a board.
-Blind    How a board is divided; a class whose boards are all divided. A mode that waits for a
-         reset of the board.
+Why      A board left divided after a test gives a job a slice where it expects a board.
+Pending  The wanted mode is set and waits for a reset of the board or a reboot. The other way
+         round, where the next reset would end the wanted mode, it differs.
+Blind    How a board is divided.
 """
 
-from lockstep.checks.rule import Peers, Rule
-from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Rule
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, after_reset, both, has_gpus
+
+
+def _look(view: View) -> Items:
+    return both(view, "gpu.mig.current", "gpu.mig.pending", after_reset)
+
+
+def _wanted(view: View) -> str:
+    gpu = view.plan.hardware.hardware.gpu
+    return "Enabled" if gpu is not None and gpu.mig else "Disabled"
+
+
+def _applies(view: View) -> bool:
+    model = view.plan.hardware.gpu_model
+    return has_gpus(view) and model is not None and bool(model.mig_profiles)
+
 
 RULE = Rule(
     id="gpu.mig",
-    title="one MIG mode per hardware class",
+    title="boards are whole or divided as declared",
     reading="gpu.mig.current",
+    look=_look,
     devices=DEVICES,
-    peers=Peers.CLASS,
+    expected=_wanted,
+    pending=lambda view, board: view.items("gpu.mig.pending").get(board) == _wanted(view),
     show=lambda value: f"MIG {value}",
-    applies=has_gpus,
-    repair_peers="make the board of {node} equal to its peers: nvidia-smi -i BOARD -mig 0 "
-    "(1 to divide it) while it is idle",
+    applies=_applies,
+    owner="gpu_settings",
     explained_by=UNREAD_WITH_COUNT,
-    source="nvidia-smi --help-query-gpu, mig.mode",
+    source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
 )

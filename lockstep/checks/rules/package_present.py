@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
+from lockstep.checks.rules._driver import grounds_of_packages
 from lockstep.probe.record import Unread
 
 
@@ -30,6 +31,7 @@ RULE = Rule(
     reading="packages",
     look=_look,
     expected_each=_expected,
+    grounds=lambda view, device: grounds_of_packages(device, view),
     owner="the role that needs it",
     source="dpkg-query(1)",
 )

@@ -8,6 +8,10 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Rule, Skip
+from lockstep.checks.rules._driver import FABRIC_MANAGER
+from lockstep.plan import nvidia
+
+OF_DRIVER = (nvidia.FABRIC_MANAGER, nvidia.PERSISTENCED, nvidia.DCGM, nvidia.DCGM_EXPORTER)
 
 
 def _expected(view: View) -> dict[str, JsonValue]:
@@ -35,6 +39,10 @@ RULE = Rule(
         Cause("package.present", says="(unit not found)"),
         # slurmd does not start without every device file of gres.conf.
         Cause("gpu.count", of_device="slurmd.service"),
+        # A fabric manager refuses a driver of another version; nothing works without the module.
+        Cause("package.version", with_grounds=FABRIC_MANAGER, of_device=nvidia.FABRIC_MANAGER),
+        *(Cause("driver.module_version", of_device=unit) for unit in OF_DRIVER),
+        *(Cause("driver.module_on_disk", of_device=unit) for unit in OF_DRIVER),
     ),
     source="systemctl(1)",
 )

@@ -1,0 +1,167 @@
+"""A signed repository of the packages that no archive holds: stand-ins of NVIDIA's.
+
+Flat, for `Suites: /`. Built once for what ``lab.standins.packages`` says; the caching proxy that
+all labs share serves it by a host name that only it knows.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab import places, proxy, state
+from lab.commands import run
+from lab.package_versions import version_key
+from lab.removal import remove_tree
+from lab.standins.packages import Package, packages
+
+# Raise this when anything below changes what comes out: it is part of the cache key.
+RECIPE = "1"
+KEY_OWNER = "Lockstep lab repository"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A finished repository."""
+
+    folder: Path
+
+    @property
+    def uri(self) -> str:
+        """What apt in a node is told."""
+        return f"http://{proxy.REPOSITORY_HOST}/{self.folder.name}/"
+
+    @property
+    def key(self) -> Path:
+        """The public key, ASCII-armored."""
+        return self.folder / "key.asc"
+
+    @property
+    def versions(self) -> Path:
+        """Package name -> its versions, newest last, as JSON."""
+        return self.folder / "versions.json"
+
+
+def ensure() -> Repository:
+    """The repository, built when it is not there.
+
+    Raises:
+        LabError: it cannot be built.
+    """
+    wanted = packages()
+    served = proxy.repositories()
+    repository = Repository(served / _digest(wanted))
+    with places.locked(".repository"):
+        unfinished = served / ".unfinished"
+        remove_tree(unfinished)
+        if not repository.folder.is_dir():
+            unfinished.mkdir(parents=True)
+            _build(wanted, unfinished)
+            os.replace(unfinished, repository.folder)
+        _delete_outdated(repository)
+    return repository
+
+
+def _digest(wanted: list[Package]) -> str:
+    key = hashlib.sha256(RECIPE.encode())
+    for package in wanted:
+        key.update(repr(package).encode() + b"\0")
+    return key.hexdigest()[:12]
+
+
+def _delete_outdated(current: Repository) -> None:
+    in_use = {current.folder}
+    for lab in places.known_labs():
+        used = state.read_to_remove(lab)
+        # A state of another version may have no repository.
+        key = getattr(used, "repository_key", "")
+        if key:
+            in_use.add(Path(key).parent)
+    for folder in current.folder.parent.iterdir():
+        if folder not in in_use:
+            remove_tree(folder)
+
+
+def _build(wanted: list[Package], folder: Path) -> None:
+    folder.chmod(0o755)  # the proxy is another user
+    index = ""
+    versions: dict[str, list[str]] = {}
+    with TemporaryDirectory() as trees:
+        for package in wanted:
+            tree = Path(trees) / f"{package.name}_{package.version}"
+            index += _build_package(package, tree, folder) + "\n"
+            versions.setdefault(package.name, []).append(package.version)
+    lists = {"Packages": index.encode(), "Packages.gz": gzip.compress(index.encode(), mtime=0)}
+    for name, content in lists.items():
+        _write(folder / name, content)
+    release = (
+        "Origin: Lockstep lab\nLabel: Lockstep lab\n"
+        f"Date: {formatdate(usegmt=True)}\nArchitectures: amd64\nSHA256:\n"
+    )
+    for name, content in lists.items():
+        release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
+    signed, key = _sign(release)
+    _write(folder / "InRelease", signed.encode())
+    _write(folder / "key.asc", key.encode())
+    ordered = {name: sorted(found, key=version_key) for name, found in versions.items()}
+    _write(folder / "versions.json", json.dumps(ordered, indent=0, sort_keys=True).encode())
+
+
+def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+def _build_package(package: Package, tree: Path, folder: Path) -> str:
+    """Build one package into a folder; return its entry of the index."""
+    for path, content in package.files.items():
+        data = content.encode() if isinstance(content, str) else content
+        _write(tree / path, data, 0o755 if "/bin/" in path else 0o644)
+    for path, target in package.links.items():
+        (tree / path).symlink_to(target)
+    _write(tree / "DEBIAN/control", package.control.encode())
+    for name, script in package.scripts.items():
+        _write(tree / "DEBIAN" / name, script.encode(), 0o755)
+    conffiles = [f"/{path}\n" for path in package.files if path.startswith("etc/")]
+    if conffiles:
+        _write(tree / "DEBIAN/conffiles", "".join(conffiles).encode())
+    for inside in (tree, *tree.rglob("*")):
+        if inside.is_dir():
+            inside.chmod(0o755)
+    version = package.version.rpartition(":")[2]
+    file = folder / f"{package.name}_{version}_amd64.deb"
+    run(
+        ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(tree), str(file)],
+        what=f"building the stand-in {file.name}",
+    )
+    file.chmod(0o644)
+    built = file.read_bytes()
+    return (
+        f"{package.control}Filename: ./{file.name}\nSize: {len(built)}\n"
+        f"SHA256: {hashlib.sha256(built).hexdigest()}\n"
+    )
+
+
+def _sign(release: str) -> tuple[str, str]:
+    """A text with its signature, and the public key; the key is made once."""
+    home = places.cache_folder() / "repository" / "gnupg"
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback"]
+    try:
+        if KEY_OWNER not in run([*gpg, "--list-secret-keys"], what="reading the repository's key"):
+            run(
+                [*gpg, "--passphrase", "", "--quick-gen-key", KEY_OWNER, "ed25519", "sign", "0"],
+                what="making the repository's key",
+            )
+        clear = [*gpg, "--passphrase", "", "--armor", "--clear-sign"]
+        signed = run(clear, what="signing the repository", stdin=release)
+        key = run([*gpg, "--armor", "--export", KEY_OWNER], what="reading the repository's key")
+    finally:
+        run(["gpgconf", "--homedir", str(home), "--kill", "all"], what="ending gpg's agent")
+    return signed, key

@@ -1,0 +1,1 @@
+"""Programs that a node runs: copied to its disk, never imported."""

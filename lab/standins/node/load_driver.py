@@ -1,0 +1,95 @@
+#!/usr/bin/python3 -IS
+"""Stands in for the load of NVIDIA's kernel module at boot: what /proc shows, what boards forget.
+
+The version is that of the installed library's package: a real node builds its module from the
+source package beside it. Without the package it is the one that the node's archive has.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+FOLDER = "/proc/driver"
+STATE = "/var/lib/lockstep-standin/gpus.json"
+PROGRAM = "/usr/bin/nvidia-smi"
+FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
+STATUS = "/var/lib/dpkg/status"
+PACKAGE = "libnvidia-ml1"
+WITHOUT_PACKAGE = "@VERSION@"
+
+
+def module_version() -> str:
+    """Upstream version of the installed library's package."""
+    with open(STATUS, encoding="utf-8") as file:
+        for stanza in file.read().split("\n\n"):
+            if not stanza.startswith(f"Package: {PACKAGE}\n"):
+                continue
+            version = re.search(r"^Version: (?:\d+:)?([0-9.]+)", stanza, re.M)
+            gone = re.search(r"^Status: .* (not-installed|config-files)$", stanza, re.M)
+            if version and not gone:
+                return version.group(1)
+    return WITHOUT_PACKAGE
+
+
+def nvidia_smi() -> Any:
+    """The stand-in of nvidia-smi as a module: it alone knows the state file."""
+    sys.dont_write_bytecode = True
+    loader = importlib.machinery.SourceFileLoader("nvidia_smi", PROGRAM)
+    found = importlib.util.spec_from_loader("nvidia_smi", loader)
+    assert found is not None
+    module = importlib.util.module_from_spec(found)
+    loader.exec_module(module)
+    return module
+
+
+def write(path: str, text: str) -> None:
+    """Write one file below FOLDER, readable for all as in /proc."""
+    path = os.path.join(FOLDER, "nvidia", path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.exists(path):
+        os.unlink(path)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o444)
+
+
+def main() -> None:
+    """Do once what a boot does."""
+    version = module_version()
+    smi = nvidia_smi()
+    smi.boot(STATE)
+    smi.set_values(STATE, "node", [f"loaded_version={version}"])
+    state = smi.read_state(STATE)
+    if os.path.exists(FABRIC_MANAGER) and state.node["nvswitches"] != "0":
+        # Boards wait for the fabric manager. Where it is not installed they are as they were made,
+        # so that a lab without NVIDIA's stack has boards that work.
+        smi.set_values(STATE, "all", ["fabric.state=In Progress", "fabric.status=N/A"])
+    if not os.path.ismount(FOLDER):
+        # Over the kernel's own folder: /proc takes no folders of ours.
+        mount = ["mount", "-t", "tmpfs", "-o", "mode=555,size=1m", "lockstep-standin", FOLDER]
+        subprocess.run(mount, check=True)
+    write(
+        "version",
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  "
+        "(dvs-builder@U22-I3-AF02-24-4)  Tue Apr  8 12:18:43 UTC 2025\n"
+        "GCC version:  gcc version 14.2.0 (Debian 14.2.0-19) \n",
+    )
+    write("params", 'EnableMSI: 1\nModifyDeviceFiles: 1\nRegistryDwords: ""\n')
+    for gpu in state.gpus:
+        if gpu.present:
+            bus = gpu.bus_id[4:].lower()
+            write(
+                f"gpus/{bus}/information",
+                f"Model: \t\t {gpu.get('name')}\nGPU UUID: \t {gpu.get('uuid')}\n"
+                f"Video BIOS: \t {gpu.get('vbios_version').lower()}\nBus Type: \t PCIe\n"
+                f"Bus Location: \t {bus}\nDevice Minor: \t {gpu.slot}\n"
+                f"GPU Firmware: \t {version}\nGPU Excluded:\t No\n",
+            )
+
+
+if __name__ == "__main__":
+    main()

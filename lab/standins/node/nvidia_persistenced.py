@@ -1,0 +1,51 @@
+#!/usr/bin/python3 -IS
+"""Stands in for nvidia-persistenced, which without a board does not start.
+
+While it runs the boards are in persistence mode, and not after its end. It starts with a driver
+that answers only, goes to the background and leaves its number where the real one does.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+PID_FILE = "/var/run/nvidia-persistenced/nvidia-persistenced.pid"
+STATE = "/var/lib/lockstep-standin/gpus.json"
+NO_DRIVER = (9, 12, 18)
+
+
+def nvidia_smi(*arguments: str) -> int:
+    """Run nvidia-smi; its exit status."""
+    return subprocess.run(
+        ["/usr/bin/nvidia-smi", *arguments], check=False, stdout=subprocess.DEVNULL
+    ).returncode
+
+
+def set_mode(mode: str) -> None:
+    """Set the mode of all boards."""
+    nvidia_smi("--standin-set", STATE, "all", f"persistence_mode={mode}")
+
+
+def main() -> int:
+    """Start as a daemon, and end when told to."""
+    if nvidia_smi("-L") in NO_DRIVER:
+        print("nvidia-persistenced failed to initialize. Check syslog for more details.")
+        return 1
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    os.makedirs(os.path.dirname(PID_FILE), exist_ok=True)
+    child = os.fork()
+    if child:
+        with open(PID_FILE, "w") as file:
+            file.write(f"{child}\n")
+        if "--no-persistence-mode" not in sys.argv:
+            set_mode("Enabled")
+        return 0
+    os.setsid()
+    signal.sigwait((signal.SIGTERM, signal.SIGINT))
+    set_mode("Disabled")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

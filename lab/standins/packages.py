@@ -1,0 +1,312 @@
+"""The packages of the lab's repository: NVIDIA's names, versions, units and command lines.
+
+What they hold are the programs in ``repository/``. Of each there is one version that goes with
+Debian's driver and one that is a number up. Driver packages of Debian's names are there at a
+number up, and at BROKEN, whose library does not configure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.standins.library import shared_object
+
+PROGRAMS = Path(__file__).parent / "repository"
+DRIVER, NEWER, BROKEN = "550.163.01", "550.163.02", "550.163.03"
+DCGM = ("4.4.1", "4.4.2")
+TOOLKIT = ("1.18.0", "1.18.1")
+UNITS = "usr/lib/systemd/system"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package at one version."""
+
+    name: str
+    version: str
+    files: Mapping[str, bytes | str] = field(default_factory=dict)
+    """Path -> content; those below bin folders are programs, those below etc are conffiles."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    depends: str = ""
+    provides: str = ""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """postinst, prerm, ... -> text."""
+    multi_arch: str = ""
+
+    @property
+    def control(self) -> str:
+        """The control file, deb-control(5)."""
+        fields = {
+            "Package": self.name,
+            "Version": self.version,
+            "Architecture": "amd64",
+            "Multi-Arch": self.multi_arch,
+            "Maintainer": "Lockstep's lab <lab@invalid>",
+            "Depends": self.depends,
+            "Provides": self.provides,
+            "Section": "non-free/admin",
+            "Priority": "optional",
+            "Description": f"stand-in for {self.name} (Lockstep's lab)",
+        }
+        return "".join(f"{name}: {value}\n" for name, value in fields.items() if value)
+
+
+def _program(name: str, upstream: str) -> str:
+    return (PROGRAMS / f"{name}.py").read_text(encoding="utf-8").replace("@VERSION@", upstream)
+
+
+def _unit(description: str, service: str, unit: str = "", section: str = "Service") -> str:
+    return (
+        f"[Unit]\nDescription={description}\n{unit}\n[{section}]\n{service}\n"
+        "[Install]\nWantedBy=multi-user.target\n"
+    )
+
+
+# Installed only, as NVIDIA's packages are: who wants the unit enables it.
+RESTART = """#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl try-restart @UNIT@ || true
+fi
+"""
+STOP = """#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now @UNIT@ || true
+fi
+"""
+# The toolkit's own package does enable its units, and starts them.
+CDI_POSTINST = """#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl enable nvidia-cdi-refresh.path nvidia-cdi-refresh.service || true
+    systemctl start nvidia-cdi-refresh.path || true
+    systemctl start nvidia-cdi-refresh.service || true
+fi
+"""
+FAILS = """#!/bin/sh
+echo 'libnvidia-ml1: this version cannot be configured (the lab made it so)' >&2
+exit 1
+"""
+
+FABRIC_MANAGER_UNIT = _unit(
+    "NVIDIA fabric manager service",
+    "User=root\nPrivateTmp=false\nType=forking\nTimeoutStartSec=720\n"
+    "ExecStart=/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg\n"
+    "LimitCORE=infinity\n",
+    "After=network-online.target\nRequires=network-online.target\n",
+)
+IMEX_UNIT = _unit(
+    "NVIDIA IMEX service",
+    "User=root\nType=forking\nExecStart=/usr/bin/nvidia-imex -c /etc/nvidia-imex/config.cfg\n"
+    "LimitCORE=infinity\n",
+    "After=network-online.target\nRequires=network-online.target\n",
+)
+DCGM_UNIT = _unit(
+    "NVIDIA DCGM service",
+    "User=root\nPrivateTmp=false\nExecStart=/usr/bin/nv-hostengine -n\nRestart=on-abort\n",
+)
+EXPORTER_UNIT = _unit(
+    "NVIDIA DCGM exporter service",
+    "User=root\nPrivateTmp=false\n"
+    "ExecStart=/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/default-counters.csv\n"
+    "Restart=on-abort\n",
+)
+# The real service looks for the module in modules.dep, and the real path unit watches that file;
+# here the module comes with no package, so what is watched is the folder of the driver's libraries,
+# and the links to them, which come last. These change more often than a module is built.
+CDI_SERVICE = _unit(
+    "Refresh NVIDIA CDI specification file",
+    "Type=oneshot\nEnvironment=NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/var/run/cdi/nvidia.yaml\n"
+    "EnvironmentFile=-/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env\n"
+    "ExecStart=/usr/bin/nvidia-ctk cdi generate\n",
+    "ConditionPathExists=/usr/bin/nvidia-smi\nConditionPathExists=/usr/bin/nvidia-ctk\n"
+    f"ConditionPathExists=/{LIBRARIES}/libnvidia-ml.so.1\nAfter=multi-user.target\n"
+    "StartLimitIntervalSec=0\n",
+)
+CDI_PATH = _unit(
+    "Trigger CDI refresh on NVIDIA driver install / uninstall events",
+    f"PathChanged=/{LIBRARIES}/nvidia/current\nPathChanged=/etc/alternatives\n",
+    section="Path",
+)
+COUNTERS = """# Format: metric, Prometheus metric type, help message
+DCGM_FI_DEV_SM_CLOCK,  gauge, SM clock frequency (in MHz).
+DCGM_FI_DEV_MEM_CLOCK, gauge, Memory clock frequency (in MHz).
+DCGM_FI_DEV_MEMORY_TEMP, gauge, Memory temperature (in C).
+DCGM_FI_DEV_GPU_TEMP,    gauge, GPU temperature (in C).
+DCGM_FI_DEV_POWER_USAGE, gauge, Power draw (in W).
+DCGM_FI_DEV_ENFORCED_POWER_LIMIT, gauge, Power limit that the driver enforces (in W).
+DCGM_FI_DEV_GPU_UTIL,      gauge, GPU utilization (in %).
+DCGM_FI_DEV_MEM_COPY_UTIL, gauge, Memory utilization (in %).
+DCGM_FI_DEV_FB_FREE, gauge, Framebuffer memory free (in MiB).
+DCGM_FI_DEV_FB_USED, gauge, Framebuffer memory used (in MiB).
+DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS, counter, Number of remapped rows for uncorrectable errors
+DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS,   counter, Number of remapped rows for correctable errors
+"""
+
+
+def _of_unit(unit: str) -> dict[str, str]:
+    return {"postinst": RESTART.replace("@UNIT@", unit), "prerm": STOP.replace("@UNIT@", unit)}
+
+
+def _with_driver(version: str) -> list[Package]:
+    """What has the driver's version."""
+    library = f"libnvidia-nscq.so.{version}"
+    return [
+        Package(
+            "nvidia-fabricmanager-550",
+            f"{version}-1",
+            files={
+                "usr/bin/nv-fabricmanager": _program("nv_fabricmanager", version),
+                "usr/share/nvidia/nvswitch/fabricmanager.cfg": "FABRIC_MODE=0\n",
+                f"{UNITS}/nvidia-fabricmanager.service": FABRIC_MANAGER_UNIT,
+            },
+            provides="nvidia-fabricmanager",
+            depends="python3",
+            scripts=_of_unit("nvidia-fabricmanager.service"),
+        ),
+        Package(
+            "libnvidia-nscq-550",
+            f"{version}-1",
+            files={f"{LIBRARIES}/{library}": shared_object("libnvidia-nscq.so.2")},
+            links={f"{LIBRARIES}/libnvidia-nscq.so.2": library},
+            provides="libnvidia-nscq",
+        ),
+        Package(
+            "nvidia-imex-550",
+            f"{version}-1",
+            files={
+                "usr/bin/nvidia-imex": _program("nvidia_imex", version),
+                "etc/nvidia-imex/config.cfg": (
+                    "SERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n"
+                ),
+                "etc/nvidia-imex/nodes_config.cfg": "# one address per line\n",
+                f"{UNITS}/nvidia-imex.service": IMEX_UNIT,
+            },
+            provides="nvidia-imex",
+            depends="python3",
+            scripts=_of_unit("nvidia-imex.service"),
+        ),
+    ]
+
+
+def _driver(version: str) -> list[Package]:
+    """What replaces Debian's packages of the driver.
+
+    Debian's nvidia-alternative stays, whatever the version: its triggers link the libraries. A
+    package of its name here would be apt's candidate, and Debian's driver, which wants Debian's
+    nvidia-alternative, could no longer be installed.
+    """
+    folder = f"{LIBRARIES}/nvidia/current"
+
+    def library(name: str, package: str, scripts: Mapping[str, str]) -> Package:
+        file = f"{name}.so.{version}"
+        return Package(
+            package,
+            f"{version}-1",
+            files={f"{folder}/{file}": shared_object(f"{name}.so.1")},
+            links={f"{folder}/{name}.so.1": file, f"{folder}/{name}.so": f"{name}.so.1"},
+            depends="nvidia-alternative",
+            provides=f"{name}.so.1 (= {version})",
+            scripts=scripts,
+            multi_arch="same",
+        )
+
+    return [
+        library("libcuda", "libcuda1", {}),
+        library("libnvidia-ml", "libnvidia-ml1", {"postinst": FAILS} if version == BROKEN else {}),
+        Package(
+            "nvidia-smi",
+            f"{version}-1",
+            files={"usr/lib/nvidia/current/nvidia-smi": "a stand-in is at /usr/bin/nvidia-smi\n"},
+            depends=f"nvidia-alternative, libnvidia-ml1 (= {version}-1)",
+        ),
+    ]
+
+
+def _dcgm(version: str) -> list[Package]:
+    return [
+        Package(
+            "datacenter-gpu-manager-4-core",
+            f"1:{version}-1",
+            files={
+                "usr/bin/nv-hostengine": _program("nv_hostengine", version),
+                f"{UNITS}/nvidia-dcgm.service": DCGM_UNIT,
+            },
+            depends="python3",
+            scripts=_of_unit("nvidia-dcgm.service"),
+        ),
+        Package(
+            "datacenter-gpu-manager-4-cuda12",
+            f"1:{version}-1",
+            files={"usr/share/doc/datacenter-gpu-manager-4-cuda12/README": "a stand-in\n"},
+            depends=f"datacenter-gpu-manager-4-core (= 1:{version}-1)",
+        ),
+        Package(
+            "datacenter-gpu-manager-exporter",
+            f"{version}-1",
+            files={
+                "usr/bin/dcgm-exporter": _program("dcgm_exporter", version),
+                "etc/dcgm-exporter/default-counters.csv": COUNTERS,
+                f"{UNITS}/nvidia-dcgm-exporter.service": EXPORTER_UNIT,
+            },
+            depends="python3",
+            scripts=_of_unit("nvidia-dcgm-exporter.service"),
+        ),
+    ]
+
+
+def _toolkit(version: str) -> list[Package]:
+    full = f"{version}-1"
+    no_use = "#!/bin/sh\necho 'a stand-in: engines use CDI here' >&2\nexit 1\n"
+    library = f"libnvidia-container.so.{version}"
+    return [
+        Package(
+            "nvidia-container-toolkit",
+            full,
+            files={"usr/bin/nvidia-container-runtime-hook": no_use},
+            depends=f"nvidia-container-toolkit-base (= {full}), "
+            f"libnvidia-container-tools (= {full})",
+        ),
+        Package(
+            "nvidia-container-toolkit-base",
+            full,
+            files={
+                "usr/bin/nvidia-ctk": _program("nvidia_ctk", version),
+                "usr/bin/nvidia-container-runtime": no_use,
+                f"{UNITS}/nvidia-cdi-refresh.service": CDI_SERVICE,
+                f"{UNITS}/nvidia-cdi-refresh.path": CDI_PATH,
+            },
+            depends="python3",
+            scripts={
+                "postinst": CDI_POSTINST,
+                "prerm": STOP.replace(
+                    "@UNIT@", "nvidia-cdi-refresh.path nvidia-cdi-refresh.service"
+                ),
+            },
+        ),
+        Package(
+            "libnvidia-container-tools",
+            full,
+            files={"usr/bin/nvidia-container-cli": no_use},
+            depends=f"libnvidia-container1 (>= {full})",
+        ),
+        Package(
+            "libnvidia-container1",
+            full,
+            files={f"{LIBRARIES}/{library}": shared_object("libnvidia-container.so.1")},
+            links={f"{LIBRARIES}/libnvidia-container.so.1": library},
+        ),
+    ]
+
+
+def packages() -> list[Package]:
+    """All of them, older versions first."""
+    found = [p for version in (DRIVER, NEWER, BROKEN) for p in _with_driver(version)]
+    found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
+    found += [p for version in DCGM for p in _dcgm(version)]
+    found += [p for version in TOOLKIT for p in _toolkit(version)]
+    return found

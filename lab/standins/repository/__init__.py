@@ -1,0 +1,1 @@
+"""Programs in the packages of the lab's repository: never imported."""

@@ -1,0 +1,75 @@
+#!/usr/bin/python3 -IS
+"""Stands in for NVIDIA's fabric manager: without NVSwitches, or with another driver, it ends.
+
+With them it goes to the background, and the boards have joined their fabric. How many NVSwitches
+there are, the lab's state file says (node nvswitches=0). Messages: the real one's log.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+VERSION = "@VERSION@"
+STATE = "/var/lib/lockstep-standin/gpus.json"
+LOADED = "/proc/driver/nvidia/version"
+PID_FILE = "/var/run/nvidia-fabricmanager/nv-fabricmanager.pid"
+
+
+def loaded_version() -> str:
+    """Version of the kernel module; "" without one."""
+    if not os.path.exists(LOADED):
+        return ""
+    with open(LOADED) as file:
+        words = file.readline().split()
+    return next((word for word in words if word[0].isdigit() and "." in word), "")
+
+
+def refusal() -> str:
+    """Why it cannot run here; "" when it can."""
+    loaded = loaded_version()
+    if not loaded:
+        return "failed to open the NVSwitch driver: the NVIDIA driver is not loaded"
+    if loaded != VERSION:
+        return (
+            f"fabric manager NVIDIA GPU driver interface version {VERSION} don't match with driver "
+            f"version {loaded}. Please update with matching NVIDIA driver package."
+        )
+    with open(STATE) as file:
+        switches = json.load(file)["node"].get("nvswitches", "0")
+    if switches == "0":
+        return (
+            "request to query NVSwitch device information from NVSwitch driver failed with error:"
+            "WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
+        )
+    return ""
+
+
+def main() -> int:
+    """Start as a daemon, or say why not."""
+    if sys.argv[1:] in (["-v"], ["--version"]):
+        print(f"Fabric Manager version is : {VERSION}")
+        return 0
+    why = refusal()
+    if why:
+        print(why, file=sys.stderr)
+        return 1
+    joined = ("fabric.state=Completed", "fabric.status=Success")
+    subprocess.run(["/usr/bin/nvidia-smi", "--standin-set", STATE, "all", *joined], check=True)
+    child = os.fork()
+    if child:
+        os.makedirs(os.path.dirname(PID_FILE), exist_ok=True)
+        with open(PID_FILE, "w") as file:
+            file.write(f"{child}\n")
+        print(
+            "Successfully configured all the available GPUs and NVSwitches to route NVLink traffic."
+        )
+        return 0
+    os.setsid()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

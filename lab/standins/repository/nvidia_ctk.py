@@ -1,0 +1,125 @@
+#!/usr/bin/python3 -I
+"""Stands in for nvidia-ctk: a CDI specification of the stand-in boards that engines can use.
+
+A container gets the boards' device nodes, the driver's real libraries, and what the stand-in of
+nvidia-smi needs: itself and its state file. (It is Python: the container must have that.)
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+
+VERSION = "@VERSION@"
+STATE = "/var/lib/lockstep-standin/gpus.json"
+DEFAULT_OUTPUT = "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"
+FOLDERS = ("/etc/cdi", "/var/run/cdi")
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+
+
+def boards() -> list[tuple[int, str, str]]:
+    """(Slot, UUID) of the boards there are; it ends where nvidia-smi gives no answer."""
+    done = subprocess.run(
+        ["/usr/bin/nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"failed to generate CDI spec: failed to initialize NVML: {done.stdout.strip()}")
+    with open(STATE) as file:
+        slots = [slot for slot, gpu in enumerate(json.load(file)["gpus"]) if gpu["present"]]
+    rows = [line.split(", ") for line in done.stdout.splitlines()]
+    return [(slots[int(index)], index, uuid) for index, uuid in rows]
+
+
+def node(path: str) -> list[str]:
+    """The lines of one device node."""
+    device = os.stat(path).st_rdev
+    return [
+        f"            - path: {path}",
+        "              type: c",
+        f"              major: {os.major(device)}",
+        f"              minor: {os.minor(device)}",
+        "              permissions: rw",
+    ]
+
+
+def specification() -> str:
+    """The text of the specification."""
+    lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "devices:"]
+    found = boards()
+    names = [(name, [slot]) for slot, *both in found for name in both]
+    names.append(("all", [slot for slot, _, _ in found]))
+    for name, slots in names:
+        quoted = f'"{name}"' if name.isdigit() else name
+        lines += [f"    - name: {quoted}", "      containerEdits:", "        deviceNodes:"]
+        for slot in slots:
+            lines += node(f"/dev/nvidia{slot}")
+    lines += ["containerEdits:", "    env:", "        - NVIDIA_VISIBLE_DEVICES=void"]
+    lines += ["    deviceNodes:", *(line[4:] for line in node("/dev/nvidiactl")), "    mounts:"]
+    for path in ("/usr/bin/nvidia-smi", STATE, *libraries()):
+        lines += [
+            f"        - hostPath: {path}",
+            f"          containerPath: {path}",
+            "          options:",
+            *(f"            - {option}" for option in ("ro", "nosuid", "nodev", "bind")),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def libraries() -> list[str]:
+    """The files of the driver's libraries, with the version in their names."""
+    links = [f"{LIBRARIES}/{name}.so.1" for name in ("libnvidia-ml", "libcuda")]
+    return [os.path.realpath(link) for link in links if os.path.exists(link)]
+
+
+def generate(output: str) -> None:
+    """Write the specification whole, or print it."""
+    text = specification()
+    if not output:
+        print(text, end="")
+        return
+    os.makedirs(os.path.dirname(output), exist_ok=True)
+    with open(f"{output}.new", "w") as file:
+        file.write(text)
+    os.replace(f"{output}.new", output)
+    print(f"Generated CDI spec with version 0.5.0 at {output}", file=sys.stderr)
+
+
+def listing() -> None:
+    """Print the names of all devices of all specifications."""
+    found = []
+    for folder in FOLDERS:
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            with open(os.path.join(folder, name)) as file:
+                text = file.read()
+            kind = re.search(r"^kind: (\S+)$", text, re.M)
+            if kind:
+                devices = re.findall(r'^    - name: "?([^"\n]+)"?$', text, re.M)
+                found += [f"{kind.group(1)}={device}" for device in devices]
+    print(f"Found {len(found)} CDI devices", file=sys.stderr)
+    print("\n".join(found))
+
+
+def main() -> None:
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(prog="nvidia-ctk")
+    version = f"NVIDIA Container Toolkit CLI version {VERSION}"
+    parser.add_argument("--version", "-v", action="version", version=version)
+    commands = parser.add_subparsers(required=True)
+    cdi = commands.add_parser("cdi").add_subparsers(required=True, dest="verb")
+    cdi.add_parser("list")
+    making = cdi.add_parser("generate")
+    making.add_argument("--output", default=os.environ.get(DEFAULT_OUTPUT, ""))
+    options = parser.parse_args()
+    if options.verb == "list":
+        listing()
+    else:
+        generate(options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""NVIDIA L40S, 48 GB.
+
+Figures read from a real board, driver 595.80 (a capture of
+github.com/utkuozdemir/nvidia_gpu_exporter); it answers ``[N/A]`` for MIG.
+"""
+
+from lockstep.catalog.gpus import GpuModel
+
+MODEL = GpuModel(
+    product_name="NVIDIA L40S",
+    memory_mib=46068,
+    default_power_limit_w=350.0,
+    power_limits_w=(100.0, 350.0),
+    max_sm_clock_mhz=2520,
+    architecture="ada",
+)

@@ -1,0 +1,115 @@
+"""What fits together, as NVIDIA documents it. docs/nvidia.md shows these tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Modules = Literal["open", "proprietary"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Which drivers serve a GPU architecture."""
+
+    modules: tuple[Modules, ...]
+    first_branch: int
+    first_cuda: str
+    """First CUDA release that makes programs for it."""
+    last_branch: int | None = None
+    """None: still served."""
+    last_cuda: int | None = None
+    """Last CUDA major that makes programs for it; None: all."""
+
+    @property
+    def cuda(self) -> str:
+        """Which CUDA releases make programs for it, in words."""
+        last = "or later" if self.last_cuda is None else f"to {self.last_cuda}.x"
+        return f"{self.first_cuda} {last}"
+
+    def has_cuda(self, release: str) -> bool:
+        """Say whether a CUDA release makes programs for it."""
+        young = self.last_cuda is None or numbers(release)[0] <= self.last_cuda
+        return young and at_least(release, self.first_cuda)
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "volta": Architecture(("proprietary",), 396, "9.0", last_branch=580, last_cuda=12),
+    "turing": Architecture(("open", "proprietary"), 410, "10.0"),
+    "ampere": Architecture(("open", "proprietary"), 450, "11.0"),
+    "ada": Architecture(("open", "proprietary"), 525, "11.8"),
+    "hopper": Architecture(("open", "proprietary"), 525, "11.8"),
+    "blackwell": Architecture(("open",), 570, "12.8"),
+}
+"""Sources: NVIDIA's blog and README on open kernel modules (Turing or later; Blackwell: open
+only); NVIDIA data center drivers, "CUDA Toolkit, Driver, and Architecture Matrix" (first and last
+CUDA, last branch)."""
+
+OPEN_MODULES_FROM = 515
+"""Branch that brought the open kernel modules (NVIDIA, open-gpu-kernel-modules)."""
+
+CUDA_MINIMUM_DRIVER: Mapping[str, str] = {
+    "11": "450.80.02",
+    "12": "525.60.13",
+    "13": "580.65.06",
+}
+"""CUDA major -> oldest driver that runs its programs (CUDA release notes, minor version
+compatibility). A later driver runs earlier majors."""
+
+CUDA_RELEASES: Mapping[str, str] = {
+    "11.8": "520.61.05",
+    "12.0": "525.60.13",
+    "12.1": "530.30.02",
+    "12.2": "535.54.03",
+    "12.3": "545.23.06",
+    "12.4": "550.54.14",
+    "12.5": "555.42.02",
+    "12.6": "560.28.03",
+    "12.8": "570.26",
+    "12.9": "575.51.03",
+    "13.0": "580.65.06",
+    "13.1": "590.44.01",
+    "13.2": "595.45.04",
+}
+"""CUDA release -> driver it was made with (CUDA release notes, toolkit driver versions)."""
+
+UNVERSIONED_FROM = 580
+"""First branch whose fabric manager, NSCQ and IMEX packages carry no branch in their name
+(NVIDIA/gpu-driver-container, install.sh)."""
+
+DCGM_CUDA_13_FROM = "4.4.0"
+"""First DCGM for CUDA 13, which a driver of branch 580 or later needs (DCGM's changelog)."""
+
+CONTAINER_TOOLKIT_FROM = "1.18.0"
+"""First container toolkit with nvidia-cdi-refresh.service, which follows driver changes."""
+
+DCGM_FROM = "4.0.0"
+"""First DCGM whose packages are named by CUDA major (datacenter-gpu-manager-4-cuda12)."""
+
+
+def branch(driver: str) -> int:
+    """Return the branch of a driver version: 550 of 550.163.01."""
+    return int(re.match(r"\d+", driver)[0])  # type: ignore[index]
+
+
+def cuda_major_of(driver: str) -> str:
+    """Return the newest CUDA major that a driver runs: 12 for 550.163.01."""
+    majors = [major for major, oldest in CUDA_MINIMUM_DRIVER.items() if at_least(driver, oldest)]
+    return majors[-1] if majors else next(iter(CUDA_MINIMUM_DRIVER))
+
+
+def package_suffix(driver: str) -> str:
+    """Return what the packages of a branch end in: -550, nothing from 580 on."""
+    return "" if branch(driver) >= UNVERSIONED_FROM else f"-{branch(driver)}"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, to be compared."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def at_least(version: str, minimum: str) -> bool:
+    """Say whether a version is not older than another one."""
+    return numbers(version) >= numbers(minimum)

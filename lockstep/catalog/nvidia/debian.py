@@ -1,0 +1,35 @@
+"""Debian's archive (contrib, non-free), and NVIDIA's names for what the archive does not hold.
+
+Names and versions read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
+535.261.03 and 11.8.
+"""
+
+from lockstep.catalog.nvidia import Packaging, Part
+from lockstep.catalog.nvidia.nvidia import PARTS
+
+ARCHIVE = {
+    "driver": Part(
+        (
+            "libcuda1",
+            "libnvidia-cfg1",
+            "libnvidia-ml1",
+            "libnvidia-ptxjitcompiler1",
+            "nvidia-alternative",
+            "nvidia-persistenced",
+            "nvidia-smi",
+        ),
+        # A source package of its own: bookworm has 535.171.04 beside driver 535.261.03.
+        other_versions={"nvidia-persistenced": "{series}.*"},
+    ),
+    "modules_open": Part(
+        ("firmware-nvidia-gsp", "nvidia-open-kernel-dkms", "nvidia-open-kernel-support")
+    ),
+    "modules_proprietary": Part(
+        ("firmware-nvidia-gsp", "nvidia-kernel-dkms", "nvidia-kernel-support")
+    ),
+    "cuda_runtime": Part(("libcudart{cuda_soname}",), "{version}.*"),
+    "cuda_toolkit": Part(("nvidia-cuda-toolkit",), "{version}.*"),
+    "nccl": Part(("libnccl2",)),
+}
+
+PACKAGING = Packaging({**PARTS, **ARCHIVE}, from_archive=frozenset(ARCHIVE))

@@ -1,0 +1,88 @@
+"""What the rules about NVIDIA's driver share: packages, library, module on disk and loaded."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause
+from lockstep.probe.record import Unread
+
+LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
+
+DRIVER = "packages of the driver"
+FABRIC_MANAGER = "package of the fabric manager"
+OF_PACKAGES = "came with the packages"
+FROM_PACKAGES = (
+    Cause("package.version", with_grounds=DRIVER, grounds=OF_PACKAGES),
+    Cause("package.present", with_grounds=DRIVER, grounds=OF_PACKAGES),
+    Cause("package.present", with_grounds=DRIVER, only_unread=True),
+)
+"""What is on the node is what its packages brought: those are the finding."""
+
+
+def has_stack(view: View) -> bool:
+    """Apply to the nodes that get NVIDIA's stack."""
+    return view.plan.nvidia is not None
+
+
+def has_own_modules(view: View) -> bool:
+    """Apply where the kernel is the machine's own, and so are its modules."""
+    return view.plan.nvidia is not None and view.plan.nvidia.modules is not None
+
+
+def planned_version(view: View) -> str | None:
+    """Return the declared version of the driver."""
+    return view.plan.nvidia.spec.driver if view.plan.nvidia is not None else None
+
+
+def of_module(view: View, reading: str, field: str) -> object:
+    """Return version or flavour of a module; None where that was not read."""
+    value = view.items(reading).get(field)
+    return None if isinstance(value, Unread) else value
+
+
+def installed_as_planned(view: View) -> bool:
+    """Say whether the planned module is on disk, so that only a reboot is missing."""
+    stack = view.plan.nvidia
+    return stack is not None and (
+        of_module(view, ON_DISK, "version") == stack.spec.driver
+        and of_module(view, ON_DISK, "flavour") == stack.modules
+    )
+
+
+def upstream(version: str) -> str:
+    """Return a package version without epoch and revision: 550.163.01 of 1:550.163.01-1."""
+    return version.rpartition(":")[2].partition("-")[0]
+
+
+def other_packages(view: View) -> dict[str, str]:
+    """Return package -> installed version, where that is not the planned one."""
+    installed = view.record.items("packages")
+    if isinstance(installed, Unread):
+        return {}
+    return {
+        name: str(installed[name])
+        for name, wanted in view.plan.versions.items()
+        if name in installed and not fnmatchcase(str(installed[name]), wanted)
+    }
+
+
+def grounds_of_packages(name: str, view: View) -> frozenset[str]:
+    """Return what a finding about this package gives as its grounds."""
+    stack = view.plan.nvidia
+    if stack is None or name not in stack.driver_packages:
+        return frozenset()
+    return frozenset({DRIVER, FABRIC_MANAGER} if "fabricmanager" in name else {DRIVER})
+
+
+def came_with_packages(view: View, version: object) -> frozenset[str]:
+    """Return as grounds that this version is the one of packages, or that some are missing."""
+    stack = view.plan.nvidia
+    installed = view.record.items("packages")
+    if stack is None or isinstance(installed, Unread):
+        return frozenset()
+    missing = any(name not in installed for name in stack.driver_packages)
+    others = other_packages(view)
+    brought = {upstream(others[name]) for name in stack.driver_packages if name in others}
+    return frozenset({OF_PACKAGES} if missing or version in brought else ())

@@ -1,0 +1,49 @@
+"""No row of a board's memory waits to be replaced, and none could not be.
+
+Why      Until the reset the bad row is in use; without a spare row the board ends jobs for good.
+Pending  A row waits for the next reset of the board: a reboot does it.
+Blind    Rows that were replaced (remapped_rows.uncorrectable); boards that are divided (MIG).
+"""
+
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    UNREAD_WITH_COUNT,
+    UNREAD_WITH_MIG,
+    both,
+    has_whole_gpus,
+    same_board,
+)
+
+PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
+FINE, WAITS, FAILED = "no row waits", "a row waits for a reset", "no spare row left"
+
+
+def _look(view: View) -> Items:
+    def say(pending: object, failure: object) -> str:
+        if failure != "No":
+            return FAILED
+        return FINE if pending == "No" else WAITS
+
+    return both(view, PENDING, FAILURE, say)
+
+
+RULE = Rule(
+    id="gpu.row_remap",
+    title="no row of the boards' memory waits to be replaced",
+    reading=PENDING,
+    look=_look,
+    devices=DEVICES,
+    expected=lambda view: FINE,
+    pending=lambda view, device: _look(view).get(device) == WAITS,
+    applies=has_whole_gpus,
+    repair="drain {node} and have {device} replaced",
+    explained_by=(
+        *UNREAD_WITH_COUNT,
+        *UNREAD_WITH_MIG,
+        *same_board("gpu.ecc_uncorrected"),
+        Cause("gpu.ecc", same_device=True, only_unread=True),
+    ),
+    source="NVIDIA GPU memory error management, row remapping",
+)

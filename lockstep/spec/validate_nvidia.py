@@ -1,0 +1,379 @@
+"""The NVIDIA stack judged before a node is touched: which pair of versions does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from lockstep.catalog import gpus, nvidia
+from lockstep.catalog import os as operating_systems
+from lockstep.catalog.gpus import GpuModel
+from lockstep.catalog.nvidia import compatibility as table
+from lockstep.spec.hardware import Gpu
+from lockstep.spec.model import Cluster
+from lockstep.spec.problem import Problem
+from lockstep.spec.software import Nvidia
+
+HERE = ("software", "nvidia")
+
+FOLLOWERS = {
+    "fabric_manager": "refuses to start",
+    "nscq": "cannot be loaded beside it",
+    "imex": "refuses to start",
+}
+"""Part that takes the driver's version and no other -> what one of another version does."""
+
+
+def gpu_problems(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
+    """Yield what of the declared settings a board cannot do."""
+    lowest, highest = model.power_limits_w
+    if gpu.power_limit_w is not None and not lowest <= gpu.power_limit_w <= highest:
+        yield Problem(
+            (*path, "power_limit_w"),
+            f"{gpu.power_limit_w:g} W",
+            f"{lowest:g} to {highest:g} W, what a {model.product_name} takes",
+        )
+    if gpu.clocks_mhz is not None:
+        low, high = gpu.clocks_mhz
+        if not low <= high <= model.max_sm_clock_mhz:
+            yield Problem(
+                (*path, "clocks_mhz"),
+                f"{low}, {high}",
+                f"the lower one first, at most {model.max_sm_clock_mhz} MHz ({model.product_name})",
+            )
+    yield from _mig(path, gpu, model)
+
+
+def _mig(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
+    """Find instances that do not fit on one board (MIG user guide, supported profiles)."""
+    if gpu.mig and not model.mig_profiles:
+        yield Problem(
+            (*path, "mig"), ", ".join(gpu.mig), f"nothing: a {model.product_name} has no MIG"
+        )
+        return
+    unknown = [
+        (number, name) for number, name in enumerate(gpu.mig) if name not in model.mig_profiles
+    ]
+    for number, name in unknown:
+        yield Problem((*path, "mig", number), name, "one of " + ", ".join(model.mig_profiles))
+    if unknown or not gpu.mig:
+        return
+    slices = sum(int(name.partition("g.")[0]) for name in gpu.mig)
+    whole = max(_gigabytes(name) for name in model.mig_profiles)
+    # A profile's name has its memory rounded: eighths are counted, as the board does.
+    eighths = sum(round(8 * _gigabytes(name) / whole) for name in gpu.mig)
+    extensions = sum(name.endswith("+me") for name in gpu.mig)
+    for wrong, found, allowed in (
+        (slices > 7, f"{slices} slices", "7 slices at most, the digit before the g"),
+        (eighths > 8, f"{eighths} eighths of the memory", f"{whole} GB at most, 8 eighths"),
+        (extensions > 1, f"{extensions} with +me", "one instance with media extensions"),
+    ):
+        if wrong:
+            yield Problem((*path, "mig"), f"{', '.join(gpu.mig)}: {found}", allowed)
+
+
+def _gigabytes(profile: str) -> int:
+    return int(profile.partition("g.")[2].partition("gb")[0])
+
+
+def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Yield which parts of the declared version set do not fit each other, or the hardware."""
+    yield from _repositories(cluster)
+    yield from _not_yet(cluster)
+    stack = cluster.software.nvidia
+    engines = cluster.software.containers.engines
+    if stack is None:
+        if engines and any(h.gpu for h in cluster.hardware.values()):
+            yield Problem(
+                ("software", "containers", "engines"),
+                ", ".join(engines),
+                "software.nvidia with container_toolkit: without it no container gets a GPU",
+            )
+        return
+    yield from _same_version(stack)
+    yield from _architectures(cluster, stack)
+    yield from _hardware(cluster, stack)
+    yield from _cuda(cluster, stack)
+    yield from _minimums(cluster, stack)
+    yield from _locked(cluster, stack)
+    yield from _available(cluster, stack)
+
+
+def _repositories(cluster: Cluster) -> Iterator[Problem]:
+    """Find repositories that apt would refuse (sources.list(5))."""
+    names: set[str] = set()
+    keys: dict[tuple[str, str], tuple[str, str]] = {}
+    for number, one in enumerate(cluster.software.repositories):
+        here = ("software", "repositories", number)
+        if one.name in names:
+            yield Problem((*here, "name"), one.name, "a name that no other repository has")
+        names.add(one.name)
+        first, key = keys.setdefault((one.uri.rstrip("/"), one.suite), (one.name, one.key.strip()))
+        if key != one.key.strip():
+            yield Problem(
+                (*here, "key"),
+                f"another key than {first} has for {one.uri} {one.suite}",
+                "one key for one suite: apt refuses two",
+            )
+        if one.suite.endswith("/") and one.components:
+            yield Problem(
+                (*here, "components"),
+                f"{', '.join(one.components)} of the folder {one.suite}",
+                'nothing: a suite that ends in "/" is a folder and has no components',
+            )
+        if not one.suite.endswith("/") and not one.components:
+            yield Problem(
+                (*here, "components"),
+                f"none of the suite {one.suite}",
+                'at least one, such as "main"; or a folder, a suite that ends in "/"',
+            )
+
+
+SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
+
+
+def _not_yet(cluster: Cluster) -> Iterator[Problem]:
+    """Find what the release cannot be given so far: refused whole, never left out in silence."""
+    name = cluster.os.release
+    if name not in operating_systems.known():
+        return
+    release = operating_systems.load(name)
+    stack = cluster.software.nvidia
+    if stack is not None and release.can("packages") and release.id != "debian":
+        yield Problem(
+            HERE,
+            f"driver {stack.driver}",
+            f"no NVIDIA stack: not yet on {name}, its package names are known for Debian only",
+        )
+    if not release.can("packages"):
+        for wanted, path, found in (
+            (stack, HERE, f"driver {stack.driver}" if stack else ""),
+            (
+                cluster.software.containers.engines,
+                ("software", "containers", "engines"),
+                ", ".join(cluster.software.containers.engines),
+            ),
+            (
+                cluster.software.repositories,
+                ("software", "repositories"),
+                ", ".join(one.name for one in cluster.software.repositories),
+            ),
+        ):
+            if wanted:
+                yield Problem(path, found, f"nothing that needs packages: not yet on {name}")
+    if not release.can("gpu_settings"):
+        for group, gpu in _gpus(cluster).items():
+            for field in SETTINGS:
+                if (value := getattr(gpu, field)) != Gpu.model_fields[field].default:
+                    yield Problem(
+                        ("hardware", group, "gpu", field),
+                        ", ".join(map(str, value)) if isinstance(value, tuple) else str(value),
+                        f"no settings of GPUs: not yet on {name}",
+                    )
+
+
+def _gpus(cluster: Cluster) -> dict[str, Gpu]:
+    """Return the GPUs of each hardware class that has some."""
+    return {
+        name: hardware.gpu
+        for name, hardware in cluster.hardware.items()
+        if hardware.gpu is not None
+    }
+
+
+def _same_version(stack: Nvidia) -> Iterator[Problem]:
+    for part, otherwise in FOLLOWERS.items():
+        version = getattr(stack, part)
+        if version is not None and version != stack.driver:
+            yield Problem(
+                (*HERE, part),
+                version,
+                f"{stack.driver}, the driver's own version: another one {otherwise}",
+            )
+
+
+def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    branch = table.branch(stack.driver)
+    opened: list[str] = []
+    for name, model in _models(cluster).items():
+        served = table.ARCHITECTURES[model.architecture]
+        where = f"hardware class {name} ({model.architecture})"
+        if branch < served.first_branch:
+            yield Problem(
+                (*HERE, "driver"), stack.driver, f"{served.first_branch} or later for {where}"
+            )
+        if served.last_branch is not None and branch > served.last_branch:
+            yield Problem(
+                (*HERE, "driver"), stack.driver, f"{served.last_branch} at most for {where}"
+            )
+        wanted = stack.modules or model.modules
+        if wanted not in served.modules:
+            yield Problem((*HERE, "modules"), wanted, f"{' or '.join(served.modules)} for {where}")
+        elif wanted == "open":
+            opened.append(where)
+    if opened and branch < table.OPEN_MODULES_FROM:
+        yield Problem(
+            (*HERE, "driver"),
+            f"{stack.driver} with open kernel modules for {', '.join(opened)}",
+            f"{table.OPEN_MODULES_FROM} or later, or modules: proprietary",
+        )
+
+
+def _models(cluster: Cluster) -> dict[str, GpuModel]:
+    return {
+        name: gpus.load(gpu.model)
+        for name, gpu in _gpus(cluster).items()
+        if gpu.model in gpus.known()
+    }
+
+
+FOR_HARDWARE = (
+    ("fabric_manager", "nvswitch", True),
+    ("nscq", "nvswitch", False),
+    ("imex", "multi_node_nvlink", True),
+)
+"""Part, the field of ``gpu`` that it is for, whether that field demands it."""
+
+
+def _hardware(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    every = _gpus(cluster)
+    if not every:
+        yield Problem(HERE, f"driver {stack.driver}", "nothing: no hardware class has GPUs")
+        return
+    for part, field, demanded in FOR_HARDWARE:
+        classes = [name for name, gpu in every.items() if getattr(gpu, field)]
+        declared = getattr(stack, part)
+        if classes and declared is None and demanded:
+            yield Problem(
+                (*HERE, part),
+                "not declared",
+                f"{stack.driver}: hardware class {', '.join(classes)} has {field}",
+            )
+        if declared is not None and not classes:
+            yield Problem((*HERE, part), declared, f"nothing: no hardware class has gpu.{field}")
+    if stack.gdrcopy is not None and all(
+        cluster.hardware[name].boot_loader == "none" for name in every
+    ):
+        yield Problem(
+            (*HERE, "gdrcopy"),
+            stack.gdrcopy,
+            "nothing: it is a kernel module, and no hardware class with GPUs has a kernel of its "
+            'own (boot_loader: "none")',
+        )
+
+
+def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    known = [release for release in stack.cuda if release in table.CUDA_RELEASES]
+    for number, release in enumerate(stack.cuda):
+        major = release.partition(".")[0]
+        if release not in known:
+            yield Problem(
+                (*HERE, "cuda", number), release, "one of " + ", ".join(table.CUDA_RELEASES)
+            )
+        elif not table.at_least(stack.driver, table.CUDA_MINIMUM_DRIVER[major]):
+            yield Problem(
+                (*HERE, "cuda", number),
+                f"{release} with driver {stack.driver}",
+                f"driver {table.CUDA_MINIMUM_DRIVER[major]} or later for CUDA {major}.x",
+            )
+    for name, model in _models(cluster).items() if known else ():
+        served = table.ARCHITECTURES[model.architecture]
+        if not any(served.has_cuda(release) for release in known):
+            yield Problem(
+                (*HERE, "cuda"),
+                ", ".join(known),
+                f"one of {served.cuda} for hardware class {name} ({model.architecture})",
+            )
+    names = [release for release in known if known.count(release) > 1]
+    if stack.packaging == "debian" and len(known) > 1 and not names:
+        yield Problem(
+            (*HERE, "cuda"),
+            ", ".join(known),
+            "one release: the distribution's archive holds one, under a name without its number",
+        )
+    if names:
+        yield Problem((*HERE, "cuda"), ", ".join(stack.cuda), "each release once")
+
+
+def _minimums(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    engines = cluster.software.containers.engines
+    for part, minimum, why in (
+        ("container_toolkit", table.CONTAINER_TOOLKIT_FROM, "it follows driver changes by itself"),
+        ("dcgm", table.DCGM_FROM, "its packages are named by CUDA major"),
+    ):
+        version = getattr(stack, part)
+        if version is not None and not table.at_least(version, minimum):
+            yield Problem((*HERE, part), version, f"{minimum} or later: {why}")
+    if (
+        stack.dcgm is not None
+        and table.at_least(stack.dcgm, table.DCGM_FROM)
+        and int(table.cuda_major_of(stack.driver)) >= 13
+        and not table.at_least(stack.dcgm, table.DCGM_CUDA_13_FROM)
+    ):
+        yield Problem(
+            (*HERE, "dcgm"),
+            f"{stack.dcgm} with driver {stack.driver}",
+            f"{table.DCGM_CUDA_13_FROM} or later: the driver runs CUDA 13",
+        )
+    if stack.dcgm_exporter is not None and stack.dcgm is None:
+        yield Problem(
+            (*HERE, "dcgm"),
+            "not declared",
+            f"a version: dcgm_exporter {stack.dcgm_exporter} reads its host engine",
+        )
+    if engines and stack.container_toolkit is None:
+        yield Problem(
+            (*HERE, "container_toolkit"),
+            "not declared",
+            f"a version: without it no container of {', '.join(engines)} gets a GPU",
+        )
+    if stack.container_toolkit is not None and not engines:
+        yield Problem(
+            (*HERE, "container_toolkit"),
+            stack.container_toolkit,
+            "nothing, or software.containers.engines: it belongs to a container engine",
+        )
+
+
+def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    """Find single locks that take a package out of the set that was judged."""
+    packaging = nvidia.load(stack.packaging)
+    for part in ("driver", "modules_open", "modules_proprietary", *FOLLOWERS):
+        version = stack.driver if part.startswith("modules_") else getattr(stack, part)
+        if version is None:
+            continue
+        for name, pattern in packaging.packages(part, version, stack.driver, stack.cuda):
+            locked = cluster.software.versions.get(name)
+            if locked is not None and not fnmatchcase(
+                locked.partition(":")[2] or locked, pattern.partition(":")[2] or pattern
+            ):
+                yield Problem(
+                    ("software", "versions", name),
+                    f"{locked} beside {part} {version}",
+                    f"{pattern}, as software.nvidia says",
+                )
+
+
+DECLARED = {
+    **{part: part for part in ("driver", *FOLLOWERS)},
+    "cuda": "cuda_runtime",
+    **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
+}
+"""Field of ``software.nvidia`` -> its part of a packaging."""
+
+
+def _available(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
+    """Find parts that no declared repository can hold."""
+    if cluster.software.repositories:
+        return
+    held = nvidia.load(stack.packaging).from_archive
+    missing = [
+        field for field, part in DECLARED.items() if getattr(stack, field) and part not in held
+    ]
+    if missing:
+        yield Problem(
+            ("software", "repositories"),
+            "none",
+            f"one that holds {', '.join(missing)}: the distribution's archive does not"
+            + (', or packaging: "debian"' if "driver" in missing else ""),
+        )

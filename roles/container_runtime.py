@@ -1,0 +1,66 @@
+"""Container engines, and the GPUs in their containers by CDI.
+
+Owns     one file of ours per engine, never another tool's; the CDI specification's freshness.
+Restart  an engine for its own file or program; containers go on (live-restore, shims).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.gpus import CdiIsCurrent, CheckImage
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
+from roles._files import managed_files
+from roles._service import service
+
+PROGRAMS = {"containerd.service": "/usr/bin/containerd", "docker.service": "/usr/sbin/dockerd"}
+"""In the order of their start: Docker uses containerd."""
+
+
+@operation()
+def cdi_specification() -> Generator[str, None, None]:
+    """Have the CDI specification made anew when it is not what the toolkit would write now."""
+    if host.get_fact(CdiIsCurrent):
+        host.noop("the CDI specification is of these boards and this driver")
+    else:
+        yield f"systemctl restart {CDI_REFRESH}.service"
+
+
+@operation()
+def check_image(engine: str) -> Generator[str, None, None]:
+    """Make the image that the check starts containers from: the node's own busybox, nothing else.
+
+    Args:
+        engine: docker or podman.
+    """
+    if host.get_fact(CheckImage, engine=engine, image=CHECK_IMAGE):
+        host.noop(f"{engine} has the image of the check")
+    else:
+        yield f"tar -C /usr -c bin/busybox | {engine} import - {CHECK_IMAGE} >/dev/null"
+
+
+@deploy("Container runtime")
+def apply(plan: NodePlan) -> None:
+    """Configure and run each engine of the plan."""
+    if "container_runtime" not in plan.capabilities:
+        return
+    files = managed(plan, None, "container_runtime")
+    managed_files(name="Files", files=files)
+    engines = plan.spec.software.containers.engines
+    for unit, program in PROGRAMS.items():
+        if unit in plan.job_parents:
+            kind = unit.partition(".")[0]
+            paths = tuple(file.path for file in files if kind in file.path)
+            service(name=f"Engine {kind}", unit=unit, files=(*paths, program))
+    if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
+        service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
+        cdi_specification(name="CDI specification")
+    if "docker" in engines:
+        check_image(name="Image of the check (Docker)", engine="docker")
+    if "podman" in engines:
+        check_image(name="Image of the check (Podman)", engine="podman")

@@ -1,0 +1,20 @@
+"""CUDA: the path of its programs; the packages are there already.
+
+Owns     a file of /etc/profile.d.
+"""
+
+from __future__ import annotations
+
+from pyinfra.api import deploy
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from roles._files import managed_files
+
+
+@deploy("CUDA")
+def apply(plan: NodePlan) -> None:
+    """Let shells find the compiler."""
+    if "cuda" not in plan.capabilities:
+        return
+    managed_files(name="Files", files=managed(plan, None, "cuda"))

@@ -1,0 +1,67 @@
+"""NVIDIA's driver: modules that load at boot, nouveau that does not, and persistenced.
+
+Owns     module options and load order; nvidia-persistenced; and that no unit runs here for hardware
+         that is not here.
+Reboot   new options wait for one. Another version of an installed driver is the rollout's
+         (deploys/reboot.py): packages, kernel module and library change together, under no job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.gpus import OlderInitramfs
+from lockstep.facts.services import Service
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.nvidia import PERSISTENCED
+from roles._files import managed_files
+from roles._service import service
+
+
+@operation()
+def initramfs(files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Make the initramfs of every kernel anew when a file that belongs into it is younger.
+
+    Args:
+        files: configuration of modules; without it in the initramfs, nouveau loads from there.
+    """
+    if files and host.get_fact(OlderInitramfs, files=files):
+        yield "update-initramfs -u -k all"
+    else:
+        host.noop("the initramfs has the module options")
+
+
+@operation()
+def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
+    """Stop and disable units for which this node has no hardware.
+
+    Args:
+        units: canonical names.
+    """
+    right = True
+    for unit in units:
+        state = host.get_fact(Service, unit=unit, files=(), reload_files=())
+        if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
+            right = False
+            yield f"systemctl disable --now {unit}"
+    if right:
+        host.noop("no unit runs without its hardware")
+
+
+@deploy("NVIDIA driver")
+def apply(plan: NodePlan) -> None:
+    """Configure it; the packages are there already."""
+    if "nvidia_driver" not in plan.capabilities:
+        return
+    files = managed(plan, None, "nvidia_driver")
+    managed_files(name="Files", files=files)
+    initramfs(name="Initramfs", files=tuple(f.path for f in files if "/modprobe.d/" in f.path))
+    idle_units(name="Units without hardware", units=plan.forbidden_units)
+    if PERSISTENCED in plan.units:
+        service(
+            name="Persistence daemon", unit=PERSISTENCED, files=("/usr/bin/nvidia-persistenced",)
+        )

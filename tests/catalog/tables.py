@@ -1,0 +1,175 @@
+"""Tables of docs/nvidia.md, made from the catalogue: `python -m tests.catalog.tables` writes them.
+
+What has a source has its number in the page's list of sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lockstep.catalog import gpus, nvidia
+from lockstep.catalog import os as operating_systems
+from lockstep.catalog.nvidia import compatibility as facts
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/nvidia.md"
+MARK = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+PART_WORDS = {
+    "driver": "`driver`",
+    "modules_open": "`modules: open`",
+    "modules_proprietary": "`modules: proprietary`",
+    "cuda_runtime": "`cuda`, `cuda_parts: runtime`",
+    "cuda_toolkit": "`cuda`, `cuda_parts: toolkit`",
+}
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    head, *others = rows
+    lines = [head, ("---",) * len(head), *others]
+    return "".join("| " + " | ".join(row) + " |\n" for row in lines)
+
+
+def architectures() -> str:
+    """Return which drivers, modules and CUDA releases serve an architecture."""
+    boards: dict[str, list[str]] = {}
+    for name in gpus.known():
+        boards.setdefault(gpus.load(name).architecture, []).append(f"`{name}`")
+
+    return _table(
+        ("architecture", "boards", "kernel modules", "driver branches", "CUDA", "sources"),
+        *(
+            (
+                name,
+                ", ".join(boards.get(name, ["none yet"])),
+                " or ".join(served.modules),
+                f"{served.first_branch} to {served.last_branch}"
+                if served.last_branch
+                else f"from {served.first_branch}",
+                served.cuda,
+                "1, 4",
+            )
+            for name, served in facts.ARCHITECTURES.items()
+        ),
+    )
+
+
+def cuda() -> str:
+    """Return which drivers run programs of a CUDA release."""
+    return _table(
+        ("CUDA", "oldest driver that runs it", "driver it was made with", "sources"),
+        *(
+            (release, facts.CUDA_MINIMUM_DRIVER[release.partition(".")[0]], made_with, "2, 3")
+            for release, made_with in facts.CUDA_RELEASES.items()
+        ),
+    )
+
+
+def limits() -> str:
+    """Return the single limits."""
+    return _table(
+        ("part", "from", "why", "sources"),
+        (
+            "open kernel modules",
+            f"driver {facts.OPEN_MODULES_FROM}",
+            "the first branch that has them",
+            "1",
+        ),
+        (
+            "`dcgm`",
+            facts.DCGM_FROM,
+            "its packages are named by CUDA major (`datacenter-gpu-manager-4-cuda12`)",
+            "7",
+        ),
+        (
+            "`dcgm` with a driver that runs CUDA 13",
+            facts.DCGM_CUDA_13_FROM,
+            "the first for CUDA 13",
+            "7",
+        ),
+        (
+            "`container_toolkit`",
+            facts.CONTAINER_TOOLKIT_FROM,
+            "`nvidia-cdi-refresh` follows changes of the driver",
+            "8",
+        ),
+        (
+            "`fabric_manager`, `nscq`, `imex`",
+            "the driver's version",
+            "another one does not work with the driver",
+            "6",
+        ),
+    )
+
+
+def packages() -> str:
+    """Return the packages of each part in each packaging."""
+    theirs, debians = nvidia.load("nvidia"), nvidia.load("debian")
+
+    def names(packaging: nvidia.Packaging, part: str) -> str:
+        entry = packaging.parts[part]
+        return ", ".join(
+            f"`{name}`"
+            + (f" at `{pattern}`" if (pattern := entry.other_versions.get(name)) else "")
+            for name in entry.names
+        )
+
+    return _table(
+        ("part", "`nvidia`", "`debian`", "version"),
+        *(
+            (
+                PART_WORDS.get(part, f"`{part}`"),
+                names(theirs, part),
+                names(debians, part) if part in debians.from_archive else "as `nvidia`",
+                f"`{entry.version}`",
+            )
+            for part, entry in theirs.parts.items()
+        ),
+    )
+
+
+def engines() -> str:
+    """Return the packages of each container engine."""
+    releases = {
+        name: operating_systems.load(name).engines
+        for name in operating_systems.known()
+        if operating_systems.load(name).id == "debian"
+    }
+    listed = next(iter(releases.values()))
+    return _table(
+        ("engine", *(f"`{name}`" for name in releases)),
+        *(
+            (
+                f"`{engine}`",
+                *(
+                    ", ".join(f"`{name}`" for name in sorted(of[engine]))
+                    for of in releases.values()
+                ),
+            )
+            for engine in listed
+        ),
+    )
+
+
+TABLES = {
+    "architectures": architectures,
+    "cuda": cuda,
+    "limits": limits,
+    "packages": packages,
+    "engines": engines,
+}
+
+
+def written(text: str) -> str:
+    """Return the page with its tables made anew."""
+    return MARK.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[3]}", text)
+
+
+def marked(text: str) -> Iterator[str]:
+    """Yield the names of the tables in a page."""
+    yield from (match[2] for match in MARK.finditer(text))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

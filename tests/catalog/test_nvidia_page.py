@@ -1,0 +1,66 @@
+"""docs/nvidia.md says what the catalogue says, and its example is a valid version set."""
+
+import ast
+import re
+from typing import Any
+
+import pytest
+
+from lockstep import spec
+from lockstep.plan import plan
+from lockstep.spec import hardware, software
+from tests.catalog.tables import PAGE, TABLES, marked, written
+from tests.spec.example import description
+from tests.spec.nvidia_example import KEY
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_every_table_is_current() -> None:
+    assert sorted(marked(TEXT)) == sorted(TABLES)
+    assert written(TEXT) == TEXT, "python -m tests.catalog.tables"
+
+
+def test_every_source_that_a_row_names_is_listed() -> None:
+    rows = re.findall(r"\| ([0-9, ]+) \|$", TEXT, re.MULTILINE)
+    named = {int(number) for row in rows for number in row.split(",")}
+    listed = {int(n) for n in re.findall(r"^(\d+)\. ", TEXT[TEXT.index("## Sources") :], re.M)}
+    assert named <= listed
+
+
+def example() -> dict[str, Any]:
+    """The parts of a description that the page shows, as one dictionary."""
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    source = "{" + "".join(blocks).replace('Path("keys/nvidia.asc").read_text()', repr(KEY)) + "}"
+    value: dict[str, Any] = ast.literal_eval(source)
+    return value
+
+
+def test_the_example_is_valid_and_its_parts_reach_the_node() -> None:
+    wanted = description()
+    shown = example()
+    wanted["software"] = shown["software"]
+    wanted["hardware"]["hgx"]["gpu"].update(shown["gpu"])
+    cluster, problems = spec.load(wanted)
+    assert problems == []
+    assert cluster is not None
+    node = plan(cluster).nodes["worker1"]
+    assert node.nvidia is not None
+    assert node.nvidia.has("fabric_manager")
+    assert node.versions["libcuda1"] == f"{shown['software']['nvidia']['driver']}-*"
+    assert node.versions["libnccl2"] == shown["software"]["versions"]["libnccl2"]
+
+
+def test_the_message_that_the_page_shows_is_the_one_that_is_said() -> None:
+    wanted = description()
+    wanted["software"] = shown = example()["software"]
+    shown["nvidia"].update(driver="575.57.08", fabric_manager="575.57.08", nscq="575.57.08")
+    wanted["hardware"]["hgx"]["gpu"]["nvswitch"] = True
+    (problem,) = spec.load(wanted)[1]
+    assert f"{problem.where('inventories/prod.py:91')}\n" in TEXT
+    assert f"  found    {problem.value}\n  allowed  {problem.allowed}\n" in TEXT
+
+
+@pytest.mark.parametrize("name", [*software.Nvidia.model_fields, *hardware.Gpu.model_fields])
+def test_every_field_of_the_version_set_and_of_the_gpus_is_on_the_page(name: str) -> None:
+    assert f"`{name}`" in TEXT or f'"{name}"' in TEXT

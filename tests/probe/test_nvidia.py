@@ -1,0 +1,312 @@
+"""What the probe reads of NVIDIA's driver and boards, and what it does with the ways they fail."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lockstep.probe import collect
+from tests.probe.test_collect import GPU_ROW, Node, gpus, node
+
+__all__ = ["node"]
+
+CAPTURES = Path(__file__).parent.parent / "captures" / "nvidia_smi"
+ROW = GPU_ROW.format(index=1, enforced="700.00")
+
+
+def answers(node: Node, text: str, status: int) -> None:
+    node.tool("nvidia-smi", f"printf '%s\\n' {shlex.quote(text)}; exit {status}")
+
+
+# --- boards
+
+
+def test_settings_and_health_of_a_board_are_read(node: Node) -> None:
+    gpus(node, "700.00")
+    seen = node.read()
+    for name, value in (
+        ("gpu.power.requested_w", 700.0),
+        ("gpu.mig.pending", "Disabled"),
+        ("gpu.clocks.sm_mhz", 345),
+        ("gpu.pstate", "P0"),
+        ("gpu.utilization", 0),
+        ("gpu.memory.used_mib", 0),
+        ("gpu.recovery_action", "None"),
+        ("gpu.remapped.pending", "No"),
+        ("gpu.remapped.failure", "No"),
+        ("gpu.ecc.uncorrected_volatile", 0),
+        ("gpu.fabric.state", "Completed"),
+        ("gpu.fabric.status", "Success"),
+    ):
+        assert seen[name] == {"value": {"gpu0": value}}
+    assert seen["gpu.lost"] == {"value": {}}
+
+
+def test_every_field_is_one_that_a_driver_offers() -> None:
+    header = (CAPTURES.parent / "h200" / "query-gpu.csv").read_text().split("\n")[0]
+    offered = {name.split(" [")[0] for name in header.split(", ")}
+    assert {field for _, field, _ in collect.GPU_FIELDS} <= offered
+
+
+OLDER = """\
+List of valid properties to query for the switch "--query-gpu":
+
+"index"
+Zero based index of the GPU. Not "gpu_recovery_action".
+
+{}
+"""
+"""As --help-query-gpu prints it; a name may have another one beside it."""
+
+
+@pytest.mark.parametrize("stream", ["", " >&2"])
+def test_a_field_that_the_driver_does_not_know_costs_itself_alone(node: Node, stream: str) -> None:
+    known = [field for _, field, _ in collect.GPU_FIELDS if field != "gpu_recovery_action"]
+    names = "\n".join(f'"{field}" or "other.{field}"\nText.\n' for field in known)
+    row = ROW.replace(", None,", ",")
+    node.tool(
+        "nvidia-smi",
+        f"""case "$*" in
+        --help-query-gpu) printf '%s\\n' {shlex.quote(OLDER.format(names))} ;;
+        *gpu_recovery_action*) echo 'Field "gpu_recovery_action" is not a valid field to query.'{stream}; echo; exit 2 ;;
+        *) echo {shlex.quote(row)} ;;
+        esac""",  # noqa: E501
+    )
+    seen = node.read()
+    assert seen["gpu.recovery_action"] == {
+        "unread": "nvidia-smi: gpu_recovery_action is not known to this driver"
+    }
+    assert seen["gpu.count"] == {"value": 1}
+    assert seen["gpu.fabric.status"] == {"value": {"gpu1": "Success"}}
+    assert seen["gpu.remapped.pending"] == {"value": {"gpu1": "No"}}
+
+
+def test_a_query_that_stays_wrong_is_unread(node: Node) -> None:
+    answers(node, (CAPTURES / "unknown-field.txt").read_text(), 2)
+    assert node.read()["gpu.count"]["unread"].startswith("nvidia-smi: exit 2: Field ")
+
+
+@pytest.mark.parametrize(
+    ("line", "address", "said"),
+    [
+        (
+            "Unable to determine the device handle for GPU0: 0000:24:00.0: GPU is lost.  "
+            "Reboot the system to recover this GPU",
+            "0000:24:00.0",
+            "GPU is lost.  Reboot the system to recover this GPU",
+        ),
+        (
+            "Unable to determine the device handle for GPU 0000:AB:00.0: GPU is lost.",
+            "0000:ab:00.0",
+            "GPU is lost.",
+        ),
+        (
+            "Unable to determine the device handle for gpu 0000:34:00.0: Unknown Error",
+            "0000:34:00.0",
+            "Unknown Error",
+        ),
+    ],
+)
+def test_a_lost_board_leaves_the_others_readable(
+    node: Node, line: str, address: str, said: str
+) -> None:
+    row = GPU_ROW.format(index=2, enforced="350.00")
+    answers(node, f"{ROW}\n{line}\n{row}", 15)
+    seen = node.read()
+    assert seen["gpu.count"] == {"value": 2}
+    assert seen["gpu.power.enforced_w"] == {"value": {"gpu1": 700.0, "gpu2": 350.0}}
+    assert seen["gpu.lost"] == {"value": {address: said}}
+
+
+def test_a_board_without_an_index_is_lost(node: Node) -> None:
+    unknown = ", ".join(["[Unknown Error]"] * len(ROW.split(", ")))
+    answers(node, f"{ROW}\n{unknown}", 0)
+    seen = node.read()
+    assert seen["gpu.count"] == {"value": 1}
+    assert seen["gpu.lost"] == {"value": {"row 2": "[Unknown Error]"}}
+
+
+def test_a_lost_board_and_no_other_row_is_unread(node: Node) -> None:
+    """550.163.01 stops at the first lost board: the others are not counted as gone."""
+    answers(node, (CAPTURES / "lost.txt").read_text().strip(), 15)
+    assert node.read()["gpu.count"]["unread"].startswith("nvidia-smi: exit 15: Unable to determine")
+
+
+def test_rows_of_a_failed_query_are_not_trusted(node: Node) -> None:
+    answers(node, ROW, 255)
+    assert node.read()["gpu.count"]["unread"].startswith("nvidia-smi: exit 255: 1, NVIDIA H200")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "[N/A]",
+        "N/A",
+        "[Not Supported]",
+        "[Unknown Error]",
+        "[GPU requires reset]",
+        "[Requested functionality has been deprecated]",
+    ],
+)
+def test_a_word_in_place_of_a_value_is_unread(node: Node, word: str) -> None:
+    answers(node, ROW.replace(", Completed,", f", {word},").replace(", 345,", f", {word},"), 0)
+    seen = node.read()
+    unread = {"gpu1": {"unread": f"nvidia-smi: fabric.state is {word}"}}
+    assert seen["gpu.fabric.state"] == {"value": unread}
+    assert seen["gpu.clocks.sm_mhz"]["value"]["gpu1"]["unread"].endswith(word)
+    assert seen["gpu.fabric.status"] == {"value": {"gpu1": "Success"}}
+
+
+# --- driver
+
+OPEN = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build  "
+    "(dvs-builder@x)  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian)\n"
+)
+CLOSED = (
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025\n"
+    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
+)
+
+
+@pytest.mark.parametrize(("text", "flavour"), [(OPEN, "open"), (CLOSED, "proprietary")])
+def test_the_loaded_module_says_version_and_flavour(node: Node, text: str, flavour: str) -> None:
+    node.file("/proc/driver/nvidia/version", text)
+    assert node.read()["driver.module"] == {"value": {"version": "550.163.01", "flavour": flavour}}
+
+
+def test_a_module_without_its_file_in_proc_says_its_version(node: Node) -> None:
+    absent = "/sys/module/nvidia/version: no such file: the kernel module is not loaded"
+    assert node.read()["driver.module"] == {"unread": absent}
+    node.file("/sys/module/nvidia/version", "550.163.01\n")
+    assert node.read()["driver.module"] == {
+        "value": {
+            "version": "550.163.01",
+            "flavour": {"unread": "/proc/driver/nvidia/version: no such file"},
+        }
+    }
+    node.file("/proc/driver/nvidia/version", "something else\n")
+    assert "no version" in node.read()["driver.module"]["unread"]
+
+
+NOT_FOUND = "echo 'modinfo: ERROR: Module '$3' not found.' >&2; exit 1"
+
+
+@pytest.mark.parametrize("name", ["nvidia", "nvidia-current"])
+@pytest.mark.parametrize(
+    ("licence", "flavour"),
+    [
+        ("Dual MIT/GPL", "open"),
+        ("NVIDIA", "proprietary"),
+        ("GPL", {"unread": "modinfo: license is 'GPL'"}),
+    ],
+)
+def test_the_module_on_disk_is_asked_by_both_names(
+    node: Node, name: str, licence: str, flavour: object
+) -> None:
+    node.tool(
+        "modinfo",
+        f"""case "$3 $2" in
+        "{name} version") echo 550.163.01 ;;
+        "{name} license") echo "{licence}" ;;
+        *) {NOT_FOUND} ;;
+        esac""",
+    )
+    assert node.read()["driver.module_on_disk"] == {
+        "value": {"version": "550.163.01", "flavour": flavour}
+    }
+
+
+def test_a_module_that_the_kernel_does_not_have_is_absent(node: Node) -> None:
+    node.tool("modinfo", NOT_FOUND)
+    assert node.read()["driver.module_on_disk"] == {
+        "value": {"version": "absent", "flavour": "absent"}
+    }
+    node.tool("modinfo", "echo 'modinfo: ERROR: could not get modinfo: Bad message' >&2; exit 1")
+    assert node.read()["driver.module_on_disk"]["unread"].startswith("modinfo: exit 1: ")
+
+
+def library(node: Node, folder: str, version: str) -> None:
+    node.file(f"{folder}/libnvidia-ml.so.{version}", "")
+    link = node.root / folder.lstrip("/") / "libnvidia-ml.so.1"
+    link.symlink_to(f"libnvidia-ml.so.{version}")
+
+
+def test_the_library_is_the_file_that_the_loader_takes(node: Node) -> None:
+    unread = node.read()["driver.library"]["unread"]
+    assert unread.startswith("libnvidia-ml.so.1: neither in the list of ldconfig nor in ")
+    library(node, "/usr/lib/x86_64-linux-gnu", "550.163.01")
+    assert node.read()["driver.library"] == {"value": "550.163.01"}
+    library(node, "/usr/lib/i386-linux-gnu", "535.1")
+    library(node, "/opt/run", "590.48.01")
+    node.tool(
+        "ldconfig",
+        "printf '2 libs found\\n"
+        "\\tlibnvidia-ml.so.1 (libc6) => /usr/lib/i386-linux-gnu/libnvidia-ml.so.1\\n"
+        "\\tlibnvidia-ml.so.1 (libc6,x86-64) => /opt/run/libnvidia-ml.so.1\\n"
+        "\\tlibnvidia-ml.so (libc6,x86-64) => /usr/lib/libnvidia-ml.so\\n'",
+    )
+    assert node.read()["driver.library"] == {"value": "590.48.01"}
+
+
+def test_debians_library_is_found_below_its_own_folder(node: Node) -> None:
+    library(node, "/usr/lib/x86_64-linux-gnu/nvidia/current", "550.163.01")
+    assert node.read()["driver.library"] == {"value": "550.163.01"}
+
+
+def test_a_library_without_a_version_in_its_name_is_unread(node: Node) -> None:
+    node.file("/usr/lib64/libnvidia-ml.so.1", "")
+    assert node.read()["driver.library"] == {
+        "unread": "/usr/lib64/libnvidia-ml.so.1: leads to libnvidia-ml.so.1, "
+        "which has no version in its name"
+    }
+
+
+# --- Xid
+
+JOURNAL = """\
+1740327859.5 n1 kernel: NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout
+1740327858.25 n1 kernel: NVRM: Xid (PCI:0000:9B:00): 31, pid=7, name=python
+1740327860.0 n1 kernel: NVRM: Xid (PCI:0000:c2:00 GPU-I:05): 43, pid=9
+1740327861.0 n1 kernel: NVRM: Xid (0000:03:00): 79, GPU has fallen off the bus.
+-- Boot 1234 --
+"""
+
+
+def test_errors_of_this_boot_are_read_by_address_in_their_order(node: Node) -> None:
+    node.tool(
+        "journalctl",
+        f"""[ "$1$2" = -k-b ] || exit 9
+        for last; do :; done; [ "$last" = "NVRM: Xid" ] || exit 8
+        printf '%s' {shlex.quote(JOURNAL)}""",
+    )
+    assert node.read()["driver.xid"] == {
+        "value": {"0000:03:00": [79], "0000:9b:00": [31, 119], "0000:c2:00": [43]}
+    }
+
+
+def test_of_a_storm_the_last_ones_are_kept(node: Node) -> None:
+    lines = [f"{n}.0 n1 kernel: NVRM: Xid (PCI:0000:9b:00): {n}, pid=1" for n in range(1, 100)]
+    node.tool("journalctl", f"printf '%s\\n' {shlex.quote(chr(10).join(lines))}")
+    assert node.read()["driver.xid"]["value"]["0000:9b:00"] == list(range(50, 100))
+
+
+@pytest.mark.parametrize(
+    ("script", "reading"),
+    [
+        ("echo '-- No entries --'; exit 1", {"value": {}}),
+        ("exit 0", {"value": {}}),
+        (
+            "echo 'No journal files were found.' >&2; exit 1",
+            {"unread": "journalctl: exit 1: No journal files were found."},
+        ),
+        ("echo boom >&2; exit 3", {"unread": "journalctl: exit 3: boom"}),
+    ],
+)
+def test_no_error_is_an_answer_and_no_journal_is_none(
+    node: Node, script: str, reading: dict[str, object]
+) -> None:
+    node.tool("journalctl", script)
+    assert node.read()["driver.xid"] == reading

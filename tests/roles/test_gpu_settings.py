@@ -1,0 +1,155 @@
+"""Settings of GPUs, on this machine, with the lab's stand-in of nvidia-smi as the boards."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import gpus as lab_gpus
+from lockstep.facts.gpus import FIELDS, Gpus, GpuSettings
+from lockstep.files import managed
+from lockstep.spec.hardware import Gpu
+from roles.gpu_settings import running_settings
+from tests.plan.example import planned
+from tests.roles.local import fact, run
+
+Smi = Callable[..., str]
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
+    """Calls the stand-in; it is the nvidia-smi of this test, with two boards of its own."""
+    program, state = tmp_path / "bin" / "nvidia-smi", tmp_path / "gpus.json"
+    program.parent.mkdir()
+    shutil.copy(lab_gpus.STANDIN, program)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
+    monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", str(state))
+    monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "0")
+
+    def call(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-IS", str(program), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    state.write_text(call("--standin-new-state", "--count", "2", "--seed", "unit"))
+    return lambda verb, *words: call(f"--standin-{verb}", str(state), *words)
+
+
+def gpu(**fields: Any) -> Gpu:
+    return Gpu.model_validate({"model": "h200", "count": 2, **fields})
+
+
+def test_boards_with_their_settings_need_nothing(smi: Smi) -> None:
+    assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "wanted"),
+    [
+        ("power.limit=350", gpu()),
+        ("persistence_mode=Disabled", gpu()),
+        ("compute_mode=Prohibited", gpu()),
+        ("compute_mode=Default", gpu(compute_mode="exclusive_process")),
+        ("ecc.mode.pending=Disabled", gpu()),
+        ("mig.mode.current=Enabled", gpu()),
+        ("power.limit=700", gpu(power_limit_w=500)),
+    ],
+)
+def test_what_a_board_left_is_set_again_and_then_nothing_is(
+    smi: Smi, left: str, wanted: Gpu
+) -> None:
+    smi("set", "1", left)
+    if left.startswith("power.limit"):
+        smi("set", "1", f"enforced.{left}")
+    first = run(running_settings, default_w=700.0, gpu=wanted)
+    assert first.succeeded
+    assert first.commands in (1, 2)  # 2 where the other board differs as well
+    assert run(running_settings, default_w=700.0, gpu=wanted).commands == 0
+
+
+def test_a_board_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path: Path) -> None:
+    """Its firmware, or who changed it, is the matter; half the power is not to be made normal."""
+    smi("set", "1", "power.default_limit=350")
+    assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+    assert boot(script(tmp_path)).returncode == 0
+    assert [board.enforced_limit_w for board in fact(Gpus)] == [700.0, 700.0]
+
+
+ROW = "GPU-a, 700.00, 700.00, Enabled, Default, Enabled, Disabled, Enabled"
+
+
+def test_a_board_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
+    (board,) = Gpus().process([ROW, "busy, GPU-a"]) or ()
+    assert board == GpuSettings(
+        "GPU-a", 700.0, 700.0, "Enabled", "Default", "Enabled", "Disabled", "Enabled", busy=True
+    )
+    assert len(FIELDS) == len(ROW.split(","))
+
+
+def test_what_a_board_does_not_say_is_not_set() -> None:
+    row = "GPU-a, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]"
+    assert Gpus().process([row]) == (
+        GpuSettings("GPU-a", None, None, None, None, None, None, None),
+    )
+
+
+def test_no_answer_is_no_boards(smi: Smi, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(fact(Gpus)) == 2
+    monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", "/nowhere")
+    assert fact(Gpus) is None
+    assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+
+
+def script(tmp_path: Path, **fields: Any) -> Path:
+    def change(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["hgx"]["gpu"].update(fields)
+
+    files = managed(planned(change).nodes["worker1"], None, "gpu_settings")
+    path = tmp_path / "gpu-settings"
+    path.write_bytes(next(f.content for f in files if f.path.endswith("gpu-settings")))
+    return path
+
+
+def boot(path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["sh", str(path)], capture_output=True, text=True, check=False)
+
+
+def test_the_boot_script_sets_everything_declared_and_may_run_again(
+    smi: Smi, tmp_path: Path
+) -> None:
+    path = script(tmp_path, power_limit_w=500, clocks_mhz=[1200, 1500], compute_mode="prohibited")
+    for _ in range(2):
+        done = boot(path)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert [(g.enforced_limit_w, g.compute_mode) for g in fact(Gpus)] == [(500, "Prohibited")] * 2
+    assert (
+        run(
+            running_settings, default_w=700.0, gpu=gpu(power_limit_w=500, compute_mode="prohibited")
+        ).commands
+        == 0
+    )
+
+
+def test_the_boot_script_brings_back_the_boards_own_defaults(smi: Smi, tmp_path: Path) -> None:
+    smi("set", "0", "power.limit=350", "enforced.power.limit=350", "persistence_mode=Disabled")
+    assert boot(script(tmp_path)).returncode == 0
+    assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+
+
+def test_the_boot_script_says_what_it_could_not_set(
+    smi: Smi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "1000")
+    done = boot(script(tmp_path, power_limit_w=500))
+    assert done.returncode == 1
+    assert "nvidia-smi -pl 500: " in done.stderr

@@ -1,0 +1,717 @@
+"""Every version set that does not fit says which pair, where, and what would fit."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lockstep import spec
+from lockstep.catalog import gpus
+from lockstep.inventory import load
+from lockstep.spec.software import Nvidia
+from tests.spec.example import line_of
+from tests.spec.nvidia_example import SOURCE, changed, description
+from tests.spec.test_wrong_specs import refused
+
+Change = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Changes of the example, and the whole of what is said about them."""
+
+    id: str
+    changes: tuple[Change, ...]
+    at: str
+    """Text whose line the message names."""
+    field: str
+    found: str
+    allowed: str
+
+
+def without(line: str) -> Change:
+    """Take a line of the version set away."""
+    return f"                {line},\n", ""
+
+
+def model(name: str) -> Change:
+    return '"model": "h200"', f'"model": "{name}"'
+
+
+def driver(version: str) -> tuple[Change, ...]:
+    """Another driver, and what must be of the driver's version."""
+    return (
+        ('"driver": "580.95.05"', f'"driver": "{version}"'),
+        ('"fabric_manager": "580.95.05"', f'"fabric_manager": "{version}"'),
+        ('"nscq": "580.95.05"', f'"nscq": "{version}"'),
+    )
+
+
+def gpu(field: str) -> tuple[Change, ...]:
+    return (('"nvswitch": True,', f'"nvswitch": True,\n                    {field},'),)
+
+
+NO_SWITCHES = ('"nvswitch": True', '"nvswitch": False')
+NO_NVLINK = (without('"fabric_manager": "580.95.05"'), without('"nscq": "580.95.05"'), NO_SWITCHES)
+NO_CUDA = without('"cuda": ["12.8", "13.0"]')
+NO_DCGM = (without('"dcgm": "4.4.1"'), without('"dcgm_exporter": "4.5.2"'))
+REPOSITORY = (
+    '                {\n                    "name": "nvidia",\n'
+    '                    "uri": "https://mirror.example.net/cuda/debian13/x86_64",\n'
+    '                    "suite": "/",\n                    "key": _KEY,\n                },\n'
+)
+GPU_BLOCK = SOURCE[
+    SOURCE.index('                "gpu": {') : SOURCE.index('                "hugepages"')
+]
+CUDA = "11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2"
+H200_PROFILES = "1g.18gb, 1g.18gb+me, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb"
+GPU = "hardware.hgx.gpu"
+SET = "software.nvidia"
+STACK = '"nvidia": {\n'
+UPSTREAM = "a version without epoch and revision, such as 550.163.01"
+KEY_RULE = (
+    "an ASCII-armored public key (gpg --armor --export), such as "
+    'Path("keys/vendor.asc").read_text()'
+)
+
+CASES = [
+    # -- settings of the GPUs
+    Wrong(
+        "more power than the board takes",
+        gpu('"power_limit_w": 750'),
+        '"power_limit_w"',
+        f"{GPU}.power_limit_w",
+        "750 W",
+        "200 to 700 W, what a NVIDIA H200 takes",
+    ),
+    Wrong(
+        "less power than the board takes",
+        gpu('"power_limit_w": 199.5'),
+        '"power_limit_w"',
+        f"{GPU}.power_limit_w",
+        "199.5 W",
+        "200 to 700 W, what a NVIDIA H200 takes",
+    ),
+    Wrong(
+        "no power at all",
+        gpu('"power_limit_w": 0'),
+        '"power_limit_w"',
+        f"{GPU}.power_limit_w",
+        "0",
+        "more than 0",
+    ),
+    Wrong(
+        "the higher clock first",
+        gpu('"clocks_mhz": [1980, 1500]'),
+        '"clocks_mhz"',
+        f"{GPU}.clocks_mhz",
+        "1980, 1500",
+        "the lower one first, at most 1980 MHz (NVIDIA H200)",
+    ),
+    Wrong(
+        "a clock that the board does not reach",
+        gpu('"clocks_mhz": [1500, 2100]'),
+        '"clocks_mhz"',
+        f"{GPU}.clocks_mhz",
+        "1500, 2100",
+        "the lower one first, at most 1980 MHz (NVIDIA H200)",
+    ),
+    Wrong(
+        "an unknown compute mode",
+        gpu('"compute_mode": "exclusive"'),
+        '"compute_mode"',
+        f"{GPU}.compute_mode",
+        "'exclusive'",
+        "'default', 'exclusive_process' or 'prohibited'",
+    ),
+    Wrong(
+        "a MIG profile of another board",
+        gpu('"mig": ["3g.71gb", "3g.40gb"]'),
+        '"mig"',
+        f"{GPU}.mig[1]",
+        "3g.40gb",
+        f"one of {H200_PROFILES}",
+    ),
+    Wrong(
+        "a compute instance in place of a MIG profile",
+        gpu('"mig": ["1c.3g.71gb"]'),
+        '"mig"',
+        f"{GPU}.mig[0]",
+        "'1c.3g.71gb'",
+        "a profile as `nvidia-smi mig -lgip` names it",
+    ),
+    Wrong(
+        "more MIG slices than there are",
+        gpu('"mig": ["4g.71gb", "2g.35gb", "1g.18gb", "1g.18gb"]'),
+        '"mig"',
+        f"{GPU}.mig",
+        "4g.71gb, 2g.35gb, 1g.18gb, 1g.18gb: 8 slices",
+        "7 slices at most, the digit before the g",
+    ),
+    Wrong(
+        "slices enough, but not the memory",
+        gpu('"mig": ["3g.71gb", "3g.71gb", "1g.18gb"]'),
+        '"mig"',
+        f"{GPU}.mig",
+        "3g.71gb, 3g.71gb, 1g.18gb: 9 eighths of the memory",
+        "141 GB at most, 8 eighths",
+    ),
+    Wrong(
+        "two instances with media extensions",
+        gpu('"mig": ["1g.18gb+me", "1g.18gb+me"]'),
+        '"mig"',
+        f"{GPU}.mig",
+        "1g.18gb+me, 1g.18gb+me: 2 with +me",
+        "one instance with media extensions",
+    ),
+    Wrong(
+        "MIG on a board that has none",
+        (model("l40s"), *NO_NVLINK[:2], ('"nvswitch": True', '"mig": ["1g.18gb", "1g.18gb"]')),
+        '"mig"',
+        f"{GPU}.mig",
+        "1g.18gb, 1g.18gb",
+        "nothing: a NVIDIA L40S has no MIG",
+    ),
+    # -- the driver and what must be of its version
+    Wrong(
+        "a driver version with a revision",
+        (('"driver": "580.95.05"', '"driver": "580.95.05-1"'),),
+        '"driver"',
+        f"{SET}.driver",
+        "'580.95.05-1'",
+        UPSTREAM,
+    ),
+    Wrong(
+        "a branch in place of a driver version",
+        (('"driver": "580.95.05"', '"driver": "580"'),),
+        '"driver"',
+        f"{SET}.driver",
+        "'580'",
+        UPSTREAM,
+    ),
+    Wrong(
+        "no driver",
+        (without('"driver": "580.95.05"'),),
+        STACK,
+        f"{SET}.driver",
+        "nothing",
+        "a value: the field is required",
+    ),
+    Wrong(
+        "an unknown part",
+        (('"nccl": "2.27.7"', '"ncll": "2.27.7"'),),
+        '"ncll"',
+        f"{SET}.ncll",
+        "'ncll'",
+        "one of " + ", ".join(Nvidia.model_fields),
+    ),
+    Wrong(
+        "fabric manager of another version",
+        (('"fabric_manager": "580.95.05"', '"fabric_manager": "580.82.07"'),),
+        '"fabric_manager"',
+        f"{SET}.fabric_manager",
+        "580.82.07",
+        "580.95.05, the driver's own version: another one refuses to start",
+    ),
+    Wrong(
+        "NSCQ of another version",
+        (('"nscq": "580.95.05"', '"nscq": "575.57.08"'),),
+        '"nscq"',
+        f"{SET}.nscq",
+        "575.57.08",
+        "580.95.05, the driver's own version: another one cannot be loaded beside it",
+    ),
+    Wrong(
+        "IMEX of another version",
+        (
+            ('"nscq": "580.95.05"', '"nscq": "580.95.05",\n                "imex": "580.82.07"'),
+            *gpu('"multi_node_nvlink": True'),
+        ),
+        '"imex"',
+        f"{SET}.imex",
+        "580.82.07",
+        "580.95.05, the driver's own version: another one refuses to start",
+    ),
+    Wrong(
+        "NVSwitches without a fabric manager",
+        (without('"fabric_manager": "580.95.05"'),),
+        STACK,
+        f"{SET}.fabric_manager",
+        "not declared",
+        "580.95.05: hardware class hgx has nvswitch",
+    ),
+    Wrong(
+        "a fabric manager without NVSwitches",
+        (NO_SWITCHES, without('"nscq": "580.95.05"')),
+        '"fabric_manager"',
+        f"{SET}.fabric_manager",
+        "580.95.05",
+        "nothing: no hardware class has gpu.nvswitch",
+    ),
+    Wrong(
+        "NSCQ without NVSwitches",
+        (NO_SWITCHES, without('"fabric_manager": "580.95.05"')),
+        '"nscq"',
+        f"{SET}.nscq",
+        "580.95.05",
+        "nothing: no hardware class has gpu.nvswitch",
+    ),
+    Wrong(
+        "NVLink between nodes without IMEX",
+        gpu('"multi_node_nvlink": True'),
+        STACK,
+        f"{SET}.imex",
+        "not declared",
+        "580.95.05: hardware class hgx has multi_node_nvlink",
+    ),
+    Wrong(
+        "IMEX without NVLink between nodes",
+        (('"nscq": "580.95.05"', '"nscq": "580.95.05",\n                "imex": "580.95.05"'),),
+        '"imex"',
+        f"{SET}.imex",
+        "580.95.05",
+        "nothing: no hardware class has gpu.multi_node_nvlink",
+    ),
+    # -- the driver and the architecture
+    Wrong(
+        "a driver older than the architecture",
+        (model("l40s"), *NO_NVLINK, NO_CUDA, ('"driver": "580.95.05"', '"driver": "520.61.05"')),
+        '"driver"',
+        f"{SET}.driver",
+        "520.61.05",
+        "525 or later for hardware class hgx (ada)",
+    ),
+    Wrong(
+        "a driver younger than the architecture",
+        (model("v100"), *NO_NVLINK, NO_CUDA, ('"driver": "580.95.05"', '"driver": "590.48.01"')),
+        '"driver"',
+        f"{SET}.driver",
+        "590.48.01",
+        "580 at most for hardware class hgx (volta)",
+    ),
+    Wrong(
+        "open modules for Volta",
+        (
+            model("v100"),
+            *NO_NVLINK,
+            ('"driver": "580.95.05"', '"driver": "580.95.05", "modules": "open"'),
+        ),
+        '"modules"',
+        f"{SET}.modules",
+        "open",
+        "proprietary for hardware class hgx (volta)",
+    ),
+    Wrong(
+        "proprietary modules for Blackwell",
+        (
+            model("made_up"),
+            ('"driver": "580.95.05"', '"driver": "580.95.05", "modules": "proprietary"'),
+        ),
+        '"modules"',
+        f"{SET}.modules",
+        "proprietary",
+        "open for hardware class hgx (blackwell)",
+    ),
+    Wrong(
+        "Blackwell with a driver from before it",
+        (model("made_up"), *driver("565.57.01"), ('["12.8", "13.0"]', '["12.8"]')),
+        '"driver"',
+        f"{SET}.driver",
+        "565.57.01",
+        "570 or later for hardware class hgx (blackwell)",
+    ),
+    Wrong(
+        "open modules from before there were any",
+        (model("a100"), *driver("510.108.03"), NO_CUDA),
+        '"driver"',
+        f"{SET}.driver",
+        "510.108.03 with open kernel modules for hardware class hgx (ampere)",
+        "515 or later, or modules: proprietary",
+    ),
+    # -- CUDA
+    Wrong(
+        "CUDA too new for the driver",
+        driver("575.57.08"),
+        '"cuda":',
+        f"{SET}.cuda[1]",
+        "13.0 with driver 575.57.08",
+        "driver 580.65.06 or later for CUDA 13.x",
+    ),
+    Wrong(
+        "an unknown CUDA release",
+        (('["12.8", "13.0"]', '["12.8", "12.7"]'),),
+        '"cuda":',
+        f"{SET}.cuda[1]",
+        "12.7",
+        f"one of {CUDA}",
+    ),
+    Wrong(
+        "a CUDA version in place of a release",
+        (('["12.8", "13.0"]', '["12.8.1"]'),),
+        '"cuda":',
+        f"{SET}.cuda[0]",
+        "'12.8.1'",
+        "a release such as 12.4",
+    ),
+    Wrong(
+        "CUDA as a number",
+        (('["12.8", "13.0"]', "[12.8]"),),
+        '"cuda":',
+        f"{SET}.cuda[0]",
+        "12.8",
+        "text, in quotes",
+    ),
+    Wrong(
+        "one release twice",
+        (('["12.8", "13.0"]', '["12.8", "12.8"]'),),
+        '"cuda":',
+        f"{SET}.cuda",
+        "12.8, 12.8",
+        "each release once",
+    ),
+    Wrong(
+        "no CUDA that makes programs for Volta",
+        (model("v100"), *NO_NVLINK, ('["12.8", "13.0"]', '["13.0"]')),
+        '"cuda":',
+        f"{SET}.cuda",
+        "13.0",
+        "one of 9.0 to 12.x for hardware class hgx (volta)",
+    ),
+    Wrong(
+        "no CUDA that makes programs for Blackwell",
+        (model("made_up"), ('["12.8", "13.0"]', '["12.4", "12.6"]')),
+        '"cuda":',
+        f"{SET}.cuda",
+        "12.4, 12.6",
+        "one of 12.8 or later for hardware class hgx (blackwell)",
+    ),
+    Wrong(
+        "two CUDA releases of the distribution",
+        (('"packaging": "nvidia"', '"packaging": "debian"'),),
+        '"cuda":',
+        f"{SET}.cuda",
+        "12.8, 13.0",
+        "one release: the distribution's archive holds one, under a name without its number",
+    ),
+    # -- containers, DCGM, further parts
+    Wrong(
+        "container engines without the toolkit",
+        (without('"container_toolkit": "1.18.0"'),),
+        STACK,
+        f"{SET}.container_toolkit",
+        "not declared",
+        "a version: without it no container of containerd gets a GPU",
+    ),
+    Wrong(
+        "a toolkit without container engines",
+        (('"containers": {"engines": ["containerd"]},', ""),),
+        '"container_toolkit"',
+        f"{SET}.container_toolkit",
+        "1.18.0",
+        "nothing, or software.containers.engines: it belongs to a container engine",
+    ),
+    Wrong(
+        "a toolkit that does not follow driver changes",
+        (('"container_toolkit": "1.18.0"', '"container_toolkit": "1.17.8"'),),
+        '"container_toolkit"',
+        f"{SET}.container_toolkit",
+        "1.17.8",
+        "1.18.0 or later: it follows driver changes by itself",
+    ),
+    Wrong(
+        "an unknown container engine",
+        (('["containerd"]', '["cri-o"]'), without('"container_toolkit": "1.18.0"')),
+        '"containers"',
+        "software.containers.engines[0]",
+        "'cri-o'",
+        "'containerd', 'docker' or 'podman'",
+    ),
+    Wrong(
+        "DCGM 3",
+        (('"dcgm": "4.4.1"', '"dcgm": "3.3.9"'),),
+        '"dcgm"',
+        f"{SET}.dcgm",
+        "3.3.9",
+        "4.0.0 or later: its packages are named by CUDA major",
+    ),
+    Wrong(
+        "DCGM from before CUDA 13",
+        (('"dcgm": "4.4.1"', '"dcgm": "4.3.1"'),),
+        '"dcgm"',
+        f"{SET}.dcgm",
+        "4.3.1 with driver 580.95.05",
+        "4.4.0 or later: the driver runs CUDA 13",
+    ),
+    Wrong(
+        "the exporter without DCGM",
+        (without('"dcgm": "4.4.1"'),),
+        STACK,
+        f"{SET}.dcgm",
+        "not declared",
+        "a version: dcgm_exporter 4.5.2 reads its host engine",
+    ),
+    Wrong(
+        "GDRCopy on a shared kernel",
+        (
+            ('"boot_loader": "grub"', '"boot_loader": "none"'),
+            ('                "kernel_args": ["iommu=pt"],\n', ""),
+            (
+                '                "hugepages": [{"size": "2M", "numa_node": 1, "count": 1024}],\n',
+                "",
+            ),
+        ),
+        '"gdrcopy"',
+        f"{SET}.gdrcopy",
+        "2.5.1",
+        "nothing: it is a kernel module, and no hardware class with GPUs has a kernel of its own "
+        '(boot_loader: "none")',
+    ),
+    # -- where packages come from
+    Wrong(
+        "parts that no archive holds",
+        ((REPOSITORY, ""), *NO_DCGM),
+        '"repositories"',
+        "software.repositories",
+        "none",
+        "one that holds driver, fabric_manager, nscq, cuda, container_toolkit, nccl, gdrcopy: "
+        'the distribution\'s archive does not, or packaging: "debian"',
+    ),
+    Wrong(
+        "parts that Debian's archive does not hold",
+        (
+            (REPOSITORY, ""),
+            ('"packaging": "nvidia"', '"packaging": "debian"'),
+            ('["12.8", "13.0"]', '["12.8"]'),
+        ),
+        '"repositories"',
+        "software.repositories",
+        "none",
+        "one that holds fabric_manager, nscq, dcgm, dcgm_exporter, container_toolkit, gdrcopy: "
+        "the distribution's archive does not",
+    ),
+    Wrong(
+        "an unknown packaging",
+        (('"packaging": "nvidia"', '"packaging": "runfile"'),),
+        '"packaging"',
+        f"{SET}.packaging",
+        "'runfile'",
+        "'debian' or 'nvidia'",
+    ),
+    Wrong(
+        "a lock that leaves the set",
+        (('{"slurmd": "24.11.5-4"}', '{"libcuda1": "580.82.07-1"}'),),
+        '"versions"',
+        "software.versions.libcuda1",
+        "580.82.07-1 beside driver 580.95.05",
+        "580.95.05-*, as software.nvidia says",
+    ),
+    Wrong(
+        "a key that is not armored",
+        (('"key": _KEY', '"key": "keys/nvidia.gpg"'),),
+        '"key":',
+        "software.repositories[0].key",
+        "'keys/nvidia.gpg'",
+        KEY_RULE,
+    ),
+    Wrong(
+        "an address that is none",
+        (
+            (
+                '"uri": "https://mirror.example.net/cuda/debian13/x86_64"',
+                '"uri": "mirror.example.net/cuda"',
+            ),
+        ),
+        '"uri"',
+        "software.repositories[0].uri",
+        "'mirror.example.net/cuda'",
+        "the address of a repository, such as https://...",
+    ),
+    Wrong(
+        "a suite of two words",
+        (('"suite": "/"', '"suite": "trixie main"'),),
+        '"suite"',
+        "software.repositories[0].suite",
+        "'trixie main'",
+        "one word of letters, digits and ./_~+-",
+    ),
+    Wrong(
+        "a suite without components",
+        (('"suite": "/"', '"suite": "trixie"'),),
+        '{\n                    "name": "nvidia"',
+        "software.repositories[0].components",
+        "none of the suite trixie",
+        'at least one, such as "main"; or a folder, a suite that ends in "/"',
+    ),
+    Wrong(
+        "components of a folder",
+        (('"suite": "/"', '"suite": "/",\n                    "components": ["main"]'),),
+        '"components"',
+        "software.repositories[0].components",
+        "main of the folder /",
+        'nothing: a suite that ends in "/" is a folder and has no components',
+    ),
+    Wrong(
+        "two repositories of one name",
+        (
+            (
+                REPOSITORY,
+                REPOSITORY
+                + '                {"name": "nvidia", "uri": "https://docker.example.net",\n'
+                '                 "suite": "trixie", "components": ["stable"], "key": _KEY},\n',
+            ),
+        ),
+        '{"name": "nvidia"',
+        "software.repositories[1].name",
+        "nvidia",
+        "a name that no other repository has",
+    ),
+    Wrong(
+        "two keys of one suite",
+        (
+            (
+                REPOSITORY,
+                REPOSITORY + '                {"name": "again", "suite": "/",\n'
+                '                 "uri": "https://mirror.example.net/cuda/debian13/x86_64/",\n'
+                '                 "key": _KEY.replace("b", "c")},\n',
+            ),
+        ),
+        '"key": _KEY.replace',
+        "software.repositories[1].key",
+        "another key than nvidia has for https://mirror.example.net/cuda/debian13/x86_64/ /",
+        "one key for one suite: apt refuses two",
+    ),
+    # -- systems and machines
+    Wrong(
+        "a system whose package names are not known",
+        (('"release": "debian_13"', '"release": "ubuntu_24_04"'),),
+        STACK,
+        SET,
+        "driver 580.95.05",
+        "no NVIDIA stack: not yet on ubuntu_24_04, its package names are known for Debian only",
+    ),
+    Wrong(
+        "a stack for no GPUs",
+        (
+            *NO_NVLINK[:2],
+            (GPU_BLOCK, ""),
+        ),
+        STACK,
+        SET,
+        "driver 580.95.05",
+        "nothing: no hardware class has GPUs",
+    ),
+]
+
+
+@pytest.fixture
+def blackwell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Blackwell board: the catalogue has none, no figures of a real one were at hand."""
+    folder = tmp_path / "gpus"
+    folder.mkdir()
+    (folder / "made_up.py").write_text(
+        "from lockstep.catalog.gpus import GpuModel\n"
+        "MODEL = GpuModel('NVIDIA B000', 1, 1.0, (1.0, 1.0), 1, 'blackwell')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(gpus, "__path__", [*gpus.__path__, str(folder)])
+    yield
+    sys.modules.pop("lockstep.catalog.gpus.made_up", None)
+
+
+@pytest.mark.usefixtures("blackwell")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_whole_message(
+    case: Wrong,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = changed(*case.changes)
+    said = refused(text, tmp_path, monkeypatch, capsys)
+    assert said == (
+        f"ERROR unit.py:{line_of(text, case.at)} {case.field}\n"
+        f"  found    {case.found}\n"
+        f"  allowed  {case.allowed}\n"
+        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
+    )
+
+
+MIXED = """\
+            "old": {"sockets": 1, "cores_per_socket": 8, "memory_mib": 32000,
+                    "gpu": {"model": "v100", "count": 1}},
+"""
+
+
+def test_one_set_serves_two_architectures(tmp_path: Path) -> None:
+    """CUDA 12.8 is for the old boards, 13.0 for the new ones; modules are chosen per class."""
+    head = '            "head": {"sockets": 1'
+    (tmp_path / "unit.py").write_text(changed((head, MIXED + head)), encoding="utf-8")
+    classes = load(str(tmp_path / "unit.py")).classes
+    chosen = {name: plan.nvidia and plan.nvidia.modules for name, plan in classes.items()}
+    assert chosen == {"head": None, "old": "proprietary", "hgx": "open"}
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "1g.18gb 1g.18gb 1g.18gb 1g.18gb 1g.18gb 1g.18gb 1g.18gb+me",
+        "3g.71gb 3g.71gb",
+        "4g.71gb 3g.71gb",
+        "3g.71gb 2g.35gb 2g.35gb",
+        "1g.35gb 1g.35gb 1g.35gb 1g.35gb",
+        "7g.141gb",
+    ],
+)
+def test_instances_that_fill_a_board_are_right(layout: str) -> None:
+    wanted = description()
+    wanted["hardware"]["hgx"]["gpu"]["mig"] = layout.split()
+    assert spec.load(wanted)[1] == []
+
+
+def test_a_release_without_packages_gets_nothing_of_it() -> None:
+    wanted = description()
+    wanted["os"]["release"] = "rocky_9"
+    wanted["hardware"]["hgx"]["gpu"].update(power_limit_w=500, mig=["1g.18gb"], ecc=False)
+    found = {
+        ".".join(map(str, problem.path)): (problem.value, problem.allowed)
+        for problem in spec.load(wanted)[1]
+    }
+    packages = "nothing that needs packages: not yet on rocky_9"
+    settings = "no settings of GPUs: not yet on rocky_9"
+    assert (
+        found.items()
+        >= {
+            "software.nvidia": ("driver 580.95.05", packages),
+            "software.containers.engines": ("containerd", packages),
+            "software.repositories": ("nvidia", packages),
+            "hardware.hgx.gpu.power_limit_w": ("500.0", settings),
+            "hardware.hgx.gpu.ecc": ("False", settings),
+            "hardware.hgx.gpu.mig": ("1g.18gb", settings),
+        }.items()
+    )
+
+
+def test_engines_need_the_set_where_there_are_gpus() -> None:
+    wanted = description()
+    del wanted["software"]["nvidia"]
+    (problem,) = spec.load(wanted)[1]
+    assert (problem.path, problem.value, problem.allowed) == (
+        ("software", "containers", "engines"),
+        "containerd",
+        "software.nvidia with container_toolkit: without it no container gets a GPU",
+    )
+    del wanted["hardware"]["hgx"]["gpu"]
+    assert spec.load(wanted)[1] == []
+
+
+def test_a_lock_of_the_revision_stays_in_the_set() -> None:
+    wanted = description()
+    wanted["software"]["versions"] = {"libcuda1": "580.95.05-1", "libnvidia-ml1": "1:580.95.05-3"}
+    assert spec.load(wanted)[1] == []
+
+
+def test_the_example_itself_is_right(tmp_path: Path) -> None:
+    (tmp_path / "unit.py").write_text(SOURCE, encoding="utf-8")
+    assert len(load(str(tmp_path / "unit.py")).nodes) == 6
