@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from pyinfra.api import deploy
 
-from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import FABRIC_MANAGER
-from roles._files import managed_files
-from roles._service import service
+from roles._daemon import daemon
 
 
 @deploy("Fabric manager")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
-    if "nvidia_fabric_manager" not in plan.capabilities:
-        return
-    files = managed(plan, None, "nvidia_fabric_manager")
-    managed_files(name="Files", files=files)
-    service(
-        name="Fabric manager",
-        unit=FABRIC_MANAGER,
-        files=(*(f.path for f in files), "/usr/bin/nv-fabricmanager"),
-    )
+    daemon(plan, "nvidia_fabric_manager", FABRIC_MANAGER, "/usr/bin/nv-fabricmanager")
