@@ -217,6 +217,8 @@ def _driver(version: str) -> list[Package]:
 
     return [
         library("libcuda", "libcuda1", {}),
+        library("libnvidia-cfg", "libnvidia-cfg1", {}),
+        library("libnvidia-ptxjitcompiler", "libnvidia-ptxjitcompiler1", {}),
         library("libnvidia-ml", "libnvidia-ml1", {"postinst": FAILS} if version == BROKEN else {}),
         Package(
             "nvidia-smi",

@@ -13,47 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
-from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
-from lockstep.plan import boot, cpu, fabric, listeners, nvidia, running, slurm, software, timing
+from lockstep.plan import fabric, listeners, nvidia, slurm, software, timing
+from lockstep.plan.classes import ClassPlan, class_plan
 from lockstep.report import ExitStatus
-from lockstep.spec import Cluster, HardwareClass, Node, Problem, Role, Service, load, located
+from lockstep.spec import Cluster, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
 from lockstep.spec import nodes as expand_nodes
 from lockstep.spec.hardware import Gpu
 
 WRONG_USE = int(ExitStatus.WRONG_USE)
-
-
-@dataclass(frozen=True)
-class ClassPlan:
-    """What is equal on every node of a hardware class."""
-
-    name: str
-    hardware: HardwareClass
-    cpu: cpu.CpuPlan
-    hugepages: Mapping[str, Mapping[int, int]]
-    """Page size (2M, 1G) -> NUMA node -> pages."""
-    cpu_args: tuple[str, ...]
-    hugepage_args: tuple[str, ...]
-    other_args: tuple[str, ...]
-    """Kernel arguments of ``kernel``, and the class's further ones."""
-    cpu_files: tuple[running.KernelFile, ...]
-    kernel_files: tuple[running.KernelFile, ...]
-    sysctl: Mapping[str, str]
-    """Keys that follow from the class, beside those of the cluster."""
-    slurm: slurm.SlurmNodePlan
-    gpu_model: GpuModel | None
-    gpu_devices: tuple[str, ...]
-    nvidia: nvidia.NvidiaPlan | None
-    """What its workers get of NVIDIA's stack; None: nothing is declared, or it has no GPUs."""
-
-    @property
-    def kernel_args(self) -> tuple[str, ...]:
-        """All arguments we own on the kernel command line."""
-        return self.hugepage_args + self.cpu_args + self.other_args
 
 
 @dataclass(frozen=True)
@@ -190,6 +160,11 @@ class NodePlan:
         }
 
     @property
+    def pins(self) -> dict[str, str]:
+        """What apt is told to prefer: the locked versions, and those that come with them."""
+        return {**(self.nvidia.pins if self.nvidia is not None else {}), **self.versions}
+
+    @property
     def held(self) -> tuple[str, ...]:
         """Packages that no upgrade may touch, also one that a person starts: dpkg's hold."""
         return tuple(name for name in self.packages if self.nvidia and name in self.nvidia.versions)
@@ -321,7 +296,7 @@ def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
     """Return the plan of a valid cluster."""
     release = operating_systems.load(cluster.os.release)
     classes = {
-        name: _class_plan(cluster, name, hardware) for name, hardware in cluster.hardware.items()
+        name: class_plan(cluster, name, hardware) for name, hardware in cluster.hardware.items()
     }
     all_nodes = tuple(expand_nodes(cluster))
     return ClusterPlan(
@@ -357,27 +332,6 @@ def plan_or_exit(description: Mapping[str, object], file: str) -> ClusterPlan:
         print(problem_message(problems, _shown(file)), file=sys.stderr)
         raise SystemExit(WRONG_USE)
     return planned
-
-
-def _class_plan(cluster: Cluster, name: str, hardware: HardwareClass) -> ClassPlan:
-    cpus = cpu.plan(hardware)
-    system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
-    return ClassPlan(
-        name=name,
-        hardware=hardware,
-        cpu=cpus,
-        hugepages=boot.hugepages(hardware),
-        cpu_args=boot.cpu_args(hardware, cpus),
-        hugepage_args=boot.hugepage_args(hardware),
-        other_args=boot.kernel_args(hardware),
-        cpu_files=running.cpu_files(hardware, cpus),
-        kernel_files=running.kernel_files(hardware),
-        sysctl=running.sysctl(hardware, cluster.os.hugetlb_gid),
-        slurm=slurm.node_plan(hardware, cpus, system_memory_mib),
-        gpu_model=gpus.load(hardware.gpu.model) if hardware.gpu else None,
-        gpu_devices=slurm.gpu_devices(hardware.gpu) if hardware.gpu else (),
-        nvidia=nvidia.plan(cluster, hardware),
-    )
 
 
 def _shown(file: str) -> str:

@@ -34,6 +34,8 @@ class NvidiaPlan:
     """``open`` or ``proprietary``; None: the kernel is not the machine's own, nor its modules."""
     versions: Mapping[str, str]
     """Package -> its version as a pattern; in the order of the parts."""
+    pins: Mapping[str, str]
+    """Further package -> pattern: what comes along by dependency, and must not be a newer one."""
     driver_packages: tuple[str, ...]
     """Those that never change under a running job."""
     load_modules: tuple[str, ...]
@@ -97,6 +99,7 @@ def plan(cluster: Cluster, hardware: HardwareClass) -> NvidiaPlan | None:
         modules=flavour,
         load_modules=_load_modules(hardware, flavour),
         versions={name: version for part in chosen for name, version in of_part[part].items()},
+        pins=dict(packaging.pins("driver", stack.driver)),
         driver_packages=tuple(
             name for part in chosen if part in DRIVER_PARTS for name in of_part[part]
         ),

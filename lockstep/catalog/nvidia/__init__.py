@@ -24,6 +24,9 @@ class Part:
     """Package version of an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> its pattern, where it is another one; may hold {series} (550)."""
+    brought: tuple[str, ...] = ()
+    """Packages that come with these by an exact dependency: they are pinned, so that apt does not
+    prefer a newer one, and nothing else is asked of them."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,12 @@ class Packaging:
                 soname = "11.0" if release.startswith("11.") else release.partition(".")[0]
                 filled = name.format(cuda=release.replace(".", "-"), cuda_soname=soname, **words)
                 yield filled, entry.version.format(version=release)
+
+    def pins(self, part: str, version: str) -> Iterator[tuple[str, str]]:
+        """Yield (package, version as a pattern) of what a part brings along."""
+        entry = self.parts[part]
+        for name in entry.brought:
+            yield name, entry.version.format(version=version)
 
     def every_package(self, driver: str, cuda: tuple[str, ...]) -> tuple[str, ...]:
         """Return every package of every part."""

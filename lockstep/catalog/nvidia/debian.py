@@ -14,12 +14,13 @@ ARCHIVE = {
             "libnvidia-cfg1",
             "libnvidia-ml1",
             "libnvidia-ptxjitcompiler1",
-            "nvidia-alternative",
             "nvidia-persistenced",
             "nvidia-smi",
         ),
         # A source package of its own: bookworm has 535.171.04 beside driver 535.261.03.
         other_versions={"nvidia-persistenced": "{series}.*"},
+        # Each of them depends on exactly its own version of it.
+        brought=("nvidia-alternative",),
     ),
     "modules_open": Part(
         ("firmware-nvidia-gsp", "nvidia-open-kernel-dkms", "nvidia-open-kernel-support")

@@ -1,0 +1,24 @@
+"""What the roles do whose daemon has files of ours and nothing else: four of NVIDIA's are such."""
+
+from __future__ import annotations
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from roles._files import managed_files
+from roles._service import service
+
+
+def daemon(plan: NodePlan, role: str, unit: str, program: str) -> None:
+    """Put a role's files in place and keep its unit running on them; nothing on other nodes.
+
+    Args:
+        plan: of the node.
+        role: name of the capability, and owner of the files.
+        unit: the unit's canonical name.
+        program: path of what the unit runs; a new one is a restart.
+    """
+    if role not in plan.capabilities:
+        return
+    files = managed(plan, None, role)
+    managed_files(name="Files", files=files)
+    service(name="Service", unit=unit, files=(*(file.path for file in files), program))
