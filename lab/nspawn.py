@@ -121,6 +121,11 @@ class Nspawn:
         """Unmount and delete the node's disk, its control groups and nspawn's leftovers."""
         folder = places.node_folder(lab, node)
         self._clear_after(lab, node)
+        for group in [] if systemd_is_pid_1() else _control_groups(lab, node):
+            # Not when a machine goes off or on: others of the lab may be making theirs just then.
+            for parent in (group.parent, group.parent.parent):
+                if parent.is_dir() and not any(path.is_dir() for path in parent.iterdir()):
+                    parent.rmdir()
         unmount_below(folder)
         remove_tree(folder)
 
@@ -277,9 +282,6 @@ class Nspawn:
         groups = [] if systemd_is_pid_1() else _control_groups(lab, node)
         for group in groups:
             _remove_control_group(group)
-            for parent in (group.parent, group.parent.parent):
-                if parent.is_dir() and not any(path.is_dir() for path in parent.iterdir()):
-                    parent.rmdir()
         runtime = Path("/run/systemd/nspawn")
         propagate = runtime / "propagate" / machine_name(lab, node)
         if propagate.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from pyinfra import host
@@ -40,32 +41,34 @@ def locked_packages(
             only while nothing runs on the node (deploys/reboot.py).
     """
     state = host.get_fact(Packages, names=names)
-    yield from finish(state)
     differ = wrong(state, names, versions)
-    waiting = [name for name in differ if name in steady and name in state.installed]
-    commands = tuple(
-        change(state, [name for name in differ if name not in waiting], versions, held)
-    )
+    waiting = _waiting(state, differ, steady)
+    rest = [name for name in differ if name not in waiting]
+    # What the rollout will replace is not worth configuring now.
+    interrupted = state.interrupted and bool(rest or not waiting)
+    commands = tuple(change(replace(state, interrupted=interrupted), rest, versions, held))
     if waiting:
         host.log(
             f"left at their versions until nothing runs here (deploys/reboot.py): "
-            f"{', '.join(f'{name} {state.installed[name]}' for name in waiting)}"
+            f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
-    if not commands and not state.interrupted:
+    if not commands:
         host.noop("all packages are installed at their versions")
     yield from commands
 
 
-def finish(state: PackageState) -> Iterator[str]:
-    """Yield the commands that complete what an interrupted dpkg left."""
-    if state.interrupted:
-        # dpkg itself does not wait for the lock, so it is tried until the other one is done.
-        yield (
-            f"for i in $(seq {LOCK_TIMEOUT_S // 5}); do "
-            "DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 "
-            "dpkg --configure -a --force-confdef --force-confold && exit 0; sleep 5; done; exit 1"
-        )
-        yield f"{APT_GET} --fix-broken install"
+BROKEN = "(not configured)"
+
+
+def _waiting(state: PackageState, differ: Collection[str], steady: Collection[str]) -> list[str]:
+    """Return what waits for the rollout: of steady packages all or none, they go together.
+
+    None where none is there yet, or where only some are missing and the others are right.
+    """
+    concerned = [name for name in differ if name in steady]
+    other_version = any(name in state.installed for name in concerned)
+    half = bool(concerned) and state.interrupted and any(n in state.installed for n in steady)
+    return concerned if other_version or half else []
 
 
 def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, str]) -> list[str]:
@@ -92,26 +95,46 @@ def change(
         versions: package -> version or pattern.
         held: packages that are on hold afterwards.
     """
-    if names:
-        listed = " ".join(
-            shlex.quote(f"{name}={versions[name]}" if name in versions else name) for name in names
-        )
-        # A hold of ours must not keep us out, a person's on anything else must.
-        ours = "--allow-change-held-packages " if set(names) & set(held) & state.held else ""
-        install = f"{INSTALL} {ours}install {listed}"
-        # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
-        yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
-        if set(names) & set(held):
-            yield _refuse_another_kernel(install)
-        yield f"{APT_GET} {install}"
-    # apt-get forgets a hold that it was allowed to pass.
-    unheld = sorted(
+    if state.interrupted:
+        yield _CONFIGURE
+        if not names:
+            yield f"{APT_GET} --fix-broken install"
+    # apt-get forgets a hold that it was allowed to pass, also where it then fails.
+    hold = sorted(
         name
         for name in held
         if name in names or (name in state.installed and name not in state.held)
     )
-    if unheld:
-        yield f"apt-mark hold {' '.join(map(shlex.quote, unheld))} >/dev/null"
+    holding = f"apt-mark hold {' '.join(map(shlex.quote, hold))} >/dev/null"
+    if not names:
+        if hold:
+            yield holding
+        return
+    listed = " ".join(
+        shlex.quote(f"{name}={versions[name]}" if name in versions else name) for name in names
+    )
+    # A hold of ours must not keep us out, a person's on anything else must.
+    ours = "--allow-change-held-packages " if set(names) & set(held) & state.held else ""
+    install = f"{INSTALL} {ours}install {listed}"
+    # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
+    yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
+    if set(names) & set(held):
+        yield _refuse_another_kernel(install)
+    if hold:
+        yield f"{APT_GET} {install}; status=$?; {holding}; exit $status"
+    else:
+        yield f"{APT_GET} {install}"
+
+
+_CONFIGURE = (
+    # dpkg itself does not wait for the lock, so it is tried until the other one is done. What
+    # cannot be configured is no failure yet: the installation that follows replaces it, or fails.
+    f"for i in $(seq {LOCK_TIMEOUT_S // 5}); do "
+    "said=$(DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 "
+    "dpkg --configure -a --force-confdef --force-confold 2>&1) && exit 0; "
+    'case "$said" in *lock*) sleep 5;; *) echo "$said" >&2; exit 0;; esac; done; '
+    'echo "$said" >&2; exit 1'
+)
 
 
 def _refuse_another_kernel(install: str) -> str:

@@ -14,7 +14,7 @@ from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswere
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending
 from roles._check import check, objections
-from roles._packages import change, finish
+from roles._packages import change
 from roles._rollout import Rollout
 
 OURS = "lockstep-reboot:"
@@ -210,7 +210,7 @@ class Turn:
         began = time.monotonic()
         try:
             state = self.talk.read(Packages, names=names)
-            for command in (*finish(state), *change(state, names, plan.versions, plan.held)):
+            for command in change(state, names, plan.versions, plan.held):
                 ok, output = self.talk.say(command, within_s=CHANGE_S)
                 if not ok:
                     raise Unanswered((output.stderr_lines or ["no message"])[-1].strip()[:200])

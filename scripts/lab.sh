@@ -23,6 +23,15 @@ step "job: srun -N$WORKERS --gres=gpu:8"
 node head -- srun --immediate=60 -N"$WORKERS" --gres=gpu:8 \
     sh -c 'echo "$(uname -n): GPUs $CUDA_VISIBLE_DEVICES"'
 
+# The driver, the container engines and their packages are those of Debian 13 (docs/nvidia.md).
+if [ "$OS" = debian_13 ]; then
+    step "job in a container: srun --gres=gpu:2 bash scripts/job_container.sh"
+    # The lab's nodes share no folder: the script goes to the node as a file.
+    node worker1 -- sh -c 'cat > /tmp/job_container.sh' < scripts/job_container.sh
+    .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:2 \
+        bash /tmp/job_container.sh
+fi
+
 step "done: the lab is up"
 cat <<END
     machines    .venv/bin/python -m lab status

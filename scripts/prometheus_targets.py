@@ -21,7 +21,12 @@ def main(inventory: str) -> int:
         print(f"ERROR {inventory}: no node runs prometheus", file=sys.stderr)
         return 1
     url = f"http://{head.endpoint(plan.spec.monitoring.prometheus_port)}/api/v1/targets"
-    expected = len(plan.nodes) + 1  # every node's exporter, and Prometheus itself
+    # Every node's exporters, and Prometheus itself.
+    expected = 1 + sum(
+        exporter in node.capabilities
+        for node in plan.nodes.values()
+        for exporter in ("node_exporter", "dcgm_exporter")
+    )
     deadline = time.monotonic() + WAIT_S
     while True:
         try:

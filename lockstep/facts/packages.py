@@ -49,6 +49,6 @@ class Packages(FactBase[PackageState]):
                 interrupted = (first, second) != ("0", "0")
             elif second == "installed":
                 installed[name] = first
-                if wanted == ["hold"]:
-                    held.add(name)
+            if wanted == ["hold"]:
+                held.add(name)
         return PackageState(installed, interrupted, frozenset(held))

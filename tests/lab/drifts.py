@@ -15,6 +15,11 @@ dpkg-deb -b x other.deb >/dev/null && dpkg -i other.deb >/dev/null
 systemctl is-active prometheus-node-exporter
 """
 
+NEWER_EXPORTER = """
+apt-get -q -y --allow-change-held-packages install datacenter-gpu-manager-exporter=4.4.2-1
+apt-mark hold datacenter-gpu-manager-exporter
+"""
+
 OTHER_MUNGE_KEY = "head -c 128 /dev/urandom > /etc/munge/munge.key && systemctl restart munge"
 
 
@@ -123,5 +128,45 @@ DRIFTS = (
         "chmod 644 /etc/slurm/slurmdbd.conf",
         "file.mode",
         "/etc/slurm/slurmdbd.conf",
+    ),
+    Drift(
+        "hold removed",
+        "worker1",
+        "apt-mark unhold nvidia-smi",
+        "package.held",
+        "nvidia-smi",
+    ),
+    Drift(
+        "GPU exporter a patch level ahead",
+        "worker2",
+        NEWER_EXPORTER,
+        "package.version",
+        "datacenter-gpu-manager-exporter",
+    ),
+    Drift("persistence off", "worker1", "nvidia-smi -i 2 -pm 0", "gpu.persistence", "gpu2"),
+    Drift(
+        "power limit lowered by the firmware's default",
+        "worker1",
+        "--gpu 6 --set power.default_limit=350",
+        "gpu.power_default",
+        "gpu6",
+        gpu=True,
+        repaired=False,
+    ),
+    Drift(
+        "clocks locked",
+        "worker1",
+        "nvidia-smi -i 1 -lgc 1500,1500",
+        "gpu.clock_idle",
+        "gpu1",
+        repaired=False,
+    ),
+    Drift("ECC off after the next reset", "worker2", "nvidia-smi -i 4 -e 0", "gpu.ecc", "gpu4"),
+    Drift("MIG on for one GPU", "worker1", "nvidia-smi -i 7 -mig 1", "gpu.mig", "gpu7"),
+    Drift(
+        "containers get seven GPUs",
+        "worker1",
+        r"sed -i '/name: all/,$ {/nvidia5$/,+4d}' /var/run/cdi/nvidia.yaml",
+        "cdi.devices",
     ),
 )

@@ -88,7 +88,7 @@ def test_job_stays_off_the_housekeeping_cpus(cluster: Lab) -> None:
 
 def test_every_prometheus_target_is_up(cluster: Lab) -> None:
     done = cluster.command(str(PYTHON), "scripts/prometheus_targets.py", "inventories/lab.py")
-    assert "4 of 4 targets are up" in done.stdout
+    assert "6 of 6 targets are up" in done.stdout
 
 
 def test_check_finds_nothing(cluster: Lab) -> None:

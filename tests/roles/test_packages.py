@@ -104,13 +104,40 @@ def test_a_pattern_covers_every_revision_of_a_version(calls: Path) -> None:
     assert asked(calls)[-1] == "install dpkg=0.1-*"
 
 
-def test_a_steady_package_is_installed_but_never_changed(calls: Path) -> None:
+def test_steady_packages_are_installed_but_never_changed(calls: Path) -> None:
     wanted = {"dpkg": "1.0", ABSENT: "1.0"}
-    run(locked_packages, names=("dpkg", ABSENT), versions=wanted, steady=("dpkg", ABSENT))
+    both = ("dpkg", ABSENT)
+    run(locked_packages, names=both, versions={ABSENT: "1.0"}, steady=both)
     assert asked(calls)[-1] == f"install {ABSENT}=1.0"
     calls.write_text("")
-    done = run(locked_packages, names=("dpkg",), versions=wanted, steady=("dpkg",))
-    assert (done.succeeded, done.commands, asked(calls)) == (True, 0, [])
+    done = run(locked_packages, names=both, versions=wanted, steady=both)
+    assert (done.succeeded, done.commands, asked(calls)) == (True, 0, []), "they go together"
+
+
+def test_a_change_that_broke_is_left_to_the_rollout(calls: Path) -> None:
+    """Configuring it would fail again, and fail the deploy of everything else."""
+    doubles_of(
+        calls,
+        dpkg_query='case "$*" in *Package*) echo dpkg 1.0 installed install; '
+        "echo tar 2.0 half-configured install;; *) echo half-configured;; esac",
+        dpkg=f'echo "1 dpkg $*" >> {calls}',
+    )
+    both = {"names": ("dpkg", "tar"), "versions": {"tar": "1.0"}}
+    assert run(locked_packages, **both, steady=("dpkg", "tar")).commands == 0
+    assert asked(calls) == []
+    run(locked_packages, **both)
+    assert asked(calls)[-1] == "install tar=1.0"
+    assert asked(calls)[0].startswith("dpkg")
+
+
+def test_a_transaction_that_fails_leaves_the_holds_in_place(calls: Path) -> None:
+    doubles_of(
+        calls,
+        apt_get='case "$*" in *--simulate*) ;; *) exit 100;; esac',
+        apt_mark=f'echo "1 apt-mark $*" >> {calls}',
+    )
+    assert not run(locked_packages, names=(ABSENT,), versions={}, held=(ABSENT,)).succeeded
+    assert calls.read_text() == f"1 apt-mark hold {ABSENT}\n"
 
 
 def doubles_of(calls: Path, **scripts: str) -> None:

@@ -389,7 +389,7 @@ def test_a_driver_is_changed_on_the_drained_node_and_then_booted(go: Callable[..
     assert ran.ok, ran
     drained, *changed, rebooted, resumed = doubles.said
     assert drained == "State=DRAIN Reason='lockstep-reboot: driver 570.1'"
-    assert any(said.endswith("install 'nvidia-smi=550.163.01-*'") for said in changed), changed
+    assert any("install 'nvidia-smi=550.163.01-*'; status" in said for said in changed), changed
     assert (rebooted, resumed) == ("reboot", "State=RESUME")
     assert ran.last == "resumed"
 

@@ -17,5 +17,6 @@ ENGINES = {
     "containerd": ("containerd", "runc"),
     # The check starts containers from the node's own busybox.
     "docker": ("busybox-static", "docker.io"),
-    "podman": ("busybox-static", "crun", "podman"),
+    # Users start containers without root: that takes newuidmap(1).
+    "podman": ("busybox-static", "crun", "podman", "uidmap"),
 }
