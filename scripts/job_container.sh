@@ -7,7 +7,7 @@ set -eu
 XDG_RUNTIME_DIR="$(mktemp -d)"
 export XDG_RUNTIME_DIR
 trap 'rm -r "$XDG_RUNTIME_DIR"' EXIT
-engine="podman --cgroup-manager cgroupfs"
+engine="podman --log-level error --cgroup-manager cgroupfs"
 image=localhost/job-container:1
 
 devices=""
