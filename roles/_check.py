@@ -13,7 +13,7 @@ from lockstep.spec.names import expand
 CHECK_S = 300.0
 SAID = 3
 """Findings in a message; `lockstep check` shows them all."""
-BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version")
+BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
 """Rules that compare with peers what a reboot changes: the first node differs from all others."""
 
 

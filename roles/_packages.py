@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pyinfra import host
 from pyinfra.api import operation
 
+from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.packages import Packages, PackageState
 
 LOCK_TIMEOUT_S = 600
@@ -29,6 +30,7 @@ def locked_packages(
     versions: dict[str, str],
     held: tuple[str, ...] = (),
     steady: tuple[str, ...] = (),
+    driver: str | None = None,
 ) -> Generator[str, None, None]:
     """Install packages; those with a locked version at exactly that version.
 
@@ -39,10 +41,15 @@ def locked_packages(
         held: packages that no other apt may change.
         steady: packages that are installed where they are missing, and whose version is changed
             only while nothing runs on the node (deploys/reboot.py).
+        driver: planned version of the driver that the steady packages are of; beside another one
+            that is loaded, whoever installed it, they are not installed either.
     """
     state = host.get_fact(Packages, names=names)
     differ = wrong(state, names, versions)
-    waiting = _waiting(state, differ, steady)
+    loaded = host.get_fact(LoadedDriver) if driver and set(differ) & set(steady) else ""
+    waiting = _waiting(state, differ, steady, other_loaded=loaded not in ("", driver))
+    if waiting and state.interrupted:
+        waiting = differ  # apt installs nothing beside packages that it cannot configure
     rest = [name for name in differ if name not in waiting]
     # What the rollout will replace is not worth configuring now.
     interrupted = state.interrupted and bool(rest or not waiting)
@@ -60,7 +67,9 @@ def locked_packages(
 BROKEN = "(not configured)"
 
 
-def _waiting(state: PackageState, differ: Collection[str], steady: Collection[str]) -> list[str]:
+def _waiting(
+    state: PackageState, differ: Collection[str], steady: Collection[str], *, other_loaded: bool
+) -> list[str]:
     """Return what waits for the rollout: of steady packages all or none, they go together.
 
     None where none is there yet, or where only some are missing and the others are right.
@@ -68,7 +77,7 @@ def _waiting(state: PackageState, differ: Collection[str], steady: Collection[st
     concerned = [name for name in differ if name in steady]
     other_version = any(name in state.installed for name in concerned)
     half = bool(concerned) and state.interrupted and any(n in state.installed for n in steady)
-    return concerned if other_version or half else []
+    return concerned if other_version or half or other_loaded else []
 
 
 def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, str]) -> list[str]:
@@ -132,7 +141,8 @@ _CONFIGURE = (
     f"for i in $(seq {LOCK_TIMEOUT_S // 5}); do "
     "said=$(DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 "
     "dpkg --configure -a --force-confdef --force-confold 2>&1) && exit 0; "
-    'case "$said" in *lock*) sleep 5;; *) echo "$said" >&2; exit 0;; esac; done; '
+    'case "$said" in *"frontend lock"*|*"locked by another process"*) sleep 5;; '
+    '*) echo "$said" >&2; exit 0;; esac; done; '
     'echo "$said" >&2; exit 1'
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyinfra.api import Host
 
+from lockstep.facts.gpus import Gpus
 from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
@@ -128,6 +129,7 @@ class Turn:
             if not self._idle():
                 return
         if decision.pending.change:
+            self._free()
             self._change()
         if decision.pending.reasons:
             self._reboot()
@@ -202,6 +204,19 @@ class Turn:
         if fresh:
             self._scontrol("State=RESUME", "resumed")
         self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
+
+    def _free(self) -> None:
+        """Make sure that no process is on a board: not all work is Slurm's."""
+        try:
+            boards = self.talk.read(Gpus)
+        except Unanswered as unanswered:
+            raise Failed(f"was not changed: {unanswered}", self.again) from unanswered
+        busy = [board.uuid for board in boards or () if board.busy]
+        if busy:
+            raise Failed(
+                f"has processes on {len(busy)} GPUs that are no job of Slurm ({busy[0]}...)",
+                f"nvidia-smi on {self.plan.name} names them; when they are gone: {self.again}",
+            )
 
     def _change(self) -> None:
         """Change the packages that never change under a job."""

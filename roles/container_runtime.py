@@ -11,7 +11,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import CdiIsCurrent, CheckImage
+from lockstep.facts.gpus import CdiIsCurrent, CheckImage, DockerEndsContainers
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
@@ -29,6 +29,19 @@ def cdi_specification() -> Generator[str, None, None]:
         host.noop("the CDI specification is of these boards and this driver")
     else:
         yield f"systemctl restart {CDI_REFRESH}.service"
+
+
+@operation()
+def live_restore() -> Generator[str, None, None]:
+    """Have a running Docker take live-restore from its file, before anything restarts it.
+
+    dockerd(8): live-restore is among what a reload takes over; without it a restart ends every
+    container.
+    """
+    if host.get_fact(DockerEndsContainers):
+        yield "systemctl reload docker.service"
+    else:
+        host.noop("a restart of Docker ends no container")
 
 
 @operation()
@@ -52,6 +65,8 @@ def apply(plan: NodePlan) -> None:
     files = managed(plan, None, "container_runtime")
     managed_files(name="Files", files=files)
     engines = plan.spec.software.containers.engines
+    if "docker" in engines:
+        live_restore(name="Docker keeps containers over a restart")
     for unit, program in PROGRAMS.items():
         if unit in plan.job_parents:
             kind = unit.partition(".")[0]

@@ -60,13 +60,13 @@ def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
     usual = gpu.power_limit_w is not None or board.default_limit_w == default_w
     if usual and board.enforced_limit_w not in (None, limit_w):
         yield f"-pl {limit_w:g}"
-    compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
-    if board.compute_mode not in (compute_mode, None):
-        yield f"-c {compute_mode.upper()}"
 
 
 def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
     """Yield what ends or disturbs processes on the board."""
+    compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
+    if board.compute_mode not in (compute_mode, None):
+        yield f"-c {compute_mode.upper()}"
     if board.ecc_pending not in ("Enabled" if gpu.ecc else "Disabled", None):
         yield f"-e {int(gpu.ecc)}"
     if board.mig not in ("Enabled" if gpu.mig else "Disabled", None):

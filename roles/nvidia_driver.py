@@ -13,7 +13,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import OlderInitramfs
+from lockstep.facts.gpus import Gpus, OlderInitramfs
 from lockstep.facts.services import Service
 from lockstep.files import managed
 from lockstep.plan import NodePlan
@@ -39,15 +39,22 @@ def initramfs(files: tuple[str, ...]) -> Generator[str, None, None]:
 def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
     """Stop and disable units for which this node has no hardware.
 
+    Stopped only while no process is on a board: if it is the description that is wrong, a fabric
+    manager that ends takes all CUDA programs with it.
+
     Args:
         units: canonical names.
     """
     right = True
+    boards = host.get_fact(Gpus) if units else ()
+    free = boards is not None and not any(board.busy for board in boards)
     for unit in units:
         state = host.get_fact(Service, unit=unit, files=(), reload_files=())
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
             right = False
-            yield f"systemctl disable --now {unit}"
+            if not free:
+                host.log(f"{unit}: disabled and left running: the boards are in use, or not read")
+            yield f"systemctl disable {'--now ' if free else ''}{unit}"
     if right:
         host.noop("no unit runs without its hardware")
 

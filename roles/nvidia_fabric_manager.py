@@ -15,4 +15,6 @@ from roles._daemon import daemon
 @deploy("Fabric manager")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
-    daemon(plan, "nvidia_fabric_manager", FABRIC_MANAGER, "/usr/bin/nv-fabricmanager")
+    daemon(
+        plan, "nvidia_fabric_manager", FABRIC_MANAGER, "/usr/bin/nv-fabricmanager", restart=False
+    )

@@ -15,4 +15,4 @@ from roles._daemon import daemon
 @deploy("IMEX")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
-    daemon(plan, "nvidia_imex", IMEX, "/usr/bin/nvidia-imex")
+    daemon(plan, "nvidia_imex", IMEX, "/usr/bin/nvidia-imex", restart=False)

@@ -27,4 +27,5 @@ def apply(plan: NodePlan) -> None:
         versions=plan.versions,
         held=plan.held,
         steady=plan.nvidia.driver_packages if plan.nvidia else (),
+        driver=plan.nvidia.spec.driver if plan.nvidia else None,
     )

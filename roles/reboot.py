@@ -22,6 +22,7 @@ from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswere
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Driver, Seen, pending
 from lockstep.spec import Role
+from lockstep.spec.hardware import Gpu
 from roles._reboot_steps import Decision, Turn
 from roles._rollout import Rollout, rollout_of
 
@@ -43,9 +44,8 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     worker = "slurm_worker" in plan.capabilities
     driver = _driver(plan)
     installed = read(Packages, names=tuple(driver.packages)).installed if driver else {}
-    module = read(LoadedDriver) if driver else None
+    module = read(LoadedDriver) if driver else ""
     boards = (read(Gpus) or ()) if plan.gpu else ()
-    ecc = "Enabled" if plan.gpu and plan.gpu.ecc else "Disabled"
     return Decision(
         pending(
             hardware.kernel_args if boots else (),
@@ -57,7 +57,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 boot.marker,
                 installed,
                 module,
-                sum(_waits(board, ecc) for board in boards),
+                sum(_waits(board, plan.gpu) for board in boards if plan.gpu),
             ),
             driver,
         ),
@@ -67,8 +67,11 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     )
 
 
-def _waits(board: GpuSettings, ecc: str) -> bool:
-    return board.ecc is not None and board.ecc_pending == ecc != board.ecc
+def _waits(board: GpuSettings, gpu: Gpu) -> bool:
+    ecc, mig = ("Enabled" if wanted else "Disabled" for wanted in (gpu.ecc, bool(gpu.mig)))
+    return (board.ecc is not None and board.ecc_pending == ecc != board.ecc) or (
+        board.mig is not None and board.mig_pending == mig != board.mig
+    )
 
 
 def _driver(plan: NodePlan) -> Driver | None:
@@ -76,7 +79,9 @@ def _driver(plan: NodePlan) -> Driver | None:
         return None
     versions = plan.versions
     return Driver(
-        plan.nvidia.spec.driver, {name: versions[name] for name in plan.nvidia.driver_packages}
+        plan.nvidia.spec.driver,
+        {name: versions[name] for name in plan.nvidia.driver_packages},
+        own_modules=plan.nvidia.modules is not None,
     )
 
 
@@ -160,7 +165,7 @@ def _decide_now(talk: Conversation, plan: NodePlan) -> Decision:
 
 def _fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
     value = host.get_fact(kind, **arguments)
-    if value is None:
+    if value is None and kind is not Gpus:  # no answer of nvidia-smi is an answer
         raise Unanswered(kind.__name__)
     return value
 

@@ -21,6 +21,7 @@ FIELDS = (
     "ecc.mode.pending",
     "mig.mode.current",
     "ecc.mode.current",
+    "mig.mode.pending",
 )
 
 
@@ -36,6 +37,7 @@ class GpuSettings:
     ecc_pending: str | None
     mig: str | None
     ecc: str | None
+    mig_pending: str | None
     busy: bool = False
     """A process has a compute context on it."""
 
@@ -67,7 +69,7 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
             if len(row) != len(FIELDS):
                 raise FactProcessError(f"nvidia-smi, unexpected line {line!r}")
             uuid, enforced, default, *words = row
-            persistence, compute_mode, ecc_pending, mig, ecc = map(_word, words)
+            persistence, compute_mode, ecc_pending, mig, ecc, mig_pending = map(_word, words)
             boards.append(
                 GpuSettings(
                     uuid,
@@ -78,6 +80,7 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
                     ecc_pending,
                     mig,
                     ecc,
+                    mig_pending,
                     uuid in busy,
                 )
             )
@@ -95,8 +98,8 @@ def _word(text: str) -> str | None:
     return None if text.startswith("[") or text == "N/A" else text
 
 
-class LoadedDriver(FactBase[str | None]):
-    """Returns the version of NVIDIA's loaded kernel module; None when none is loaded.
+class LoadedDriver(FactBase[str]):
+    """Returns the version of NVIDIA's loaded kernel module; "" when none is loaded.
 
     /proc/driver/nvidia/version begins with "NVRM version: NVIDIA UNIX ... Module  550.163.01  ...".
     """
@@ -110,9 +113,9 @@ class LoadedDriver(FactBase[str | None]):
         )
 
     @override
-    def process(self, output: Iterable[str]) -> str | None:
+    def process(self, output: Iterable[str]) -> str:
         (version,) = output
-        return None if version == "none" else version
+        return "" if version == "none" else version
 
 
 class OlderInitramfs(FactBase[tuple[str, ...]]):
@@ -163,3 +166,18 @@ class CheckImage(FactBase[bool]):
     @override
     def process(self, output: Iterable[str]) -> bool:
         return list(output) == ["yes"]
+
+
+class DockerEndsContainers(FactBase[bool]):
+    """Returns whether a Docker runs whose restart would end its containers."""
+
+    @override
+    def command(self) -> str:
+        return (
+            "if systemctl is-active --quiet docker.service; then "
+            "docker info --format '{{.LiveRestoreEnabled}}'; else echo stopped; fi"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["false"]

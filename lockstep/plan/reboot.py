@@ -29,10 +29,10 @@ class Seen:
     """Packages that left /run/reboot-required; None: there is no such file."""
     driver: Mapping[str, str] = field(default_factory=dict)
     """Installed driver packages -> version."""
-    module: str | None = None
-    """Version of the driver's loaded kernel module; None: none is loaded."""
-    ecc: int = 0
-    """Boards on which the planned ECC mode waits for a reset."""
+    module: str = ""
+    """Version of the driver's loaded kernel module; "": none is loaded."""
+    modes: int = 0
+    """Boards on which the planned ECC or MIG mode waits for a reset."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Driver:
     """Upstream."""
     packages: Mapping[str, str]
     """Package -> version as a pattern."""
+    own_modules: bool = False
+    """The kernel is the machine's own: its module is to be loaded."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +140,21 @@ def pending(
     if driver is not None and change:
         listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
         reasons.append(Reason(f"driver {driver.version}", f"instead of {listed}"))
-    elif driver is not None and seen.driver and seen.module not in (None, driver.version):
+    elif driver is not None and seen.driver and seen.module not in ("", driver.version):
         reasons.append(Reason(f"driver {driver.version}", f"{seen.module} is loaded"))
-    if seen.ecc:
-        reasons.append(Reason("ECC mode", f"waits on {seen.ecc} boards"))
+    elif driver is not None and seen.driver and driver.own_modules and not seen.module:
+        reasons.append(Reason(f"driver {driver.version}", "no module of it is loaded"))
+    if seen.modes:
+        reasons.append(Reason("ECC or MIG mode", f"waits on {seen.modes} boards"))
     return Pending(tuple(reasons), remark=remark, change=change)
 
 
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
-    """Return the driver packages to change; none on a node without any: a deploy installs them."""
-    if driver is None or not seen.driver:
+    """Return the driver packages to change.
+
+    None on a node without any: a deploy installs them, unless another driver is loaded.
+    """
+    if driver is None or not (seen.driver or seen.module not in ("", driver.version)):
         return ()
     return tuple(
         name

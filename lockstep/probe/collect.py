@@ -993,7 +993,7 @@ def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
 
 DRIVER = "/proc/driver/nvidia/version"
 LOADED = "/sys/module/nvidia/version"
-MODULES = ("nvidia", "nvidia-current")
+MODULES = ("nvidia", "nvidia-current-open", "nvidia-current")
 """Names of the kernel module on disk: NVIDIA's packages, Debian's."""
 LIBRARY = "libnvidia-ml.so.1"
 LIBRARY_FOLDERS = (

@@ -85,21 +85,30 @@ def test_a_board_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path:
     assert [board.enforced_limit_w for board in fact(Gpus)] == [700.0, 700.0]
 
 
-ROW = "GPU-a, 700.00, 700.00, Enabled, Default, Enabled, Disabled, Enabled"
+ROW = "GPU-a, 700.00, 700.00, Enabled, Default, Enabled, Disabled, Enabled, Disabled"
 
 
 def test_a_board_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
     (board,) = Gpus().process([ROW, "busy, GPU-a"]) or ()
     assert board == GpuSettings(
-        "GPU-a", 700.0, 700.0, "Enabled", "Default", "Enabled", "Disabled", "Enabled", busy=True
+        "GPU-a",
+        700.0,
+        700.0,
+        "Enabled",
+        "Default",
+        "Enabled",
+        "Disabled",
+        "Enabled",
+        "Disabled",
+        busy=True,
     )
     assert len(FIELDS) == len(ROW.split(","))
 
 
 def test_what_a_board_does_not_say_is_not_set() -> None:
-    row = "GPU-a, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]"
+    row = "GPU-a, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]"
     assert Gpus().process([row]) == (
-        GpuSettings("GPU-a", None, None, None, None, None, None, None),
+        GpuSettings("GPU-a", None, None, None, None, None, None, None, None),
     )
 
 

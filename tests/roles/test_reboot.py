@@ -24,7 +24,7 @@ from lockstep.facts.boot import (
     Hugepages,
     HugepagesState,
 )
-from lockstep.facts.gpus import Gpus
+from lockstep.facts.gpus import Gpus, GpuSettings
 from lockstep.facts.packages import Packages, PackageState
 from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
@@ -100,7 +100,7 @@ DRIVER = Driver("550.163.01", {"nvidia-smi": "550.163.01-*", "libcuda1": "550.16
 INSTALLED = {"nvidia-smi": "550.163.01-2", "libcuda1": "550.163.01-2"}
 
 
-def due(installed: dict[str, str], module: str | None) -> Pending:
+def due(installed: dict[str, str], module: str) -> Pending:
     return pending((), {}, Seen((), (), {}, driver=installed, module=module), DRIVER)
 
 
@@ -120,12 +120,22 @@ def test_an_older_module_that_is_still_loaded_waits_for_the_boot() -> None:
 
 def test_the_planned_driver_and_none_at_all_are_no_reason() -> None:
     assert due(INSTALLED, "550.163.01") == Pending()
-    assert due(INSTALLED, None) == Pending()
-    assert due({}, None) == Pending(), "a deploy installs it: nothing runs with it yet"
+    assert due(INSTALLED, "") == Pending(), "the kernel is not the machine's own"
+    assert due({}, "") == Pending(), "a deploy installs it: nothing runs with it yet"
 
 
-def test_an_ecc_mode_that_waits_for_a_reset_is_a_reason() -> None:
-    assert str(pending((), {}, Seen((), (), {}, ecc=2))) == "ECC mode: waits on 2 boards"
+def test_a_driver_that_somebody_else_installed_is_changed_by_the_rollout() -> None:
+    assert due({}, "550.90.07").change == ("nvidia-smi", "libcuda1")
+
+
+def test_a_module_that_is_not_loaded_yet_waits_for_the_boot() -> None:
+    own = replace(DRIVER, own_modules=True)
+    found = pending((), {}, Seen((), (), {}, driver=INSTALLED), own)
+    assert str(found) == "driver 550.163.01: no module of it is loaded"
+
+
+def test_a_mode_that_waits_for_a_reset_is_a_reason() -> None:
+    assert str(pending((), {}, Seen((), (), {}, modes=2))) == "ECC or MIG mode: waits on 2 boards"
 
 
 def reader(plan: NodePlan, *, menu: bool) -> Callable[..., Any]:
@@ -268,6 +278,7 @@ class Doubles:
     after_boot: Callable[[Doubles], None] = lambda doubles: None
     on_look: Callable[[Doubles], None] = lambda doubles: None
     silent: bool = False
+    boards: tuple[GpuSettings, ...] = ()
     breaks: str = ""
     """Commands that hold this fail."""
 
@@ -313,6 +324,8 @@ class Talk(Conversation):
     def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
         if issubclass(kind, Hold):
             return cast(T, self.doubles.hold())
+        if issubclass(kind, Gpus):
+            return cast(T, self.doubles.boards)
         if issubclass(kind, Packages):
             return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         return cast(T, BootState(str(self.doubles.boots), (), None))
@@ -392,6 +405,17 @@ def test_a_driver_is_changed_on_the_drained_node_and_then_booted(go: Callable[..
     assert any("install 'nvidia-smi=550.163.01-*'; status" in said for said in changed), changed
     assert (rebooted, resumed) == ("reboot", "State=RESUME")
     assert ran.last == "resumed"
+
+
+def test_a_board_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[..., Ran]) -> None:
+    board = GpuSettings("GPU-a", None, None, None, None, None, None, None, None, busy=True)
+    doubles = Doubles(boards=(board,))
+    ran = go(doubles, CHANGE)
+    assert (ran.ok, "reboot" in doubles.said) == (False, False)
+    assert ran.stopped == (
+        "rollout stopped at worker1 (has processes on 1 GPUs that are no job of Slurm (GPU-a...))"
+    )
+    assert not [said for said in doubles.said if "install" in said]
 
 
 def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(

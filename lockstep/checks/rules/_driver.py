@@ -17,8 +17,6 @@ FROM_PACKAGES = (
     Cause("package.version", with_grounds=DRIVER, grounds=OF_PACKAGES),
     Cause("package.present", with_grounds=DRIVER, grounds=OF_PACKAGES),
     Cause("package.present", with_grounds=DRIVER, only_unread=True),
-    # A change that stopped half way: what is not configured says nothing of the rest.
-    Cause("package.broken"),
 )
 """What is on the node is what its packages brought: those are the finding."""
 

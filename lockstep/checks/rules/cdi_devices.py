@@ -4,6 +4,8 @@ Why      A container with seven of eight boards trains with seven, and nobody is
 Blind    What an engine makes of it: container.devices (`lockstep check --containers`).
 """
 
+import re
+
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._container import REFRESH, boards, has_cdi
@@ -14,7 +16,11 @@ def _look(view: View) -> Items:
     seen = view.record.items("cdi.devices")
     if isinstance(seen, Unread):
         return {"": seen}
-    return {"": seen.get("all", [])}
+    listed = seen.get("all", [])
+    if isinstance(listed, Unread) or not isinstance(listed, list):
+        return {"": listed}
+    # The toolkit adds what the boards have below /dev/dri.
+    return {"": [path for path in listed if re.fullmatch(r"/dev/nvidia\d+", str(path))]}
 
 
 RULE = Rule(
@@ -23,7 +29,8 @@ RULE = Rule(
     reading="cdi.devices",
     look=_look,
     expected=boards,
-    applies=has_cdi,
+    # Divided boards are given to containers slice by slice.
+    applies=lambda view: has_cdi(view) and not (view.plan.gpu and view.plan.gpu.mig),
     repair=REFRESH,
     owner="container_runtime",
     explained_by=(Cause("gpu.count"),),
