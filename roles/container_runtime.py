@@ -11,7 +11,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import CdiIsCurrent, CheckImage, DockerEndsContainers
+from lockstep.facts.gpus import CdiSpecification, CheckImage, DockerEndsContainers
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
@@ -23,9 +23,16 @@ PROGRAMS = {"containerd.service": "/usr/bin/containerd", "docker.service": "/usr
 
 
 @operation()
-def cdi_specification() -> Generator[str, None, None]:
-    """Have the CDI specification made anew when it is not what the toolkit would write now."""
-    if host.get_fact(CdiIsCurrent):
+def cdi_specification(boards: int) -> Generator[str, None, None]:
+    """Have the CDI specification made anew when it is not what the toolkit would write now.
+
+    Args:
+        boards: as planned. A node that lacks one is not set up as a healthy smaller one.
+    """
+    present, current = host.get_fact(CdiSpecification)
+    if present != boards:
+        host.noop(f"{present} of {boards} boards: the CDI specification is left as it is")
+    elif current:
         host.noop("the CDI specification is of these boards and this driver")
     else:
         yield f"systemctl restart {CDI_REFRESH}.service"
@@ -74,7 +81,7 @@ def apply(plan: NodePlan) -> None:
             service(name=f"Engine {kind}", unit=unit, files=(*paths, program))
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
-        cdi_specification(name="CDI specification")
+        cdi_specification(name="CDI specification", boards=plan.gpu.count if plan.gpu else 0)
     if "docker" in engines:
         check_image(name="Image of the check (Docker)", engine="docker")
     if "podman" in engines:

@@ -137,8 +137,8 @@ class OlderInitramfs(FactBase[tuple[str, ...]]):
         return tuple(word[1] for word in words if word[0] == "younger")
 
 
-class CdiIsCurrent(FactBase[bool]):
-    """Returns whether the CDI specification is what the toolkit would write now.
+class CdiSpecification(FactBase[tuple[int, bool]]):
+    """Returns how many boards there are, and whether it is what would be written now.
 
     It names devices and the driver's libraries by version: an older one gives containers fewer
     boards, or none.
@@ -147,13 +147,15 @@ class CdiIsCurrent(FactBase[bool]):
     @override
     def command(self) -> str:
         return (
+            'echo "boards $(timeout 30 nvidia-smi -L 2>/dev/null | grep -c ^GPU)"; '
             f"if [ -s {CDI_SPEC} ] && nvidia-ctk cdi generate 2>/dev/null | cmp -s - {CDI_SPEC}; "
             "then echo current; else echo differs; fi"
         )
 
     @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["current"]
+    def process(self, output: Iterable[str]) -> tuple[int, bool]:
+        boards, state = output
+        return int(boards.removeprefix("boards ")), state == "current"
 
 
 class CheckImage(FactBase[bool]):

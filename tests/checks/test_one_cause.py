@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lockstep.checks.context import Context
+from lockstep.checks.rules.listener_family import CONFIGURED_BY
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Status
 from tests.checks import recorded
@@ -549,3 +550,8 @@ def test_nodes_that_wait_alike_are_rebooted_with_one_command() -> None:
         start = changed((CMDLINE, (), LINE), start=start, node=node)
     text = recorded.report(start).to_text()
     assert "deploys/reboot.py --limit worker1 --limit worker2" in text
+
+
+def test_every_listener_of_a_plan_is_explained_by_its_unit() -> None:
+    plans = recorded.consistent().plan.nodes.values()
+    assert {one.unit for plan in plans for one in plan.listeners} <= set(CONFIGURED_BY)

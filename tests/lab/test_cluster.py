@@ -16,8 +16,9 @@ SETTLING = {
     ("time.synchronised", "worker1", ""),
     ("time.offset", "worker1", ""),
     ("munge.round_trip", "worker1", ""),
+    ("unit.active", "worker1", "nvidia-dcgm-exporter.service"),
 }
-"""chronyd needs some seconds after a boot."""
+"""chronyd needs some seconds after a boot, and so does an exporter that waits for its engine."""
 STARTS = (
     "systemctl show '*.service' --state=active -p Id -p ActiveEnterTimestampMonotonic "
     "| grep -v '^$' | grep -A1 -E 'slurm|munge|chrony|prometheus|mariadb'"

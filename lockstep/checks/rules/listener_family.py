@@ -16,6 +16,9 @@ CONFIGURED_BY = {
     "ssh.service": (),
     "chrony.service": ("/etc/chrony/chrony.conf", "/etc/default/chrony"),
     "prometheus-node-exporter.service": ("/etc/default/prometheus-node-exporter",),
+    "nvidia-dcgm-exporter.service": (
+        "/etc/systemd/system/nvidia-dcgm-exporter.service.d/50-lockstep.conf",
+    ),
     "prometheus.service": ("/etc/default/prometheus",),
     "slurmdbd.service": ("/etc/slurm/slurmdbd.conf",),
     "slurmctld.service": ("/etc/slurm/slurm.conf",),
