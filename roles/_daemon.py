@@ -1,4 +1,4 @@
-"""What the roles do whose daemon has files of ours and nothing else: four of NVIDIA's are such."""
+"""What roles do whose daemon has files of ours and nothing else: exporters, NVIDIA's daemons."""
 
 from __future__ import annotations
 

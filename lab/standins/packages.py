@@ -63,7 +63,8 @@ def _unit(description: str, service: str, unit: str = "", section: str = "Servic
     )
 
 
-# Installed only, as NVIDIA's packages are: who wants the unit enables it.
+# Installed only, as NVIDIA's packages are: who wants the unit enables it. As in debhelper's
+# scripts, a unit that does not start ("|| true") is no failure of the package: the unit shows it.
 RESTART = """#!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then

@@ -41,12 +41,14 @@ JOB_PARENTS = {"slurm_worker": ("slurmd.service",), **ENGINE_UNITS}
 """Role or engine -> services whose children do the jobs' work."""
 
 
+def _engines(cluster: Cluster, done: tuple[str, ...]) -> tuple[str, ...]:
+    return cluster.software.containers.engines if "container_runtime" in done else ()
+
+
 def job_parents(cluster: Cluster, done: tuple[str, ...]) -> tuple[str, ...]:
     """Return the services of a node that reach the jobs' CPUs, because jobs begin in them."""
-    engines = cluster.software.containers.engines if "container_runtime" in done else ()
-    return tuple(
-        dict.fromkeys(unit for name in (*done, *engines) for unit in JOB_PARENTS.get(name, ()))
-    )
+    names = (*done, *_engines(cluster, done))
+    return tuple(dict.fromkeys(unit for name in names for unit in JOB_PARENTS.get(name, ())))
 
 
 BALANCER = "irqbalance.service"
@@ -114,12 +116,7 @@ def packages(
     names = {name for capability in done for name in release.packages.get(capability, ())}
     if stack is not None:
         names |= set(stack.packages)
-    if "container_runtime" in done:
-        names |= {
-            name
-            for engine in cluster.software.containers.engines
-            for name in release.engines[engine]
-        }
+    names |= {name for engine in _engines(cluster, done) for name in release.engines[engine]}
     locale = cluster.os.locale
     # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
     return tuple(sorted(names | (set() if locale.startswith("C.") else set(release.locales))))
@@ -130,9 +127,7 @@ def units(cluster: Cluster, done: tuple[str, ...], gpu: Gpu | None) -> tuple[str
     chosen = [unit for capability in done for unit in UNITS.get(capability, ())]
     if gpu is not None and not gpu.persistence:
         chosen = [unit for unit in chosen if unit != nvidia.PERSISTENCED]
-    if "container_runtime" in done:
-        engines = cluster.software.containers.engines
-        chosen += [unit for engine in engines for unit in ENGINE_UNITS.get(engine, ())]
+    chosen += [u for engine in _engines(cluster, done) for u in ENGINE_UNITS.get(engine, ())]
     return tuple(dict.fromkeys(chosen))
 
 

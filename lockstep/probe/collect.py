@@ -1045,7 +1045,7 @@ def read_driver_library(request: Request, commands: Commands) -> Readings:
         lines = [line for line in listed.splitlines() if line.split()[:1] == [LIBRARY]]
         lines.sort(key=lambda line: "64" not in line.partition("=>")[0])
         paths = [line.partition("=>")[2].strip() for line in lines] + paths
-    except Unread:
+    except Unread:  # without its list, the usual folders are looked at alone
         pass
     there = [path for path in paths if os.path.exists(ROOT + path)]
     if not there:

@@ -13,7 +13,7 @@ from lockstep.inventory import load
 from lockstep.spec.software import Nvidia
 from tests.spec.example import line_of
 from tests.spec.nvidia_example import SOURCE, changed, description
-from tests.spec.test_wrong_specs import refused
+from tests.spec.test_wrong_specs import message, refused
 
 Change = tuple[str, str]
 
@@ -630,12 +630,7 @@ def test_the_whole_message(
 ) -> None:
     text = changed(*case.changes)
     said = refused(text, tmp_path, monkeypatch, capsys)
-    assert said == (
-        f"ERROR unit.py:{line_of(text, case.at)} {case.field}\n"
-        f"  found    {case.found}\n"
-        f"  allowed  {case.allowed}\n"
-        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
-    )
+    assert said == message(line_of(text, case.at), case.field, case.found, case.allowed)
 
 
 MIXED = """\

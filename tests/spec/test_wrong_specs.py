@@ -673,12 +673,8 @@ def test_the_whole_message(
 ) -> None:
     text = edited((case.old, case.new))
     said = refused(text, tmp_path, monkeypatch, capsys)
-    assert said == (
-        f"ERROR unit.py:{line_of(text, case.at or case.new)} {case.field}\n"
-        f"  found    {case.found}\n"
-        f"  allowed  {case.allowed}\n"
-        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
-    )
+    line = line_of(text, case.at or case.new)
+    assert said == message(line, case.field, case.found, case.allowed)
 
 
 def test_the_example_itself_is_right(tmp_path: Path) -> None:
@@ -800,6 +796,16 @@ def test_a_file_that_is_no_inventory(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert refused(text, tmp_path, monkeypatch, capsys) == said
+
+
+def message(line: int, field: str, found: str, allowed: str) -> str:
+    """What is said of a description with this one problem."""
+    return (
+        f"ERROR unit.py:{line} {field}\n"
+        f"  found    {found}\n"
+        f"  allowed  {allowed}\n"
+        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
+    )
 
 
 def refused(

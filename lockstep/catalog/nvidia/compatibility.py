@@ -91,7 +91,7 @@ DCGM_FROM = "4.0.0"
 
 def branch(driver: str) -> int:
     """Return the branch of a driver version: 550 of 550.163.01."""
-    return int(re.match(r"\d+", driver)[0])  # type: ignore[index]
+    return numbers(driver)[0]
 
 
 def cuda_major_of(driver: str) -> str:

@@ -7,12 +7,9 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause
 from lockstep.probe.record import Unread
-from lockstep.spec.names import expand
 
 OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
 """Engines give what the specification says."""
-
-REFRESH = "pyinfra -y {inventory} deploys/worker.py --limit {node}"
 
 
 def has_cdi(view: View) -> bool:
@@ -41,9 +38,7 @@ def part(view: View, name: str) -> Items:
 
 def boards(view: View) -> JsonValue:
     """Return the planned device files of the boards."""
-    return list[JsonValue](
-        sorted(name for text in view.plan.hardware.gpu_devices for name in expand(text))
-    )
+    return list[JsonValue](sorted(view.plan.hardware.gpu_devices))
 
 
 def driver(view: View) -> JsonValue:

@@ -8,7 +8,7 @@ import re
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._container import REFRESH, boards, has_cdi
+from lockstep.checks.rules._container import boards, has_cdi
 from lockstep.probe.record import Unread
 
 
@@ -31,7 +31,6 @@ RULE = Rule(
     expected=boards,
     # Divided boards are given to containers slice by slice.
     applies=lambda view: has_cdi(view) and not (view.plan.gpu and view.plan.gpu.mig),
-    repair=REFRESH,
     owner="container_runtime",
     explained_by=(Cause("gpu.count"),),
     source="CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate",

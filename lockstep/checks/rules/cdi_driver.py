@@ -6,7 +6,7 @@ Blind    Libraries that an image brings itself.
 """
 
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._container import REFRESH, driver, has_cdi
+from lockstep.checks.rules._container import driver, has_cdi
 
 RULE = Rule(
     id="cdi.driver",
@@ -14,7 +14,6 @@ RULE = Rule(
     reading="cdi.libraries",
     expected=driver,
     applies=has_cdi,
-    repair=REFRESH,
     owner="container_runtime",
     explained_by=(
         Cause("package.version"),

@@ -6,7 +6,7 @@ Blind    Libraries that an image brings itself.
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._container import OLD_SPECIFICATION, REFRESH, asked, driver, part
+from lockstep.checks.rules._container import OLD_SPECIFICATION, asked, driver, part
 
 
 def _look(view: View) -> Items:
@@ -20,7 +20,6 @@ RULE = Rule(
     look=_look,
     expected=driver,
     applies=asked,
-    repair=REFRESH,
     owner="container_runtime",
     explained_by=(
         *OLD_SPECIFICATION,
