@@ -12,7 +12,7 @@ from lab.commands import run
 from lab.image import USER
 from lab.state import LabState, Node
 
-# What podman needs to run on an overlay and without control group controllers: the machine's
+# What engines need to run on an overlay and without control group controllers: the machine's
 # nature, not a role's business. Docker finds out by itself.
 CONTAINER_FILES = {
     "etc/containers/storage.conf": (
@@ -20,6 +20,12 @@ CONTAINER_FILES = {
         'graphroot = "/var/lib/containers/storage"\n'
     ),
     "etc/containers/containers.conf": "[containers]\npids_limit = 0\n",
+    # containerd 1.7 takes the last file's section whole, so CDI is in it as well.
+    "etc/containerd/conf.d/50-lab.toml": (
+        'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = true\n'
+        "  disable_cgroup = true\n  restrict_oom_score_adj = true\n"
+        '  [plugins."io.containerd.grpc.v1.cri".containerd]\n    snapshotter = "native"\n'
+    ),
 }
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 

@@ -6,12 +6,19 @@ Restart  an engine for its own file or program; containers go on (live-restore, 
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Generator
 
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import CdiSpecification, CheckImage, DockerEndsContainers
+from lockstep.facts.gpus import (
+    CRI_NAMESPACE,
+    CdiSpecification,
+    CheckImage,
+    DockerEndsContainers,
+)
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
@@ -20,6 +27,24 @@ from roles._service import service
 
 PROGRAMS = {"containerd.service": "/usr/bin/containerd", "docker.service": "/usr/sbin/dockerd"}
 """In the order of their start: Docker uses containerd."""
+LOADERS = {
+    "containerd": f"ctr -n {CRI_NAMESPACE} images import --no-unpack -",
+    "docker": "docker load",
+    "podman": "podman load",
+}
+"""Each reads an archive as `docker save` writes it."""
+MANIFEST = [{"Config": "config.json", "Layers": ["layer.tar"], "RepoTags": [CHECK_IMAGE]}]
+CONFIG = (
+    '{"architecture": "%s", "os": "linux", "config": {"Cmd": ["/bin/busybox", "sleep", "60"]}, '
+    '"rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}'
+)
+ARCHIVE = (
+    'cd "$(mktemp -d)" && trap \'rm -r "$PWD"\' EXIT && tar -C /usr -cf layer.tar bin/busybox && '
+    f"echo {shlex.quote(json.dumps(MANIFEST))} >manifest.json && "
+    f"printf {shlex.quote(CONFIG)} "
+    '"$(dpkg --print-architecture)" "$(sha256sum layer.tar | cut -c-64)" >config.json && '
+    "tar -c manifest.json config.json layer.tar"
+)
 
 
 @operation()
@@ -56,12 +81,12 @@ def check_image(engine: str) -> Generator[str, None, None]:
     """Make the image that the check starts containers from: the node's own busybox, nothing else.
 
     Args:
-        engine: docker or podman.
+        engine: one of LOADERS.
     """
     if host.get_fact(CheckImage, engine=engine, image=CHECK_IMAGE):
         host.noop(f"{engine} has the image of the check")
     else:
-        yield f"tar -C /usr -c bin/busybox | {engine} import - {CHECK_IMAGE} >/dev/null"
+        yield f"({ARCHIVE}) | {LOADERS[engine]} >/dev/null"
 
 
 @deploy("Container runtime")
@@ -82,7 +107,5 @@ def apply(plan: NodePlan) -> None:
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
         cdi_specification(name="CDI specification", boards=plan.gpu.count if plan.gpu else 0)
-    if "docker" in engines:
-        check_image(name="Image of the check (Docker)", engine="docker")
-    if "podman" in engines:
-        check_image(name="Image of the check (Podman)", engine="podman")
+    for engine in plan.check_engines:
+        check_image(name=f"Image of the check ({engine})", engine=engine)

@@ -1,5 +1,7 @@
 """The packages of the lab's repository: NVIDIA's names, versions, units and command lines.
 
+And crictl, which is Kubernetes'.
+
 What they hold are the programs in ``repository/``. Of each there is one version that goes with
 Debian's driver and one that is a number up. Driver packages of Debian's names are there at a
 number up, and at BROKEN, whose library does not configure.
@@ -15,6 +17,7 @@ PROGRAMS = Path(__file__).parent / "repository"
 DRIVER, NEWER, BROKEN = "550.163.01", "550.163.02", "550.163.03"
 DCGM = ("4.4.1", "4.4.2")
 TOOLKIT = ("1.18.0", "1.18.1")
+CRICTL = "1.32.0"
 UNITS = "usr/lib/systemd/system"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -306,10 +309,20 @@ def _toolkit(version: str) -> list[Package]:
     ]
 
 
+def _crictl() -> Package:
+    """Kubernetes' own repository has it: here it asks the real containerd by the real CRI."""
+    return Package(
+        "cri-tools",
+        f"{CRICTL}-1.1",
+        files={"usr/bin/crictl": _program("crictl", CRICTL)},
+        depends="python3, python3-grpcio",
+    )
+
+
 def packages() -> list[Package]:
     """All of them, older versions first."""
     found = [p for version in (DRIVER, NEWER, BROKEN) for p in _with_driver(version)]
     found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
     found += [p for version in DCGM for p in _dcgm(version)]
     found += [p for version in TOOLKIT for p in _toolkit(version)]
-    return found
+    return [*found, _crictl()]

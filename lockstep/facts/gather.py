@@ -109,14 +109,13 @@ def read_all(plan: ClusterPlan, *, containers: bool = False) -> Reading:
 
     def read(node: NodePlan) -> None:
         issues = controller is not None and node.name == controller.name
+        asked = request(node, containers=containers)
         try:
             if issues:  # first of all, and outside the slots: the others wait for its answer
-                reading[node.name] = _one(
-                    state, node, request(node, containers=containers), _nobody
-                )
+                reading[node.name] = _one(state, node, asked, _nobody)
                 return
             with slots:
-                reading[node.name] = _one(state, node, request(node, containers=containers), given)
+                reading[node.name] = _one(state, node, asked, given)
         finally:
             if issues:
                 credential.set(_credential(reading.get(node.name)))

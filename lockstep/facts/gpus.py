@@ -11,6 +11,8 @@ from typing_extensions import override
 
 CDI_SPEC = "/var/run/cdi/nvidia.yaml"
 """Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""
+CRI_NAMESPACE = "k8s.io"
+"""containerd's namespace of what its CRI knows."""
 
 FIELDS = (
     "uuid",
@@ -163,7 +165,10 @@ class CheckImage(FactBase[bool]):
 
     @override
     def command(self, engine: str, image: str) -> str:
-        return f"if {engine} image inspect {image} >/dev/null 2>&1; then echo yes; else echo no; fi"
+        asked = f"{engine} image inspect {image} >/dev/null 2>&1"
+        if engine == "containerd":
+            asked = f'[ -n "$(ctr -n {CRI_NAMESPACE} images ls -q name=={image})" ]'
+        return f"if {asked}; then echo yes; else echo no; fi"
 
     @override
     def process(self, output: Iterable[str]) -> bool:

@@ -16,12 +16,14 @@ def request(plan: NodePlan, *, containers: bool = False) -> Request:
         containers: have each engine start one.
     """
     hardware = plan.hardware
+    engines = plan.check_engines if containers else ()
     return Request(
         files=paths(plan),
         units=(*plan.units, *plan.masked_units, *plan.forbidden_units),
         sysctls=tuple(plan.sysctl),
         kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.listeners),
-        containers=plan.check_engines if containers else (),
-        check_image=CHECK_IMAGE if containers else "",
+        containers=engines,
+        check_image=CHECK_IMAGE if engines else "",
+        container_devices=("/dev/infiniband",) if engines and "rdma" in plan.capabilities else (),
     )

@@ -81,6 +81,14 @@ ENTRIES = (
     ),
     Entry(
         "container_runtime",
+        "/etc/containerd/lockstep-cri.toml",
+        "container_runtime/containerd_cri.toml.j2",
+        validate="containerd --config {new} config dump >/dev/null",
+        wanted=partial(_has_engine, engine="containerd"),
+    ),
+    # After what it imports: a file that is not there is an error.
+    Entry(
+        "container_runtime",
         "/etc/containerd/lockstep.toml",
         "container_runtime/containerd.toml.j2",
         validate="containerd --config {new} config dump >/dev/null",

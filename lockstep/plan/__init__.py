@@ -133,11 +133,10 @@ class NodePlan:
 
     @property
     def check_engines(self) -> tuple[str, ...]:
-        """Container engines whose command can start a container with CDI devices."""
+        """Container engines that can be asked to start a container with all boards."""
         if "container_runtime" not in self.capabilities or self.nvidia is None:
             return ()
-        # ctr(8) of containerd 1.7 knows no CDI devices.
-        return tuple(e for e in self.spec.software.containers.engines if e != "containerd")
+        return self.spec.software.containers.engines
 
     @property
     def imex_nodes(self) -> tuple[str, ...]:

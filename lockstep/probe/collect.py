@@ -1057,6 +1057,45 @@ def read_driver_library(request: Request, commands: Commands) -> Readings:
     return {"driver.library": match.group(1)}
 
 
+BOARDS = "/proc/driver/nvidia/gpus"
+BOARD_MAJOR = 195
+"""Of every /dev/nvidia0, /dev/nvidia1, ...: NVIDIA's, in Linux' Documentation/admin-guide."""
+
+
+def read_board_numbers(request: Request, commands: Commands) -> Readings:
+    """Which board is behind a device number: its UUID, as the kernel module says."""
+
+    def uuid_of(text: str) -> str:
+        match = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)$", text, re.M)
+        if not match:  # question marks, while no program has opened the board
+            raise Unread(f"{BOARDS}: the module does not know the board's UUID yet")
+        return match.group(1)
+
+    boards = {}
+    for folder in below(BOARDS):
+        text = text_of(f"{BOARDS}/{folder}/information")
+        minor = re.search(r"^Device Minor:\s*(\d+)$", text, re.M)
+        if not minor:
+            raise Unread(f"{BOARDS}/{folder}/information: no device minor")
+        boards[f"{BOARD_MAJOR}:{minor.group(1)}"] = one(uuid_of, text)
+    return {"driver.boards": boards}
+
+
+INSTANCES = "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"
+
+
+def read_instance_files(request: Request, commands: Commands) -> Readings:
+    """The capability files of MIG's instances: who may open them may compute on the slice."""
+    files = []
+    for pattern in (f"{INSTANCES}/access", f"{INSTANCES}/ci*/access"):
+        for path in glob.glob(ROOT + pattern):
+            minor = re.search(r"^DeviceFileMinor:\s*(\d+)$", text_of(path[len(ROOT) :]), re.M)
+            if not minor:
+                raise Unread(f"{path}: no minor of a device file")
+            files.append(f"/dev/nvidia-caps/nvidia-cap{minor.group(1)}")
+    return {"driver.instance_files": sorted(files)}
+
+
 MOST_XIDS = 50
 """Of one board: a storm of them says no more than its last ones."""
 
@@ -1139,14 +1178,33 @@ def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
     return devices
 
 
+DEVICE_FILES = (
+    "/dev/nvidia*",
+    "/dev/nvidia-caps/*",
+    "/dev/nvidia-caps-imex-channels/*",
+    "/dev/infiniband/*",
+)
 IN_CONTAINER = (
-    'for d in /dev/nvidia*; do if [ -c "$d" ]; then echo "device $d"; fi; done; '
+    f"for d in {' '.join(DEVICE_FILES)}; do "
+    'if [ -c "$d" ]; then echo "device $d $(busybox stat -c %t:%T "$d")"; fi; done; '
     "busybox find /usr /lib -name 'libnvidia-ml.so.*' 2>/dev/null | while read -r l; do "
     'echo "library ${l##*.so.}"; done; '
     'echo "memlock $(ulimit -l)"; '
+    'busybox df -kP /dev/shm | { read -r _; read -r _ k _; echo "shm_kib $k"; }; '
     'while read -r k v; do if [ "$k" = Cpus_allowed_list: ]; then echo "cpus $v"; fi; '
     "done </proc/self/status"
 )
+
+
+def read_device_files(request: Request, commands: Commands) -> Readings:
+    """The device files that a container may be given, each with its number."""
+    found = {}
+    for path in (path for pattern in DEVICE_FILES for path in glob.glob(ROOT + pattern)):
+        about = os.stat(path)
+        if stat.S_ISCHR(about.st_mode):
+            number = f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
+            found[path[len(ROOT) :]] = number
+    return {"device.files": found}
 
 
 def read_containers(request: Request, commands: Commands) -> Readings:
@@ -1154,22 +1212,78 @@ def read_containers(request: Request, commands: Commands) -> Readings:
 
     The one reader that starts something: it is asked for by name, and leaves nothing behind.
     """
-    image = request["check_image"]
+    image, folders = request["check_image"], request["container_devices"]
 
     def started(engine: str) -> Any:
-        out = commands.run(
-            *(engine, "run", "--rm", "--network", "none", "--device", f"{CDI_KIND}=all"),
-            *(image, "/bin/busybox", "sh", "-c", IN_CONTAINER),
-        )
-        words = [line.split(" ", 1) for line in out.splitlines() if " " in line]
-        return {
-            "boards": sorted(v for k, v in words if k == "device" and v[-1:].isdigit()),
-            "libraries": sorted({v for k, v in words if k == "library" and "." in v}),
-            "memlock": next((v for k, v in words if k == "memlock"), ""),
-            "cpus": next((v for k, v in words if k == "cpus"), ""),
-        }
+        if engine == "containerd":
+            return seen(in_pod(commands, image, folders))
+        devices = [f"--device={name}" for name in (f"{CDI_KIND}=all", *folders)]
+        looked = ("/bin/busybox", "sh", "-c", IN_CONTAINER)
+        command = (engine, "run", "--rm", "--network", "none", *devices, image, *looked)
+        return seen(commands.run(*command))
 
     return {"containers": each(request["containers"], started)}
+
+
+def seen(out: str) -> dict[str, Any]:
+    """Return what IN_CONTAINER printed; stat's numbers are hexadecimal."""
+    words = [line.split() for line in out.splitlines()]
+    last = {line[0]: line[1] for line in words if len(line) == 2}
+    return {
+        "devices": {
+            line[1]: ":".join(str(int(part, 16)) for part in line[2].split(":"))
+            for line in words
+            if line[0] == "device" and len(line) == 3
+        },
+        "libraries": sorted({v for k, v, *_ in words if k == "library" and "." in v}),
+        **{name: last.get(name, "") for name in ("memlock", "shm_kib", "cpus")},
+    }
+
+
+CONTAINERD = "unix:///run/containerd/containerd.sock"
+
+
+def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
+    """Return what IN_CONTAINER prints in a pod: the way from Kubernetes to containerd is the CRI.
+
+    Not by ctr: until containerd 2.0 it takes no CDI names. The pod has the node's network, so that
+    no network plugin is asked for.
+    """
+    sandbox = {
+        "metadata": {"name": f"lockstep-{os.getpid()}", "uid": "check", "namespace": "lockstep"},
+        "linux": {"security_context": {"namespace_options": {"network": 2}}},
+    }
+    container = {
+        "metadata": {"name": "check"},
+        "image": {"image": image},
+        "command": ["/bin/busybox", "sleep", "60"],
+        "devices": [{"host_path": f, "container_path": f, "permissions": "rw"} for f in folders],
+        "CDI_devices": [{"name": f"{CDI_KIND}=all"}],
+    }
+
+    def crictl(*words: str) -> str:
+        return commands.run("crictl", "--runtime-endpoint", CONTAINERD, *words).strip()
+
+    files = [in_memory(sandbox), in_memory(container)]
+    paths = [f"/proc/{os.getpid()}/fd/{file}" for file in files]
+    try:
+        pod = crictl("runp", paths[0])
+        try:
+            made = crictl("create", pod, paths[1], paths[0])
+            crictl("start", made)
+            return crictl("exec", "-s", made, "/bin/busybox", "sh", "-c", IN_CONTAINER)
+        finally:
+            crictl("rmp", "-f", pod)
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def in_memory(content: Any) -> int:
+    """Return an open file of JSON that is on no disk: crictl takes nothing but files."""
+    file = os.memfd_create("lockstep")
+    os.write(file, json.dumps(content).encode())
+    return file
 
 
 # --- all of it ----------------------------------------------------------------------------------
@@ -1179,6 +1293,8 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_module, ("driver.module",)),
     (read_module_on_disk, ("driver.module_on_disk",)),
     (read_driver_library, ("driver.library",)),
+    (read_board_numbers, ("driver.boards",)),
+    (read_instance_files, ("driver.instance_files",)),
     (read_xids, ("driver.xid",)),
     (read_packages, ("packages", "packages.broken", "packages.held")),
     (read_slurm_nodes, ("slurm.nodes",)),
@@ -1210,11 +1326,15 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_listeners, ("listeners",)),
     (read_rdma, RDMA_READINGS),
     (read_cdi, ("cdi.devices", "cdi.libraries")),
+    (read_device_files, ("device.files",)),
     (read_containers, ("containers",)),
 )
 
 
-NAMES = ("files", "units", "sysctls", "kernel_files", "listeners", "containers", "check_image")
+NAMES = (
+    *("files", "units", "sysctls", "kernel_files", "listeners"),
+    *("containers", "check_image", "container_devices"),
+)
 """What a request may name; what it does not is not looked at."""
 
 

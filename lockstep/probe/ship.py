@@ -32,6 +32,8 @@ class Request:
     """Engines that start one container each, only where somebody asked for it."""
     check_image: str = ""
     """The image they start it from."""
+    container_devices: tuple[str, ...] = ()
+    """Folders of device files that it gets beside the boards, as jobs do."""
 
 
 def command(request: Request) -> str:

@@ -242,6 +242,9 @@ def _node(node: NodePlan) -> dict[str, Any]:
     if node.role is Role.WORKER:
         boards = range(8)
         changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in boards}
+        changes["driver.boards"] = {
+            f"195:{i}": uuid for i, uuid in enumerate(changes["gpu.uuid"].values())
+        }
         changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in boards}
         controller = _files(next(iter(node.cluster.nodes.values())))
         changes |= _driver(node)
@@ -289,6 +292,15 @@ MASKED = {
 }
 
 
+OTHER_DEVICES = {
+    "/dev/nvidiactl": "195:255",
+    "/dev/nvidia-uvm": "511:0",
+    "/dev/infiniband/rdma_cm": "10:58",
+    "/dev/infiniband/uverbs0": "231:192",
+    "/dev/infiniband/uverbs1": "231:193",
+}
+
+
 def _driver(node: NodePlan) -> dict[str, Any]:
     """Return what the driver and its boards say when nothing runs on them."""
     gpu = node.gpu
@@ -310,6 +322,7 @@ def _driver(node: NodePlan) -> dict[str, Any]:
     }
     module = {"version": DRIVER, "flavour": "open"}
     devices = [f"/dev/nvidia{i}" for i in range(gpu.count)]
+    files = {path: f"195:{i}" for i, path in enumerate(devices)} | OTHER_DEVICES
     return {
         **{name: {f"gpu{i}": value for i in range(gpu.count)} for name, value in idle.items()},
         "gpu.lost": {},
@@ -319,11 +332,14 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "driver.xid": {},
         "cdi.devices": {"0": [devices[0]], "all": devices},
         "cdi.libraries": [DRIVER],
+        "device.files": files | {"/dev/nvidia-caps/nvidia-cap1": "236:1"},
+        "driver.instance_files": [],
         "containers": {
             engine: {
-                "boards": devices,
+                "devices": files,
                 "libraries": [DRIVER],
-                "memlock": "unlimited",
+                "memlock": str(node.spec.os.memlock),
+                "shm_kib": "65536",
                 "cpus": "0-15",
             }
             for engine in node.check_engines

@@ -32,6 +32,7 @@ def test_containers_are_started_only_where_somebody_asked_for_them() -> None:
     worker = recorded.consistent().plan.nodes["worker1"]
     assert request(worker).containers == ()
     assert request(worker, containers=True).containers == ("docker", "podman")
+    assert request(worker, containers=True).container_devices == ("/dev/infiniband",)
     head = recorded.consistent().plan.nodes["head1"]
     assert request(head, containers=True).containers == ()
 

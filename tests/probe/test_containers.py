@@ -61,20 +61,65 @@ def test_none_is_unread_and_not_an_empty_one(node: Node) -> None:
     }
 
 
-ANSWER = "device /dev/nvidia1\ndevice /dev/nvidiactl\ndevice /dev/nvidia0\nlibrary 550.163.01\n"
+ANSWER = (
+    "device /dev/nvidia1 c3:1\ndevice /dev/nvidiactl c3:ff\ndevice /dev/infiniband/uverbs0 e7:c0\n"
+    "library 550.163.01\nmemlock unlimited\nshm_kib 65536\ncpus 0-15\n"
+)
+SEEN = {
+    "devices": {
+        "/dev/nvidia1": "195:1",
+        "/dev/nvidiactl": "195:255",
+        "/dev/infiniband/uverbs0": "231:192",
+    },
+    "libraries": ["550.163.01"],
+    "memlock": "unlimited",
+    "shm_kib": "65536",
+    "cpus": "0-15",
+}
 
 
 def test_a_container_says_what_it_sees(node: Node) -> None:
-    node.tool("docker", f"printf '%s' '{ANSWER}memlock unlimited\ncpus 0-15\n'")
+    node.tool("docker", f"printf '%s' '{ANSWER}'")
     seen = node.read(containers=["docker"], check_image="image")
-    assert seen["containers"]["value"] == {
-        "docker": {
-            "boards": ["/dev/nvidia0", "/dev/nvidia1"],
-            "libraries": ["550.163.01"],
-            "memlock": "unlimited",
-            "cpus": "0-15",
-        }
-    }
+    assert seen["containers"]["value"] == {"docker": SEEN}
+
+
+def test_it_is_given_the_boards_and_the_folders_that_were_named(node: Node) -> None:
+    node.tool("podman", f'echo "$@" >{node.root}/asked')
+    node.read(containers=["podman"], check_image="image", container_devices=["/dev/infiniband"])
+    asked = (node.root / "asked").read_text()
+    assert asked.startswith(
+        "run --rm --network none --device=nvidia.com/gpu=all --device=/dev/infiniband image "
+    )
+
+
+CRICTL = """
+shift 2
+echo "$@" >>{root}/asked
+case $1 in
+runp) echo pod ;;
+create) read -r container <"$3"; echo "$container" >{root}/container.json; echo made ;;
+exec) {exec} ;;
+esac
+"""
+
+
+def test_containerd_is_asked_through_its_cri(node: Node) -> None:
+    look = f"printf '%s' '{ANSWER}'"
+    node.tool("crictl", CRICTL.format(root=node.root, exec=look))
+    seen = node.read(containers=["containerd"], check_image="image")
+    assert seen["containers"]["value"] == {"containerd": SEEN}
+    container = json.loads((node.root / "container.json").read_text())
+    assert container["CDI_devices"] == [{"name": "nvidia.com/gpu=all"}]
+    asked = [line.split()[0] for line in (node.root / "asked").read_text().splitlines()[:4]]
+    assert asked == ["runp", "create", "start", "exec"]
+
+
+def test_a_pod_is_removed_also_when_nothing_can_be_seen_in_it(node: Node) -> None:
+    node.tool("crictl", CRICTL.format(root=node.root, exec="echo no shell >&2; exit 1"))
+    seen = node.read(containers=["containerd"], check_image="image")
+    assert seen["containers"]["value"]["containerd"] == {"unread": "crictl: exit 1: no shell"}
+    assert (node.root / "asked").read_text().splitlines()[-1] == "rmp -f pod"
 
 
 def test_an_engine_that_fails_is_unread_by_itself(node: Node) -> None:
@@ -83,7 +128,32 @@ def test_an_engine_that_fails_is_unread_by_itself(node: Node) -> None:
     seen = node.read(containers=["docker", "podman"], check_image="image")
     docker, podman = (seen["containers"]["value"][name] for name in ("docker", "podman"))
     assert docker == {"unread": "docker: exit 125: unresolvable CDI devices nvidia.com/gpu=all"}
-    assert podman["boards"] == ["/dev/nvidia0", "/dev/nvidia1"]
+    assert podman == SEEN
+
+
+INFORMATION = "Model: \t NVIDIA H200\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n"
+GPUS = "/proc/driver/nvidia/gpus"
+
+
+def test_the_kernel_module_says_which_board_is_behind_a_number(node: Node) -> None:
+    known = INFORMATION.format(uuid="GPU-b3b2cbc8-999e-180e-f8dc-fb095330ce76", minor=1)
+    node.file(f"{GPUS}/0000:1b:00.0/information", known)
+    node.file(f"{GPUS}/0000:43:00.0/information", INFORMATION.format(uuid="GPU-????", minor=0))
+    assert node.read()["driver.boards"]["value"] == {
+        "195:1": "GPU-b3b2cbc8-999e-180e-f8dc-fb095330ce76",
+        "195:0": {"unread": f"{GPUS}: the module does not know the board's UUID yet"},
+    }
+
+
+def test_the_capability_files_of_instances_are_known_by_their_minors(node: Node) -> None:
+    folder = "/proc/driver/nvidia/capabilities"
+    for path, minor in (("gi1/access", 12), ("gi1/ci0/access", 13), ("../../mig/config", 1)):
+        text = f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+        node.file(f"{folder}/gpu0/mig/{path}".replace("/gpu0/mig/../../mig", "/mig"), text)
+    assert node.read()["driver.instance_files"]["value"] == [
+        "/dev/nvidia-caps/nvidia-cap12",
+        "/dev/nvidia-caps/nvidia-cap13",
+    ]
 
 
 def test_no_container_is_started_unless_asked(node: Node) -> None:

@@ -14,7 +14,7 @@ PACKAGES = {
 LOCALES = ("locales",)
 
 ENGINES = {
-    "containerd": ("containerd", "runc"),
+    "containerd": ("busybox-static", "containerd", "runc"),
     # The check starts containers from the node's own busybox.
     "docker": ("busybox-static", "docker.io"),
     # Users start containers without root: that takes newuidmap(1).

@@ -1,16 +1,18 @@
 """A container with all boards sees all boards, engine by engine.
 
 Why      A set that is not complete cost a production cluster a tenth of its speed.
-Blind    Containers that jobs start with other options.
+Blind    Containers that jobs start with other options; which board has which name
+         (container.uuids).
 """
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules._container import OLD_SPECIFICATION, asked, boards, part
+from lockstep.checks.rules._container import BY_HAND, OLD_SPECIFICATION, asked, boards, named, part
 
 
 def _look(view: View) -> Items:
-    return part(view, "boards")
+    seen = part(view, "devices")
+    return {engine: named(files, r"/dev/nvidia\d+") for engine, files in seen.items()}
 
 
 RULE = Rule(
@@ -20,7 +22,7 @@ RULE = Rule(
     look=_look,
     expected=boards,
     applies=asked,
-    repair="on {node}: start one by hand with {device}; see its log (journalctl -u {device})",
+    repair=BY_HAND,
     owner="container_runtime",
     explained_by=OLD_SPECIFICATION,
     source="measured: a report on 1,600 GPUs, device sets of containers",

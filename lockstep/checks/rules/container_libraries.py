@@ -6,7 +6,13 @@ Blind    Libraries that an image brings itself.
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._container import OLD_SPECIFICATION, asked, driver, part
+from lockstep.checks.rules._container import (
+    OLD_SPECIFICATION,
+    UNREAD_WITH_DEVICES,
+    asked,
+    driver,
+    part,
+)
 
 
 def _look(view: View) -> Items:
@@ -23,7 +29,7 @@ RULE = Rule(
     owner="container_runtime",
     explained_by=(
         *OLD_SPECIFICATION,
-        Cause("container.devices", same_device=True, only_unread=True),
+        UNREAD_WITH_DEVICES,
         Cause("package.version"),
         Cause("driver.library_version"),
     ),
