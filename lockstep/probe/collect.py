@@ -1227,15 +1227,15 @@ def read_containers(request: Request, commands: Commands) -> Readings:
 
 def seen(out: str) -> dict[str, Any]:
     """Return what IN_CONTAINER printed; stat's numbers are hexadecimal."""
-    words = [line.split() for line in out.splitlines()]
-    last = {line[0]: line[1] for line in words if len(line) == 2}
+    words = [line.split(" ", 1) for line in out.splitlines() if " " in line]
+    last = dict(words)
+    devices = [v.split(" ") for k, v in words if k == "device"]
     return {
         "devices": {
-            line[1]: ":".join(str(int(part, 16)) for part in line[2].split(":"))
-            for line in words
-            if line[0] == "device" and len(line) == 3
+            path: ":".join(str(int(part, 16)) for part in number.split(":"))
+            for path, number in devices
         },
-        "libraries": sorted({v for k, v, *_ in words if k == "library" and "." in v}),
+        "libraries": sorted({v for k, v in words if k == "library" and "." in v}),
         **{name: last.get(name, "") for name in ("memlock", "shm_kib", "cpus")},
     }
 

@@ -145,6 +145,13 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
             f"driver {stack.driver}",
             f"no NVIDIA stack: not yet on {name}, its package names are known for Debian only",
         )
+    for engine in cluster.software.containers.engines:
+        if stack is not None and engine in release.without_cdi:
+            yield Problem(
+                ("software", "containers", "engines"),
+                engine,
+                f"an engine with CDI: that of {name} has none, so no container gets a GPU",
+            )
     if not release.can("packages"):
         for wanted, path, found in (
             (stack, HERE, f"driver {stack.driver}" if stack else ""),

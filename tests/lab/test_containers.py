@@ -127,6 +127,7 @@ def engines(cluster: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shell(cluster, "worker1", image)
     yield inventory
     end_all(cluster)
+    assert cluster.deploy("deploys/worker.py").status == 0
 
 
 def test_a_second_deploy_changes_nothing(cluster: Lab, engines: str) -> None:

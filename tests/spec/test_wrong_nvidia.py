@@ -701,6 +701,17 @@ def test_engines_need_the_set_where_there_are_gpus() -> None:
     assert spec.load(wanted)[1] == []
 
 
+@pytest.mark.parametrize(
+    ("engines", "refused"), [(["podman"], []), (["docker", "podman"], ["docker"])]
+)
+def test_engines_without_cdi_are_refused(engines: list[str], refused: list[str]) -> None:
+    wanted = description()
+    wanted["os"]["release"] = "debian_12"
+    wanted["software"]["containers"]["engines"] = engines
+    found = [p.value for p in spec.load(wanted)[1] if p.path[-1] == "engines"]
+    assert found == refused
+
+
 def test_a_lock_of_the_revision_stays_in_the_set() -> None:
     wanted = description()
     wanted["software"]["versions"] = {"libcuda1": "580.95.05-1", "libnvidia-ml1": "1:580.95.05-3"}

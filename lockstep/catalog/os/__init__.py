@@ -30,6 +30,8 @@ class Release:
     """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container engine -> packages that give it."""
+    without_cdi: tuple[str, ...] = ()
+    """Engines whose version in the archive takes no CDI devices."""
     family: Literal["debian", "rhel"] = "debian"
     """Whose paths, unit names and package manager it has."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"

@@ -9,6 +9,8 @@ RELEASE = Release(
     codename="bookworm",
     packages=PACKAGES,
     engines=ENGINES,
+    # It has containerd 1.6 and Docker 20.10: CDI came with 1.7 and 25.0, to Podman with 4.1.
+    without_cdi=("containerd", "docker"),
     locales=LOCALES,
     locale_file="/etc/default/locale",
     chrony_leap_seconds="leapsectz right/UTC",
