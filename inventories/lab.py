@@ -90,8 +90,9 @@ if _lab.os == "debian_13" and not _own_kernel:
 _cluster = plan_or_exit(
     {
         "name": _lab.name,
-        # With the machines: when they go, their secrets go.
+        # With the machines: when they go, their secrets and records go.
         "secrets_dir": str(Path(_lab.ssh_key).parent / "secrets"),
+        "records_dir": str(Path(_lab.ssh_key).parent / "records"),
         "networks": {
             "management": {"prefix": _lab.prefix},
             "fabric": {"prefix": _lab.fabric_prefix},

@@ -43,6 +43,7 @@ class Reference(enum.Enum):
     SPEC = "spec"
     DEVICE = "device"
     PEERS = "peers"
+    EARLIER = "earlier record"
 
 
 class ExitStatus(enum.IntEnum):
@@ -71,6 +72,15 @@ class Finding:
     severity: str = Severity.ERROR.value
     status: str = Status.DIFFERS.value
     detail: str = ""
+    since: str = ""
+    """When the current unbroken row of checks with this finding began; "" where none are kept."""
+    checks: int = 0
+    """How many checks are in that row."""
+
+    @property
+    def history(self) -> str:
+        """Return since when and how often it was found; "" where that is not kept."""
+        return f"{self.since} ({_count(self.checks, 'check')})" if self.since else ""
 
 
 @dataclass
@@ -80,6 +90,8 @@ class Report:
     nodes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    """What was not judged and is no finding, one sentence each."""
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Take in more findings."""
@@ -107,12 +119,13 @@ class Report:
         return ExitStatus.CONSISTENT
 
     def to_json(self) -> str:
-        """Return the report for programs: ``{"exit_status", "nodes", "rules", "findings"}``."""
+        """Return the report for programs: its status, nodes, rules, notes, findings."""
         document: dict[str, Any] = {
             "format": 1,
             "exit_status": int(self.exit_status),
             "nodes": list(self.nodes),
             "rules": list(self.rules),
+            "notes": list(self.notes),
             "findings": [asdict(finding) for finding in self],
         }
         return json.dumps(document, indent=2) + "\n"
@@ -145,6 +158,7 @@ class Report:
         lines: list[str] = []
         for finding in _merged(self):
             lines.extend(_block(finding))
+        lines.extend(self.notes)
         lines.append(self.summary())
         return "\n".join(lines) + "\n"
 
@@ -172,6 +186,7 @@ def sentence(finding: Finding) -> str:
     """Return a finding as one line of plain text."""
     where = " ".join(part for part in (finding.node, finding.device, finding.field) if part)
     detail = f"{finding.detail}. " if finding.detail else ""
+    detail += f"Since {finding.history}. " if finding.history else ""
     return (
         f"{where}: found {finding.found}, expected {finding.expected} "
         f"(says: {finding.reference}). {detail}Repair: {finding.repair}"
@@ -196,7 +211,8 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
     alike: dict[Finding, list[Finding]] = {}
     for finding in findings:
         repair = _named(finding.repair, finding.node, "{node}")
-        alike.setdefault(replace(finding, node="", repair=repair), []).append(finding)
+        what = replace(finding, node="", repair=repair, since="", checks=0)
+        alike.setdefault(what, []).append(finding)
     merged = []
     for same in alike.values():
         nodes = [finding.node for finding in same]
@@ -217,7 +233,10 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
             repair = repair.replace("reboot.py --limit reboot", "reboot.py")
             if repair == first.repair:
                 repair = _named(repair, first.node, names)
-            first = replace(first, node=names, repair=repair)
+            oldest = min(same, key=lambda finding: (finding.since, -finding.checks))
+            first = replace(
+                first, node=names, repair=repair, since=oldest.since, checks=oldest.checks
+            )
         merged.append(first)
     return merged
 
@@ -240,5 +259,7 @@ def _block(finding: Finding) -> list[str]:
     ]
     if finding.detail:
         block.append(f"  detail    {finding.detail}")
+    if finding.history:
+        block.append(f"  since     {finding.history}")
     block += [f"  repair    {finding.repair}", ""]
     return block

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from lockstep import state
+
 MUNGE_KEY_BYTES = 128
 """munged(8) accepts 32 to 1024 bytes; mungekey(8) makes 128."""
 
@@ -49,10 +51,7 @@ class Secrets:
 
 def store(cluster: str, folder: str | None = None) -> Path:
     """Return the file that holds a cluster's secrets, whether or not it exists."""
-    if folder is not None:
-        return Path(folder) / "secrets.json"
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "lockstep" / cluster / "secrets.json"
+    return state.folder(cluster, folder) / "secrets.json"
 
 
 def existing(cluster: str, folder: str | None = None) -> Secrets | None:

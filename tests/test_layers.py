@@ -21,7 +21,9 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/plan": {"lockstep.report", "lockstep.spec", "lockstep.catalog"},
     "lockstep/render": {"jinja2"},
-    "lockstep/secrets": set[str](),
+    "lockstep/state": set[str](),
+    "lockstep/when": set[str](),
+    "lockstep/secrets": {"lockstep.state"},
     "lockstep/files": {"lockstep.plan", "lockstep.render", "lockstep.secrets"},
     "lockstep/inventory": {"lockstep.plan"},
     # Not the plan: what was seen must not be coloured by what was wanted.
@@ -38,8 +40,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "gevent",
     },
     # Beside the deploy path: no pyinfra, no facts.
+    "lockstep/history": {
+        *("lockstep.report", "lockstep.spec", "lockstep.probe", "lockstep.state"),
+        *("lockstep.when", "pydantic"),
+    },
     "lockstep/checks": {
         "lockstep.report",
+        "lockstep.when",
         "lockstep.catalog",
         "lockstep.spec",
         "lockstep.plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -20,10 +21,15 @@ class Draft:
     grounds: frozenset[str] = frozenset()
 
 
-_NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
+NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
 """Boards and adapters, ``gpu3`` and ``mlx5_0``, in rules that know which devices there are."""
 NAMED_DEVICES = 8
 """Up to this many consequences of one rule are named one by one."""
+
+NO_GROWTH = "no growth"
+"""Grounds of a finding that growth could not be told on its node."""
+ONE_REASON = Cause("*", only_unread=True, grounds=NO_GROWTH, with_grounds=NO_GROWTH)
+"""A clock that was set, or counters that began anew, are one thing for all rules of growth."""
 
 
 def folded(drafts: list[Draft]) -> list[Draft]:
@@ -32,7 +38,7 @@ def folded(drafts: list[Draft]) -> list[Draft]:
     for draft in drafts:
         finding = draft.finding
         listed = draft.rule.devices is not None
-        numbered = listed and _NUMBERED.fullmatch(finding.device) is not None
+        numbered = listed and NUMBERED.fullmatch(finding.device) is not None
         same = replace(finding, device="*", repair="") if numbered else finding
         alike.setdefault(same, []).append(draft)
     found = []
@@ -45,16 +51,21 @@ def folded(drafts: list[Draft]) -> list[Draft]:
     return found
 
 
-def explain(drafts: list[Draft], controller: str | None) -> list[Draft]:
-    """Return the drafts without mere consequences, which are named in their cause."""
+def explain(drafts: list[Draft], controllers: Mapping[str, str]) -> list[Draft]:
+    """Return the drafts without mere consequences, which are named in their cause.
+
+    Args:
+        drafts: of all rules.
+        controllers: node -> the node that runs its slurmctld.
+    """
     by_node: dict[str, list[int]] = {}
     for index, draft in enumerate(drafts):
         for node in draft.nodes:
             by_node.setdefault(node, []).append(index)
     parent: dict[int, int] = {}
     for index, draft in enumerate(drafts):
-        for cause in draft.rule.explained_by:
-            found = _cause(index, cause, drafts, by_node, controller)
+        for cause in (*draft.rule.explained_by, ONE_REASON):
+            found = _cause(index, cause, drafts, by_node, controllers)
             if found is not None:
                 parent[index] = found
                 break
@@ -100,10 +111,14 @@ def _cause(
     cause: Cause,
     drafts: list[Draft],
     by_node: dict[str, list[int]],
-    controller: str | None,
+    controllers: Mapping[str, str],
 ) -> int | None:
     effect = drafts[index]
-    nodes = frozenset({controller} if cause.on_controller and controller else effect.nodes)
+    if cause.grounds and cause.grounds not in effect.grounds:
+        return None
+    nodes = effect.nodes
+    if cause.on_controller:
+        nodes = frozenset(controllers.get(name, name) for name in nodes)
     unknown = Status.UNKNOWN.value
     for candidate in by_node.get(min(nodes), ()):
         other = drafts[candidate]
@@ -116,8 +131,6 @@ def _cause(
         if cause.only_unread and effect.finding.status != unknown:
             continue
         if cause.says not in effect.finding.found:
-            continue
-        if cause.grounds and cause.grounds not in effect.grounds:
             continue
         if cause.with_grounds and cause.with_grounds not in other.grounds:
             continue

@@ -11,14 +11,17 @@ from lockstep.checks.rule import Peers
 def groups(views: Iterable[View], peers: Peers) -> dict[str, list[View]]:
     """Return group name -> nodes of it, for messages and votes."""
     found: dict[str, list[View]] = {}
+    views = list(views)
+    labels = sorted({view.context.label or view.plan.spec.name for view in views})
+    everyone = f"of cluster {' and '.join(labels)}"
     for view in views:
-        found.setdefault(_name(view, peers), []).append(view)
+        name = everyone if peers is Peers.OS else _name(view, peers)
+        found.setdefault(name, []).append(view)
     return found
 
 
 def _name(view: View, peers: Peers) -> str:
-    if peers is Peers.CLASS:
-        return f"of class {view.plan.hardware.name}"
     if peers is Peers.ROLE:
         return f"of role {view.plan.role.value}"
-    return f"of cluster {view.plan.spec.name}"
+    name = view.plan.hardware.name
+    return f"of class {name}" + (f" of {view.context.label}" if name in view.context.apart else "")

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pydantic import JsonValue
 
@@ -101,13 +102,18 @@ def holds(value: JsonValue, limit: JsonValue, bound: Bound) -> bool:
     return number(value) <= number(limit)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Say whether a reading is a number; yes and no are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def number(value: JsonValue) -> float:
     """Return a reading as a number.
 
     Raises:
         TypeError: it is none; a rule of this kind was given the wrong reading.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise TypeError(f"not a number: {value!r}")
     return float(value)
 

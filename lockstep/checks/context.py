@@ -29,12 +29,16 @@ class Context:
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
     """Earlier records of the same nodes, for rules of kind growth."""
+    label: str = ""
+    """What tells the nodes of this cluster from those of another that is judged with it."""
+    apart: frozenset[str] = frozenset()
+    """Hardware classes that are something else in the other cluster."""
 
     @cached_property
     def views(self) -> dict[str, View]:
         """One view per node that gave a record, in the order of the description."""
         return {
-            name: View(plan, record, self)
+            self.labelled(name): View(plan, record, self)
             for name, plan in self.plan.nodes.items()
             if isinstance(record := self.reading.get(name), Record)
         }
@@ -59,7 +63,11 @@ class Context:
     def controller(self) -> View | None:
         """The node that runs slurmctld, if it gave a record."""
         plan = self.plan.running(Service.SLURM_CONTROLLER)
-        return None if plan is None else self.views.get(plan.name)
+        return None if plan is None else self.views.get(self.labelled(plan.name))
+
+    def labelled(self, node: str) -> str:
+        """Return the name of a node as findings have it."""
+        return f"{self.label}:{node}" if self.label else node
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,11 @@ class View:
     plan: NodePlan
     record: Record
     context: Context
+
+    @property
+    def name(self) -> str:
+        """The node's name as findings have it."""
+        return self.context.labelled(self.plan.name)
 
     def read(self, name: str) -> Value:
         """Return one reading of the node."""

@@ -7,13 +7,15 @@ peers. An item that was not read is a finding of its own and has no vote.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
-from lockstep.checks import causes, classes, compare
+from lockstep.checks import causes, classes, compare, growth
 from lockstep.checks.causes import Draft
 from lockstep.checks.compare import Majority, Split, Vote
 from lockstep.checks.context import Context, Items, View
+from lockstep.checks.growth import Tally, Unsure
 from lockstep.checks.rule import Kind, Rule, Skip, anything
 from lockstep.checks.rules import node_reachable
 from lockstep.probe.record import Record, Unreachable, Unread
@@ -30,42 +32,63 @@ def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None =
     Peers outside the limit are compared with all the same. A cause outside of it is not shown,
     so nothing is folded into it: the limit comes first.
     """
+    return check_together(rules, [context], limit)
+
+
+def check_together(
+    rules: Sequence[Rule], contexts: Sequence[Context], limit: Iterable[str] | None = None
+) -> Report:
+    """Return what every rule finds on the nodes of several clusters, peers over all of them."""
     judged = {rule.id: rule for rule in (*rules, node_reachable.RULE)}.values()
-    wanted = frozenset(context.plan.nodes) if limit is None else frozenset(limit)
-    drafts = [draft for rule in judged for draft in _judge(rule, context) if draft.nodes & wanted]
-    controller = context.plan.running(Service.SLURM_CONTROLLER)
-    kept = causes.explain(causes.folded(drafts), None if controller is None else controller.name)
+    nodes = [context.labelled(name) for context in contexts for name in context.plan.nodes]
+    wanted = frozenset(nodes if limit is None else limit)
+    tally = Tally()
+    drafts = [
+        draft for rule in judged for draft in _judge(rule, contexts, tally) if draft.nodes & wanted
+    ]
+    kept = causes.explain(causes.folded(drafts), _controllers(contexts))
     report = Report(
-        nodes=tuple(name for name in context.plan.nodes if name in wanted),
+        nodes=tuple(name for name in nodes if name in wanted),
         rules=tuple(rule.id for rule in rules),
+        notes=tuple(tally.notes(wanted)),
     )
     report.add(draft.finding for draft in kept)
     return report
 
 
+def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
+    """Return node -> the node that runs its slurmctld, where there is one."""
+    return {
+        context.labelled(name): context.labelled(controller.name)
+        for context in contexts
+        if (controller := context.plan.running(Service.SLURM_CONTROLLER)) is not None
+        for name in context.plan.nodes
+    }
+
+
 # --- one rule -----------------------------------------------------------------------------------
 
 
-def _judge(rule: Rule, context: Context) -> Iterator[Draft]:
+def _judge(rule: Rule, contexts: Sequence[Context], tally: Tally) -> Iterator[Draft]:
     if rule.id == REACHABLE:
-        yield from _unreachable(rule, context)
+        for context in contexts:
+            yield from _unreachable(rule, context)
         return
     seen: dict[str, dict[str, JsonValue]] = {}
     incomplete: set[str] = set()
-    views = {name: view for name, view in context.views.items() if rule.applies(view)}
+    everyone = [view for context in contexts for view in context.views.values()]
+    views = {view.name: view for view in everyone if rule.applies(view)}
     for name, view in views.items():
-        for device, value in _items(rule, view).items():
+        for device, value in _picked(rule, view).items():
             if isinstance(value, Unread):
-                yield _unknown(rule, view, device, value.unread)
+                yield _unknown(rule, view, device, f"not read: {value.unread}")
                 incomplete.add(name)
-                continue
-            picked = value if rule.pick is None else rule.pick(value)
-            if not isinstance(picked, Skip):
-                seen.setdefault(name, {})[device] = picked
+            else:
+                seen.setdefault(name, {})[device] = value
     if rule.kind is Kind.UNIQUE:
         yield from _duplicates(rule, seen, views)
     elif rule.kind is Kind.GROWTH:
-        yield from _growth(rule, seen, views)
+        yield from _growth(rule, seen, views, tally)
     elif rule.kind is Kind.MULTISET:
         sets: dict[str, dict[str, JsonValue]] = {
             # A set that lacks what could not be read is no set to compare.
@@ -76,6 +99,19 @@ def _judge(rule: Rule, context: Context) -> Iterator[Draft]:
         yield from _differing(rule, sets, views)
     else:
         yield from _differing(rule, seen, views)
+
+
+def _picked(rule: Rule, view: View) -> Items:
+    """Return the part of each item that matters to a rule; what was not read stays unread."""
+    items = _items(rule, view)
+    if rule.pick is None:
+        return items
+    found: Items = {}
+    for device, value in items.items():
+        picked = value if isinstance(value, Unread) else rule.pick(value)
+        if not isinstance(picked, Skip):
+            found[device] = picked
+    return found
 
 
 def _items(rule: Rule, view: View) -> Items:
@@ -132,9 +168,9 @@ def _outvoted(
     for group, members in classes.groups(present, rule.peers).items():
         ballots: dict[str, list[Vote]] = {}
         for view in members:
-            for device, value in seen[view.plan.name].items():
+            for device, value in seen[view.name].items():
                 ballot = device if rule.kind is Kind.SLOTS else ""
-                ballots.setdefault(ballot, []).append(Vote(view.plan.name, device, value))
+                ballots.setdefault(ballot, []).append(Vote(view.name, device, value))
         for ballot, votes in ballots.items():
             verdict = (
                 compare.worse(votes, rule.bound, rule.tolerance)
@@ -151,18 +187,16 @@ def _outvoted(
 
 
 def _growth(
-    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View], tally: Tally
 ) -> Iterator[Draft]:
     for name, items in seen.items():
         view = views[name]
-        earlier = (view.context.before or {}).get(name)
-        if earlier is None or earlier.get("os.boot_id") != view.read("os.boot_id"):
-            continue  # counters start anew with a boot: nothing to compare with
-        known = View(view.plan, earlier, view.context).items(rule.reading)
-        for device, value in items.items():
-            old = known.get(device)
-            if isinstance(old, int | float) and compare.number(value) > old:
-                yield _finding(rule, view, device, value, old, Reference.DEVICE.value)
+        for one in growth.verdicts(rule, view, items, _picked, tally):
+            if isinstance(one, Unsure):
+                draft = _unknown(rule, view, one.device, one.found, one.expected)
+                yield replace(draft, grounds=frozenset({causes.NO_GROWTH}))
+            else:
+                yield _drafted(rule, view, one.device, (one.found, one.expected), one.says)
 
 
 def _duplicates(
@@ -193,7 +227,7 @@ def _unreachable(rule: Rule, context: Context) -> Iterator[Draft]:
             continue
         finding = Finding(
             rule=rule.id,
-            node=name,
+            node=context.labelled(name),
             device="",
             field=rule.reading,
             found=got.reason,
@@ -207,7 +241,7 @@ def _unreachable(rule: Rule, context: Context) -> Iterator[Draft]:
             ),
             severity=rule.severity.value,
         )
-        yield Draft(finding, frozenset({name}), rule)
+        yield Draft(finding, frozenset({finding.node}), rule)
 
 
 # --- findings -----------------------------------------------------------------------------------
@@ -222,6 +256,18 @@ def _finding(
         found, expected = rule.show(value), rule.show(wanted)
         if rule.kind in (Kind.ABSOLUTE, Kind.WITHIN):
             expected = f"{rule.bound.value} {expected}"
+    return _drafted(rule, view, device, (found, expected), says, wanted)
+
+
+def _drafted(
+    rule: Rule,
+    view: View,
+    device: str,
+    texts: tuple[str, str],
+    says: str,
+    wanted: JsonValue = "",
+) -> Draft:
+    found, expected = texts
     pending = rule.pending is not None and rule.pending(view, device)
     by_peers = says.startswith(Reference.PEERS.value)
     template = (rule.repair_peers if by_peers else None) or rule.repair
@@ -230,7 +276,7 @@ def _finding(
     severity = rule.severity if rule.severity_of is None else rule.severity_of(view, device)
     finding = Finding(
         rule=rule.id,
-        node=view.plan.name,
+        node=view.name,
         device=device,
         field=rule.reading,
         found=found,
@@ -242,26 +288,26 @@ def _finding(
         detail="" if rule.detail is None else rule.detail(view, device),
     )
     grounds = frozenset[str]() if rule.grounds is None else rule.grounds(view, device)
-    return Draft(finding, frozenset({view.plan.name}), rule, grounds)
+    return Draft(finding, frozenset({view.name}), rule, grounds)
 
 
-def _unknown(rule: Rule, view: View, device: str, reason: str) -> Draft:
+def _unknown(rule: Rule, view: View, device: str, found: str, expected: str = "a reading") -> Draft:
     finding = Finding(
         rule=rule.id,
-        node=view.plan.name,
+        node=view.name,
         device=device,
         field=rule.reading,
-        found=f"not read: {reason}",
-        expected="a reading",
+        found=found,
+        expected=expected,
         reference=Reference.SPEC.value,
         repair=(
-            f"find out on {view.plan.name} why it could not be read, then: "
+            f"find out why on {view.plan.name}, then: "
             f"lockstep check {_inventory(view)} --limit {view.plan.name} --rule {rule.id}"
         ),
         severity=rule.unread.value,
         status=Status.UNKNOWN.value,
     )
-    return Draft(finding, frozenset({view.plan.name}), rule)
+    return Draft(finding, frozenset({view.name}), rule)
 
 
 def _undecided(rule: Rule, device: str, split: Split, group: str, views: dict[str, View]) -> Draft:

@@ -127,6 +127,8 @@ class Rule:
     bound: Bound = Bound.AT_LEAST
     tolerance: float = 0.0
     """Kind within: share of the median."""
+    per_hour: float = 0.0
+    """Kind growth: what a counter may grow by in an hour and still be fine."""
     pending: Callable[[View, str], bool] | None = None
     """Says whether the wanted value is on disk and only waits for a reboot."""
     show: Callable[[JsonValue], str] = anything

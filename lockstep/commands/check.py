@@ -191,7 +191,7 @@ def _reading(plan: ClusterPlan, arguments: argparse.Namespace) -> Reading:
 
 def _only(report: Report, severity: str) -> Shown:
     findings = [finding for finding in report.findings if finding.severity == severity]
-    return Shown(report.nodes, report.rules, findings, report)
+    return Shown(report.nodes, report.rules, findings, report.notes, whole=report)
 
 
 def _write(path: str, text: str) -> None:

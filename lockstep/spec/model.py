@@ -176,3 +176,5 @@ class Cluster(Model):
     reboots: Reboots = Reboots()
     secrets_dir: Folder | None = None
     """Folder of the deploying side for the generated secrets; None: the user's state folder."""
+    records_dir: Folder | None = None
+    """Folder of the deploying side for records of the nodes; None: the user's state folder."""

@@ -19,6 +19,7 @@ from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.report import Finding, Report
 from lockstep.secrets import Secrets
 from lockstep.spec import Role, load
+from lockstep.when import HOUR_S
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
 SECRETS = Secrets(munge_key=b"k" * 128, database_password="not a real one")
@@ -111,9 +112,19 @@ def clustered(change: Callable[[dict[str, Any]], None] = lambda description: Non
 
 
 def context(planned: ClusterPlan, raw: dict[str, dict[str, Any]]) -> Context:
-    """Return what the engine judges."""
+    """Return what the engine judges; an hour ago everything was as it is now."""
     reading: Reading = {name: Record.model_validate(record) for name, record in raw.items()}
-    return Context(planned, reading, _files, SECRETS.munge_key_sha256)
+    now = Context(planned, reading, _files, SECRETS.munge_key_sha256)
+    before = {
+        name: record.model_copy(update={"taken_at": record.taken_at - HOUR_S})
+        for name, record in records(now).items()
+    }
+    return replace(now, before=before)
+
+
+def records(context: Context) -> dict[str, Record]:
+    """Return the records of the nodes that gave one."""
+    return {name: got for name, got in context.reading.items() if isinstance(got, Record)}
 
 
 @cache

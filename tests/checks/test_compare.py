@@ -82,19 +82,6 @@ def test_a_clock_below_the_peers_is_found_and_one_above_is_not() -> None:
     assert found(one, context) == [("worker3", "gpu3", "1500")]
 
 
-def test_growth_counts_within_one_boot_only() -> None:
-    from dataclasses import replace
-
-    one = rule(Kind.GROWTH, "slurm.errors")
-    old = recorded.mutated(recorded.consistent(), "worker3", "slurm.errors", (), {"a": 1, "b": 1})
-    new = recorded.mutated(old, "worker3", "slurm.errors", (), {"a": 1, "b": 3})
-    kept = {"worker3": old.views["worker3"].record}
-    assert ("worker3", "b", "3") in found(one, replace(new, before=kept))
-    rebooted = recorded.mutated(new, "worker3", "os.boot_id", (), "another")
-    mine = [f for f in found(one, replace(rebooted, before=kept)) if f[0] == "worker3"]
-    assert mine == []
-
-
 def boards(node: str, *values: int) -> list[Vote]:
     return [Vote(node, f"gpu{number}", value) for number, value in enumerate(values)]
 

@@ -530,6 +530,6 @@ def test_rules_that_explain_each_other_still_leave_one_finding() -> None:
         causes.Draft(replace(finding, rule=rule.id), frozenset({"worker1"}), rule)
         for rule in (first, second)
     ]
-    kept = causes.explain(drafts, None)
+    kept = causes.explain(drafts, {})
     assert [draft.finding.rule for draft in kept] == ["os.time_zone"]
     assert kept[0].finding.detail == "hence also: os.locale"

@@ -1,0 +1,140 @@
+"""Counters against an earlier record of the same boot: what grew, and what cannot be said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+
+from lockstep.checks import compare
+from lockstep.checks.causes import NUMBERED
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Rule
+from lockstep.probe.record import Record, Unread
+from lockstep.report import Reference, fold
+from lockstep.when import HOUR_S, span, utc
+
+BOOT = "os.boot_id"
+LEAST_S = 60.0
+"""Between two records. Less, or less than nothing, and the node's clock was set meanwhile."""
+NAMED = 4
+"""Up to this many counters that went back are written out."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A counter that grew by more than its rule allows."""
+
+    device: str
+    found: str
+    expected: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """Why growth cannot be told: never the same as none."""
+
+    device: str
+    found: str
+    expected: str
+
+
+@dataclass
+class Tally:
+    """What was not judged for want of an earlier reading: no finding, and not silence either."""
+
+    nodes: set[str] = field(default_factory=set)
+    without: set[str] = field(default_factory=set)
+    """Nodes that have no earlier record of this boot."""
+    counters: Counter[str] = field(default_factory=Counter)
+    """Node -> counters that its earlier record does not have."""
+
+    def notes(self, wanted: frozenset[str]) -> Iterator[str]:
+        """Say it of these nodes, one sentence each."""
+        nodes, without = self.nodes & wanted, self.without & wanted
+        if without:
+            have = "has" if len(without) == 1 else "have"
+            some = f"{len(without)} of {len(nodes)} node" + ("s" if len(nodes) != 1 else "")
+            yield f"growth: {some} {have} no earlier record of this boot"
+        if new := sum(self.counters[name] for name in wanted):
+            have = "counter has" if new == 1 else "counters have"
+            yield f"growth: {new} {have} no earlier reading in this boot"
+
+
+def verdicts(
+    rule: Rule,
+    view: View,
+    items: Mapping[str, JsonValue],
+    picked: Callable[[Rule, View], Items],
+    tally: Tally,
+) -> Iterator[Grown | Unsure]:
+    """Hold a node's counters against its earlier record.
+
+    Args:
+        rule: of kind growth.
+        view: the node now.
+        items: device -> counter now, all of them read.
+        picked: gives the same items of the earlier record.
+        tally: takes in what was not judged.
+    """
+    tally.nodes.add(view.name)
+    boot = view.read(BOOT)
+    if isinstance(boot, Unread):
+        yield Unsure("", f"{BOOT} not read: {boot.unread}", "a boot to which counters belong")
+        return
+    earlier = (view.context.before or {}).get(view.plan.name)
+    if earlier is None or earlier.get(BOOT) != boot:  # counters start anew with a boot
+        tally.without.add(view.name)
+        return
+    elapsed = view.record.taken_at - earlier.taken_at
+    if elapsed < LEAST_S:
+        yield _clock_set(earlier, elapsed)
+        return
+    back: dict[str, str] = {}
+    known = picked(rule, replace(view, record=earlier))
+    for device, value in items.items():
+        old = known.get(device)
+        if not compare.is_number(value):
+            yield Unsure(device, f"no number: {value!r:.60}", "a counter")
+        elif not compare.is_number(old):
+            tally.counters[view.name] += 1
+        elif value < old:
+            back[device] = f"{rule.show(value)} after {rule.show(old)}"
+        else:
+            yield from _grown(rule, device, old, value, earlier, elapsed)
+    if back:
+        shown = [f"{device} {text}".strip() for device, text in back.items()]
+        more = f", and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
+        numbered = all(NUMBERED.fullmatch(device) for device in back)
+        yield Unsure(
+            fold(back) if numbered else ", ".join(back),
+            f"less than before: {', '.join(shown[:NAMED])}{more}",
+            f"no less than in the earlier record of this boot, {utc(earlier.taken_at)}",
+        )
+
+
+def _grown(
+    rule: Rule, device: str, old: float, new: float, earlier: Record, elapsed: float
+) -> Iterator[Grown]:
+    # A whole hour's worth may come at once: a shorter time than that says nothing of a rate.
+    if new - old <= rule.per_hour * max(1.0, elapsed / HOUR_S):
+        return
+    more = f"at most {rule.per_hour:g} more an hour" if rule.per_hour else "no more"
+    yield Grown(
+        device,
+        f"{rule.show(new)}: {rule.show(new - old)} more in {span(elapsed)}",
+        f"{rule.show(old)}, {more}",
+        f"{Reference.EARLIER.value}, {utc(earlier.taken_at)}",
+    )
+
+
+def _clock_set(earlier: Record, elapsed: float) -> Unsure:
+    side = "after" if elapsed >= 0 else "before"
+    return Unsure(
+        "",
+        f"by the node's clock, taken {span(abs(elapsed))} {side} the earlier record",
+        f"at least {span(LEAST_S)} after {utc(earlier.taken_at)}",
+    )

@@ -1,0 +1,85 @@
+"""Since when a finding is found: its current unbroken row of checks."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from lockstep.history.records import KEPT_FOR_S
+from lockstep.report import Finding
+from lockstep.spec.names import expand
+from lockstep.when import utc
+
+Place: TypeAlias = tuple[str, str, str]
+"""Rule, node and device of a finding."""
+_FOLDED = re.compile(r"(?=.*[,\[])[\w:.,\[\]-]+")
+"""What ``fold`` makes of several names."""
+
+
+def noted(
+    history: sqlite3.Connection,
+    findings: Collection[Finding],
+    rules: Collection[str],
+    nodes: Collection[str],
+    now: float,
+) -> list[Finding]:
+    """Keep what a check found, and return it with the moment since which it is found.
+
+    Args:
+        history: what is kept.
+        findings: of this check.
+        rules: ids of those that were judged; rows of the others go on.
+        nodes: those that were judged; a node that gave no record keeps its rows.
+        now: when the nodes were read.
+    """
+    rows = _rows(history)
+    current = {place for finding in findings for place in _places(finding)}
+    ended = [
+        place for place in rows if place[0] in rules and place[1] in nodes and place not in current
+    ]
+    history.executemany("DELETE FROM finding WHERE (rule, node, device) = (?, ?, ?)", ended)
+    history.execute("DELETE FROM finding WHERE last < ?", (now - KEPT_FOR_S,))
+    for place in current:
+        since, checks = rows.get(place, (now, 0))
+        rows[place] = (since, checks + 1)
+        history.execute(
+            "INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?, ?)",
+            (*place, since, now, checks + 1),
+        )
+    return [_with_row(finding, rows) for finding in findings]
+
+
+def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings with the moment since which checks found them; nothing is kept."""
+    rows = _rows(history)
+    return [_with_row(finding, rows) for finding in findings]
+
+
+def _with_row(finding: Finding, rows: dict[Place, tuple[float, int]]) -> Finding:
+    found = [rows[place] for place in _places(finding) if place in rows]
+    if not found:
+        return finding
+    since, checks = min(found, key=lambda row: (row[0], -row[1]))
+    return replace(finding, since=utc(since), checks=checks)
+
+
+def _rows(history: sqlite3.Connection) -> dict[Place, tuple[float, int]]:
+    every = history.execute("SELECT rule, node, device, since, checks FROM finding")
+    return {(rule, node, device): (since, checks) for rule, node, device, since, checks in every}
+
+
+def _places(finding: Finding) -> Iterator[Place]:
+    """Yield rule, node and device one by one: a fold grows and shrinks, a device does not."""
+    for node in _names(finding.node):
+        for device in _names(finding.device):
+            yield finding.rule, node, device
+
+
+def _names(text: str) -> tuple[str, ...]:
+    try:
+        return expand(text) if _FOLDED.fullmatch(text) else (text,)
+    except ValueError:  # a device whose own name looks like that
+        return (text,)

@@ -1,0 +1,116 @@
+"""The file: where it lies, what is in it, and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lockstep import state
+
+FORMAT = 1
+"""Of the tables (SQLite's user_version). A record has a format of its own."""
+OURS = 0x4C6F636B
+"""SQLite's application_id: "Lock"; another program's database is not touched."""
+WAIT_S = 30.0
+"""For another ``lockstep check`` that is saving; 2,000 records take some seconds."""
+PRIVATE = 0o600
+"""Hashes and versions of every node are of use to an attacker."""
+
+_TABLES = """
+CREATE TABLE record (
+    node TEXT NOT NULL,
+    read_at REAL NOT NULL,
+    boot TEXT,
+    data BLOB NOT NULL,
+    PRIMARY KEY (node, read_at)
+);
+CREATE TABLE finding (
+    rule TEXT NOT NULL,
+    node TEXT NOT NULL,
+    device TEXT NOT NULL,
+    since REAL NOT NULL,
+    last REAL NOT NULL,
+    checks INTEGER NOT NULL,
+    PRIMARY KEY (rule, node, device)
+);
+"""
+
+
+class HistoryError(Exception):
+    """What is kept cannot be used; the text says what was found, expected, and what to do."""
+
+
+def file(cluster: str, folder: str | None = None) -> Path:
+    """Return the file of a cluster's history, whether or not it exists."""
+    return state.folder(cluster, folder) / "history.sqlite"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the history for one transaction; it is made when there is none.
+
+    Writers wait for each other. Not in WAL mode: it needs memory shared by all who open the
+    file, and home folders on a file server have none (sqlite.org/wal.html).
+
+    Raises:
+        HistoryError: the file is unsafe, damaged, of another version, or in use for too long.
+    """
+    try:
+        _made_private(path)
+        database = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise HistoryError(_advice(path, str(error))) from error
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        _with_tables(database, path)
+        yield database
+        database.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise HistoryError(_advice(path, str(error), _damaged(error))) from error
+    finally:
+        database.close()  # what was not committed is rolled back
+
+
+def _made_private(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # SQLite gives its journal the mode of the file itself.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise HistoryError(
+            f"{path}: mode {mode:04o}\n  expected  0600\n  next      chmod 600 {path}"
+        )
+
+
+def _with_tables(database: sqlite3.Connection, path: Path) -> None:
+    (ours,) = database.execute("PRAGMA application_id").fetchone()
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if (ours, version) == (OURS, FORMAT):
+        return
+    if ours == OURS:
+        found = f"made by another version of lockstep: format {version}"
+        raise HistoryError(_advice(path, found, move=True))
+    if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+        raise HistoryError(_advice(path, "a database of another program", move=True))
+    for statement in _TABLES.split(";"):  # executescript() would end the transaction
+        database.execute(statement)
+    database.execute(f"PRAGMA application_id = {OURS}")
+    database.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _damaged(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
+def _advice(path: Path, found: str, move: bool = False) -> str:
+    step = (
+        f"mv {path} {path}.old; the next check begins a new one"
+        if move
+        else "see who uses it and whether the disk is full; --no-save checks without it"
+    )
+    wanted = f"the history of a cluster, format {FORMAT}"
+    return f"{path}: {found}\n  expected  {wanted}\n  next      {step}"

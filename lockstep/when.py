@@ -1,0 +1,44 @@
+"""Moments and spans as operators write them: ``2026-11-20 14:03 UTC``, ``3 h 12 min``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+MINUTE_S = 60.0
+HOUR_S = 60 * MINUTE_S
+DAY_S = 24 * HOUR_S
+
+_AGO = re.compile(r"(\d+)(m|h|d)")
+_UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
+
+
+def utc(seconds: float) -> str:
+    """Return a moment, given in seconds since 1970."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def span(seconds: float) -> str:
+    """Return a length of time by its two largest units."""
+    rest = round(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, length in (("d", DAY_S), ("h", HOUR_S), ("min", MINUTE_S), ("s", 1.0)):
+        count, rest = divmod(rest, int(length))
+        if count or (parts and len(parts) < 2):
+            parts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "0 s"
+
+
+def moment(text: str, now: float) -> float:
+    """Return a moment in seconds since 1970: ``90m``, ``36h``, ``7d`` ago, or a date in UTC.
+
+    Raises:
+        ValueError: it is neither; the message says what is.
+    """
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        found = datetime.fromisoformat(text.removesuffix(" UTC"))
+    except ValueError as error:
+        raise ValueError("90m, 36h or 7d ago, 2026-11-20, or 2026-11-20T14:03 (UTC)") from error
+    return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
