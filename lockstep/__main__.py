@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import NoReturn
 
 from typing_extensions import override
@@ -27,8 +28,12 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = _Parser(prog="lockstep", description=__doc__)
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {metadata.version('lockstep')}"
+    )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in sorted(m.name for m in pkgutil.iter_modules(commands.__path__)):
+    modules = sorted(m.name for m in pkgutil.iter_modules(commands.__path__))
+    for module in (name for name in modules if not name.startswith("_")):
         importlib.import_module(f"{commands.__name__}.{module}").add_parser(subparsers)
     arguments = parser.parse_args(argv)
     status: int = arguments.run(arguments)

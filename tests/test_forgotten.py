@@ -195,7 +195,10 @@ def test_every_gpu_model_loads(name: str) -> None:
     assert model.default_power_limit_w > 0
 
 
-@pytest.mark.parametrize("name", sorted(m.name for m in pkgutil.iter_modules(commands.__path__)))
+COMMANDS = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_parsed_and_run(name: str) -> None:
     module = importlib.import_module(f"lockstep.commands.{name}")
     assert callable(module.add_parser)

@@ -29,6 +29,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Not the plan: what was seen must not be coloured by what was wanted.
     "lockstep/probe": {"pydantic"},
     "lockstep/facts": {
+        "lockstep.report",
         "lockstep.probe",
         "lockstep.spec",
         "lockstep.plan",
@@ -53,6 +54,10 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.files",
         "lockstep.probe",
         "pydantic",
+    },
+    "lockstep/reading": {
+        *("lockstep.secrets", "lockstep.checks", "lockstep.facts", "lockstep.files"),
+        *("lockstep.history", "lockstep.plan", "lockstep.probe"),
     },
     "lockstep/commands": {"lockstep"},
     "lockstep/__main__": {"lockstep.commands", "lockstep.plan"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks import compare
 from lockstep.checks.causes import NUMBERED
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Kind, Rule
 from lockstep.probe.record import Record, Unread
 from lockstep.report import Reference, fold
 from lockstep.when import HOUR_S, span, utc
@@ -40,6 +40,11 @@ class Unsure:
     device: str
     found: str
     expected: str
+
+
+def counter_families(rules: Iterable[Rule]) -> set[str]:
+    """Return the first words of the readings that growth rules look at: ``gpu``, ``rdma``."""
+    return {rule.reading.split(".")[0] for rule in rules if rule.kind is Kind.GROWTH}
 
 
 @dataclass

@@ -6,39 +6,30 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from lockstep import secrets
 from lockstep.checks.catalogue import all_rules
-from lockstep.checks.context import Context
-from lockstep.checks.engine import check
+from lockstep.checks.engine import REACHABLE, check
+from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.facts.gather import GatherError, gather
-from lockstep.files import managed
+from lockstep.commands._asked import WrongUse, answered, limited, no_rule
+from lockstep.history import findings, records
+from lockstep.history.store import PRIVATE, opened
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
-from lockstep.probe.parse import ProbeFormatError, dumps, loads
-from lockstep.probe.record import Reading, Unreachable
-from lockstep.report import ExitStatus, Report, Severity, fold
-from lockstep.spec import Role
-from lockstep.spec.names import expand
+from lockstep.probe.parse import dumps
+from lockstep.probe.record import Reading, Record, only_records
+from lockstep.reading import context, history_of, now, saved, saved_of
+from lockstep.report import ExitStatus, Report, Severity
 
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
-
-PRIVATE = 0o600
-"""Mode of saved records: hashes and versions of every node are of use to an attacker."""
-
-
-class WrongUse(Exception):
-    """What was asked for does not exist; the text says what does."""
 
 
 @dataclass
@@ -91,47 +82,65 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
     parser.add_argument("--records", metavar="FILE", help="judge saved records; contact no node")
-    parser.add_argument("--save-records", metavar="FILE", help="keep what was read")
+    parser.add_argument(
+        "--earlier", metavar="FILE", help="with --records: counters are compared with these"
+    )
+    parser.add_argument("--save-records", metavar="FILE", help="keep what was read in a file, too")
+    parser.add_argument(
+        "--no-history",
+        action="store_true",
+        help="keep nothing: neither what was read nor since when a finding is found",
+    )
     parser.set_defaults(run=run)
 
 
+@answered
 def run(arguments: argparse.Namespace) -> int:
     """Check; return the exit status."""
     plan = load(arguments.inventory)
-    try:
-        rules = chosen_rules(arguments.rule)
-        limit = None
-        if arguments.limit is not None:
-            limit = frozenset[str]().union(*(chosen_nodes(plan, t) for t in arguments.limit))
-        reading = _reading(plan, arguments)
-        if arguments.save_records:
-            _write_private(arguments.save_records, dumps(reading))
+    rules = chosen_rules(arguments.rule)
+    limit = limited(plan, arguments.limit)
+    if arguments.earlier and not arguments.records:
+        raise WrongUse("--earlier FILE without --records FILE: nodes have a history of their own")
+    if arguments.records is not None:
+        reading = saved_of(plan, arguments.records)
+        before = saved(arguments.earlier) if arguments.earlier else {}
+        report = check(rules, context(plan, reading, only_records(before)), limit)
+    elif arguments.no_history:
+        reading = now(plan, arguments.inventory, containers=arguments.containers)
         report = check(rules, context(plan, reading), limit)
-        if arguments.severity:
-            report = _only(report, arguments.severity)
-        if arguments.junit:
-            _write(arguments.junit, report.to_junit())
-        if arguments.json and arguments.json != "-":
-            _write(arguments.json, report.to_json())
-    except (WrongUse, secrets.SecretsUnsafe) as error:
-        print(f"ERROR {error}", file=sys.stderr)
-        return ExitStatus.WRONG_USE
-    except GatherError as error:
-        print(f"ERROR no node was read: {error}", file=sys.stderr)
-        return ExitStatus.UNREAD
+    else:
+        with opened(history_of(plan)):
+            pass  # a history that cannot be used is said before any node is read
+        reading = now(plan, arguments.inventory, containers=arguments.containers)
+        report = _kept(plan, reading, rules, limit)
+    if arguments.save_records:
+        _write_private(arguments.save_records, dumps(reading))
+    if arguments.severity:
+        report = _only(report, arguments.severity)
+    if arguments.junit:
+        _write(arguments.junit, report.to_junit())
+    if arguments.json and arguments.json != "-":
+        _write(arguments.json, report.to_json())
     sys.stdout.write(report.to_json() if arguments.json == "-" else report.to_text())
     return report.exit_status
 
 
-def context(plan: ClusterPlan, reading: Reading) -> Context:
-    """Return all that the rules judge, with the secrets that this machine holds."""
-    held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
-    return Context(
-        plan=plan,
-        reading=reading,
-        files=partial(managed, secrets=held),
-        munge_key_sha256=None if held is None else held.munge_key_sha256,
-    )
+def _kept(
+    plan: ClusterPlan, reading: Reading, rules: Sequence[Rule], limit: frozenset[str] | None
+) -> Report:
+    """Return the report of a reading, and keep both."""
+    read_at = time.time()
+    with opened(history_of(plan)) as history:
+        before = records.earlier(history, reading, counter_families(rules), read_at)
+        records.save(history, reading, read_at)
+    report = check(rules, context(plan, reading, before), limit)
+    judged = [name for name in report.nodes if isinstance(reading.get(name), Record)]
+    with opened(history_of(plan)) as history:
+        report.findings = findings.noted(
+            history, report.findings, {*report.rules, REACHABLE}, judged, read_at
+        )
+    return report
 
 
 def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
@@ -143,55 +152,13 @@ def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
     known = {rule.id: rule for rule in all_rules()}
     for name in ids or ():
         if name not in known:
-            raise WrongUse(f"no rule {name!r}\n  expected  {_close(name, known)}")
+            raise no_rule(name, known)
     return tuple(known[name] for name in dict.fromkeys(ids)) if ids else tuple(known.values())
 
 
-def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
-    """Return the nodes of a range of names or of a role.
-
-    Raises:
-        WrongUse: one of them is not in the inventory.
-    """
-    if text in {role.value for role in Role}:
-        chosen = [name for name, node in plan.nodes.items() if node.role.value == text]
-        if chosen:
-            return frozenset(chosen)
-    try:
-        names = expand(text)
-    except ValueError as error:
-        raise WrongUse(f"--limit {text!r}: {error}") from error
-    missing = [name for name in names if name not in plan.nodes]
-    if missing or not names:
-        name = missing[0] if missing else text
-        raise WrongUse(f"no node {name!r}\n  expected  {_close(name, plan.nodes)}")
-    return frozenset(names)
-
-
-def _close(name: str, known: dict[str, Rule] | dict[str, object] | object) -> str:
-    names = list(known) if isinstance(known, dict) else []
-    return ", ".join(get_close_matches(name, names, n=3) or _few(names))
-
-
-def _few(names: list[str]) -> list[str]:
-    return names if any("." in name for name in names) else [fold(names)]
-
-
-def _reading(plan: ClusterPlan, arguments: argparse.Namespace) -> Reading:
-    if arguments.records is None:
-        print(f"reading {len(plan.nodes)} nodes ...", file=sys.stderr, flush=True)
-        return gather(arguments.inventory, containers=arguments.containers)
-    try:
-        saved = loads(Path(arguments.records).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ProbeFormatError) as error:
-        raise WrongUse(f"--records {arguments.records}: {error}") from error
-    missing = Unreachable(f"not in {arguments.records}")
-    return {name: saved.get(name, missing) for name in plan.nodes}
-
-
 def _only(report: Report, severity: str) -> Shown:
-    findings = [finding for finding in report.findings if finding.severity == severity]
-    return Shown(report.nodes, report.rules, findings, report.notes, whole=report)
+    shown = [finding for finding in report.findings if finding.severity == severity]
+    return Shown(report.nodes, report.rules, shown, report.notes, whole=report)
 
 
 def _write(path: str, text: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import pkgutil
 from typing import TYPE_CHECKING
 
 from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Bound, Kind, Rule
+from lockstep.report import Reference
 
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
@@ -35,12 +35,25 @@ def references(rule: Rule) -> list[str]:
     said = ["spec"] if spec else []
     said += ["device"] if rule.device else []
     said += [f"peers ({rule.peers.value})"] if rule.peers else []
+    said += [Reference.EARLIER.value] if rule.kind is Kind.GROWTH else []
     return said or ["the rule itself"]
+
+
+def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
+    """Return what a rule claims, and its reasons by their labels, from the rule's own module."""
+    name = rule.id.replace(".", "_")
+    text = inspect.cleandoc(importlib.import_module(f"{rules.__name__}.{name}").__doc__ or "")
+    first, _, rest = text.partition("\n")
+    entries = _labelled([line for line in rest.strip().split("\n") if line])
+    entries.append(("Reading", f"`{rule.reading}`"))
+    entries += [("Tolerance", tolerance)] if (tolerance := _tolerance(rule)) else []
+    entries.append(("Repair", f"`{rule.repair}`"))
+    entries += [("Source", rule.source)] if rule.source else []
+    return first, entries
 
 
 def page() -> str:
     """Return docs/rules.md: every rule with its reasons, from the rule's own module."""
-    why = _docstrings()
     lines = [
         "# Rules",
         "",
@@ -57,13 +70,19 @@ def page() -> str:
         for rule in all_rules()
     ]
     for rule in all_rules():
-        first, _, rest = why[rule.id].partition("\n")
-        paragraphs = [text for text in rest.strip().split("\n") if text]
+        first, entries = described(rule)
         lines += ["", f"## {rule.id}", "", first, ""]
-        lines += _labelled(paragraphs)
-        lines += [f"- Reading: `{rule.reading}`", f"- Repair: `{rule.repair}`"]
-        lines += [f"- Source: {rule.source}"] if rule.source else []
+        lines += [f"- {label}: {text}" for label, text in entries]
     return "\n".join(lines) + "\n"
+
+
+def _tolerance(rule: Rule) -> str:
+    if rule.kind is Kind.WITHIN:
+        side = "below" if rule.bound is Bound.AT_LEAST else "above"
+        return f"{rule.tolerance:.0%} {side} the median of the peers"
+    if rule.kind is Kind.GROWTH:
+        return f"{rule.per_hour:g} more an hour" if rule.per_hour else "none"
+    return ""
 
 
 def _table() -> str:
@@ -77,25 +96,17 @@ def _table() -> str:
     )
 
 
-def _labelled(paragraphs: list[str]) -> list[str]:
-    """Turn ``Why      text`` lines, with their continuations, into list entries."""
-    entries: list[str] = []
+def _labelled(paragraphs: list[str]) -> list[tuple[str, str]]:
+    """Return the ``Why      text`` lines of a docstring, each with its continuations."""
+    entries: list[tuple[str, str]] = []
     for line in paragraphs:
         label, _, text = line.partition(" ")
         if label and text and not line.startswith(" "):
-            entries.append(f"- {label}: {text.strip()}")
+            entries.append((label, text.strip()))
         elif entries:
-            entries[-1] += f" {line.strip()}"
+            label, text = entries.pop()
+            entries.append((label, f"{text} {line.strip()}"))
     return entries
-
-
-def _docstrings() -> dict[str, str]:
-    found = {}
-    for module in pkgutil.iter_modules(rules.__path__):
-        if not module.name.startswith("_"):
-            loaded = importlib.import_module(f"{rules.__name__}.{module.name}")
-            found[loaded.RULE.id] = inspect.cleandoc(loaded.__doc__ or "")
-    return found
 
 
 def _anchor(rule: str) -> str:

@@ -33,10 +33,12 @@ from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
 from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse  # noqa: E402
 from lockstep.probe.record import Reading, Record, Unreachable  # noqa: E402
 from lockstep.probe.ship import Request, command  # noqa: E402
+from lockstep.report import fold  # noqa: E402
 from lockstep.spec import Role, Service  # noqa: E402
+from lockstep.spec.names import expand  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
@@ -47,20 +49,28 @@ class GatherError(Exception):
 
 
 WITH = "--containers"
+ONLY = "--nodes="
 
 
-def gather(inventory: str, *, containers: bool = False) -> Reading:
+def gather(
+    inventory: str, nodes: Collection[str] | None = None, *, containers: bool = False
+) -> Reading:
     """Return the record of every node of an inventory, or why there is none.
 
     Args:
         inventory: its file.
+        nodes: read these only.
         containers: have each container engine start one, and read what it sees.
 
     Raises:
         GatherError: the process that reads ended with an error.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "lockstep.facts.gather", inventory, *([WITH] if containers else [])],
+        [
+            *(sys.executable, "-m", "lockstep.facts.gather", inventory),
+            *([WITH] if containers else []),
+            *([] if nodes is None else [ONLY + fold(nodes)]),
+        ],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -75,8 +85,10 @@ def gather(inventory: str, *, containers: bool = False) -> Reading:
         raise GatherError(f"{error}\n{done.stderr}") from error
 
 
-def read_all(plan: ClusterPlan, *, containers: bool = False) -> Reading:
-    """Read every node now. Only in a process that gevent has patched from the start."""
+def read_all(
+    plan: ClusterPlan, nodes: Collection[str] | None = None, *, containers: bool = False
+) -> Reading:
+    """Read the nodes now. Only in a process that gevent has patched from the start."""
     from gevent import joinall, spawn
     from gevent.event import AsyncResult
     from gevent.lock import BoundedSemaphore
@@ -120,13 +132,20 @@ def read_all(plan: ClusterPlan, *, containers: bool = False) -> Reading:
             if issues:
                 credential.set(_credential(reading.get(node.name)))
 
-    jobs = {name: spawn(read, node) for name, node in plan.nodes.items()}
+    wanted = plan.nodes if nodes is None else nodes
+    # The controller is read for its credential, also where nobody asked for the controller.
+    also = {controller.name} if controller is not None else set()
+    jobs = {
+        name: spawn(read, node)
+        for name, node in plan.nodes.items()
+        if name in wanted or name in also
+    }
     joinall(jobs.values())
     for name, job in jobs.items():
         if job.exception is not None:  # an error of our own: named here, printed by gevent
             reason = f"{type(job.exception).__name__}: {job.exception}"
             reading[name] = Unreachable(f"not read: {reason}")
-    return reading
+    return {name: got for name, got in reading.items() if name in wanted}
 
 
 def _one(
@@ -198,4 +217,6 @@ def _quiet() -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(dumps(read_all(load(sys.argv[1]), containers=WITH in sys.argv[2:])))
+    options = sys.argv[2:]
+    asked_for = next((expand(o.removeprefix(ONLY)) for o in options if o.startswith(ONLY)), None)
+    sys.stdout.write(dumps(read_all(load(sys.argv[1]), asked_for, containers=WITH in options)))

@@ -16,8 +16,10 @@ from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 BOOT = "os.boot_id"
 APART_S = 10 * MINUTE_S
-"""Between two records whose counters are compared. A check that follows a check would else
-compare seconds, in which nothing grows, and hide what grew since the one before."""
+"""Between two records whose counters are compared: a rate of seconds says little. Every moment
+lies between some two of them, however often nodes are read."""
+SOON_S = 2 * MINUTE_S
+"""In the first minutes of a boot the oldest record of it will do, if it is this old."""
 
 KEPT_FOR_S = 90 * DAY_S
 """Three months: from one maintenance to the next, and back before a change of driver."""
@@ -53,28 +55,30 @@ def boot(record: Record) -> str | None:
 
 
 def earlier(
-    history: sqlite3.Connection, reading: Reading, readings: Collection[str], now: float
+    history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
 ) -> dict[str, Record]:
-    """Return the newest earlier record of the same boot of each node.
+    """Return an earlier record of the same boot of each node that has one: the newest apart.
 
     Args:
         history: what is kept.
         reading: what was read now; it says which boot each node runs.
-        readings: names of those that are wanted; 2,000 whole records would fill the memory.
+        families: first words of the readings that are wanted; 2,000 whole records would fill
+            the memory.
         now: when that was.
     """
-    wanted = {BOOT, *readings}
     found: dict[str, Record] = {}
     for name, record in reading.items():
         if not isinstance(record, Record):
             continue
-        row = history.execute(
-            "SELECT node, read_at, data FROM record"
-            " WHERE node = ? AND boot = ? AND read_at <= ? ORDER BY read_at DESC LIMIT 1",
-            (name, boot(record), now - APART_S),
-        ).fetchone()
-        if row is not None:
-            found[name] = _kept(row, wanted).record
+        for order, age in (("DESC", APART_S), ("ASC", SOON_S)):
+            row = history.execute(
+                "SELECT node, read_at, data FROM record"
+                f" WHERE node = ? AND boot = ? AND read_at <= ? ORDER BY read_at {order} LIMIT 1",
+                (name, boot(record), now - age),
+            ).fetchone()
+            if row is not None:
+                found[name] = _kept(row, families).record
+                break
     return found
 
 
@@ -100,15 +104,16 @@ def newest(history: sqlite3.Connection, nodes: Iterable[str]) -> Mapping[str, Ke
     return {name: kept for name, kept in found if kept is not None}
 
 
-def _kept(row: tuple[str, float, bytes], wanted: Collection[str] | None = None) -> Kept:
+def _kept(row: tuple[str, float, bytes], families: Collection[str] | None = None) -> Kept:
     node, read_at, data = row
     try:
         document = json.loads(zlib.decompress(data))
-        if wanted is not None:
-            every = document["readings"]
-            document |= {
-                "readings": {name: every[name] for name in wanted if name in every},
-                "commands": [],
+        if families is not None:
+            document["commands"] = []
+            document["readings"] = {
+                name: reading
+                for name, reading in document["readings"].items()
+                if name == BOOT or name.split(".")[0] in families
             }
         return Kept(node, read_at, Record.model_validate(document))
     except (zlib.error, ValueError, ValidationError) as error:

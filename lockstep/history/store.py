@@ -110,7 +110,7 @@ def _advice(path: Path, found: str, move: bool = False) -> str:
     step = (
         f"mv {path} {path}.old; the next check begins a new one"
         if move
-        else "see who uses it and whether the disk is full; --no-save checks without it"
+        else "see who uses it and whether the disk is full; --no-history checks without it"
     )
     wanted = f"the history of a cluster, format {FORMAT}"
     return f"{path}: {found}\n  expected  {wanted}\n  next      {step}"

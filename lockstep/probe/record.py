@@ -86,3 +86,8 @@ class Unreachable:
 
 Reading = dict[str, Record | Unreachable]
 """Node name -> what came of reading it."""
+
+
+def only_records(reading: Reading) -> dict[str, Record]:
+    """Return the records of the nodes that gave one."""
+    return {name: got for name, got in reading.items() if isinstance(got, Record)}

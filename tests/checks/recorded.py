@@ -15,7 +15,7 @@ from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.files import ManagedFile, managed
 from lockstep.plan import ClusterPlan, NodePlan, plan
-from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import Finding, Report
 from lockstep.secrets import Secrets
 from lockstep.spec import Role, load
@@ -117,14 +117,9 @@ def context(planned: ClusterPlan, raw: dict[str, dict[str, Any]]) -> Context:
     now = Context(planned, reading, _files, SECRETS.munge_key_sha256)
     before = {
         name: record.model_copy(update={"taken_at": record.taken_at - HOUR_S})
-        for name, record in records(now).items()
+        for name, record in only_records(reading).items()
     }
     return replace(now, before=before)
-
-
-def records(context: Context) -> dict[str, Record]:
-    """Return the records of the nodes that gave one."""
-    return {name: got for name, got in context.reading.items() if isinstance(got, Record)}
 
 
 @cache

@@ -106,7 +106,7 @@ def test_unreadable_records_end_with_3(
     else:
         Path("records.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert status(inventory) == 3
-    assert capsys.readouterr().err.startswith("ERROR --records records.json: ")
+    assert capsys.readouterr().err.startswith("ERROR records.json: ")
 
 
 def test_json_and_junit_carry_the_same_findings(

@@ -12,6 +12,7 @@ from lockstep.checks import causes
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
+from lockstep.checks.not_compared import NOT_JUDGED
 from lockstep.checks.rule import Cause
 from lockstep.files import ENTRIES
 from lockstep.probe import collect
@@ -402,16 +403,6 @@ def test_numa_nodes_of_the_machine_below_are_not_judged() -> None:
     assert recorded.report(start, "cpu.numa").findings == []
 
 
-UNJUDGED = {
-    "os.boot_id": "says whether counters of an earlier record are of the same boot (kind growth)",
-    "gpu.serial": "names a board to the vendor, from saved records",
-    "gpu.pstate": "tells a person why a clock is low, from saved records",
-    "hugepages.free": "falls while jobs run: for the record only",
-    "rdma.type": "names the adapter's model to a person; rdma.board tells more",
-    "rdma.netdev": "says which interface a device belongs to, from saved records",
-}
-
-
 def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     used: set[str] = set()
     get = Record.get
@@ -430,7 +421,7 @@ def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPat
     ):
         recorded.report(recorded.mutated(recorded.consistent(), "worker3", reading, path, value))
     taken = {name for _, names in collect.READERS for name in names}
-    assert taken - used == set(UNJUDGED)
+    assert taken - used == set(NOT_JUDGED)
     assert used <= taken
 
 

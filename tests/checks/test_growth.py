@@ -10,7 +10,7 @@ import pytest
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.checks.rule import Kind, Rule
-from lockstep.probe.record import Record
+from lockstep.probe.record import Record, only_records
 from lockstep.report import ExitStatus, Report, Status
 from tests.checks import recorded
 
@@ -47,7 +47,7 @@ def counted(values: Any = 5, *, hours: float = 0.0, boot: Any = "one", node: str
 
 
 def judged(before: Context | None, now: Context, *rules: Rule) -> Report:
-    earlier = None if before is None else recorded.records(before)
+    earlier = None if before is None else only_records(before.reading)
     return check(rules or [ERRORS], replace(now, before=earlier))
 
 

@@ -15,13 +15,13 @@ import testinfra
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import check
-from lockstep.commands.check import context
 from lockstep.facts.request import request
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.parse import ProbeFormatError, loads, parse
 from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.probe.ship import command
+from lockstep.reading import context
 from lockstep.report import Finding, Report
 from lockstep.spec import Service
 

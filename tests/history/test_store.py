@@ -77,7 +77,7 @@ def test_the_earlier_record_is_of_the_same_boot_and_some_minutes_old(path: Path)
     with opened(path) as history:
         reading: Reading = {name: record(9) for name in "ab"}
         reading |= {"c": Unreachable("ssh"), "d": record(9, None)}
-        found = records.earlier(history, reading, ["gpu.errors"], NOW)
+        found = records.earlier(history, reading, ["gpu"], NOW)
     assert set(found) == {"a"}
     assert found["a"].get("gpu.errors") == {"gpu0": 2}
     assert set(found["a"].readings) == {"os.boot_id", "gpu.errors"}
@@ -193,7 +193,7 @@ def test_a_lock_that_is_not_given_back_is_named(
     monkeypatch.setattr("lockstep.history.store.WAIT_S", 0.1)
     with opened(path):
         assert "database is locked\n" in unusable(path)
-        assert "--no-save checks without it" in unusable(path)
+        assert "--no-history checks without it" in unusable(path)
 
 
 def test_a_record_of_another_format_is_named(path: Path) -> None:

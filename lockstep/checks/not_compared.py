@@ -1,0 +1,64 @@
+"""What is deliberately not compared, each with its reason. Names of readings, as records have them.
+
+``files.*.sha256`` names a place inside a reading; a list's entry is a place as well.
+"""
+
+from __future__ import annotations
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.rule import Kind
+from lockstep.checks.rules.kernel_cmdline import OWN
+
+NOT_JUDGED = {
+    "os.boot_id": "says whether counters of an earlier record are of the same boot (kind growth)",
+    "gpu.serial": "names a board to the vendor, from saved records",
+    "gpu.pstate": "tells a person why a clock is low, from saved records",
+    "hugepages.free": "falls while jobs run: for the record only",
+    "rdma.type": "names the adapter's model to a person; rdma.board tells more",
+    "rdma.netdev": "says which interface a device belongs to, from saved records",
+}
+"""No rule judges them."""
+
+CHANGES_BY_ITSELF = {
+    "os.boot_id": "every boot has another",
+    "munge.credential": "made anew for each reading",
+    "time.offset_s": "wanders; time.offset judges it",
+    "units.*.started_at": "says when a unit was last started",
+    "driver.xid": "a log; gpu.xid judges it",
+    "gpu.clocks.sm_mhz": "follows the load; gpu.clock_idle judges it",
+    "gpu.memory.used_mib": "follows the load",
+    "gpu.pstate": "follows the load",
+    "gpu.utilization": "follows the load",
+    "hugepages.free": "falls while jobs run",
+    "slurm.nodes.*.state": "follows the jobs; slurm.state judges it",
+    "slurm.nodes.*.reason": "comes with the state",
+}
+"""The same node, read twice, may give two values with nothing changed by anybody."""
+
+DIFFERS_BETWEEN_NODES = {
+    "os.hostname": "the node's own name",
+    "gpu.uuid": "the board's own",
+    "gpu.serial": "the board's own",
+    "rdma.guid": "the adapter's own",
+    "memory_mib": "firmware keeps some MiB more or less; memory.at_least judges it",
+    "munge.credential": "the controller's own",
+    "munge.decoded": "the controller decodes none of its own",
+    "slurm.nodes": "read on the controller only",
+    **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
+}
+"""Two equal nodes have different ones; on one node a change is news."""
+
+
+def counters() -> dict[str, str]:
+    """Return the readings that only grow: rules of kind growth hold them against earlier ones."""
+    return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
+
+
+def at_two_times() -> dict[str, str]:
+    """Return what is not compared between two records of one node, with the reasons."""
+    return CHANGES_BY_ITSELF | counters()
+
+
+def between_nodes() -> dict[str, str]:
+    """Return what is not compared between two nodes, with the reasons."""
+    return at_two_times() | DIFFERS_BETWEEN_NODES

@@ -1,0 +1,112 @@
+"""Two clusters that should be identical: where their plans differ, names and addresses aside."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from lockstep.checks.difference import ABSENT, Difference, of_values
+from lockstep.files import managed
+from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.report import fold
+from lockstep.spec.names import expand
+
+_WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
+"""Names, ranges of names, addresses and what is written like them; no full stop behind them."""
+
+
+def differing(left: ClusterPlan, right: ClusterPlan) -> list[Difference]:
+    """Return where two plans differ, for each kind of node that both have."""
+    here, there = _kinds(left), _kinds(right)
+    found: list[Difference] = []
+    for kind in sorted({*here, *there}):
+        if kind not in here or kind not in there:
+            sides = (fold(side[kind]) if kind in side else ABSENT for side in (here, there))
+            found.append(Difference(kind, "", *sides))
+            continue
+        one, other = left.nodes[here[kind][0]], right.nodes[there[kind][0]]
+        found += [
+            replace(difference, reading=f"{kind}: {difference.reading}")
+            for difference in (*of_values(_values(one), _values(other)), *_contents(one, other))
+        ]
+    return found
+
+
+def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
+    """Return the hardware classes that have one name and are two things."""
+    here, there = left.spec.hardware, right.spec.hardware
+    return frozenset(name for name in here.keys() & there.keys() if here[name] != there[name])
+
+
+def _kinds(plan: ClusterPlan) -> dict[str, list[str]]:
+    """Return kind of node -> names: what has one role, one class and one set of services."""
+    kinds: dict[str, list[str]] = {}
+    for name, node in plan.nodes.items():
+        runs = ", ".join(service.value for service in node.node.runs)
+        kind = f"{node.role.value} {node.hardware.name}" + (f" with {runs}" if runs else "")
+        kinds.setdefault(kind, []).append(name)
+    return kinds
+
+
+def _values(node: NodePlan) -> dict[str, JsonValue]:
+    """Return everything that a node of an identical cluster has as well."""
+    document = node.to_json()
+    for own in ("name", "role", "runs", "hardware", "management", "fabric"):
+        del document[own]
+    packages = document.pop("packages")
+    return {
+        **document,
+        "os": node.spec.os.release,
+        "packages": {name: version or "any version" for name, version in packages.items()},
+        "masked units": list(node.masked_units),
+        "held packages": list(node.held),
+        "files": sorted(_files(node)),
+    }
+
+
+def _contents(left: NodePlan, right: NodePlan) -> Iterator[Difference]:
+    here, there = _files(left), _files(right)
+    common = here.keys() & there.keys()
+    yield from of_values(
+        *({f"file {path}": side[path] for path in common} for side in (here, there))
+    )
+
+
+def _files(node: NodePlan) -> dict[str, JsonValue]:
+    """Return path -> lines, without the files that hold secrets."""
+    return {
+        file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
+        for file in managed(node, None)
+    }
+
+
+def _neutral(plan: ClusterPlan, text: str) -> Iterator[str]:
+    """Yield the lines with the cluster's own names and addresses replaced by what they are."""
+
+    def what(found: re.Match[str]) -> str:
+        word = found[0]
+        if word == plan.spec.name:
+            return "CLUSTER"
+        if _is_address(word):
+            return "ADDRESS"
+        try:
+            names = expand(word)
+        except ValueError:
+            return word
+        return "NODES" if names and all(name in plan.nodes for name in names) else word
+
+    for line in text.splitlines():
+        yield _WORD.sub(what, line)
+
+
+def _is_address(word: str) -> bool:
+    host = re.sub(r"^\[(.*)\](:\d+)?$", r"\1", word)
+    try:
+        ipaddress.ip_interface(host)
+    except ValueError:
+        return False
+    return not host.isdigit()

@@ -1,0 +1,82 @@
+"""What a command line asks for, and what is said where that does not exist."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+
+from lockstep.facts.gather import GatherError
+from lockstep.history.store import HistoryError
+from lockstep.plan import ClusterPlan
+from lockstep.reading import RecordsError
+from lockstep.report import ExitStatus, fold
+from lockstep.secrets import SecretsUnsafe
+from lockstep.spec import Role
+from lockstep.spec.names import expand
+
+
+class WrongUse(Exception):
+    """What was asked for does not exist; the text says what does."""
+
+
+def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Give a command its exit status and one message where it cannot do what was asked."""
+
+    @functools.wraps(run)
+    def status(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except (WrongUse, RecordsError, SecretsUnsafe, HistoryError) as error:
+            print(f"ERROR {error}", file=sys.stderr)
+            return ExitStatus.WRONG_USE
+        except GatherError as error:
+            print(f"ERROR no node was read: {error}", file=sys.stderr)
+            return ExitStatus.UNREAD
+
+    return status
+
+
+def limited(plan: ClusterPlan, limits: Sequence[str] | None) -> frozenset[str] | None:
+    """Return the nodes of all ``--limit``; None without any.
+
+    Raises:
+        WrongUse: one of them is not in the inventory.
+    """
+    if limits is None:
+        return None
+    return frozenset[str]().union(*(chosen_nodes(plan, text) for text in limits))
+
+
+def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
+    """Return the nodes of a range of names or of a role.
+
+    Raises:
+        WrongUse: one of them is not in the inventory.
+    """
+    if text in {role.value for role in Role}:
+        chosen = [name for name, node in plan.nodes.items() if node.role.value == text]
+        if chosen:
+            return frozenset(chosen)
+    try:
+        names = expand(text)
+    except ValueError as error:
+        raise WrongUse(f"--limit {text!r}: {error}") from error
+    missing = [name for name in names if name not in plan.nodes]
+    if missing or not names:
+        raise no_node(missing[0] if missing else text, plan.nodes)
+    return frozenset(names)
+
+
+def no_node(name: str, known: Iterable[str]) -> WrongUse:
+    """Return what is said of a node that does not exist."""
+    close = get_close_matches(name, list(known), n=3) or [fold(known)]
+    return WrongUse(f"no node {name!r}\n  expected  {', '.join(close)}")
+
+
+def no_rule(name: str, known: Iterable[str]) -> WrongUse:
+    """Return what is said of a rule that does not exist."""
+    close = get_close_matches(name, list(known), n=3) or sorted(known)
+    return WrongUse(f"no rule {name!r}\n  expected  {', '.join(close)}")

@@ -1,0 +1,158 @@
+"""``lockstep explain``: one rule with its reasons, or one node with all that is found on it."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.engine import check
+from lockstep.checks.growth import counter_families
+from lockstep.checks.rule import Rule
+from lockstep.commands._asked import WrongUse, answered, no_node, no_rule
+from lockstep.commands.rules import described, references
+from lockstep.history import findings, records
+from lockstep.history.store import opened
+from lockstep.inventory import load
+from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.reading import context, history_of, kept, now
+from lockstep.report import ExitStatus, Report, fold
+from lockstep.when import utc
+
+if TYPE_CHECKING:
+    from lockstep.commands import Subparsers
+
+FORMS = """\
+lockstep explain RULE
+       lockstep explain INVENTORY NODE [--fresh]"""
+WIDTH = 100
+LABEL = 13
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``explain`` to the command line."""
+    parser = subparsers.add_parser(
+        "explain",
+        usage=FORMS,
+        help="show why a rule exists, or all that is known of a node",
+        description="A node: the findings on its newest record, its peers, and what it is to be. "
+        "Exit status of a node: that of lockstep check; of a rule: 0. 3 is wrong use.",
+    )
+    parser.add_argument(
+        "what", metavar="RULE | INVENTORY NODE", nargs="+", help="lockstep rules lists the rules"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="read all nodes now, in place of what was kept"
+    )
+    parser.set_defaults(run=run)
+
+
+@answered
+def run(arguments: argparse.Namespace) -> int:
+    """Explain; return the exit status."""
+    what = arguments.what
+    if len(what) == 2:
+        return _node(*what, fresh=arguments.fresh)
+    if len(what) > 2 or what[0].endswith(".py") or arguments.fresh:
+        raise WrongUse(
+            f"lockstep explain {' '.join(what)}: not one of its forms\n  expected  {FORMS}"
+        )
+    known = {rule.id: rule for rule in all_rules()}
+    if what[0] not in known:
+        raise no_rule(what[0], known)
+    print(_rule(known[what[0]]))
+    return ExitStatus.CONSISTENT
+
+
+def _rule(rule: Rule) -> str:
+    first, entries = described(rule)
+    rows = [
+        *((label.lower(), text.replace("`", "")) for label, text in entries),
+        ("compared", rule.kind.value),
+        ("says", ", ".join(references(rule))),
+        ("severity", rule.severity.value),
+        ("repaired by", rule.owner),
+        ("judge it", f"lockstep check INVENTORY --rule {rule.id}"),
+    ]
+    return "\n".join([f"{rule.id}: {rule.title}", *_lines([("claim", first), *rows])])
+
+
+def _node(inventory: str, name: str, *, fresh: bool) -> int:
+    plan = load(inventory)
+    if name not in plan.nodes:
+        raise no_node(name, plan.nodes)
+    report, read_at = _fresh(plan, inventory, name) if fresh else _kept(plan, inventory, name)
+    print("\n".join(_about(plan.nodes[name], read_at)) + "\n")
+    print(report.to_text(), end="")
+    return report.exit_status
+
+
+def _fresh(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
+    reading = now(plan, inventory)
+    read_at = time.time()
+    with opened(history_of(plan)) as history:
+        before = records.earlier(history, reading, counter_families(all_rules()), read_at)
+        report = check(all_rules(), context(plan, reading, before), [name])
+        report.findings = findings.remembered(history, report.findings)
+    return report, f"read now, {utc(read_at)}"
+
+
+def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
+    with opened(history_of(plan)) as history:
+        newest = records.at(history, name, float("inf"))
+        if newest is None:
+            raise WrongUse(
+                f"no record of {name} is kept\n"
+                f"  next      lockstep explain {inventory} {name} --fresh"
+            )
+        reading, families = kept(plan, history), counter_families(all_rules())
+        before = records.earlier(history, {name: newest.record}, families, newest.read_at)
+        report = check(all_rules(), context(plan, reading, before), [name])
+        report.findings = findings.remembered(history, report.findings)
+        times = records.times(history, name)
+    return report, f"of {utc(newest.read_at)}, the newest of {len(times)} since {utc(times[0])}"
+
+
+def _about(node: NodePlan, read_at: str) -> list[str]:
+    hardware = node.hardware
+    peers = [
+        other.name
+        for other in node.cluster.nodes.values()
+        if other.hardware.name == hardware.name and other.name != node.name
+    ]
+    pages = [
+        f"{count} of {size} on node{numa}"
+        for size, split in hardware.hugepages.items()
+        for numa, count in split.items()
+    ]
+    gpu, nics, stack = node.gpu, hardware.hardware.nics, node.spec.software.nvidia
+    rows = [
+        ("record", read_at),
+        ("peers", fold(peers) or "none: nobody of its hardware class to compare with"),
+        ("runs", ", ".join(service.value for service in node.node.runs)),
+        ("GPUs", f"{gpu.count} x {gpu.model}" if gpu else ""),
+        ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),
+        ("driver", stack.driver if stack and node.nvidia else ""),
+        ("huge pages", ", ".join(pages)),
+        ("kernel", " ".join(hardware.kernel_args)),
+        ("declared", f"in full: lockstep plan {node.cluster.inventory} {node.name}"),
+    ]
+    head = f"{node.name}: {node.role.value} of class {hardware.name}, {node.address}"
+    return [head, *_lines([(label, text) for label, text in rows if text])]
+
+
+def _lines(rows: list[tuple[str, str]]) -> list[str]:
+    """Return ``  label  text`` lines, the text folded below itself."""
+    return [
+        textwrap.fill(
+            text,
+            WIDTH,
+            initial_indent=f"  {label:{LABEL}}",
+            subsequent_indent=" " * (LABEL + 2),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for label, text in rows
+    ]

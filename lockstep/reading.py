@@ -1,0 +1,92 @@
+"""Where the records of a cluster come from: the nodes now, a file, or what is kept of them."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+
+from lockstep import secrets
+from lockstep.checks.context import Context
+from lockstep.facts.gather import gather
+from lockstep.files import managed
+from lockstep.history import records, store
+from lockstep.plan import ClusterPlan
+from lockstep.probe.parse import ProbeFormatError, loads
+from lockstep.probe.record import Reading, Record, Unreachable
+
+
+class RecordsError(Exception):
+    """A file of saved records cannot be used as one."""
+
+
+def now(
+    plan: ClusterPlan,
+    inventory: str,
+    nodes: Collection[str] | None = None,
+    *,
+    containers: bool = False,
+) -> Reading:
+    """Read the nodes of a cluster, all of them or these; says so on standard error.
+
+    Raises:
+        GatherError: none could be read, for a reason of our own.
+    """
+    count = len(plan.nodes if nodes is None else nodes)
+    print(f"reading {count} node{'' if count == 1 else 's'} ...", file=sys.stderr, flush=True)
+    return gather(inventory, nodes, containers=containers)
+
+
+def saved(path: str) -> Reading:
+    """Return the records in a file.
+
+    Raises:
+        RecordsError: there is no such file, or it holds something else.
+    """
+    try:
+        return loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ProbeFormatError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        wanted = "a file that lockstep check --save-records wrote"
+        raise RecordsError(f"{path}: {said}\n  expected  {wanted}") from error
+
+
+def saved_of(plan: ClusterPlan, path: str) -> Reading:
+    """Return the records in a file, of each node of a cluster.
+
+    Raises:
+        RecordsError: there is no such file, or it holds something else.
+    """
+    found, missing = saved(path), Unreachable(f"not in {path}")
+    return {name: found.get(name, missing) for name in plan.nodes}
+
+
+def kept(plan: ClusterPlan, history: sqlite3.Connection) -> Reading:
+    """Return the newest record that is kept of each node of a cluster."""
+    found, missing = records.newest(history, plan.nodes), Unreachable("no record of it is kept")
+    return {name: found[name].record if name in found else missing for name in plan.nodes}
+
+
+def history_of(plan: ClusterPlan) -> Path:
+    """Return the file of a cluster's history."""
+    return store.file(plan.spec.name, plan.spec.records_dir)
+
+
+def context(
+    plan: ClusterPlan, reading: Reading, before: Mapping[str, Record] | None = None
+) -> Context:
+    """Return all that the rules judge, with the secrets that this machine holds.
+
+    Raises:
+        SecretsUnsafe: others could read them.
+    """
+    held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
+    return Context(
+        plan=plan,
+        reading=reading,
+        files=partial(managed, secrets=held),
+        munge_key_sha256=None if held is None else held.munge_key_sha256,
+        before=before,
+    )

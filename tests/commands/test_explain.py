@@ -1,0 +1,82 @@
+"""``lockstep explain`` as a user runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.when import HOUR_S
+from tests.commands.conftest import Cluster, ended, refused
+
+
+def test_a_rule_is_explained_from_its_own_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended("explain", "gpu.clock_idle") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("gpu.clock_idle: idle boards show no lock of their clocks\n  claim    ")
+    for label in ("why", "blind", "reading", "tolerance", "repair", "source", "says", "judge it"):
+        assert f"\n  {label:13}" in out, label
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_every_rule_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    for rule in all_rules():
+        assert ended("explain", rule.id) == 0
+        assert capsys.readouterr().out.startswith(f"{rule.id}: {rule.title}\n")
+
+
+def test_a_node_is_explained_from_what_is_kept(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.change("worker3", "gpu.vbios", ("gpu3",), "old")
+    cluster.change("worker4", "os.locale", (), "")
+    ended("check", "inventory.py")
+    cluster.now += HOUR_S
+    ended("check", "inventory.py")
+    cluster.now += HOUR_S
+    capsys.readouterr()
+    assert ended("explain", "inventory.py", "worker3") == 1
+    said = capsys.readouterr()
+    assert said.err == ""  # no node was read
+    about, finding, *_ = said.out.split("\n\n")
+    assert about.startswith(
+        "worker3: worker of class hgx-h200, fd00:1::103\n"
+        "  record       of 2026-11-20 19:40 UTC, the newest of 2 since 2026-11-20 18:40 UTC\n"
+        "  peers        worker[1-2,4-8]\n"
+        "  GPUs         8 x h200\n"
+        "  NICs         2, RDMA: roce\n"
+        "  driver       590.48.01\n"
+    )
+    assert about.endswith("declared     in full: lockstep plan inventory.py worker3")
+    assert "gpu.vbios  worker3 gpu3\n" in finding
+    assert "  since     2026-11-20 18:40 UTC (2 checks)\n" in finding
+    assert "os.locale" not in said.out
+
+
+def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended("explain", "inventory.py", "worker3", "--fresh") == 0
+    said = capsys.readouterr()
+    assert said.err == "reading 9 nodes ...\n"
+    assert "  record       read now, 2026-11-20 18:40 UTC\n" in said.out
+    assert said.out.endswith("all consistent. Nothing was changed. Exit 0.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("gpu.powerlimit",), "no rule 'gpu.powerlimit'\n  expected  gpu.power_limit"),
+        (("inventory.py",), "lockstep explain inventory.py: not one of its forms\n"),
+        (("inventory.py", "worker33"), "no node 'worker33'\n  expected  worker3"),
+        (
+            ("inventory.py", "worker3"),
+            "no record of worker3 is kept\n"
+            "  next      lockstep explain inventory.py worker3 --fresh\n",
+        ),
+    ],
+)
+def test_what_does_not_exist_ends_with_3(
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    assert refused(capsys, "explain", *words).startswith(f"ERROR {message}")
