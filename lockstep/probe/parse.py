@@ -7,8 +7,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.probe.record import (
+    NodeRecord,
+    NoRecord,
+    Reading,
+    Record,
+    SavedRecords,
+    Taken,
+    Unreachable,
+    Unread,
+)
 
+ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
 MARKER = "LOCKSTEP-RECORD 1"
 
 
@@ -50,26 +60,9 @@ def loads(text: str) -> Reading:
         ProbeFormatError: the text is something else.
     """
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ProbeFormatError(f"not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != 1:
-        raise ProbeFormatError('not saved records: no "format": 1')
-    nodes = document.get("nodes")
-    if not isinstance(nodes, dict):
-        raise ProbeFormatError('not saved records: no "nodes"')
-    reading: Reading = {}
-    for name, entry in nodes.items():
-        if not isinstance(entry, dict) or not entry.keys() & {"record", "unreachable"}:
-            raise ProbeFormatError(f"{name}: neither a record nor unreachable")
-        if "unreachable" in entry:
-            reading[name] = Unreachable(str(entry["unreachable"]))
-            continue
-        try:
-            reading[name] = Record.model_validate(entry["record"])
-        except ValidationError as error:
-            raise ProbeFormatError(f"{name}: {_first(error)}") from error
-    return reading
+        return SavedRecords.model_validate_json(text).reading
+    except ValidationError as error:
+        raise ProbeFormatError(f"not saved records: {_first(error)}") from error
 
 
 def _record(line: str) -> Record:
@@ -81,5 +74,6 @@ def _record(line: str) -> Record:
 
 def _first(error: ValidationError) -> str:
     detail = error.errors()[0]
-    where = ".".join(str(part) for part in detail["loc"])
+    # pydantic names the classes that it tried as well: no place in the text.
+    where = ".".join(str(part) for part in detail["loc"] if part not in ALTERNATIVES)
     return f"{where}: {detail['msg']}" if where else detail["msg"]

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Attribute docstrings become the descriptions of docs/*.schema.json.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Unread(_Part):
@@ -38,11 +39,15 @@ class Record(_Part):
     """All that was read from one node at one time."""
 
     format: Literal[1]
+    """Of the layout; another number is another layout."""
     taken_at: float
     """Seconds since 1970, by the node's own clock."""
     duration_s: float
+    """Seconds that the reading took."""
     readings: dict[str, Taken | Unread]
+    """Name of a reading -> its value, or why there is none. New names may appear."""
     commands: tuple[CommandRun, ...] = ()
+    """The external commands that were run, in their order."""
 
     def get(self, name: str) -> JsonValue | Unread:
         """Return a reading; unread when the probe did not send it."""
@@ -68,6 +73,35 @@ class Record(_Part):
         if not isinstance(value, dict):
             return Unread(unread=f"not a map: {value!r:.60}")
         return {key: item(entry) for key, entry in value.items()}
+
+
+class NodeRecord(_Part):
+    """What a node gave."""
+
+    record: Record
+
+
+class NoRecord(_Part):
+    """What is there in place of a record."""
+
+    unreachable: str
+    """Why there is no record of the node."""
+
+
+class SavedRecords(_Part):
+    """A file of records: what was read from all nodes at one time."""
+
+    format: Literal[1]
+    nodes: dict[str, NodeRecord | NoRecord]
+    """Node name -> its record, or why there is none."""
+
+    @property
+    def reading(self) -> Reading:
+        """Return it as it was read."""
+        return {
+            name: got.record if isinstance(got, NodeRecord) else Unreachable(got.unreachable)
+            for name, got in self.nodes.items()
+        }
 
 
 def item(entry: JsonValue) -> JsonValue | Unread:

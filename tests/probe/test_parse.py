@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from lockstep.probe.collect import MARKER as PRINTED
 from lockstep.probe.parse import MARKER, ProbeFormatError, dumps, loads, parse
 from lockstep.probe.record import Record, Unreachable, Unread
+from tests.probe import schema
 
+CAPTURES = Path(__file__).parent.parent / "captures" / "records"
 EMPTY = {"format": 1, "taken_at": 0.0, "duration_s": 0.1, "readings": {}}
 
 
@@ -58,3 +61,32 @@ def test_records_survive_a_file() -> None:
 def test_a_file_of_something_else_is_refused(text: str) -> None:
     with pytest.raises(ProbeFormatError):
         loads(text)
+
+
+def test_a_refusal_names_the_place() -> None:
+    text = json.dumps({"format": 1, "nodes": {"a": {"record": {**EMPTY, "format": 2}}}})
+    with pytest.raises(ProbeFormatError, match=r"nodes\.a\.record\.format: Input should be 1"):
+        loads(text)
+
+
+def test_records_of_format_1_stay_readable() -> None:
+    """The file was written by the first release: it is never written anew."""
+    reading = loads((CAPTURES / "format-1.json").read_text(encoding="utf-8"))
+    assert reading["worker2"] == Unreachable("ssh: Could not connect (timed out)")
+    head, worker = reading["head1"], reading["worker1"]
+    assert isinstance(head, Record)
+    assert isinstance(worker, Record)
+    assert worker.taken_at == 1795200065.588
+    assert worker.entry("gpu.power.enforced_w", "gpu3") == 700.0
+    assert worker.get("cpuset.system_slice") == Unread(unread="system.slice: no cpuset controller")
+    assert head.get("gpu.count") == Unread(unread="nvidia-smi: not installed")
+    assert worker.commands[0].status == 0
+    assert loads(dumps(reading)) == reading
+
+
+@pytest.mark.parametrize("name", schema.PUBLISHED)
+def test_published_schemas_are_current(name: str) -> None:
+    current = schema.text(schema.PUBLISHED[name])
+    assert (schema.DOCS / name).read_text(encoding="utf-8") == current, (
+        "python -m tests.probe.schema"
+    )
