@@ -93,6 +93,11 @@ def _two_times(arguments: argparse.Namespace) -> int:
     with opened(history_of(plan)) as history:
         kept = [_at(history, name, text, inventory) for text in (arguments.before, arguments.after)]
     before, after = kept
+    if before == after:
+        raise WrongUse(
+            f"both times give one record of {name}, {utc(before.read_at)}\n"
+            f"  next      lockstep record {inventory} --limit {name}"
+        )
     ignored = () if arguments.all else not_compared.at_two_times()
     found = of_records(before.record, after.record, ignored)
     return _show(found, utc(before.read_at), utc(after.read_at))

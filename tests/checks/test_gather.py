@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -65,7 +66,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     return given
 
 
-def read(monkeypatch: pytest.MonkeyPatch, head_connects_s: float, head_answers_s: float) -> Reading:
+def read(
+    monkeypatch: pytest.MonkeyPatch,
+    head_connects_s: float,
+    head_answers_s: float,
+    nodes: Collection[str] | None = None,
+) -> Reading:
     from pyinfra.api.inventory import Inventory
 
     def host(_: Inventory, name: str) -> Host:
@@ -73,7 +79,7 @@ def read(monkeypatch: pytest.MonkeyPatch, head_connects_s: float, head_answers_s
         return Host(name, head_connects_s if head else 0.0, head_answers_s if head else 0.4)
 
     monkeypatch.setattr(Inventory, "get_host", host)
-    return gather.read_all(recorded.consistent().plan)
+    return gather.read_all(recorded.consistent().plan, nodes)
 
 
 @pytest.mark.parametrize("hangs", ["at its connection", "at its record"])
@@ -100,6 +106,14 @@ def test_the_credential_of_the_controller_reaches_the_others(
     reading = read(monkeypatch, 0.0, 0.5)
     assert {type(got) for got in reading.values()} == {Record}
     assert list(asked.values()) == [None, *["MUNGE:x:"] * 8]
+
+
+def test_a_few_nodes_are_read_with_a_credential_and_without_the_others(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
+) -> None:
+    reading = read(monkeypatch, 0.0, 0.0, {"worker3", "worker5"})
+    assert sorted(reading) == ["worker3", "worker5"]
+    assert list(asked.values()) == [None, "MUNGE:x:", "MUNGE:x:"]
 
 
 def consistency() -> ModuleType:

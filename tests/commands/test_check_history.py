@@ -13,7 +13,7 @@ from lockstep.history import records
 from lockstep.history.store import opened
 from lockstep.when import HOUR_S, MINUTE_S
 from tests.checks import recorded
-from tests.commands.conftest import START, Cluster, ended
+from tests.commands.conftest import INVENTORY, START, Cluster, ended
 
 
 def kept(history: Path, node: str = "worker3") -> list[float]:
@@ -25,6 +25,13 @@ def test_a_check_keeps_what_it_read(cluster: Cluster, history: Path) -> None:
     assert ended("check", "inventory.py") == 0
     assert kept(history) == [START]
     assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_spec_may_say_where(cluster: Cluster, tmp_path: Path) -> None:
+    description = '{**DESCRIPTION, "records_dir": "%s"}' % (tmp_path / "mine")
+    Path("inventory.py").write_text(INVENTORY.format(description=description))
+    assert ended("check", "inventory.py") == 0
+    assert kept(tmp_path / "mine" / "history.sqlite") == [START]
 
 
 @pytest.mark.parametrize("words", [("--records", "records.json"), ("--no-history",)])

@@ -70,8 +70,8 @@ def test_one_node_before_and_after_a_maintenance(
         "not read on either side: cpuset.system_slice, slurm.nodes\n"
         "2026-11-20 18:40 UTC and 2026-11-21 18:40 UTC: 1 place differs. Exit 1.\n"
     )
-    assert ended("diff", "inventory.py", "worker3", "--before", "2026-11-20T19:00",
-                 "--after", "2026-11-21") == 0  # fmt: skip
+    times = ("--before", "2026-11-20T19:00", "--after", "1h")
+    assert ended("diff", "inventory.py", "worker3", *times) == 1
 
 
 def test_two_files_of_records_node_by_node(
@@ -106,6 +106,11 @@ def test_two_files_of_records_node_by_node(
             ("inventory.py", "worker1", "--before", "1h"),
             "no record of worker1 at or before 2026-11-20 17:40 UTC: the oldest of 1 is of "
             "2026-11-20 18:40 UTC\n  next      lockstep record inventory.py --limit worker1",
+        ),
+        (
+            ("inventory.py", "worker1", "--before", "2026-11-21"),
+            "both times give one record of worker1, 2026-11-20 18:40 UTC\n"
+            "  next      lockstep record inventory.py --limit worker1",
         ),
         (("no.json", "no.json"), "no.json: No such file or directory\n  expected  a file that"),
         (

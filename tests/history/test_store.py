@@ -110,6 +110,7 @@ def test_old_records_are_thinned_out_per_node(path: Path) -> None:
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -117,6 +118,8 @@ from tests.history.test_store import NOW, record
 sys.stdin.read()  # ends when the test lets all writers go
 for turn in range(20):
     with opened(Path(sys.argv[1])) as history:
+        assert len(records.times(history, f"w{sys.argv[2]}")) == turn
+        time.sleep(0.002)  # a check reads the earlier records before it saves its own
         records.save(history, {f"w{sys.argv[2]}": record(turn)}, NOW + turn)
 """
 
