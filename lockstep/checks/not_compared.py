@@ -39,6 +39,7 @@ DIFFERS_BETWEEN_NODES = {
     "os.hostname": "the node's own name",
     "gpu.uuid": "the board's own",
     "gpu.serial": "the board's own",
+    "driver.boards": "names the boards by their UUIDs",
     "rdma.guid": "the adapter's own",
     "memory_mib": "firmware keeps some MiB more or less; memory.at_least judges it",
     "munge.credential": "the controller's own",
