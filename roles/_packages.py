@@ -11,7 +11,9 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.gpus import LoadedDriver
+from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages, PackageState
+from lockstep.plan.driver import Driver
 
 LOCK_TIMEOUT_S = 600
 """How long apt waits for another apt: an interrupted deploy's may still be at work."""
@@ -29,8 +31,7 @@ def locked_packages(
     names: tuple[str, ...],
     versions: dict[str, str],
     held: tuple[str, ...] = (),
-    steady: tuple[str, ...] = (),
-    driver: str | None = None,
+    driver: Driver | None = None,
 ) -> Generator[str, None, None]:
     """Install packages; those with a locked version at exactly that version.
 
@@ -39,21 +40,29 @@ def locked_packages(
         versions: package -> locked version or a pattern (apt_preferences(5)); a different
             installed version is replaced, also by an older one.
         held: packages that no other apt may change.
-        steady: packages that are installed where they are missing, and whose version is changed
-            only while nothing runs on the node (deploys/reboot.py).
-        driver: planned version of the driver that the steady packages are of; beside another one
+        driver: its packages are installed where they are missing; their version and flavour are
+            changed only while nothing runs on the node (deploys/reboot.py). Beside another driver
             that is loaded, whoever installed it, they are not installed either.
     """
-    state = host.get_fact(Packages, names=names)
-    differ = wrong(state, names, versions)
-    loaded = host.get_fact(LoadedDriver) if driver and set(differ) & set(steady) else ""
-    waiting = _waiting(state, differ, steady, other_loaded=loaded not in ("", driver))
+    steady = tuple(driver.packages) if driver else ()
+    replaced = driver.replaced if driver else ()
+    state = host.get_fact(Packages, names=(*names, *replaced))
+    differ = wrong(state, names, versions) + there(state, replaced)
+    loaded = host.get_fact(LoadedDriver) if driver and set(differ) & {*steady, *replaced} else ""
+    other_loaded = driver is not None and loaded not in ("", driver.version)
+    # Where the kernel is the machine's own and no module is loaded, nothing can use the driver.
+    unused = driver is not None and driver.flavour is not None and not loaded
+    waiting = [] if unused else _waiting(state, differ, steady, replaced, other_loaded=other_loaded)
     if waiting and state.interrupted:
         waiting = differ  # apt installs nothing beside packages that it cannot configure
     rest = [name for name in differ if name not in waiting]
     # What the rollout will replace is not worth configuring now.
     interrupted = state.interrupted and bool(rest or not waiting)
-    commands = tuple(change(replace(state, interrupted=interrupted), rest, versions, held))
+    kernels = host.get_fact(Kernels) if driver and driver.flavour else ()
+    # A driver that the rollout brings is only ever loaded by the kernel that boots next.
+    headers = driver.header_packages(kernels[-1:] if waiting else kernels) if driver else {}
+    state = replace(state, interrupted=interrupted)
+    commands = tuple(change(state, rest, versions, held, replaced, headers))
     if waiting:
         host.log(
             f"left at their versions until nothing runs here (deploys/reboot.py): "
@@ -68,13 +77,18 @@ BROKEN = "(not configured)"
 
 
 def _waiting(
-    state: PackageState, differ: Collection[str], steady: Collection[str], *, other_loaded: bool
+    state: PackageState,
+    differ: Collection[str],
+    steady: Collection[str],
+    replaced: Collection[str],
+    *,
+    other_loaded: bool,
 ) -> list[str]:
     """Return what waits for the rollout: of steady packages all or none, they go together.
 
     None where none is there yet, or where only some are missing and the others are right.
     """
-    concerned = [name for name in differ if name in steady]
+    concerned = [name for name in differ if name in steady or name in replaced]
     other_version = any(name in state.installed for name in concerned)
     half = bool(concerned) and state.interrupted and any(n in state.installed for n in steady)
     return concerned if other_version or half or other_loaded else []
@@ -90,11 +104,18 @@ def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, st
     ]
 
 
+def there(state: PackageState, names: Collection[str]) -> list[str]:
+    """Return the packages that are installed, or half so."""
+    return [name for name in names if name in state.installed or name in state.unfinished]
+
+
 def change(
     state: PackageState,
     names: Collection[str],
     versions: Mapping[str, str],
     held: Collection[str],
+    replaced: Collection[str] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """Yield the commands that bring packages to their versions, and hold what is to be held.
 
@@ -103,7 +124,11 @@ def change(
         names: packages to install, upgrade or downgrade.
         versions: package -> version or pattern.
         held: packages that are on hold afterwards.
+        replaced: packages that are removed where they are among the names.
+        headers: package -> kernel, of the headers to install with them.
     """
+    headers = headers or {}
+    names = (*headers, *names)
     if state.interrupted:
         yield _CONFIGURE
         if not names:
@@ -120,20 +145,33 @@ def change(
             yield holding
         return
     listed = " ".join(
-        shlex.quote(f"{name}={versions[name]}" if name in versions else name) for name in names
+        shlex.quote(f"{name}={versions[name]}" if name in versions else name)
+        + ("-" if name in replaced else "")
+        for name in names
     )
     # A hold of ours must not keep us out, a person's on anything else must.
-    ours = "--allow-change-held-packages " if set(names) & set(held) & state.held else ""
+    own = set(names) & {*held, *replaced}
+    ours = "--allow-change-held-packages " if own & state.held else ""
     install = f"{INSTALL} {ours}install {listed}"
     # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
     yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
-    if set(names) & set(held):
+    for package, kernel in headers.items():
+        yield _refuse_without_headers(package, kernel)
+    if own or headers:
         yield _refuse_another_kernel(install)
-    if hold:
-        yield f"{APT_GET} {install}; status=$?; {holding}; exit $status"
-    else:
-        yield f"{APT_GET} {install}"
+    after = "; ".join(([holding] if hold else []) + ([_SAY_FAILED] if own or headers else []))
+    yield f"{APT_GET} {install}" + (f"; status=$?; {after}; exit $status" if after else "")
 
+
+SAY_UNBUILT = (
+    # DKMS leaves the log there until the module is built.
+    "for log in /var/lib/dkms/*/*/build/make.log; do "
+    'if [ -r "$log" ]; then echo "DKMS did not build '
+    """$(sed -n '1s/.* make.log for //p' "$log"): """
+    '$(grep -m 1 -i error "$log"). All of it: $log" >&2; fi; done'
+)
+"""Command that says which modules DKMS could not build, for which kernel, and why."""
+_SAY_FAILED = f'[ "$status" = 0 ] || {{ {SAY_UNBUILT}; }}'
 
 _CONFIGURE = (
     # dpkg itself does not wait for the lock, so it is tried until the other one is done. What
@@ -145,6 +183,17 @@ _CONFIGURE = (
     '*) echo "$said" >&2; exit 0;; esac; done; '
     'echo "$said" >&2; exit 1'
 )
+
+
+def _refuse_without_headers(package: str, kernel: str) -> str:
+    """Return a command that fails when no archive has the headers of a kernel of the node."""
+    return (
+        f"apt-cache show {package} >/dev/null 2>&1 || {{ "
+        f'echo "no archive of this node has {package}: no module of the driver can be built for '
+        f"kernel {kernel}, which runs or boots next; nothing was installed. Next: install a kernel "
+        "that has headers there and boot it (deploys/reboot.py), or declare a repository that "
+        'keeps older ones (software.repositories)" >&2; exit 1; }'
+    )
 
 
 def _refuse_another_kernel(install: str) -> str:

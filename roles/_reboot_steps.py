@@ -10,12 +10,11 @@ from typing import Any
 from pyinfra.api import Host
 
 from lockstep.facts.gpus import Gpus
-from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending
 from roles._check import check, objections
-from roles._packages import change
+from roles._reboot_driver import change_packages, unbuilt
 from roles._rollout import Rollout
 
 OURS = "lockstep-reboot:"
@@ -33,8 +32,6 @@ REMIND_S = 600.0
 SETTLE_S = 300.0
 """From the new boot: daemons start, chronyd needs up to 90 s, GPUs a minute more."""
 RESUME_S = 60.0
-CHANGE_S = 3600.0
-"""For one apt-get; DKMS builds the driver's modules in it."""
 
 
 class Failed(Exception):
@@ -124,6 +121,8 @@ class Turn:
     def _steps(self) -> None:
         decision = self.decision
         self._log(decision.why(self.plan))
+        if not decision.pending.change:
+            self._modules_built()
         if decision.worker and decision.pending.reasons:
             self._drain()
             if not self._idle():
@@ -131,6 +130,7 @@ class Turn:
         if decision.pending.change:
             self._free()
             self._change()
+            self._modules_built()
         if decision.pending.reasons:
             self._reboot()
         if decision.worker and not self.ours:
@@ -218,17 +218,26 @@ class Turn:
                 f"nvidia-smi on {self.plan.name} names them; when they are gone: {self.again}",
             )
 
+    def _modules_built(self) -> None:
+        """Make sure that the next boot has the driver: DKMS may have failed, or had no headers."""
+        driver = self.decision.pending.driver
+        if driver is None or not self.decision.pending.reasons:
+            return
+        try:
+            why = unbuilt(self.talk, driver)
+        except Unanswered as unanswered:
+            raise Failed(f"was not rebooted: {unanswered}", self.again) from unanswered
+        if why:
+            name = self.plan.name
+            raise Failed(why, f"deploy {name}, which has DKMS build it; then {self.again}")
+
     def _change(self) -> None:
         """Change the packages that never change under a job."""
         plan, names = self.plan, self.decision.pending.change
         self._log(f"changing {', '.join(names)}")
         began = time.monotonic()
         try:
-            state = self.talk.read(Packages, names=names)
-            for command in change(state, names, plan.versions, plan.held):
-                ok, output = self.talk.say(command, within_s=CHANGE_S)
-                if not ok:
-                    raise Unanswered((output.stderr_lines or ["no message"])[-1].strip()[:200])
+            change_packages(self.talk, plan, names)
         except Unanswered as unanswered:
             raise Failed(
                 f"could not change its packages: {unanswered}",

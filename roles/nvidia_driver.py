@@ -1,7 +1,7 @@
-"""NVIDIA's driver: modules that load at boot, nouveau that does not, and persistenced.
+"""NVIDIA's driver: modules that are built and loaded, nouveau that is not, and persistenced.
 
-Owns     module options and load order; nvidia-persistenced; and that no unit runs here for hardware
-         that is not here.
+Owns     module options and load order; modules for the kernel that runs and the one that boots
+         next; nvidia-persistenced; and that no unit runs here for hardware that is not here.
 Reboot   new options wait for one. Another version of an installed driver is the rollout's
          (deploys/reboot.py): packages, kernel module and library change together, under no job.
 """
@@ -19,6 +19,7 @@ from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import PERSISTENCED
 from roles._files import managed_files
+from roles._modules import built, loaded
 from roles._service import service
 
 
@@ -67,6 +68,9 @@ def apply(plan: NodePlan) -> None:
     files = managed(plan, None, "nvidia_driver")
     managed_files(name="Files", files=files)
     initramfs(name="Initramfs", files=tuple(f.path for f in files if "/modprobe.d/" in f.path))
+    if plan.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
+        built(name="Kernel modules", driver=plan.driver)
+        loaded(name="Load", driver=plan.driver, modules=plan.nvidia.load_modules)
     idle_units(name="Units without hardware", units=plan.forbidden_units)
     if PERSISTENCED in plan.units:
         service(

@@ -26,6 +26,5 @@ def apply(plan: NodePlan) -> None:
         names=plan.packages,
         versions=plan.versions,
         held=plan.held,
-        steady=plan.nvidia.driver_packages if plan.nvidia else (),
-        driver=plan.nvidia.spec.driver if plan.nvidia else None,
+        driver=plan.driver,
     )

@@ -17,12 +17,15 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
 from lockstep.facts.gpus import Gpus, GpuSettings, LoadedDriver
+from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Driver, Seen, pending
+from lockstep.plan.driver import Driver
+from lockstep.plan.reboot import Seen, pending
 from lockstep.spec import Role
 from lockstep.spec.hardware import Gpu
+from roles._packages import BROKEN
 from roles._reboot_steps import Decision, Turn
 from roles._rollout import Rollout, rollout_of
 
@@ -42,8 +45,8 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     menu = _menu(read, plan) if boots else ()
     pages = read(Hugepages).counts if boots and hardware.hugepages else {}
     worker = "slurm_worker" in plan.capabilities
-    driver = _driver(plan)
-    installed = read(Packages, names=tuple(driver.packages)).installed if driver else {}
+    driver = plan.driver
+    installed = _installed(read, driver) if driver else {}
     module = read(LoadedDriver) if driver else ""
     boards = (read(Gpus) or ()) if plan.gpu else ()
     return Decision(
@@ -57,6 +60,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 boot.marker,
                 installed,
                 module,
+                read(Kernels) if boots else (),
                 sum(_waits(board, plan.gpu) for board in boards if plan.gpu),
             ),
             driver,
@@ -74,15 +78,9 @@ def _waits(board: GpuSettings, gpu: Gpu) -> bool:
     )
 
 
-def _driver(plan: NodePlan) -> Driver | None:
-    if plan.nvidia is None:
-        return None
-    versions = plan.versions
-    return Driver(
-        plan.nvidia.spec.driver,
-        {name: versions[name] for name in plan.nvidia.driver_packages},
-        own_modules=plan.nvidia.modules is not None,
-    )
+def _installed(read: Reader, driver: Driver) -> dict[str, str]:
+    state = read(Packages, names=(*driver.packages, *driver.replaced))
+    return {**state.installed, **dict.fromkeys(state.unfinished, BROKEN)}
 
 
 def _menu(read: Reader, plan: NodePlan) -> tuple[str, ...]:

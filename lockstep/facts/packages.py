@@ -20,6 +20,8 @@ class PackageState:
     """dpkg was stopped in the middle; ``dpkg --configure -a`` is due before anything else."""
     held: frozenset[str] = frozenset()
     """Those of them that apt leaves alone (apt-mark(8), hold)."""
+    unfinished: frozenset[str] = frozenset()
+    """Those of them that dpkg began with and did not finish."""
 
 
 class Packages(FactBase[PackageState]):
@@ -43,12 +45,15 @@ class Packages(FactBase[PackageState]):
         installed: dict[str, str] = {}
         interrupted = False
         held = set()
+        unfinished = set()
         for line in output:
             name, first, second, *wanted = line.split(" ")
             if name == "interrupted":
                 interrupted = (first, second) != ("0", "0")
             elif second == "installed":
                 installed[name] = first
+            elif second not in ("config-files", "not-installed"):
+                unfinished.add(name)
             if wanted == ["hold"]:
                 held.add(name)
-        return PackageState(installed, interrupted, frozenset(held))
+        return PackageState(installed, interrupted, frozenset(held), frozenset(unfinished))

@@ -17,6 +17,7 @@ from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
 from lockstep.plan import fabric, listeners, nvidia, slurm, software, timing
 from lockstep.plan.classes import ClassPlan, class_plan
+from lockstep.plan.driver import Driver
 from lockstep.report import ExitStatus
 from lockstep.spec import Cluster, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
@@ -125,6 +126,20 @@ class NodePlan:
     def nvidia(self) -> nvidia.NvidiaPlan | None:
         """What the node gets of NVIDIA's stack."""
         return self.hardware.nvidia if self.role is Role.WORKER else None
+
+    @property
+    def driver(self) -> Driver | None:
+        """What is installed of the driver, and for which kernels it has modules."""
+        if self.nvidia is None:
+            return None
+        versions = self.versions
+        return Driver(
+            self.nvidia.spec.driver,
+            {name: versions[name] for name in self.nvidia.driver_packages},
+            self.nvidia.modules,
+            self.nvidia.replaced,
+            self.cluster.release.kernel_headers,
+        )
 
     @property
     def gpu(self) -> Gpu | None:

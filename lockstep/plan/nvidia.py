@@ -40,6 +40,8 @@ class NvidiaPlan:
     """Those that never change under a running job."""
     load_modules: tuple[str, ...]
     """Kernel modules to load at boot, in this order; none where the kernel is not its own."""
+    replaced: tuple[str, ...] = ()
+    """Packages of the other flavour of modules, which must not stay beside these."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -98,12 +100,23 @@ def plan(cluster: Cluster, hardware: HardwareClass) -> NvidiaPlan | None:
         parts=chosen,
         modules=flavour,
         load_modules=_load_modules(hardware, flavour),
+        replaced=_replaced(packaging, stack, flavour),
         versions={name: version for part in chosen for name, version in of_part[part].items()},
         pins=dict(packaging.pins("driver", stack.driver)),
         driver_packages=tuple(
             name for part in chosen if part in DRIVER_PARTS for name in of_part[part]
         ),
     )
+
+
+def _replaced(packaging: nvidia.Packaging, stack: Nvidia, flavour: str | None) -> tuple[str, ...]:
+    if flavour is None:
+        return ()
+    ours, others = (
+        [name for name, _ in packaging.packages(f"modules_{one}", stack.driver, stack.driver, ())]
+        for one in (flavour, "proprietary" if flavour == "open" else "open")
+    )
+    return tuple(name for name in others if name not in ours)
 
 
 def _parts(cluster: Cluster, stack: Nvidia, hardware: HardwareClass) -> Iterator[str]:

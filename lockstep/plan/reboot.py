@@ -11,6 +11,8 @@ from fnmatch import fnmatchcase
 
 from typing_extensions import override
 
+from lockstep.plan.driver import Driver, Kernel
+
 REPEATED = ("hugepagesz", "hugepages", "console")
 """Kernel arguments that may stand on the line more than once; of all others the last one counts."""
 
@@ -31,20 +33,10 @@ class Seen:
     """Installed driver packages -> version."""
     module: str = ""
     """Version of the driver's loaded kernel module; "": none is loaded."""
+    kernels: tuple[Kernel, ...] = ()
+    """The one that runs, then the one that boots next where it is another one."""
     modes: int = 0
     """Boards on which the planned ECC or MIG mode waits for a reset."""
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The driver as planned; ``lockstep.plan.nvidia``."""
-
-    version: str
-    """Upstream."""
-    packages: Mapping[str, str]
-    """Package -> version as a pattern."""
-    own_modules: bool = False
-    """The kernel is the machine's own: its module is to be loaded."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +63,8 @@ class Pending:
     remark: str = ""
     change: tuple[str, ...] = ()
     """Packages to change before the reboot, while nothing runs on the node."""
+    driver: Driver | None = None
+    """Its modules must be there for the kernel that boots next."""
 
     @property
     def kinds(self) -> str:
@@ -136,17 +130,22 @@ def pending(
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))
+    reasons += [
+        Reason(f"kernel {later.release}", f"{seen.kernels[0].release} runs")
+        for later in seen.kernels[1:]
+    ]
     change = _other_version(driver, seen)
     if driver is not None and change:
         listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
         reasons.append(Reason(f"driver {driver.version}", f"instead of {listed}"))
     elif driver is not None and seen.driver and seen.module not in ("", driver.version):
         reasons.append(Reason(f"driver {driver.version}", f"{seen.module} is loaded"))
-    elif driver is not None and seen.driver and driver.own_modules and not seen.module:
+    elif driver is not None and seen.driver and driver.flavour and not seen.module:
         reasons.append(Reason(f"driver {driver.version}", "no module of it is loaded"))
     if seen.modes:
         reasons.append(Reason("ECC or MIG mode", f"waits on {seen.modes} boards"))
-    return Pending(tuple(reasons), remark=remark, change=change)
+    own = driver is not None and driver.flavour is not None and (seen.driver or change)
+    return Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
 
 
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
@@ -156,8 +155,9 @@ def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
     """
     if driver is None or not (seen.driver or seen.module not in ("", driver.version)):
         return ()
-    return tuple(
+    wrong = tuple(
         name
         for name, version in driver.packages.items()
         if not fnmatchcase(seen.driver.get(name, ""), version)
     )
+    return wrong + tuple(name for name in driver.replaced if name in seen.driver)

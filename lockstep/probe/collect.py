@@ -993,8 +993,11 @@ def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
 
 DRIVER = "/proc/driver/nvidia/version"
 LOADED = "/sys/module/nvidia/version"
-MODULES = ("nvidia", "nvidia-current-open", "nvidia-current")
-"""Names of the kernel module on disk: NVIDIA's packages, Debian's."""
+MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
+"""Names of the kernel module on disk: NVIDIA's packages; Debian's, in the order in which they win
+(nvidia-alternative)."""
+FLAVOURS = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
+"""Licence of the kernel module -> which of the two it is."""
 LIBRARY = "libnvidia-ml.so.1"
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -1022,18 +1025,31 @@ def read_module(request: Request, commands: Commands) -> Readings:
 
 def read_module_on_disk(request: Request, commands: Commands) -> Readings:
     """The kernel module that the running kernel would load; "absent" when it has none."""
+    return {"driver.module_on_disk": module_file(commands)}
+
+
+def read_module_next(request: Request, commands: Commands) -> Readings:
+    """The kernel module that the kernel of the boot loader's first entry would load."""
+    menu = "/boot/grub/grub.cfg"
+    first = re.search(r"^\s*linux(?:16|efi)?\s+\S*/vmlinuz-(\S+)", text_of(menu), re.MULTILINE)
+    if not first:
+        raise Unread(f"{menu}: no entry with a kernel")
+    module = module_file(commands, "-k", first.group(1))
+    return {"driver.module_next": {"kernel": first.group(1), **module}}
+
+
+def module_file(commands: Commands, *kernel: str) -> dict[str, Any]:
+    """Return version and flavour of the module on disk; "absent" when there is none."""
     for name in MODULES:
-        status, out, err = commands.outcome("modinfo", "-F", "version", name)
+        status, out, err = commands.outcome("modinfo", *kernel, "-F", "version", name)
         if status == 0:
-            licence = commands.run("modinfo", "-F", "license", name).strip()
-            flavours = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
+            licence = commands.run("modinfo", *kernel, "-F", "license", name).strip()
             unknown = {"unread": f"modinfo: license is {licence[:60]!r}"}
-            flavour = flavours.get(licence, unknown)
-            return {"driver.module_on_disk": {"version": out.strip(), "flavour": flavour}}
+            return {"version": out.strip(), "flavour": FLAVOURS.get(licence, unknown)}
         if "not found" not in err:
             said = (err.strip() or "no message").splitlines()[0]
             raise Unread(f"modinfo: exit {status}: {said[:200]}")
-    return {"driver.module_on_disk": {"version": "absent", "flavour": "absent"}}
+    return {"version": "absent", "flavour": "absent"}
 
 
 def read_driver_library(request: Request, commands: Commands) -> Readings:
@@ -1292,6 +1308,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_gpus, ("gpu.count", "gpu.lost", *(name for name, _, _ in GPU_FIELDS))),
     (read_module, ("driver.module",)),
     (read_module_on_disk, ("driver.module_on_disk",)),
+    (read_module_next, ("driver.module_next",)),
     (read_driver_library, ("driver.library",)),
     (read_board_numbers, ("driver.boards",)),
     (read_instance_files, ("driver.instance_files",)),

@@ -24,6 +24,8 @@ from lockstep.when import HOUR_S
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
 SECRETS = Secrets(munge_key=b"k" * 128, database_password="not a real one")
 DRIVER = "590.48.01"
+KERNEL = "6.12.94+deb13-amd64"
+"""The kernel of GRUB's first entry."""
 REMOVED = object()
 """As a value of ``mutate``: take the reading away."""
 
@@ -334,6 +336,7 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "gpu.lost": {},
         "driver.module": module,
         "driver.module_on_disk": dict(module),
+        "driver.module_next": {"kernel": KERNEL, **module},
         "driver.library": DRIVER,
         "driver.xid": {},
         "cdi.devices": {"0": [devices[0]], "all": devices},

@@ -537,6 +537,15 @@ MUTATIONS = (
         found="absent",
     ),
     Mutation(
+        "driver.module_next",
+        "worker3",
+        "driver.module_next",
+        (),
+        {"kernel": "6.12.117+deb13-amd64", "version": "absent", "flavour": "absent"},
+        "6.12.117+deb13-amd64",
+        "absent",
+    ),
+    Mutation(
         "driver.library_version",
         "worker3",
         "driver.library",

@@ -60,6 +60,7 @@ def test_a_node_a_patch_level_ahead_is_one_finding() -> None:
         *packages(OTHER),
         module("module", OTHER),
         module("module_on_disk", OTHER),
+        module("module_next", OTHER),
         ("driver.library", (), OTHER),
         ("gpu.driver_version", (), dict.fromkeys(BOARDS, OTHER)),
     )
@@ -109,7 +110,11 @@ def test_an_old_module_that_still_answers_is_one_finding() -> None:
 
 def test_a_module_that_was_not_built_is_the_cause_of_all_that_fails() -> None:
     absent = {"version": "absent", "flavour": "absent"}
-    old = changed(("driver.module_on_disk", (), absent), ("units", (FABRIC_MANAGER,), FAILED))
+    old = changed(
+        ("driver.module_on_disk", (), absent),
+        ("driver.module_next", (), {"kernel": recorded.KERNEL, **absent}),
+        ("units", (FABRIC_MANAGER,), FAILED),
+    )
     record = old.reading[NODE]
     assert isinstance(record, Record)
     raw = record.model_dump(mode="json")
@@ -122,7 +127,15 @@ def test_a_module_that_was_not_built_is_the_cause_of_all_that_fails() -> None:
         f"{DRIVER} (open)",
     )
     assert "driver.module_version" in one.detail
+    assert "driver.module_next" in one.detail
     assert "gpu.count" in one.detail
+
+
+def test_a_newer_kernel_without_the_module_is_named_before_it_boots() -> None:
+    absent = {"version": "absent", "flavour": "absent"}
+    one = the_one(("driver.module_next", (), {"kernel": "6.12.117", **absent}))
+    assert (one.rule, one.device, one.found) == ("driver.module_next", "6.12.117", "absent")
+    assert "deploys/worker.py" in one.repair
 
 
 def test_a_module_that_dkms_left_old_does_not_wait_for_a_reboot() -> None:

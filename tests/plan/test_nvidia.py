@@ -350,3 +350,25 @@ def test_the_persistence_daemon_runs_only_where_persistence_is_wanted() -> None:
     node = worker(gpu(persistence=False))
     assert "nvidia-persistenced.service" in node.forbidden_units
     assert "nvidia-persistenced.service" not in node.units
+
+
+# -- flavours
+
+
+@pytest.mark.parametrize(
+    ("packaging", "modules", "replaced"),
+    [
+        ("nvidia", "open", ("nvidia-kernel-dkms",)),
+        ("nvidia", "proprietary", ("nvidia-kernel-open-dkms",)),
+        ("debian", "open", ("nvidia-kernel-dkms", "nvidia-kernel-support")),
+        ("debian", "proprietary", ("nvidia-open-kernel-dkms", "nvidia-open-kernel-support")),
+    ],
+)
+def test_the_packages_of_the_other_flavour_are_replaced(
+    packaging: str, modules: str, replaced: tuple[str, ...]
+) -> None:
+    of = both(BARE_OF_NVLINK, declared(packaging=packaging, modules=modules))
+    planned_driver = worker(of).driver
+    assert planned_driver is not None
+    assert (planned_driver.flavour, planned_driver.replaced) == (modules, replaced)
+    assert planned_driver.headers == "linux-headers-{release}"

@@ -228,6 +228,27 @@ def test_a_module_that_the_kernel_does_not_have_is_absent(node: Node) -> None:
     assert node.read()["driver.module_on_disk"]["unread"].startswith("modinfo: exit 1: ")
 
 
+def test_the_module_of_the_kernel_that_boots_next_is_read(node: Node) -> None:
+    assert "grub.cfg" in node.read()["driver.module_next"]["unread"]
+    menu = "menuentry {\n\tlinux\t/vmlinuz-6.12.117+deb13-amd64 ro\n\tlinux /vmlinuz-6.12.94\n}\n"
+    node.file("/boot/grub/grub.cfg", menu)
+    node.tool(
+        "modinfo",
+        """case "$2 $5 $4" in
+        "6.12.117+deb13-amd64 nvidia version") echo 550.163.01 ;;
+        "6.12.117+deb13-amd64 nvidia license") echo NVIDIA ;;
+        *) echo "modinfo: ERROR: Module $3 not found." >&2; exit 1 ;;
+        esac""",
+    )
+    assert node.read()["driver.module_next"] == {
+        "value": {
+            "kernel": "6.12.117+deb13-amd64",
+            "version": "550.163.01",
+            "flavour": "proprietary",
+        }
+    }
+
+
 def library(node: Node, folder: str, version: str) -> None:
     node.file(f"{folder}/libnvidia-ml.so.{version}", "")
     link = node.root / folder.lstrip("/") / "libnvidia-ml.so.1"

@@ -148,7 +148,10 @@ chrony 4.6.1-3 half-configured install
 interrupted 0 0
 """)
     assert Packages().process(recorded) == PackageState(
-        {"slurmd": "24.11.5-4"}, interrupted=False, held=frozenset({"slurmd"})
+        {"slurmd": "24.11.5-4"},
+        interrupted=False,
+        held=frozenset({"slurmd"}),
+        unfinished=frozenset({"chrony"}),
     )
 
 

@@ -2,17 +2,26 @@
 
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from lockstep.facts.gpus import LoadedDriver
+from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
-from roles._packages import locked_packages
+from lockstep.plan.driver import Driver
+from roles._packages import SAY_UNBUILT, locked_packages
 from tests.roles.local import fact, run
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
 
 ABSENT = "lockstep-no-such-package"
+
+
+def driver(*names: str) -> Driver:
+    """A driver of these packages, for a kernel that is not the machine's own."""
+    return Driver("1.0", dict.fromkeys(names, "1.0"))
 
 
 @pytest.fixture
@@ -107,10 +116,10 @@ def test_a_pattern_covers_every_revision_of_a_version(calls: Path) -> None:
 def test_steady_packages_are_installed_but_never_changed(calls: Path) -> None:
     wanted = {"dpkg": "1.0", ABSENT: "1.0"}
     both = ("dpkg", ABSENT)
-    run(locked_packages, names=both, versions={ABSENT: "1.0"}, steady=both)
+    run(locked_packages, names=both, versions={ABSENT: "1.0"}, driver=driver(*both))
     assert asked(calls)[-1] == f"install {ABSENT}=1.0"
     calls.write_text("")
-    done = run(locked_packages, names=both, versions=wanted, steady=both)
+    done = run(locked_packages, names=both, versions=wanted, driver=driver(*both))
     assert (done.succeeded, done.commands, asked(calls)) == (True, 0, []), "they go together"
 
 
@@ -123,7 +132,7 @@ def test_a_change_that_broke_is_left_to_the_rollout(calls: Path) -> None:
         dpkg=f'echo "1 dpkg $*" >> {calls}',
     )
     both = {"names": ("dpkg", "tar"), "versions": {"tar": "1.0"}}
-    assert run(locked_packages, **both, steady=("dpkg", "tar")).commands == 0
+    assert run(locked_packages, **both, driver=driver("dpkg", "tar")).commands == 0
     assert asked(calls) == []
     run(locked_packages, **both)
     assert asked(calls)[-1] == "install tar=1.0"
@@ -173,3 +182,60 @@ def test_a_transaction_that_would_change_the_kernel_is_refused(calls: Path, line
     assert "install" not in [said.split()[0] for said in asked(calls)]
     calls.write_text("")
     assert run(locked_packages, names=(ABSENT,), versions={}).succeeded, "only for a driver's set"
+
+
+OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",), "headers-{release}")
+
+
+def says_kernel(monkeypatch: pytest.MonkeyPatch, *, headers: bool, loaded: str) -> None:
+    monkeypatch.setattr(LoadedDriver, "command", lambda self: f"echo {loaded or 'none'}")
+    answer = f"6.12.94 {'yes' if headers else 'no'} "
+    monkeypatch.setattr(Kernels, "command", lambda self: f"echo '{answer}'")
+
+
+def test_headers_and_the_other_flavour_are_of_the_drivers_transaction(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says_kernel(monkeypatch, headers=False, loaded="")
+    doubles_of(calls, apt_cache=f'echo "1 apt-cache $*" >> {calls}')
+    done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
+    assert done.succeeded
+    assert asked(calls)[-1] == f"install headers-6.12.94 {ABSENT}=1.0 tar-"
+    assert "1 apt-cache show headers-6.12.94" in calls.read_text()
+
+
+def test_the_other_flavour_goes_when_nothing_runs_on_it(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says_kernel(monkeypatch, headers=True, loaded="1.0")
+    done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
+    assert (done.succeeded, asked(calls)) == (True, [])
+    says_kernel(monkeypatch, headers=True, loaded="")
+    run(locked_packages, names=("dpkg",), versions={}, driver=OPEN)
+    assert asked(calls)[-1] == "install tar-", "left beside the planned one"
+
+
+def test_headers_that_no_archive_has_are_named_and_nothing_is_installed(
+    calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says_kernel(monkeypatch, headers=False, loaded="")
+    doubles_of(calls, apt_cache="exit 100")
+    done = run(locked_packages, names=(ABSENT,), versions={}, driver=OPEN)
+    assert not done.succeeded
+    assert "no archive of this node has headers-6.12.94" in done.output
+    assert "install" not in [said.split()[0] for said in asked(calls)]
+
+
+def test_a_build_that_fails_is_named_with_its_kernel_and_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "dkms" / "nvidia-current-open" / "550.163.01" / "build" / "make.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "DKMS (dkms-3.2.2) make.log for nvidia-current-open/550.163.01 for kernel 6.12.117 "
+        "(x86_64)\nnv-pci.c:239:9: error: too few arguments\n"
+    )
+    command = SAY_UNBUILT.replace("/var/lib/dkms", str(tmp_path / "dkms"))
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert said.stderr == (
+        "DKMS did not build nvidia-current-open/550.163.01 for kernel 6.12.117 (x86_64): "
+        f"nv-pci.c:239:9: error: too few arguments. All of it: {log}\n"
+    )

@@ -36,6 +36,8 @@ class Release:
     """Whose paths, unit names and package manager it has."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
     """How kernel arguments reach the next boot (roles/boot_loader.py)."""
+    kernel_headers: str = "linux-headers-{release}"
+    """Package with what modules of a kernel are built with; release as uname(1) says it."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
     """Units that upgrade packages on their own."""
     capabilities: tuple[str, ...] | None = None

@@ -27,6 +27,7 @@ RELEASE = Release(
     slurm=(22, 5),
     family="rhel",
     boot_loader="grubby",
+    kernel_headers="kernel-devel-{release}",
     upgrade_timers=("dnf-automatic-install.timer", "dnf-automatic.timer"),
     capabilities=("os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"),
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from lockstep.checks.context import View
-from lockstep.checks.rule import Cause
+from lockstep.checks.context import Value, View
+from lockstep.checks.rule import DEPLOY, Cause
 from lockstep.probe.record import Unread
 
 LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
+NEXT = "driver.module_next"
+
+REBUILD = f"{DEPLOY}; where DKMS fails: /var/lib/dkms/nvidia*/*/build/make.log on {{node}}"
 
 DRIVER = "packages of the driver"
 FABRIC_MANAGER = "package of the fabric manager"
@@ -40,6 +43,23 @@ def of_module(view: View, reading: str, field: str) -> object:
     """Return version or flavour of a module; None where that was not read."""
     value = view.items(reading).get(field)
     return None if isinstance(value, Unread) else value
+
+
+def on_disk(view: View, reading: str) -> Value:
+    """Return a module on disk as ``wanted_on_disk`` writes it."""
+    module = view.items(reading)
+    missing = module.get("", Unread(unread="not in the record"))
+    version, flavour = module.get("version", missing), module.get("flavour", missing)
+    for value in (version, flavour):
+        if isinstance(value, Unread):
+            return value
+    return "absent" if version == "absent" else f"{version} ({flavour})"
+
+
+def wanted_on_disk(view: View) -> str | None:
+    """Return version and flavour of the declared module."""
+    stack = view.plan.nvidia
+    return None if stack is None else f"{stack.spec.driver} ({stack.modules})"
 
 
 def installed_as_planned(view: View) -> bool:
@@ -74,6 +94,11 @@ def grounds_of_packages(name: str, view: View) -> frozenset[str]:
     if stack is None or name not in stack.driver_packages:
         return frozenset()
     return frozenset({DRIVER, FABRIC_MANAGER} if "fabricmanager" in name else {DRIVER})
+
+
+def brought(view: View, reading: str) -> frozenset[str]:
+    """Return as grounds that the module of a reading came with the packages."""
+    return came_with_packages(view, of_module(view, reading, "version"))
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:

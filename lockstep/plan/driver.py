@@ -1,0 +1,47 @@
+"""The driver of a node: packages, and kernel modules for the kernels that it runs and boots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of a node, as the node showed it."""
+
+    release: str
+    """As uname(1) says it."""
+    headers: bool
+    """What modules are built with is there."""
+    module: str = ""
+    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; "" for none."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver as planned."""
+
+    version: str
+    """Upstream."""
+    packages: Mapping[str, str]
+    """Package -> version as a pattern."""
+    flavour: str | None = None
+    """``open`` or ``proprietary`` modules; None: the kernel is not the machine's own."""
+    replaced: tuple[str, ...] = ()
+    """Packages of the other flavour: apt would leave both installed."""
+    headers: str = ""
+    """Package of a kernel's headers; holds {release}."""
+
+    def lacking(self, kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
+        """Return the kernels that would not load the planned module."""
+        wanted = f"{self.version} ({self.flavour})"
+        return tuple(one for one in kernels if self.flavour and one.module != wanted)
+
+    def header_packages(self, kernels: Iterable[Kernel]) -> dict[str, str]:
+        """Return package -> kernel, of the headers without which a module cannot be built."""
+        return {
+            self.headers.format(release=one.release): one.release
+            for one in self.lacking(kernels)
+            if not one.headers
+        }

@@ -1,0 +1,42 @@
+"""What a rollout does to the driver of a node, before it boots."""
+
+from __future__ import annotations
+
+from lockstep.facts.kernels import Kernels
+from lockstep.facts.packages import Packages
+from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.driver import Driver
+from roles._packages import SAY_UNBUILT, change
+
+CHANGE_S = 3600.0
+"""For one apt-get; DKMS builds the driver's modules in it."""
+MOST_CHARACTERS = 400
+"""Of what a program said: a compiler's error and the path of its log."""
+
+
+def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
+    """Change packages, with the headers of the kernel that boots next; raises Unanswered."""
+    driver = plan.driver
+    kernels = talk.read(Kernels)[-1:] if driver and driver.flavour else ()
+    headers = driver.header_packages(kernels) if driver else {}
+    replaced = driver.replaced if driver else ()
+    state = talk.read(Packages, names=names)
+    for command in change(state, names, plan.versions, plan.held, replaced, headers):
+        ok, output = talk.say(command, within_s=CHANGE_S)
+        if not ok:
+            said = (output.stderr_lines or ["no message"])[-1]
+            raise Unanswered(said.strip()[:MOST_CHARACTERS])
+
+
+def unbuilt(talk: Conversation, driver: Driver) -> str:
+    """Say which module the next boot would lack; "" for none. Raises Unanswered."""
+    lacking = driver.lacking(talk.read(Kernels)[-1:])
+    if not lacking:
+        return ""
+    _, output = talk.say(SAY_UNBUILT)
+    said = " ".join(output.stderr_lines)[:MOST_CHARACTERS]
+    return (
+        f"has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
+        f"which boots next; not rebooted{': ' if said else ''}{said}"
+    )
