@@ -168,7 +168,8 @@ SAY_UNBUILT = (
     "for log in /var/lib/dkms/*/*/build/make.log; do "
     'if [ -r "$log" ]; then echo "DKMS did not build '
     """$(sed -n '1s/.* make.log for //p' "$log"): """
-    '$(grep -m 1 -i error "$log"). All of it: $log" >&2; fi; done'
+    # The compiler's first error, else make's: options of the compiler have the word as well.
+    '$(grep -m 1 -E "error: |[*]{3} " "$log"). All of it: $log" >&2; fi; done'
 )
 """Command that says which modules DKMS could not build, for which kernel, and why."""
 _SAY_FAILED = f'[ "$status" = 0 ] || {{ {SAY_UNBUILT}; }}'

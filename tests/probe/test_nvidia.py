@@ -219,6 +219,20 @@ def test_the_module_on_disk_is_asked_by_both_names(
     }
 
 
+def test_of_debians_two_modules_the_proprietary_one_is_loaded(node: Node) -> None:
+    node.tool(
+        "modinfo",
+        f"""case "$3 $2" in
+        "nvidia-current version"|"nvidia-current-open version") echo 550.163.01 ;;
+        "nvidia-current license") echo NVIDIA ;;
+        "nvidia-current-open license") echo Dual MIT/GPL ;;
+        *) {NOT_FOUND} ;;
+        esac""",
+    )
+    module = node.read()["driver.module_on_disk"]["value"]
+    assert module == {"version": "550.163.01", "flavour": "proprietary"}
+
+
 def test_a_module_that_the_kernel_does_not_have_is_absent(node: Node) -> None:
     node.tool("modinfo", NOT_FOUND)
     assert node.read()["driver.module_on_disk"] == {
