@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 NAMES = (
-    *("test-cluster", "test-absent", "test-killed", "test-debian-12", "machines-test"),
+    *("test-cluster", "test-absent", "test-killed", "test-debian-12", "test-dkms", "machines-test"),
     *("test-kernel", "test-kernel-machines"),
 )
 

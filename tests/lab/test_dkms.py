@@ -1,0 +1,181 @@
+"""The driver's kernel modules, really built: Debian's headers, gcc, DKMS and driver packages.
+
+Containers share their host's kernel: a stand-in of uname(2) says which kernel each node runs, and
+one of modprobe(8) loads nothing. All else is real. Debian's driver 550.163.01-2 does not build on
+kernels that take a fourth argument in pci_resize_resource(); of those in the archive in 2026 only
+6.12.94 does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lockstep.facts.packages import PackageState
+from roles._packages import change
+from tests.lab.labs import ROOT, Deployed, Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+INVENTORY, DEPLOY = "tests/lab/dkms_inventory.py", "tests/lab/dkms_deploy.py"
+DRIVER = "550.163.01"
+MENU = "/boot/grub/grub.cfg"
+BUILDS, FAILS = "6.12.94+deb13-amd64", "6.12.117+deb13-amd64"
+
+MACHINE = """
+set -e
+kernel=$1
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update >/dev/null
+apt-get -q -y --no-install-recommends install "linux-image-$kernel" gcc-14 >/dev/null
+gcc-14 -shared -fPIC -nostdlib -fno-builtin -DRELEASE="\\"$kernel\\"" \
+    -x c -o /usr/local/lib/kernel_release.so - <<'SOURCE'
+{source}
+SOURCE
+echo /usr/local/lib/kernel_release.so > /etc/ld.so.preload
+mkdir -p /boot/grub
+echo "linux /boot/vmlinuz-$kernel root=/dev/sda1 ro" > /boot/grub/grub.cfg
+umount /proc/driver
+mount -o remount,rw /sys
+mkdir /sys/module
+mount -t tmpfs none /sys/module
+cat > /usr/local/sbin/modprobe <<'STANDIN'
+#!/bin/sh
+case "$1" in nvidia*) ;; *) exec /usr/sbin/modprobe "$@";; esac
+/usr/sbin/modprobe -n "$1" && modinfo "nvidia-current-open${{1#nvidia}}" >/dev/null || exit 1
+mkdir "/sys/module/$(echo "$1" | tr - _)" && echo "$1" >> /run/loaded
+[ "$1" != nvidia ] || systemctl restart lockstep-standin-gpus.service
+STANDIN
+chmod 755 /usr/local/sbin/modprobe
+"""
+
+
+def become_machine(lab: Lab, node: str, kernel: str) -> None:
+    """Give a node a kernel of its own, as far as programs can tell, and no loaded driver."""
+    source = (ROOT / "lab/standins/kernel_release.c").read_text(encoding="utf-8")
+    script = MACHINE.format(source=source)
+    lab.lab("run", node, "--", "sh", "-s", "--", kernel, stdin=script)
+    assert lab.on(node, "uname -r").strip() == kernel
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Lab]:
+    lab = Lab("test-dkms")
+    lab.lab("down")
+    lab.lab("up", "--workers", "2")
+    try:
+        with ThreadPoolExecutor() as both:
+            list(both.map(partial(become_machine, lab), ("worker1", "worker2"), (BUILDS, FAILS)))
+        yield lab
+    finally:
+        lab.lab("down")
+
+
+@pytest.fixture(scope="module")
+def first(machines: Lab) -> Deployed:
+    """Both at once: on one of them it fails."""
+    return machines.deploy(DEPLOY, inventory=INVENTORY)
+
+
+def modules(lab: Lab, node: str) -> list[str]:
+    return lab.on(node, "ls /lib/modules/*/updates/dkms 2>/dev/null", check=False).split()
+
+
+@contextmanager
+def booting_next(lab: Lab, kernel: str) -> Iterator[None]:
+    """Have GRUB's menu of worker1 begin with another kernel."""
+    lab.on("worker1", f"cp {MENU} /root; sed -i s/{BUILDS}/{kernel}/ {MENU}")
+    yield
+    lab.on("worker1", f"cp /root/grub.cfg {MENU}")
+
+
+def test_the_modules_are_built_and_loaded_by_the_first_deploy(
+    machines: Lab, first: Deployed
+) -> None:
+    assert f"nvidia-current-open/{DRIVER}, {BUILDS}, x86_64: installed" in machines.on(
+        "worker1", "dkms status"
+    )
+    read = "modinfo -F version nvidia-current-open; modinfo -F vermagic nvidia-current-open"
+    version, vermagic = machines.on("worker1", read).splitlines()
+    assert (version, vermagic.split()[0]) == (DRIVER, BUILDS)
+    assert machines.on("worker1", "cat /run/loaded").split() == ["nvidia", "nvidia-uvm"]
+
+
+def test_a_second_run_changes_nothing_there(machines: Lab, first: Deployed) -> None:
+    again = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert (again.status, again.changed) == (0, [])
+    assert machines.on("worker1", "cat /run/loaded").split() == ["nvidia", "nvidia-uvm"]
+
+
+def test_a_build_that_fails_fails_its_node_alone_and_says_why(
+    machines: Lab, first: Deployed
+) -> None:
+    assert first.status == 1
+    (said,) = set(re.findall(r"\[worker2\].*(DKMS did not build .*)", first.errors))
+    assert f"nvidia-current-open/{DRIVER} for kernel {FAILS}" in said
+    assert "error: too few arguments to function" in said
+    log = f"/var/lib/dkms/nvidia-current-open/{DRIVER}/build/make.log"
+    assert said.rstrip().endswith(log)
+    machines.on("worker2", f"test -s {log}")
+    assert modules(machines, "worker2") == []
+    assert "[worker1] Error" not in first.errors
+
+
+def test_a_module_that_is_gone_is_put_back(machines: Lab, first: Deployed) -> None:
+    module = f"nvidia-current-open/{DRIVER}"
+    machines.on("worker1", f"dkms uninstall {module} -k {BUILDS}")
+    assert modules(machines, "worker1") == []
+    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert deployed.changed == ["NVIDIA driver | Kernel modules: ['worker1']"], deployed.errors
+    assert "nvidia-current-open.ko.xz" in modules(machines, "worker1")
+
+
+def test_headers_that_the_archive_does_not_have_are_named(machines: Lab, first: Deployed) -> None:
+    with booting_next(machines, "6.12.1-gone"):
+        refused = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert refused.status == 1
+    assert "no archive of this node has linux-headers-6.12.1-gone" in refused.errors
+
+
+def test_a_newer_kernel_without_the_module_is_found_and_not_booted(
+    machines: Lab, first: Deployed
+) -> None:
+    with booting_next(machines, FAILS):
+        checked = machines.check("--limit", "worker1", inventory=INVENTORY)
+        rolled = machines.deploy("deploys/reboot.py", "--limit", "worker1", inventory=INVENTORY)
+    of_driver = {(r, d) for r, n, d in checked.named if r.startswith("driver.module")}
+    assert of_driver == {("driver.module_next", FAILS)}, checked.text
+    assert rolled.status == 1
+    assert f"has no module {DRIVER} (open) for kernel {FAILS}" in rolled.errors
+
+
+def test_the_other_flavour_waits_for_the_rollout_and_replaces_this_one(
+    machines: Lab, first: Deployed, tmp_path: Path
+) -> None:
+    text = (ROOT / INVENTORY).read_text(encoding="utf-8")
+    other = tmp_path / "proprietary.py"
+    other.write_text(text.replace('"packaging":', '"modules": "proprietary", "packaging":'))
+    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=str(other))
+    assert deployed.status == 0, deployed.errors
+    assert "left at their versions until nothing runs here" in deployed.errors
+    assert "nvidia-current-open.ko.xz" in modules(machines, "worker1")
+    shown = machines.command(
+        *(str(ROOT / ".venv/bin/pyinfra"), "--dry", "--limit", "worker1"),
+        *(str(other), "deploys/reboot.py"),
+    )
+    assert "instead of nvidia-kernel-dkms missing" in shown.stderr, shown.stderr
+    replaced = ("nvidia-open-kernel-dkms", "nvidia-open-kernel-support")
+    names = ("nvidia-kernel-dkms", "nvidia-kernel-support", *replaced)
+    state = PackageState({}, interrupted=False, held=frozenset(replaced))
+    *_, install = change(state, names, {}, (), replaced)
+    said = machines.on("worker1", install.replace(" install ", " --simulate install ", 1))
+    assert set(re.findall(r"^Remv (\S+)", said, re.MULTILINE)) == set(replaced)
+    assert {"nvidia-kernel-dkms", "nvidia-kernel-support"} <= set(
+        re.findall(r"^Inst (\S+)", said, re.MULTILINE)
+    )
