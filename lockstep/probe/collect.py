@@ -9,8 +9,11 @@ Slow     each command has its own time-out and is ended with its children; reade
 
 from __future__ import annotations
 
+import array
 import base64
 import csv
+import errno
+import fcntl
 import fnmatch
 import glob
 import grp
@@ -195,6 +198,28 @@ def below(folder: str) -> list[str]:
         return []
     except OSError as error:
         raise Unread(f"{folder}: {error.strerror}") from None
+
+
+ABSENT = "absent"
+"""What a machine does not have: a value, so that it can differ from what its peers have."""
+
+
+def said(path: str) -> str:
+    """Return the first line of a file; "absent" where there is none."""
+    return line_of(path) if os.path.exists(ROOT + path) else ABSENT
+
+
+def found_by(pattern: str) -> list[str]:
+    """Return the sorted paths that a pattern covers."""
+    return [path[len(ROOT) :] for path in sorted(glob.glob(ROOT + pattern))]
+
+
+def counted(values: list[str]) -> str:
+    """Return values as text: the one that all have, or each with its number; "absent" for none."""
+    kinds = sorted(set(values))
+    if len(kinds) > 1:
+        return ", ".join(f"{kind} x{values.count(kind)}" for kind in kinds)
+    return kinds[0] if kinds else ABSENT
 
 
 def assignments(text: str) -> dict[str, str]:
@@ -519,7 +544,7 @@ def read_units(request: Request, commands: Commands) -> Readings:
     """State of every unit asked for, from one systemctl."""
     units = request["units"]
     if not units:
-        return {"units": {}, "limits.memlock": {}}
+        return {"units": {}, "limits.memlock": {}, "limits.open_files": {}}
     wanted = "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic,MainPID"
     out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
     blocks = [assignments(block) for block in out.strip().split("\n\n")]
@@ -540,17 +565,21 @@ def read_units(request: Request, commands: Commands) -> Readings:
         }
         processes[unit] = block.get("MainPID") or "0"
 
-    def memlock(unit: str) -> Any:
+    def limit(unit: str, name: str) -> Any:
         if processes[unit] == "0":
             raise Unread(f"{unit}: no main process")
         path = f"/proc/{processes[unit]}/limits"
-        match = re.search(r"^Max locked memory\s+(\S+)\s+(\S+)", text_of(path), re.MULTILINE)
+        match = re.search(rf"^Max {name}\s+(\S+)\s+(\S+)", text_of(path), re.MULTILINE)
         if not match:
-            raise Unread(f"{path}: no locked memory")
+            raise Unread(f"{path}: no {name}")
         return {"soft": match.group(1), "hard": match.group(2)}
 
     services = [unit for unit in units if unit.endswith(".service")]
-    return {"units": found, "limits.memlock": each(services, memlock)}
+    return {
+        "units": found,
+        "limits.memlock": each(services, lambda unit: limit(unit, "locked memory")),
+        "limits.open_files": each(services, lambda unit: limit(unit, "open files")),
+    }
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
@@ -812,6 +841,806 @@ def mode_of(path: str) -> str:
         return f"{stat.S_IMODE(os.stat(ROOT + path).st_mode):o}"
     except OSError as error:
         raise Unread(f"{path}: {error.strerror}") from None
+
+
+PORT_COUNTERS = (
+    # reading, folder, the files whose sum it is
+    (
+        "rdma.errors",
+        "counters",
+        (
+            *("symbol_error", "link_error_recovery", "local_link_integrity_errors"),
+            *("port_rcv_errors", "port_rcv_remote_physical_errors"),
+            "excessive_buffer_overrun_errors",
+        ),
+    ),
+    ("rdma.link_downed", "counters", ("link_downed",)),
+    ("rdma.discards", "counters", ("port_xmit_discards",)),
+    ("rdma.ack_timeouts", "hw_counters", ("local_ack_timeout_err",)),
+    ("rdma.sequence_errors", "hw_counters", ("packet_seq_err", "implied_nak_seq_err")),
+)
+PORT_READINGS = ("rdma.pkeys", "rdma.sm_lid", *(name for name, _, _ in PORT_COUNTERS))
+
+
+def read_rdma_ports(request: Request, commands: Commands) -> Readings:
+    """Counters of each RDMA port that has them, its partitions and its subnet manager."""
+    readings: Readings = {name: {} for name in PORT_READINGS}
+    for path in found_by(RDMA + "/*/ports/*"):
+        device, number = path.split("/")[4], path.split("/")[6]
+        port = device if number == "1" else f"{device}/{number}"
+        for name, folder, wanted in PORT_COUNTERS:
+            files = [f"{path}/{folder}/{file}" for file in wanted]
+            there = [file for file in files if os.path.exists(ROOT + file)]
+            if there:
+                readings[name][port] = one(sum_of, " ".join(there))
+        readings["rdma.pkeys"][port] = one(partitions, f"{path}/pkeys")
+        readings["rdma.sm_lid"][port] = one(said, f"{path}/sm_lid")
+    return readings
+
+
+def sum_of(paths: str) -> int:
+    """Return the sum of the numbers that files hold."""
+    return sum(number_of(path) for path in paths.split(" "))
+
+
+def partitions(folder: str) -> str:
+    """Return the partition keys in use."""
+    keys = {line_of(f"{folder}/{entry}") for entry in below(folder)}
+    return " ".join(sorted(keys - {"0x0000"}))
+
+
+PCI_READINGS = ("rdma.pcie", "rdma.pcie_most", "rdma.pci_control", "rdma.numa", "rdma.nearest_gpus")
+
+
+def read_rdma_pci(request: Request, commands: Commands) -> Readings:
+    """How each RDMA device sits in the machine; "" for one that only stands for hardware."""
+    readings: Readings = {name: {} for name in PCI_READINGS}
+    boards = gpu_folders()
+    for device in below(RDMA):
+        top = f"{RDMA}/{device}/device"
+        real = os.path.exists(f"{ROOT}{top}/config")
+        folder = os.path.realpath(ROOT + top)[len(os.path.realpath(ROOT or "/").rstrip("/")) :]
+        for name, reader in (
+            ("rdma.pcie", link),
+            ("rdma.pcie_most", most_of_link),
+            ("rdma.pci_control", device_control),
+            ("rdma.numa", lambda folder: number_of(folder + "/numa_node")),
+            ("rdma.nearest_gpus", lambda folder: nearest(folder, boards)),
+        ):
+            readings[name][device] = one(reader, folder) if real else ""
+    return readings
+
+
+def lanes(folder: str, which: str) -> tuple[float, int]:
+    """Return speed in GT/s and number of lanes of a PCIe link, ``current`` or ``max``."""
+    speed, width = (line_of(f"{folder}/{which}_link_{part}") for part in ("speed", "width"))
+    try:
+        return float(speed.split(" ")[0]), int(width)
+    except ValueError:
+        raise Unread(f"{folder}: {which} link is {speed}, {width}") from None
+
+
+def link(folder: str) -> str:
+    """Return a PCIe link as it is."""
+    speed, width = lanes(folder, "current")
+    return f"{speed:g} GT/s x{width}"
+
+
+def most_of_link(folder: str) -> str:
+    """Return what both ends of a PCIe link can do."""
+    ends = [lanes(folder, "max")]
+    if os.path.exists(f"{ROOT}{os.path.dirname(folder)}/max_link_speed"):
+        ends.append(lanes(os.path.dirname(folder), "max"))
+    return f"{min(speed for speed, _ in ends):g} GT/s x{min(width for _, width in ends)}"
+
+
+CAPABILITIES, EXPRESS, DEVICE_CONTROL = 0x34, 0x10, 8
+"""Places in the configuration space (linux/pci_regs.h)."""
+
+
+def device_control(folder: str) -> str:
+    """Return how a PCIe device may read and order: bits of its Device Control register."""
+    try:
+        with open(f"{ROOT}{folder}/config", "rb") as file:
+            space = file.read(256)
+    except OSError as error:
+        raise Unread(f"{folder}/config: {error.strerror}") from None
+    if len(space) < 256:
+        raise Unread(f"{folder}/config: {len(space)} bytes, the rest is for root only")
+    place = space[CAPABILITIES]
+    while place and space[place] != EXPRESS:
+        place = space[place + 1]
+    if not place:
+        return ""
+    bits = struct.unpack_from("<H", space, place + DEVICE_CONTROL)[0]
+    read, payload = 128 << (bits >> 12 & 7), 128 << (bits >> 5 & 7)
+    return f"MaxReadReq {read}, MaxPayload {payload}, RlxdOrd{'+' if bits & 0x10 else '-'}"
+
+
+def gpu_folders() -> list[str]:
+    """Return where each NVIDIA board sits below /sys/devices, in the order of its address."""
+    folders = []
+    for path in found_by("/sys/bus/pci/devices/*"):
+        if line_of(path + "/vendor") == "0x10de" and line_of(path + "/class")[:6] == "0x0302":
+            top = os.path.realpath(ROOT or "/").rstrip("/")
+            folders.append(os.path.realpath(ROOT + path)[len(top) :])
+    return folders
+
+
+def nearest(folder: str, boards: list[str]) -> str:
+    """Return the boards that share the most bridges with a device; "none" below one root port."""
+    own = folder.split("/")
+    shared = {}
+    for index, board in enumerate(boards):
+        both = os.path.commonpath([folder, board]).split("/")
+        # Up to the host bridge ("", sys, devices, pci...) everything is shared by many.
+        if 4 < len(both) < len(own):
+            shared[f"gpu{index}"] = len(both)
+    closest = max(shared.values(), default=0)
+    return ", ".join(name for name, number in shared.items() if number == closest) or "none"
+
+
+ROCE_READINGS = (
+    "rdma.pfc",
+    "rdma.priorities",
+    "rdma.ecn",
+    "rdma.traffic_class",
+    "rdma.acceleration",
+)
+ACCELERATIONS = (
+    *("adaptive_routing_forced_en", "roce_adp_retrans_en", "roce_tx_window_en"),
+    *("roce_slow_restart_en", "selective_repeat_forced_en"),
+)
+
+
+def read_roce(request: Request, commands: Commands) -> Readings:
+    """How the ports that speak RoCE treat congestion; the firmware's view where its tool is."""
+    readings: Readings = {name: {} for name in ROCE_READINGS}
+    tool = next((name for name in ("mlxreg", "mstreg") if shutil.which(name, path=PATH)), "")
+
+    def shown(port: str, what: str) -> str:
+        if shutil.which("dcb", path=PATH) is None:
+            return ABSENT
+        status, out, err = commands.outcome("dcb", what, "show", "dev", port)
+        if status != 0 and "not supported" not in err:
+            raise Unread(f"dcb: exit {status}: {err.strip()[:200]}")
+        lines = [line.strip() for line in out.splitlines()]
+        wanted = [line for line in lines if line.startswith(("prio-pfc", "dscp-prio", "default-"))]
+        return "; ".join(wanted) if status == 0 else "not supported"
+
+    def points(port: str) -> str:
+        folder = f"/sys/class/net/{port}/ecn/roce_"
+        return " ".join(
+            f"{side} {''.join(line_of(path) for path in found_by(f'{folder}{side}/enable/*'))}"
+            for side in ("np", "rp")
+        )
+
+    def register(device: str) -> Any:
+        # Named like the PCI function; a virtual device has no register.
+        function = os.path.basename(os.path.realpath(f"{ROOT}{RDMA}/{device}/device"))
+        out = commands.run(tool, "-d", function, "--reg_name", "ROCE_ACCL", "--get")
+        fields = dict(re.findall(r"^(\w+)\s*\|\s*(0x[0-9a-f]+)", out, re.M))
+        return {name: int(fields[name], 16) for name in ACCELERATIONS if name in fields}
+
+    for device in below(RDMA):
+        top = f"{RDMA}/{device}"
+        port = netdev(top, "1")
+        if said(f"{top}/ports/1/link_layer") != "Ethernet" or not port:
+            continue
+        readings["rdma.pfc"][device] = one(lambda name: shown(name, "pfc"), port)
+        readings["rdma.priorities"][device] = one(lambda name: shown(name, "app"), port)
+        readings["rdma.ecn"][device] = one(points, port)
+        classes = (f"{top}/tc/1/traffic_class", f"{CMA}/{device}/ports/1/default_roce_tos")
+        readings["rdma.traffic_class"][device] = ", ".join(said(path) for path in classes)
+        mellanox = os.path.exists(f"{ROOT}{top}/device/config") and device.startswith("mlx5")
+        readings["rdma.acceleration"][device] = one(register, device) if tool and mellanox else {}
+    return readings
+
+
+CMA = "/sys/kernel/config/rdma_cm"
+
+
+NET = "/sys/class/net"
+NET_READINGS = (
+    *("net.addresses", "net.mac", "net.state", "net.mtu", "net.queue", "net.speed", "net.driver"),
+    *(
+        "net.rings",
+        "net.channels",
+        "net.pause",
+        "net.offloads",
+        "net.errors",
+        "net.carrier_changes",
+    ),
+)
+
+
+def read_interfaces(request: Request, commands: Commands) -> Readings:
+    """Network interfaces that stand for hardware or have an address that others can reach."""
+    readings: Readings = {name: {} for name in NET_READINGS}
+    for shown in json.loads(commands.run("ip", "-j", "address")):
+        name = shown["ifname"]
+        reached = [row["local"] for row in shown["addr_info"] if row.get("scope") == "global"]
+        device = os.path.exists(f"{ROOT}{NET}/{name}/device")
+        if name == "lo" or not (device or reached):
+            continue
+        readings["net.addresses"][name] = sorted(reached)
+        readings["net.mac"][name] = shown.get("address", "")
+        readings["net.state"][name] = shown["operstate"]
+        readings["net.mtu"][name] = shown["mtu"]
+        readings["net.queue"][name] = f"{shown['qdisc']}, {shown.get('txqlen', 0)} packets"
+        for reading, reader in (
+            ("net.speed", speed),
+            ("net.driver", driver),
+            ("net.rings", rings),
+            ("net.channels", channels),
+            ("net.pause", pause),
+            ("net.offloads", offloads),
+            ("net.errors", net_errors),
+            ("net.carrier_changes", lambda name: number_of(f"{NET}/{name}/carrier_changes")),
+        ):
+            readings[reading][name] = one(reader, name)
+    return readings
+
+
+def speed(interface: str) -> str:
+    """Return speed and duplex; "unknown" where the link is down or only stands for hardware."""
+    try:
+        rate = number_of(f"{NET}/{interface}/speed")
+        return f"{rate} Mb/s {line_of(f'{NET}/{interface}/duplex')}" if rate > 0 else "unknown"
+    except Unread:
+        return "unknown"
+
+
+def net_errors(interface: str) -> int:
+    """Return frames that were lost to errors, in both directions."""
+    top = f"{NET}/{interface}/statistics"
+    return number_of(f"{top}/rx_errors") + number_of(f"{top}/tx_errors")
+
+
+SIOCETHTOOL = 0x8946
+GET_DRIVER, GET_RINGS, GET_PAUSE, GET_CHANNELS = 0x03, 0x10, 0x12, 0x3C
+OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
+"""Commands of the driver interface behind ethtool(8) (linux/ethtool.h); all of them only read."""
+NOT_SUPPORTED = "not supported"
+
+
+def ethtool(interface: str, command: int, size: int) -> bytes:
+    """Return the answer of a driver without its first word; nothing where it has none."""
+    answer = array.array("B", struct.pack("=I", command) + bytes(size - 4))
+    request = struct.pack("16sP16x", interface.encode(), answer.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked, SIOCETHTOOL, request)
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                return b""
+            raise Unread(f"{interface}: ethtool: {error.strerror}") from None
+    return answer.tobytes()[4:]
+
+
+def words_of(interface: str, command: int, number: int) -> tuple[int, ...]:
+    """Return the answer of a driver as numbers; none where it has no answer."""
+    answer = ethtool(interface, command, 4 + 4 * number)
+    return struct.unpack(f"={number}I", answer) if answer else ()
+
+
+def driver(interface: str) -> str:
+    """Return driver and firmware of an interface."""
+    answer = ethtool(interface, GET_DRIVER, 196)
+    texts = (answer[start : start + 32].split(b"\0")[0].decode() for start in (0, 64))
+    return " ".join(filter(None, texts)) or NOT_SUPPORTED
+
+
+def rings(interface: str) -> str:
+    """Return how many frames wait in each direction."""
+    words = words_of(interface, GET_RINGS, 8)
+    return f"rx {words[4]}, tx {words[7]}" if words else NOT_SUPPORTED
+
+
+def channels(interface: str) -> str:
+    """Return the number of queues."""
+    words = words_of(interface, GET_CHANNELS, 8)
+    return f"rx {words[4]}, tx {words[5]}, combined {words[7]}" if words else NOT_SUPPORTED
+
+
+def pause(interface: str) -> str:
+    """Return whether pause frames are sent and obeyed."""
+    words = words_of(interface, GET_PAUSE, 3)
+    return f"rx {words[1]}, tx {words[2]}" if words else NOT_SUPPORTED
+
+
+def offloads(interface: str) -> str:
+    """Return what the interface does in place of the CPU."""
+    asked = {name: words_of(interface, command, 1) for name, command in OFFLOADS.items()}
+    return " ".join(f"{name}{'+' if any(words) else '-'}" for name, words in asked.items())
+
+
+# --- machine: platform, processors, memory ------------------------------------------------------
+
+DMI = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
+
+
+def read_platform(request: Request, commands: Commands) -> Readings:
+    """What the firmware says of the machine and of itself."""
+    return {"platform": each(list(DMI), lambda name: said(f"/sys/class/dmi/id/{name}"))}
+
+
+CPU = "/sys/devices/system/cpu"
+
+
+def read_processors(request: Request, commands: Commands) -> Readings:
+    """Model, microcode, threads and what the kernel does against each weakness of the CPUs."""
+    text = text_of("/proc/cpuinfo")
+    weak = below(CPU + "/vulnerabilities")
+    return {
+        "cpu.model": counted(re.findall(r"^(?:model name|CPU part)\s*: (.*)$", text, re.M)),
+        "cpu.microcode": counted(re.findall(r"^microcode\s*: (\S+)$", text, re.M)),
+        "cpu.smt": said(CPU + "/smt/control"),
+        "cpu.mitigations": each(weak, lambda name: line_of(f"{CPU}/vulnerabilities/{name}")),
+    }
+
+
+def read_frequency(request: Request, commands: Commands) -> Readings:
+    """How the clocks of the CPUs are driven: one text for all of them."""
+    policy = CPU + "/cpufreq/policy*/"
+
+    def limit(which: str) -> str:
+        paths = found_by(f"{policy}scaling_{which}_freq")
+        own = [path.replace("/scaling_", "/cpuinfo_") for path in paths]
+        pairs = [(line_of(path), line_of(own[index])) for index, path in enumerate(paths)]
+        return counted(["of the CPU" if now == most else f"{now} kHz" for now, most in pairs])
+
+    def lines(pattern: str) -> str:
+        return counted([line_of(path) for path in found_by(pattern)])
+
+    return {
+        "cpu.frequency": {
+            "driver": one(lines, policy + "scaling_driver"),
+            "governor": one(lines, policy + "scaling_governor"),
+            "energy_preference": one(lines, policy + "energy_performance_preference"),
+            "lowest": one(limit, "min"),
+            "highest": one(limit, "max"),
+            "no_turbo": one(lines, CPU + "/intel_pstate/no_turbo"),
+            "boost": one(lines, CPU + "/cpufreq/boost"),
+        }
+    }
+
+
+def read_idle_states(request: Request, commands: Commands) -> Readings:
+    """Idle states of the CPUs by name: enabled, disabled, or on how many of them."""
+    words = {"0": "enabled", "1": "disabled"}
+
+    def state(folder: str) -> str:
+        flags = [line_of(path) for path in found_by(f"{CPU}/cpu[0-9]*/cpuidle/{folder}/disable")]
+        return counted([words.get(flag, flag) for flag in flags])
+
+    names = {folder: line_of(f"{CPU}/cpu0/cpuidle/{folder}/name") for folder in below(CPU0_IDLE)}
+    return {"cpu.idle_states": {name: one(state, folder) for folder, name in names.items()}}
+
+
+CPU0_IDLE = CPU + "/cpu0/cpuidle"
+
+
+def read_power_limits(request: Request, commands: Commands) -> Readings:
+    """Watts that each package of CPUs may draw, by the kind of limit."""
+    limits: dict[str, Any] = {}
+    for path in found_by("/sys/class/powercap/intel-rapl:*/constraint_*_power_limit_uw"):
+        kind = path.replace("_power_limit_uw", "_name")
+        zone = line_of(os.path.dirname(path) + "/name")
+        limits[f"{zone} {line_of(kind)}"] = number_of(path) / 1e6
+    return {"cpu.power_limits": limits}
+
+
+DMI_TABLE = "/sys/firmware/dmi/tables/DMI"
+MEMORY_DEVICE = 17
+
+
+def read_memory_modules(request: Request, commands: Commands) -> Readings:
+    """Slot -> size and speed of its module, from the firmware's own table (SMBIOS 7.18)."""
+    if not os.path.exists(ROOT + DMI_TABLE):
+        return {"memory.modules": {}}
+    try:
+        with open(ROOT + DMI_TABLE, "rb") as file:
+            table = file.read()
+    except OSError as error:
+        raise Unread(f"{DMI_TABLE}: {error.strerror}") from None
+    modules: dict[str, str] = {}
+    start = 0
+    while start + 4 <= len(table):
+        kind, length = table[start], table[start + 1]
+        end = table.find(b"\0\0", start + length)
+        if end < 0 or length < 4:
+            break
+        if kind == MEMORY_DEVICE and length >= 0x17:
+            slot, module = memory_module(table[start : start + length], table[start + length : end])
+            modules[f"{slot} #{len(modules)}" if slot in modules else slot] = module
+        start = end + 2
+    return {"memory.modules": modules}
+
+
+def memory_module(fields: bytes, texts: bytes) -> tuple[str, str]:
+    """Return slot and module of one entry; its texts follow it, counted from 1."""
+    size, locator, bank = struct.unpack_from("<H2xBB", fields, 0x0C)
+    speed = struct.unpack_from("<H", fields, 0x15)[0]
+    if len(fields) >= 0x22:
+        speed = struct.unpack_from("<H", fields, 0x20)[0] or speed  # what it is set to
+    if size == 0x7FFF and len(fields) >= 0x20:
+        size = struct.unpack_from("<I", fields, 0x1C)[0] & 0x7FFFFFFF
+    elif size & 0x8000:
+        size = (size & 0x7FFF) // 1024  # in KiB
+    said_by = [""] + [text.decode("latin-1").strip() for text in texts.split(b"\0")]
+    names = [said_by[number] for number in (bank, locator) if 0 < number < len(said_by)]
+    return " ".join(filter(None, names)), f"{size} MiB, {speed} MT/s" if size else "empty"
+
+
+def read_memory_errors(request: Request, commands: Commands) -> Readings:
+    """Errors of the memory that each controller counted since boot; none where nobody counts."""
+    top = "/sys/devices/system/edac/mc"
+    controllers = [name for name in below(top) if re.fullmatch(r"mc\d+", name)]
+    return {
+        "memory.uncorrected": each(controllers, lambda mc: number_of(f"{top}/{mc}/ue_count")),
+        "memory.corrected": each(controllers, lambda mc: number_of(f"{top}/{mc}/ce_count")),
+    }
+
+
+def read_swap(request: Request, commands: Commands) -> Readings:
+    """Swap areas by kind and size."""
+    rows = [line.split() for line in text_of("/proc/swaps").splitlines()[1:]]
+    return {"memory.swap": sorted(f"{row[1]} {int(row[2]) >> 10} MiB" for row in rows)}
+
+
+def read_distances(request: Request, commands: Commands) -> Readings:
+    """How far each NUMA node is from the others."""
+    top = "/sys/devices/system/node"
+    nodes = [name for name in below(top) if re.fullmatch(r"node\d+", name)]
+    return {"numa.distance": each(nodes, lambda node: line_of(f"{top}/{node}/distance"))}
+
+
+# --- kernel beyond its arguments ----------------------------------------------------------------
+
+STATE = (
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/transparent_hugepage/defrag",
+    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    "/sys/kernel/mm/ksm/run",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "/sys/module/pcie_aspm/parameters/policy",
+    "/sys/kernel/security/lsm",
+    "/sys/kernel/security/lockdown",
+)
+COMMON_SYSCTLS = (
+    *("kernel.numa_balancing", "kernel.sched_rt_runtime_us", "kernel.sched_autogroup_enabled"),
+    *("kernel.nmi_watchdog", "kernel.watchdog_thresh", "kernel.timer_migration", "kernel.panic"),
+    *("kernel.perf_event_paranoid", "kernel.randomize_va_space", "kernel.io_uring_disabled"),
+    *("kernel.unprivileged_bpf_disabled", "kernel.hung_task_timeout_secs", "kernel.sysrq"),
+    *("vm.swappiness", "vm.zone_reclaim_mode", "vm.overcommit_memory", "vm.overcommit_ratio"),
+    *("vm.dirty_ratio", "vm.dirty_background_ratio", "vm.max_map_count", "vm.panic_on_oom"),
+    *("vm.compaction_proactiveness", "vm.vfs_cache_pressure", "vm.stat_interval"),
+    *("vm.nr_overcommit_hugepages", "vm.hugetlb_shm_group", "fs.nr_open", "fs.aio-max-nr"),
+    *("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default"),
+    *("net.core.netdev_max_backlog", "net.core.netdev_budget", "net.core.netdev_budget_usecs"),
+    *("net.core.somaxconn", "net.core.default_qdisc", "net.core.busy_poll", "net.core.busy_read"),
+    *("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"),
+    *("net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack"),
+    *("net.ipv4.tcp_ecn", "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.ip_forward"),
+    *("net.ipv4.ip_local_port_range", "net.ipv4.tcp_tw_reuse"),
+    *("net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore"),
+    *("net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.arp_filter"),
+    *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6"),
+)
+"""Keys that weigh on jobs and whose value does not depend on the machine's memory."""
+KNOWN_MODULES = (
+    "nouveau",
+    *("mlx5_core", "mlx5_ib", "mlx4_core", "bnxt_en", "bnxt_re", "ice", "irdma", "ena", "efa"),
+    *("ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm", "rdma_ucm", "knem", "xpmem"),
+    *("lustre", "nvme", "ipmi_si", "edac_core", "skx_edac", "i10nm_edac", "amd64_edac"),
+)
+FAULTS = {
+    # What the kernel's log says -> how a rule names it.
+    r"blocked for more than \d+ seconds": "task hung",
+    r"watchdog: BUG: soft lockup|hard LOCKUP": "CPU locked up",
+    r"rcu.*(?:self-detected stall|detected stalls)": "RCU stall",
+    r"\[Hardware Error\]: (?:Uncorrected|.*[Ff]atal)": "machine check",
+    r"(?:EXT4-fs|XFS) .*(?:error|Corruption)|Remounting filesystem read-only": "file system error",
+    r"I/O error, dev (?!sr|fd|loop)|nvme\S*: (?:controller is down|I/O .* timeout)": "disk error",
+    r"NETDEV WATCHDOG": "network queue hung",
+    r"AER: .*(?:Uncorrect|Fatal|Non-Fatal)": "PCIe error",
+}
+
+
+KERNEL_READINGS = (*("kernel.state", "sysctl.common", "kernel.modules", "kernel.newest"),)
+
+
+def read_kernel_state(request: Request, commands: Commands) -> Readings:
+    """Settings of the kernel that peers share, declared or not."""
+    keys = list(COMMON_SYSCTLS)
+    return {
+        "kernel.state": each(list(STATE), said),
+        "sysctl.common": each(keys, lambda key: common(f"/proc/sys/{sysctl_path(key)}")),
+        "kernel.modules": each(list(KNOWN_MODULES), module_version),
+        "kernel.newest": newest_kernel(os.uname().release),
+    }
+
+
+def read_tainted(request: Request, commands: Commands) -> Readings:
+    """Bits of what happened to the kernel, and was loaded into it, since boot."""
+    return {"kernel.tainted": number_of("/proc/sys/kernel/tainted")}
+
+
+def newest_kernel(running: str) -> str:
+    """Return the newest installed kernel of the running one's flavour."""
+    names = [path[len("/boot/vmlinuz-") :] for path in found_by("/boot/vmlinuz-*")]
+    alike = [name for name in names if flavour(name) == flavour(running)]
+    return max([running, *alike], key=version_key)
+
+
+def flavour(release: str) -> str:
+    """Return what is no number of a release: ``+deb-cloud-amd`` of 6.12.48+deb13-cloud-amd64."""
+    return re.sub(r"[\d.]+", "", release)
+
+
+def common(path: str) -> str:
+    """Return a value of /proc/sys in one spelling."""
+    return " ".join(said(path).split())
+
+
+def module_version(name: str) -> str:
+    """Return the version of a loaded kernel module, or that it is loaded or absent."""
+    folder = f"/sys/module/{name}"
+    if not os.path.isdir(ROOT + folder):
+        return ABSENT
+    names = [file for file in ("version", "srcversion") if os.path.exists(f"{ROOT}{folder}/{file}")]
+    return line_of(f"{folder}/{names[0]}") if names else "loaded"
+
+
+def read_kernel_log(request: Request, commands: Commands) -> Readings:
+    """How often the kernel's own buffer tells of each kind of fault."""
+    found: dict[str, int] = {}
+    for message in kernel_messages("/dev/kmsg"):
+        for pattern, name in FAULTS.items():
+            if re.search(pattern, message):
+                found[name] = found.get(name, 0) + 1
+    return {"kernel.log": dict(sorted(found.items()))}
+
+
+WARNINGS = 4
+"""Kernel messages of this level and below tell of something wrong (syslog(3))."""
+
+
+def kernel_messages(path: str) -> list[str]:
+    """Return the warnings and errors in the kernel's buffer; ``Unread`` if it is closed to us."""
+    messages: list[str] = []
+    try:
+        # Without waiting: at the end of the buffer a read would wait for the next message.
+        with open(ROOT + path, "rb", buffering=0, opener=without_waiting) as file:
+            for _ in range(MOST_MESSAGES):
+                message = next_message(file)
+                if not message:
+                    break
+                level = message.split(b",", 1)[0]
+                if level.isdigit() and int(level) & 7 <= WARNINGS:
+                    messages.append(message.decode("utf-8", "replace"))
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
+    return messages
+
+
+def next_message(file: Any) -> bytes:
+    """Return one message; an empty line for one that was overwritten before it was read."""
+    try:
+        return bytes(file.read(8192) or b"")
+    except BrokenPipeError:
+        return b"\n"
+
+
+MOST_MESSAGES = 20000
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file so that a read never waits."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+# --- identity and names -------------------------------------------------------------------------
+
+
+def read_identity(request: Request, commands: Commands) -> Readings:
+    """What only this node may have: machine id and ssh host keys, these as hashes."""
+    keys = found_by("/etc/ssh/ssh_host_*_key.pub")
+
+    def key(path: str) -> str:
+        return hashlib.sha256(line_of(path).split()[1].encode()).hexdigest()
+
+    return {
+        "os.machine_id": said("/etc/machine-id"),
+        "os.host_keys": {os.path.basename(path)[9:-8]: one(key, path) for path in keys},
+    }
+
+
+RESOLVED = "/run/systemd/resolve/resolv.conf"
+"""The servers behind systemd-resolved, whose own address is all that resolv.conf has."""
+
+
+def read_resolver(request: Request, commands: Commands) -> Readings:
+    """Where names are looked up, and in which order."""
+    text = text_of("/etc/resolv.conf") if os.path.exists(ROOT + "/etc/resolv.conf") else ""
+    if "nameserver 127.0.0.53" in text and os.path.exists(ROOT + RESOLVED):
+        text = text_of(RESOLVED)
+    rows = [line.split() for line in text.splitlines() if line[:1].isalpha()]
+    found = {
+        key: " ".join(word for row in rows if row[0] == key for word in row[1:])
+        for key in ("nameserver", "search", "options")
+    }
+    path = "/etc/nsswitch.conf"
+    switch = text_of(path) if os.path.exists(ROOT + path) else ""
+    order = re.search(r"^hosts:\s*(.*)$", switch, re.M)
+    return {"os.resolver": {**found, "hosts": " ".join(order.group(1).split()) if order else ""}}
+
+
+# --- services, timers and what watches them -----------------------------------------------------
+
+
+def read_failed_units(request: Request, commands: Commands) -> Readings:
+    """Units that failed, whoever started them."""
+    out = commands.run(
+        *("systemctl", "list-units", "--state=failed", "--plain", "--no-legend", "--no-pager"),
+    )
+    return {"units.failed": sorted(line.split()[0] for line in out.splitlines() if line.split())}
+
+
+def read_enabled_units(request: Request, commands: Commands) -> Readings:
+    """Units that somebody enabled on this node, and the jobs of cron by their hashes."""
+    links = found_by("/etc/systemd/system/*.wants/*") + found_by("/etc/systemd/system/*.requires/*")
+    tables = [
+        path
+        for pattern in ("/etc/cron.*/*", "/var/spool/cron/crontabs/*", "/var/spool/cron/*")
+        for path in found_by(pattern)
+        if os.path.isfile(ROOT + path)
+    ]
+
+    def table(path: str) -> str:
+        # Packages draw minute and hour by lot, so that not all machines start at once.
+        common = re.sub(r"^[ \t]*\d+[ \t]+\d+[ \t]", "", text_of(path), flags=re.M)
+        return hashlib.sha256(common.encode()).hexdigest()
+
+    return {
+        "units.enabled": sorted({os.path.basename(path) for path in links}),
+        "cron.jobs": each(tables, table),
+    }
+
+
+COLLECTORS = (
+    *(
+        "nv-hostengine",
+        "dcgm-exporter",
+        "node_exporter",
+        "prometheus-node-exporter",
+        "dcgmproftester",
+    ),
+    *("telegraf", "collectd", "gpud", "otelcol", "alloy", "netdata", "zabbix_agentd", "atop"),
+    *("nvidia_gpu_exporter", "datadog-agent", "fluent-bit", "vector", "gmond", "sadc"),
+)
+POLLS = re.compile(r"^\S*nvidia-smi\s.*(?:\bdmon\b|\bpmon\b|\s-l\S*|--loop)")
+"""nvidia-smi in a loop: a collector that somebody left behind."""
+
+
+def read_collectors(request: Request, commands: Commands) -> Readings:
+    """Programs that read metrics from this node: name -> how each of them was started."""
+    found: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
+    for number in below("/proc"):
+        if not number.isdigit():
+            continue
+        try:
+            line = " ".join(text_of(f"/proc/{number}/cmdline").split("\0")).strip()
+        except Unread:
+            continue  # ended meanwhile
+        name = os.path.basename(line.split(" ", 1)[0])
+        if name in COLLECTORS or POLLS.match(line):
+            found[name].append(" ".join([*dcgm_variables(number), line]))
+    return {"collectors": {name: sorted(lines) for name, lines in found.items()}}
+
+
+def dcgm_variables(number: str) -> list[str]:
+    """Return what dcgm-exporter takes from its environment, among it the interval."""
+    try:
+        words = text_of(f"/proc/{number}/environ").split("\0")
+    except Unread:
+        return []
+    return sorted(word for word in words if word.startswith("DCGM_"))
+
+
+LONG_ENOUGH_S = 600.0
+"""A service needs more at its start: before this age its share says nothing."""
+
+
+def read_service_shares(request: Request, commands: Commands) -> Readings:
+    """Percent of one CPU that each service used on average; none without control groups v2."""
+    shares: dict[str, float] = {}
+    uptime = float(line_of("/proc/uptime").split()[0])
+    for path in found_by("/sys/fs/cgroup/system.slice/*.service/cpu.stat"):
+        try:
+            usage = re.search(r"^usage_usec (\d+)", text_of(path), re.M)
+            begun = [started(pid) for pid in text_of(path[:-8] + "cgroup.procs").split()]
+        except Unread:
+            continue  # ended meanwhile
+        age = uptime - min(begun, default=uptime)
+        if usage and age > LONG_ENOUGH_S:
+            shares[path.split("/")[-2]] = round(int(usage.group(1)) / age / 1e4, 2)
+    return {"services.cpu_share": shares}
+
+
+def started(pid: str) -> float:
+    """Return when a process began, in seconds since boot (proc_pid_stat(5), starttime)."""
+    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+# --- mounts and disks ---------------------------------------------------------------------------
+
+SHARED = re.compile(
+    r"nfs4?|lustre|beegfs|gpfs|ceph|cifs|wekafs|virtiofs|fuse\.(ceph|glusterfs|sshfs)"
+)
+LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "f2fs")
+NOT_DISKS = ("/run/", "/var/lib/containerd/", "/var/lib/docker/", "/var/lib/kubelet/")
+"""Where engines mount what belongs to containers."""
+OWN_OPTIONS = ("clientaddr", "mountaddr", "mountport", "addr", "port")
+"""Options that the kernel fills in, other ones on each node."""
+
+
+MOUNT_READINGS = (
+    *("mounts.shared", "mounts.local", "mounts.fstab", "storage.space", "storage.inodes"),
+)
+
+
+def read_mounts(request: Request, commands: Commands) -> Readings:
+    """Shared file systems with their options, local ones with what is left, and fstab(5)."""
+    shared: dict[str, str] = {}
+    local: dict[str, str] = {}
+    points = set()
+    for line in text_of("/proc/self/mounts").splitlines():
+        source, point, kind, options = line.split(" ")[:4]
+        points.add(point)
+        words = [word for word in options.split(",") if word.split("=")[0] not in OWN_OPTIONS]
+        if SHARED.fullmatch(kind):
+            shared[point] = f"{kind} {source} {','.join(sorted(words))}"
+        elif kind in LOCAL and not point.startswith(NOT_DISKS):
+            local[point] = words[0]
+    table = text_of("/etc/fstab") if os.path.exists(ROOT + "/etc/fstab") else ""
+    rows = [line.split() for line in table.splitlines() if line[:1] not in ("", "#")]
+    listed = [
+        row[1]
+        for row in rows
+        if len(row) > 3
+        and row[1].startswith("/")
+        and not {"noauto", "x-systemd.automount"} & set(row[3].split(","))
+    ]
+    return {
+        "mounts.shared": shared,
+        "mounts.local": local,
+        "mounts.fstab": {point: "mounted" if point in points else ABSENT for point in listed},
+        "storage.space": each(sorted(local), lambda point: used(point, "blocks", "bavail")),
+        "storage.inodes": each(sorted(local), lambda point: used(point, "files", "favail")),
+    }
+
+
+def used(point: str, every: str, left: str) -> float:
+    """Return which share of a local file system is taken, in percent."""
+    try:
+        about = os.statvfs(ROOT + point)
+    except OSError as error:
+        raise Unread(f"{point}: {error.strerror}") from None
+    total = getattr(about, "f_" + every)
+    return round(100 - 100 * getattr(about, "f_" + left) / total, 1) if total else 0.0
+
+
+def read_disks(request: Request, commands: Commands) -> Readings:
+    """NVMe disks: model and firmware."""
+    top = "/sys/class/nvme"
+
+    def disk(name: str) -> str:
+        return f"{line_of(f'{top}/{name}/model')}, {line_of(f'{top}/{name}/firmware_rev')}"
+
+    return {"storage.nvme": each(below(top), disk)}
 
 
 # --- time, munge, slurm -------------------------------------------------------------------------
@@ -1315,7 +2144,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_xids, ("driver.xid",)),
     (read_packages, ("packages", "packages.broken", "packages.held")),
     (read_slurm_nodes, ("slurm.nodes",)),
-    (read_units, ("units", "limits.memlock")),
+    (read_units, ("units", "limits.memlock", "limits.open_files")),
     (read_time, ("time.synchronised", "time.offset_s")),
     (read_munge_credential, ("munge.credential",)),
     (read_munge_decoded, ("munge.decoded",)),
@@ -1342,6 +2171,30 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_interrupts, ("irq.affinity",)),
     (read_listeners, ("listeners",)),
     (read_rdma, RDMA_READINGS),
+    (read_rdma_ports, PORT_READINGS),
+    (read_rdma_pci, PCI_READINGS),
+    (read_roce, ROCE_READINGS),
+    (read_interfaces, NET_READINGS),
+    (read_platform, ("platform",)),
+    (read_processors, ("cpu.model", "cpu.microcode", "cpu.smt", "cpu.mitigations")),
+    (read_frequency, ("cpu.frequency",)),
+    (read_idle_states, ("cpu.idle_states",)),
+    (read_power_limits, ("cpu.power_limits",)),
+    (read_memory_modules, ("memory.modules",)),
+    (read_memory_errors, ("memory.uncorrected", "memory.corrected")),
+    (read_swap, ("memory.swap",)),
+    (read_distances, ("numa.distance",)),
+    (read_kernel_state, KERNEL_READINGS),
+    (read_tainted, ("kernel.tainted",)),
+    (read_kernel_log, ("kernel.log",)),
+    (read_identity, ("os.machine_id", "os.host_keys")),
+    (read_resolver, ("os.resolver",)),
+    (read_failed_units, ("units.failed",)),
+    (read_enabled_units, ("units.enabled", "cron.jobs")),
+    (read_collectors, ("collectors",)),
+    (read_service_shares, ("services.cpu_share",)),
+    (read_mounts, MOUNT_READINGS),
+    (read_disks, ("storage.nvme",)),
     (read_cdi, ("cdi.devices", "cdi.libraries")),
     (read_device_files, ("device.files",)),
     (read_containers, ("containers",)),
