@@ -20,6 +20,7 @@ from lockstep.report import Finding, Report
 from lockstep.secrets import Secrets
 from lockstep.spec import Role, load
 from lockstep.when import HOUR_S
+from tests.checks.recorded_machine import machine
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
 SECRETS = Secrets(munge_key=b"k" * 128, database_password="not a real one")
@@ -204,7 +205,8 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
         "cpu.online": f"0-{hardware.hardware.cpus - 1}",
         "numa.cpus": {str(numa): cpus for numa, cpus in enumerate(hardware.cpu.numa)},
-        "memory_mib": hardware.hardware.memory_mib + 11,
+        # A declared size leaves room for what the kernel keeps for itself.
+        "memory_mib": hardware.hardware.memory_mib * 103 // 100,
         "kernel.cmdline": line,
         "kernel.cmdline_persisted": list(hardware.kernel_args),
         "hugepages": {
@@ -246,6 +248,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         **_kernel(node),
         **_services(node, seen["units"]),
         **_rdma(node, number),
+        **machine(node, number),
     }
     if node.role is Role.WORKER:
         boards = range(8)

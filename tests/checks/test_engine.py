@@ -166,7 +166,8 @@ def test_two_classes_never_vote_on_each_other() -> None:
     start = recorded.clustered(two_classes)
     for reading in ("gpu.vbios", "gpu.driver_version"):
         start = on(start, WORKERS[5:], reading, boards("another"))
-    start = on(start, WORKERS[5:], "kernel.release", "6.1.0-9")
+    for reading in ("kernel.release", "kernel.newest"):
+        start = on(start, WORKERS[5:], reading, "6.1.0-9")
     assert recorded.report(start).findings == []
     odd = recorded.mutated(start, "worker8", "kernel.release", (), "6.12.48+deb13-amd64")
     found = recorded.only(recorded.report(odd))
@@ -349,7 +350,8 @@ def test_a_state_that_follows_from_a_fault_is_part_of_it(
     fault: str, state: str, reason: str
 ) -> None:
     found = recorded.only(recorded.report(in_state(with_fault(fault), state, reason)))
-    assert (found.rule, found.detail) == (fault, "hence also: slurm.state")
+    assert found.rule == fault
+    assert "slurm.state" in found.detail
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))

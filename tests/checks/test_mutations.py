@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 from ClusterShell.NodeSet import NodeSet
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.report import Status
 from tests.checks import recorded
+from tests.checks.mutation import Mutation
+from tests.checks.mutations_machine import MACHINE
 from tests.checks.recorded import REMOVED
-
-
-@dataclass(frozen=True)
-class Mutation:
-    rule: str
-    node: str
-    reading: str
-    path: tuple[str, ...]
-    value: Any
-    device: str = ""
-    found: str = ""
-    """Part of what the finding says was found."""
-    status: Status = Status.DIFFERS
-
 
 CONF = "/etc/slurm/slurm.conf"
 LINE = ["BOOT_IMAGE=/boot/vmlinuz", "root=UUID=1", "ro", "quiet"]
@@ -611,9 +596,10 @@ MUTATIONS = (
 )
 
 
-@pytest.mark.parametrize(
-    "one", MUTATIONS, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}"
-)
+ALL = (*MUTATIONS, *MACHINE)
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}")
 def test_one_changed_value_gives_one_finding_that_names_it(one: Mutation) -> None:
     changed = recorded.mutated(recorded.consistent(), one.node, one.reading, one.path, one.value)
     found = recorded.only(recorded.report(changed))
@@ -633,5 +619,5 @@ def test_a_node_without_a_record_is_one_finding() -> None:
 
 
 def test_every_rule_has_a_mutation() -> None:
-    mutated = {one.rule for one in MUTATIONS} | {"node.reachable"}
+    mutated = {one.rule for one in ALL} | {"node.reachable"}
     assert {rule.id for rule in all_rules()} == mutated

@@ -1,0 +1,70 @@
+"""What the rules share that compare what nobody declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import Items, View
+from lockstep.checks.rule import Cause, anything
+from lockstep.probe.record import Unread
+from lockstep.spec import Role
+
+OTHER_KERNEL = (Cause("kernel.release"), Cause("kernel.cmdline"), Cause("kernel.args"))
+"""Another kernel, or one that was started otherwise, has other defaults."""
+OTHER_MACHINE = (Cause("platform.product"), Cause("cpu.model"), Cause("platform.bios"))
+"""Another machine, or other firmware, behaves otherwise."""
+
+
+def worker(view: View) -> bool:
+    """Apply to workers: what heads do differs from one to the next."""
+    return view.plan.role is Role.WORKER
+
+
+def part(reading: str, *names: str) -> Callable[[View], Items]:
+    """Return a look at some items of a reading."""
+
+    def look(view: View) -> Items:
+        items = view.items(reading)
+        missing = Unread(unread="not in the record")
+        return items if "" in items else {name: items.get(name, missing) for name in names}
+
+    return look
+
+
+def joined(reading: str, *names: str) -> Callable[[View], Items]:
+    """Return a look at some items of a reading as one text: they change together."""
+
+    def look(view: View) -> Items:
+        items = part(reading, *names)(view)
+        unread = [value for value in items.values() if isinstance(value, Unread)]
+        return {"": unread[0] if unread else ", ".join(map(anything, items.values()))}
+
+    return look
+
+
+def whole(reading: str) -> Callable[[View], Items]:
+    """Return a look at a map as one value, for ``only_difference``."""
+    return lambda view: {"": view.read(reading)}
+
+
+def only_difference(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
+    """Return what two lists or maps have that the other has not."""
+    here, there = _pairs(found), _pairs(expected)
+    changed = {name for name in here.keys() & there.keys() if here[name] != there[name]}
+    more, less = sorted(here.keys() - there.keys()), sorted(there.keys() - here.keys())
+    parts = (("more", more), ("not", less), ("other", sorted(changed)))
+    said = "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
+    return said, "as its peers have it"
+
+
+def _pairs(value: JsonValue) -> dict[str, JsonValue]:
+    if isinstance(value, dict):
+        return dict(value)
+    return {str(one): True for one in value} if isinstance(value, list) else {}
+
+
+def size(value: JsonValue) -> str:
+    """Return a list or map as the number of its entries, where it is too long to show."""
+    return f"{len(_pairs(value))} entries"
