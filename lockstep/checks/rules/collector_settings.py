@@ -1,0 +1,56 @@
+"""What reads metrics is started alike on all nodes.
+
+Why      An exporter that asks every second on one node makes this node slow, and the whole job
+         with it.
+Blind    Settings in a collector's own files; how often somebody asks an exporter.
+"""
+
+import re
+
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.rule import Cause, Kind, Peers, Rule
+from lockstep.checks.rules._peers import worker
+from lockstep.plan.nvidia import DCGM, DCGM_EXPORTER
+from lockstep.report import Severity
+
+SET_BY = {
+    "dcgm-exporter": f"/etc/systemd/system/{DCGM_EXPORTER}.d/50-lockstep.conf",
+    "prometheus-node-exporter": "/etc/default/prometheus-node-exporter",
+}
+RUN_BY = {
+    "dcgm-exporter": DCGM_EXPORTER,
+    "nv-hostengine": DCGM,
+    "prometheus-node-exporter": "prometheus-node-exporter.service",
+}
+
+
+def _look(view: View) -> Items:
+    return {name: _common(view, lines) for name, lines in view.items("collectors").items()}
+
+
+def _common(view: View, lines: Value) -> Value:
+    """Return how a collector was started, the node's own address and name taken out."""
+    if not isinstance(lines, list):
+        return lines
+    own = re.compile(rf"\b{re.escape(view.plan.name)}\b")
+    return [own.sub("NAME", str(line).replace(view.plan.address, "ADDRESS")) for line in lines]
+
+
+RULE = Rule(
+    id="collector.settings",
+    title="collectors run with the same settings",
+    reading="collectors",
+    look=_look,
+    kind=Kind.SLOTS,
+    peers=Peers.CLASS,
+    severity=Severity.WARNING,
+    applies=worker,
+    repair="on {node}: systemctl cat the unit of {device}, and ps -C {device} for what no unit "
+    "started",
+    explained_by=(
+        Cause("collector.single", same_device=True),
+        *(Cause("file.content", device=file, of_device=name) for name, file in SET_BY.items()),
+        *(Cause("unit.active", device=unit, of_device=name) for name, unit in RUN_BY.items()),
+    ),
+    source="dcgm-exporter and node_exporter, their options",
+)
