@@ -10,6 +10,7 @@ from lockstep.report import Status
 from tests.checks import recorded
 from tests.checks.mutation import Mutation
 from tests.checks.mutations_machine import MACHINE
+from tests.checks.mutations_network import NETWORK
 from tests.checks.mutations_system import SYSTEM
 from tests.checks.recorded import REMOVED
 
@@ -597,7 +598,7 @@ MUTATIONS = (
 )
 
 
-ALL = (*MUTATIONS, *MACHINE, *SYSTEM)
+ALL = (*MUTATIONS, *MACHINE, *SYSTEM, *NETWORK)
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}")

@@ -1,0 +1,28 @@
+"""What the rules about adapters that speak RoCE share."""
+
+from __future__ import annotations
+
+from lockstep.checks.context import Value, View
+from lockstep.checks.rule import Cause
+from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
+
+ACCELERATION = "rdma.acceleration"
+"""The register ROCE_ACCL of each adapter; empty where no tool could ask for it."""
+ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
+NOT_ASKED = "not asked: no mlxreg or mstreg, or an adapter without the register"
+
+FOLLOWS_PORT = (
+    *UNREAD_WITH_COUNT,
+    Cause("rdma.link_layer", same_device=True),
+    Cause("rdma.port_state", same_device=True),
+)
+
+
+def has_roce(view: View) -> bool:
+    """Apply to the nodes whose fabric is Ethernet."""
+    return has_rdma(view) and view.plan.hardware.hardware.nics.rdma == "roce"
+
+
+def registers(view: View) -> dict[str, Value]:
+    """Return what the adapters of the fabric said of ROCE_ACCL."""
+    return of_the_fabric(view, ACCELERATION)

@@ -1,0 +1,49 @@
+"""The RoCE adapters let the fabric spread packets, or not, alike.
+
+Why      Where one node's packets stay on one path they meet on one link, and the collective waits.
+Blind    Nodes where neither mlxreg nor mstreg is installed. InfiniBand: there the subnet manager
+         decides, and no node shows it (ibdiagnet -r does). What a job asks for
+         (NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread anything.
+"""
+
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.rule import Kind, Peers, Rule
+from lockstep.checks.rules._rdma import DEVICES, judged
+from lockstep.checks.rules._roce import (
+    ACCELERATION,
+    ADAPTIVE_ROUTING,
+    FOLLOWS_PORT,
+    NOT_ASKED,
+    has_roce,
+    registers,
+)
+from lockstep.report import Severity
+
+
+def _look(view: View) -> Items:
+    return {device: _routing(fields) for device, fields in registers(view).items()}
+
+
+def _routing(fields: Value) -> Value:
+    if not isinstance(fields, dict):
+        return fields
+    words: dict[object, Value] = {0: "off", 1: "on", None: NOT_ASKED}
+    return words.get(fields.get(ADAPTIVE_ROUTING), NOT_ASKED)
+
+
+RULE = Rule(
+    id="rdma.adaptive_routing",
+    title="adaptive routing is on or off alike",
+    reading=ACCELERATION,
+    look=_look,
+    kind=Kind.SLOTS,
+    devices=DEVICES,
+    expected_each=lambda view: judged(view, ACCELERATION),
+    peers=Peers.CLASS,
+    unread=Severity.WARNING,
+    applies=has_roce,
+    repair="on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} --reg_name "
+    "ROCE_ACCL --set adaptive_routing_forced_en=1, or 0, as on its peers",
+    explained_by=FOLLOWS_PORT,
+    source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
+)
