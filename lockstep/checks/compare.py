@@ -49,11 +49,12 @@ def key(value: JsonValue) -> str:
 
 def vote(votes: Iterable[Vote]) -> Majority | Split | None:
     """Return who is alone with a value; None when all agree. Order does not matter."""
-    sides: dict[str, list[Vote]] = {}
-    for one in sorted(votes, key=lambda v: (v.node, v.device)):
-        sides.setdefault(key(one.value), []).append(one)
-    if len(sides) < 2:
+    cast = list(votes)
+    if len({key(one.value) for one in cast}) < 2:
         return None
+    sides: dict[str, list[Vote]] = {}
+    for one in sorted(cast, key=lambda v: (v.node, v.device)):
+        sides.setdefault(key(one.value), []).append(one)
     ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), side[0]))
     total = sum(len(side) for _, side in ordered)
     nodes = {one.node for _, side in ordered for one in side}

@@ -6,11 +6,13 @@ Slurm's hostlist notation, read and written by ClusterShell.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSet, RangeSetException
 
 
+@cache
 def expand(names: str) -> tuple[str, ...]:
     """Return every name of a range, in order.
 
@@ -24,6 +26,7 @@ def expand(names: str) -> tuple[str, ...]:
         raise ValueError(str(error)) from error
 
 
+@cache
 def cpus(text: str) -> frozenset[int]:
     """Return the CPU numbers of a list such as ``0-3,56-59`` (Linux's cpulist format).
 

@@ -11,8 +11,8 @@ from lockstep.report import Severity
 
 
 def _look(view: View) -> Items:
-    keys = view.items("sysctl.common")
-    return {key: value for key, value in keys.items() if key not in view.plan.sysctl}
+    keys, declared = view.items("sysctl.common"), view.plan.sysctl
+    return {key: value for key, value in keys.items() if key not in declared}
 
 
 RULE = Rule(
