@@ -1082,6 +1082,22 @@ def read_interfaces(request: Request, commands: Commands) -> Readings:
     return readings
 
 
+def read_default_routes(request: Request, commands: Commands) -> Readings:
+    """Interfaces that packets to everywhere else leave by, for each family."""
+    ways: dict[str, set[str]] = {"ipv4": set(), "ipv6": set()}
+    for line in text_of("/proc/net/route").splitlines()[1:]:
+        name, target, mask = (line.split("\t")[column] for column in (0, 1, 7))
+        if int(target, 16) == int(mask, 16) == 0:
+            ways["ipv4"].add(name)
+    # A kernel without IPv6 has no such file; "lo" stands for what cannot be reached.
+    table = "/proc/net/ipv6_route"
+    for line in text_of(table).splitlines() if os.path.exists(ROOT + table) else ():
+        words = line.split()
+        if int(words[0], 16) == int(words[1], 16) == 0 and words[-1] != "lo":
+            ways["ipv6"].add(words[-1])
+    return {"net.default_route": {family: sorted(names) for family, names in ways.items()}}
+
+
 def speed(interface: str) -> str:
     """Return speed and duplex; "unknown" where the link is down or only stands for hardware."""
     try:
@@ -2175,6 +2191,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_rdma_pci, PCI_READINGS),
     (read_roce, ROCE_READINGS),
     (read_interfaces, NET_READINGS),
+    (read_default_routes, ("net.default_route",)),
     (read_platform, ("platform",)),
     (read_processors, ("cpu.model", "cpu.microcode", "cpu.smt", "cpu.mitigations")),
     (read_frequency, ("cpu.frequency",)),

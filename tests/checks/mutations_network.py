@@ -17,6 +17,7 @@ NETWORK = (
     each("net.pause", "net.pause", "fabric1", "rx 1, tx 1", "rx 1"),
     each("net.offloads", "net.offloads", "fabric1", "rx+ tx+ sg+ tso- gso+ gro+", "tso-"),
     each("net.queue", "net.queue", "fabric1", "pfifo_fast, 1000 packets", "pfifo_fast"),
+    each("net.default_route", "net.default_route", "ipv6", [], "none"),
     each("net.errors", "net.errors", "fabric1", 900, "900 errors"),
     each("net.carrier", "net.carrier_changes", "fabric1", 90, "90 changes"),
     one(

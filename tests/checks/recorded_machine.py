@@ -129,6 +129,7 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
     return {
         **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
         "net.addresses": {name: [node.address] if name == "eno1" else [] for name in names},
+        "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
         "net.mac": {name: f"a0:88:c2:00:{number:02x}:{i:02x}" for i, name in enumerate(names)},
     }
 

@@ -228,6 +228,21 @@ def test_interfaces_that_others_reach_are_read(node: Node, monkeypatch: pytest.M
     }
 
 
+def test_default_routes_are_told_from_others(node: Node) -> None:
+    head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n"
+    node.file(
+        "/proc/net/route",
+        head + "eno1\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\n"
+        "eno2\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\n",
+    )
+    nothing = "0" * 32
+    rows = [f"{nothing} 00 {nothing} 00 fe80{'0' * 28} 00000400 1 0 00000003 eno1"]
+    rows += [f"{nothing} 00 {nothing} 00 {nothing} ffffffff 1 0 00200200 lo"]
+    rows += [f"fd00{'0' * 28} 40 {nothing} 00 {nothing} 00000100 1 0 00000001 eno2"]
+    node.file("/proc/net/ipv6_route", "\n".join(rows) + "\n")
+    assert value(node, "net.default_route") == {"ipv4": ["eno1"], "ipv6": ["eno1"]}
+
+
 def test_a_link_that_is_down_has_no_speed(node: Node) -> None:
     interfaces(node)
     node.file("/sys/class/net/eno1/speed", "-1\n")
