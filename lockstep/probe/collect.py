@@ -1040,6 +1040,31 @@ def read_roce(request: Request, commands: Commands) -> Readings:
 CMA = "/sys/kernel/config/rdma_cm"
 
 
+def read_rdma_settings(request: Request, commands: Commands) -> Readings:
+    """Settings that the drivers of RDMA devices offer (devlink-dev(8)); none without its tool."""
+    functions = {
+        device: os.path.basename(os.path.realpath(f"{ROOT}{RDMA}/{device}/device"))
+        for device in below(RDMA)
+        if os.path.exists(f"{ROOT}{RDMA}/{device}/device/config")
+    }
+    shown: dict[str, Any] = {}
+    if functions and shutil.which("devlink", path=PATH):
+        status, out, err = commands.outcome("devlink", "-j", "dev", "param", "show")
+        if status != 0 and "Failed to connect to devlink" not in err:
+            raise Unread(f"devlink: exit {status}: {err.strip()[:200]}")
+        shown = json.loads(out)["param"] if status == 0 else {}
+    return {
+        "rdma.settings": {
+            device: {
+                f"{row['name']} ({way['cmode']})": way["value"]
+                for row in shown.get(f"pci/{function}", [])
+                for way in row["values"]
+            }
+            for device, function in functions.items()
+        }
+    }
+
+
 NET = "/sys/class/net"
 NET_READINGS = (
     *("net.addresses", "net.mac", "net.state", "net.mtu", "net.queue", "net.speed", "net.driver"),
@@ -2190,6 +2215,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_rdma_ports, PORT_READINGS),
     (read_rdma_pci, PCI_READINGS),
     (read_roce, ROCE_READINGS),
+    (read_rdma_settings, ("rdma.settings",)),
     (read_interfaces, NET_READINGS),
     (read_default_routes, ("net.default_route",)),
     (read_platform, ("platform",)),

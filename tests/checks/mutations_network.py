@@ -50,4 +50,8 @@ NETWORK = (
         *("rdma.acceleration", "rdma.acceleration", ("mlx5_1", "roce_tx_window_en")),
         *(0, "roce_tx_window_en 0", "mlx5_1"),
     ),
+    one(
+        *("rdma.settings", "rdma.settings", ("mlx5_1", "flow_steering_mode (runtime)"), "dmfs"),
+        *("more: flow_steering_mode (runtime)=dmfs; not: flow_steering_mode", "mlx5_1"),
+    ),
 )

@@ -170,6 +170,19 @@ def test_priorities_of_a_port_are_read_where_the_driver_has_them(node: Node) -> 
     assert "No such device" in value(node, "rdma.pfc")["mlx5_0"]["unread"]
 
 
+def test_settings_of_the_driver_are_told_by_device(node: Node) -> None:
+    adapter(node)
+    assert value(node, "rdma.settings") == {"mlx5_0": {}}
+    row = {"name": "flow_steering_mode", "values": [{"cmode": "runtime", "value": "smfs"}]}
+    shown = json.dumps({"param": {"pci/0000:17:00.0": [row], "pci/0000:99:00.0": []}})
+    node.tool("devlink", f"echo '{shown}'")
+    assert value(node, "rdma.settings") == {"mlx5_0": {"flow_steering_mode (runtime)": "smfs"}}
+    node.tool("devlink", "echo 'Failed to connect to devlink Netlink' >&2; exit 1")
+    assert value(node, "rdma.settings") == {"mlx5_0": {}}
+    node.tool("devlink", "echo 'kernel answers: Permission denied' >&2; exit 1")
+    assert "Permission denied" in node.read()["rdma.settings"]["unread"]
+
+
 SHOWN = [
     {"ifname": "lo", "mtu": 65536, "qdisc": "noqueue", "operstate": "UNKNOWN", "addr_info": []},
     {
