@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
 from pyinfra import host
-from pyinfra.api import operation
+from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
 from lockstep.facts.services import MANAGER, Service, loaded_stamp
 
@@ -15,8 +17,11 @@ DROP_INS = "/etc/systemd/system/"
 
 @operation()
 def service(
-    unit: str, files: tuple[str, ...] = (), reload_files: tuple[str, ...] = ()
-) -> Generator[str, None, None]:
+    unit: str,
+    files: tuple[str, ...] = (),
+    reload_files: tuple[str, ...] = (),
+    essential: bool = True,
+) -> Generator[str | FunctionCommand, None, None]:
     """Enable a unit, start it, and restart it when its files are not those it started with.
 
     Nothing happens to a unit that runs on what is on disk: no daemon-reload, no restart.
@@ -25,6 +30,7 @@ def service(
         unit: the unit's canonical name (an alias would always look stopped).
         files: what the unit reads at its start only: configuration, drop-ins, its program.
         reload_files: what the unit reads again on ``systemctl reload``.
+        essential: False: where it does not start, that is said and the deploy goes on.
     """
     state = host.get_fact(Service, unit=unit, files=files, reload_files=reload_files)
     name = shlex.quote(unit)
@@ -40,14 +46,36 @@ def service(
     if state.enabled != "enabled":
         yield f"systemctl enable {name}"
     stamp = loaded_stamp(unit, (*files, *reload_files))
+    started = (
+        f"{_active(name)} && {stamp}" if essential else f"! ({_active(name)}) || {{ {stamp}; }}"
+    )
     if not running:
-        yield f"systemctl reset-failed {name}; systemctl start {name}; {_active(name)} && {stamp}"
+        yield f"systemctl reset-failed {name}; systemctl start {name}; {started}"
     elif state.stale:
-        yield f"systemctl restart {name}; {_active(name)} && {stamp}"
+        yield f"systemctl restart {name}; {started}"
     elif state.reload_due:
         yield f"systemctl reload {name} && {stamp}"
     else:
         host.noop(f"{unit} runs on the files it has")
+        return
+    if not essential:
+        yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
+
+
+def connector_arguments(host: Host) -> dict[str, Any]:
+    """Return pyinfra's arguments for the commands (``_sudo``) of the operation that runs now."""
+    arguments: Mapping[str, Any] = host.current_op_global_arguments or {}
+    return {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
+
+
+def _say_if_failed(state: State, host: Host, name: str, arguments: dict[str, Any]) -> bool:
+    """Show the last words of a unit that did not start; it is no failure of the operation."""
+    active, output = host.run_shell_command(StringCommand(_active(name)), **arguments)
+    if not active:
+        host.log_styled(f"{name} failed, the deploy goes on:", fg="red", bold=True)
+        for line in output.stderr_lines:
+            host.log_styled(f"  {line}", fg="red")
+    return True
 
 
 def _active(name: str) -> str:

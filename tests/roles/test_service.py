@@ -32,8 +32,10 @@ show)
     exit 0 ;;
 is-active) grep -qx active ActiveState; exit ;;
 daemon-reload) echo no > NeedDaemonReload ;;
+status) echo "it broke"; exit 3 ;;
 enable) echo enabled > UnitFileState ;;
 start|restart)
+    if [ -e broken ]; then echo failed > ActiveState; exit 1; fi
     echo active > ActiveState; now > ActiveEnterTimestampMonotonic; date +%s%N > InvocationID ;;
 esac
 echo "$*" >> calls
@@ -192,3 +194,23 @@ def test_systemd_reads_its_own_defaults_again_once(unit: Path) -> None:
 
 def test_the_fact_reads_this_machine(unit: Path) -> None:
     assert fact(Service, unit=UNIT) == ServiceState("active", "enabled", False, False, False)
+
+
+def test_a_unit_that_may_fail_is_said_and_the_deploy_goes_on(
+    unit: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    (unit / "broken").touch()
+    (unit / "ActiveState").write_text("failed\n")
+    files = written_before(unit, "settings")
+    assert not run(service, unit=UNIT, files=files).succeeded
+    caplog.clear()
+    assert run(service, unit=UNIT, files=files, essential=False).succeeded
+    assert f"{UNIT} failed, the deploy goes on:" in caplog.text
+    assert "it broke" in caplog.text
+    assert not (Path(LOADED) / UNIT).exists(), "nothing was loaded"
+    (unit / "broken").unlink()
+    caplog.clear()
+    assert run(service, unit=UNIT, files=files, essential=False).succeeded
+    assert "failed" not in caplog.text
+    assert run(service, unit=UNIT, files=files, essential=False).commands == 0
