@@ -240,7 +240,9 @@ class ClusterPlan:
             node=node,
             hardware=self.classes[node.hardware],
             capabilities=done,
-            packages=software.packages(self.spec, self.release, done, stack),
+            packages=software.packages(
+                self.spec, self.release, done, stack, self.spec.hardware[node.hardware].gpu
+            ),
             units=software.units(self.spec, done, self.spec.hardware[node.hardware].gpu),
             cluster=self,
         )
@@ -361,5 +363,7 @@ def _slurm_json(node: slurm.SlurmNodePlan) -> dict[str, Any]:
         "RealMemory": node.real_memory_mib,
         "MemSpecLimit": node.mem_spec_limit_mib,
         "Gres": node.gres,
-        "gres.conf": [f"File={line.file} Cores={line.cores}" for line in node.gres_lines],
+        "gres.conf": [f"AutoDetect={node.autodetect}"]
+        if node.autodetect
+        else [f"File={line.file} Cores={line.cores}" for line in node.gres_lines],
     }

@@ -5,8 +5,10 @@ Keys: slurm.conf(5), gres.conf(5).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
+from lockstep.catalog import gpus
 from lockstep.plan.cpu import CpuPlan
 from lockstep.report import fold
 from lockstep.spec import Cluster, HardwareClass, Node, Role
@@ -36,6 +38,10 @@ class SlurmNodePlan:
     cpu_spec_list: str
     gres: str
     gres_lines: tuple[GresLine, ...]
+    """None where slurmd finds the devices itself."""
+    gres_types: tuple[str, ...]
+    autodetect: str
+    """What slurmd finds the GPUs with, gres.conf(5); "": they are listed."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class SlurmPlan:
 def node_plan(hardware: HardwareClass, cpu: CpuPlan, system_memory_mib: int) -> SlurmNodePlan:
     """Return what Slurm is told about one hardware class."""
     gpu = hardware.gpu
+    counts = _gres_counts(gpu) if gpu else {}
     return SlurmNodePlan(
         cpus=hardware.cpus,
         sockets=hardware.sockets,
@@ -79,9 +86,27 @@ def node_plan(hardware: HardwareClass, cpu: CpuPlan, system_memory_mib: int) -> 
         real_memory_mib=hardware.slurm_memory_mib,
         mem_spec_limit_mib=system_memory_mib,
         cpu_spec_list=cpu.slurm_cpu_spec_list,
-        gres=f"gpu:{gpu.model}:{gpu.count}" if gpu else "",
-        gres_lines=_gres_lines(gpu, cpu) if gpu else (),
+        gres=",".join(f"gpu:{name}:{count}" for name, count in counts.items()),
+        gres_lines=_gres_lines(gpu, cpu) if gpu and not gpu.mig else (),
+        gres_types=tuple(counts),
+        autodetect="nvml" if gpu and gpu.mig else "",
     )
+
+
+def _gres_counts(gpu: Gpu) -> dict[str, int]:
+    """Return GRES type -> GPUs, or MIG devices, of a node.
+
+    MIG devices are typed as slurmd itself names them (gpu_nvml.c of 24.11): the product up to a
+    hyphen in lower case, then the profile. Their device files depend on where on the board an
+    instance came to lie: only NVML knows them.
+    """
+    if not gpu.mig:
+        return {gpu.model: gpu.count}
+    product = gpus.load(gpu.model).product_name.partition("-")[0].lower().replace(" ", "_")
+    return {
+        f"{product}_{profile}": gpu.count * number
+        for profile, number in sorted(Counter(gpu.mig).items())
+    }
 
 
 def gpu_devices(gpu: Gpu) -> tuple[str, ...]:
@@ -139,5 +164,5 @@ def plan(
             ((c.real_memory_mib - c.mem_spec_limit_mib) // c.cpus for c in used.values()), default=0
         ),
         cgroup=all(cluster.hardware[name].cgroup == "v2" for name in workers),
-        gpu_types=tuple(sorted({g.gres_type for c in used.values() for g in c.gres_lines})),
+        gpu_types=tuple(sorted({name for c in used.values() for name in c.gres_types})),
     )

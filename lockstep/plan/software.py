@@ -108,7 +108,11 @@ def capabilities(
 
 
 def packages(
-    cluster: Cluster, release: Release, done: tuple[str, ...], stack: nvidia.NvidiaPlan | None
+    cluster: Cluster,
+    release: Release,
+    done: tuple[str, ...],
+    stack: nvidia.NvidiaPlan | None,
+    gpu: Gpu | None,
 ) -> tuple[str, ...]:
     """Return the packages behind these capabilities, sorted."""
     if "packages" not in done:
@@ -116,6 +120,8 @@ def packages(
     names = {name for capability in done for name in release.packages.get(capability, ())}
     if stack is not None:
         names |= set(stack.packages)
+    if gpu is not None and gpu.mig and "slurm_worker" in done:
+        names |= set(release.slurm_mig)
     names |= {name for engine in _engines(cluster, done) for name in release.engines[engine]}
     locale = cluster.os.locale
     # glibc has C.UTF-8 built in; any other locale is made by locale-gen.

@@ -80,6 +80,7 @@ def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
     """Yield which parts of the declared version set do not fit each other, or the hardware."""
     yield from _repositories(cluster)
     yield from _not_yet(cluster)
+    yield from _slurm_without_mig(cluster)
     stack = cluster.software.nvidia
     engines = cluster.software.containers.engines
     if stack is None:
@@ -177,6 +178,23 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
                         ", ".join(map(str, value)) if isinstance(value, tuple) else str(value),
                         f"no settings of GPUs: not yet on {name}",
                     )
+
+
+def _slurm_without_mig(cluster: Cluster) -> Iterator[Problem]:
+    """Find divided boards that the release's Slurm cannot be told of."""
+    name = cluster.os.release
+    if cluster.scheduler is None or name not in operating_systems.known():
+        return
+    release = operating_systems.load(name)
+    if release.slurm_mig or not release.can("slurm_worker"):
+        return
+    for group, gpu in _gpus(cluster).items():
+        if gpu.mig:
+            yield Problem(
+                ("hardware", group, "gpu", "mig"),
+                f"{', '.join(gpu.mig)} with Slurm",
+                f"nothing: {name} has no plugin known with which slurmd finds MIG devices",
+            )
 
 
 def _gpus(cluster: Cluster) -> dict[str, Gpu]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lockstep.files import managed
 from lockstep.plan import cpu, slurm
 from lockstep.plan.slurm import GresLine, NodeLine, PartitionLine, SlurmPlan
 from tests.plan.example import machine, planned
@@ -131,3 +132,39 @@ def test_no_scheduler_no_slurm() -> None:
         wanted["nodes"] = [wanted["nodes"][1]]
 
     assert planned(heads_only).slurm is None
+
+
+@pytest.mark.parametrize(
+    ("model", "mig", "declared"),
+    [
+        ("h200", ["3g.71gb", "3g.71gb"], "gpu:nvidia_h200_3g.71gb:16"),
+        (
+            "h200",
+            ["3g.71gb", "2g.35gb", "1g.18gb+me"],
+            "gpu:nvidia_h200_1g.18gb+me:8,gpu:nvidia_h200_2g.35gb:8,gpu:nvidia_h200_3g.71gb:8",
+        ),
+        # Slurm cuts the product at the hyphen: NVIDIA A100-SXM4-80GB.
+        ("a100", ["7g.80gb"], "gpu:nvidia_a100_7g.80gb:8"),
+    ],
+)
+def test_mig_devices_are_counted_by_their_names_and_found_by_slurmd(
+    model: str, mig: list[str], declared: str
+) -> None:
+    hardware = machine(gpu={"model": model, "count": 8, "mig": mig})
+    node = slurm.node_plan(hardware, cpu.plan(hardware), 0)
+    assert (node.gres, node.gres_lines, node.autodetect) == (declared, (), "nvml")
+
+
+def test_a_divided_class_has_its_line_the_plugin_and_every_type() -> None:
+    def divide(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]
+
+    cluster = planned(divide)
+    files = {file.path: file.content.decode() for file in managed(cluster.nodes["head1"], None)}
+    lines = [x for x in files["/etc/slurm/gres.conf"].splitlines() if x[:8] == "NodeName"]
+    assert lines == ["NodeName=worker[1-4] AutoDetect=nvml"]
+    types = "gres/gpu,gres/gpu:nvidia_h200_2g.35gb,gres/gpu:nvidia_h200_3g.71gb"
+    assert f"AccountingStorageTRES={types}\n" in files["/etc/slurm/slurm.conf"]
+    assert "slurm-wlm-nvml-plugin" in cluster.nodes["worker1"].packages
+    assert "slurm-wlm-nvml-plugin" not in cluster.nodes["head1"].packages
+    assert "slurm-wlm-nvml-plugin" not in planned().nodes["worker1"].packages

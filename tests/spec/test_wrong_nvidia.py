@@ -11,6 +11,7 @@ from lockstep import spec
 from lockstep.catalog import gpus
 from lockstep.inventory import load
 from lockstep.spec.software import Nvidia
+from tests.spec.example import description as plain
 from tests.spec.example import line_of
 from tests.spec.nvidia_example import SOURCE, changed, description
 from tests.spec.test_wrong_specs import message, refused
@@ -721,3 +722,18 @@ def test_a_lock_of_the_revision_stays_in_the_set() -> None:
 def test_the_example_itself_is_right(tmp_path: Path) -> None:
     (tmp_path / "unit.py").write_text(SOURCE, encoding="utf-8")
     assert len(load(str(tmp_path / "unit.py")).nodes) == 6
+
+
+@pytest.mark.parametrize("release", ["debian_12", "ubuntu_24_04"])
+def test_divided_boards_are_refused_where_slurm_cannot_be_told_of_them(release: str) -> None:
+    wanted = plain()
+    wanted["os"]["release"] = release
+    wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]
+    (problem,) = spec.load(wanted)[1]
+    assert (problem.path, problem.value, problem.allowed) == (
+        ("hardware", "hgx", "gpu", "mig"),
+        "3g.71gb, 2g.35gb with Slurm",
+        f"nothing: {release} has no plugin known with which slurmd finds MIG devices",
+    )
+    del wanted["scheduler"]
+    assert not [p for p in spec.load(wanted)[1] if p.path[-1] == "mig"]

@@ -28,6 +28,8 @@ class Release:
     """Line of chrony.conf(5) that says where leap seconds are listed."""
     slurm: tuple[int, int]
     """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
+    slurm_mig: tuple[str, ...] = ()
+    """Packages with which slurmd finds MIG devices (AutoDetect=nvml); none: it cannot."""
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container engine -> packages that give it."""
     without_cdi: tuple[str, ...] = ()
@@ -48,7 +50,7 @@ class Release:
         """Every package that any node of a cluster may get, sorted."""
         groups = (*self.packages.values(), *self.engines.values())
         listed = {name for names in groups for name in names}
-        return tuple(sorted(listed | set(self.locales)))
+        return tuple(sorted(listed | set(self.locales) | set(self.slurm_mig)))
 
     def can(self, capability: str) -> bool:
         """Say whether a role can be applied to this release."""

@@ -15,4 +15,6 @@ RELEASE = Release(
     locale_file="/etc/default/locale",
     chrony_leap_seconds="leapsectz right/UTC",
     slurm=(22, 5),
+    # No slurm_mig: the plugin of the archive wants slurm-wlm-basic-plugins of 22.05.8-4+deb12u2, of
+    # which there is deb12u3; and 22.05 types MIG devices by their rounded memory (3g.39gb).
 )

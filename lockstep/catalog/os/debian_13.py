@@ -15,4 +15,6 @@ RELEASE = Release(
     locale_file="/etc/locale.conf",
     chrony_leap_seconds="leapseclist /usr/share/zoneinfo/leap-seconds.list",
     slurm=(24, 11),
+    # In contrib; built for 24.11.5, as slurmd is.
+    slurm_mig=("slurm-wlm-nvml-plugin",),
 )
