@@ -211,7 +211,7 @@ class Turn:
             boards = self.talk.read(Gpus)
         except Unanswered as unanswered:
             raise Failed(f"was not changed: {unanswered}", self.again) from unanswered
-        busy = [board.uuid for board in boards or () if board.busy]
+        busy = [board.uuid for board in boards.every if board.busy]
         if busy:
             raise Failed(
                 f"has processes on {len(busy)} GPUs that are no job of Slurm ({busy[0]}...)",

@@ -3,7 +3,9 @@
 Owns     what nvidia-smi sets: power limit, clocks, persistence, compute mode, ECC, MIG; a unit of
          ours puts it back at boot.
 Busy     MIG and ECC change only on a board without processes; ECC then waits for a reboot.
+         MIG devices that a board lacks are added at once: those that are there notice nothing.
 Unread   no answer from nvidia-smi: nothing is done, and the check names the node.
+Goes on  where the unit fails, over a dead board as a rule: it says so, and the check names both.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pyinfra.api import deploy, operation
 from lockstep.facts.gpus import Gpus, GpuSettings
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import GPU_SETTINGS
+from lockstep.plan.nvidia import GPU_SETTINGS, MIG_MADE, mig_missing
 from lockstep.spec.hardware import Gpu
 from roles._files import managed_files
 from roles._service import service
@@ -35,18 +37,21 @@ def running_settings(gpu: Gpu, default_w: float) -> Generator[str, None, None]:
             has to find out why, and the check names it.
     """
     boards = host.get_fact(Gpus)
-    if boards is None:
+    if not boards.answered:
         host.noop("nvidia-smi gave no answer: nothing done")
         return
     wrong = False
     # Persistence first: without it the driver unloads after each command and forgets the limit.
-    for board in boards:
+    for board in boards.every:
         for words in (
             *_at_once(gpu, board, default_w),
             *(_when_free(gpu, board) if not board.busy else ()),
         ):
             wrong = True
             yield f"nvidia-smi -i {board.uuid} {words}"
+        if missing := _missing(gpu, board):
+            wrong = True
+            yield _divide(board.uuid, missing)
     if not wrong:
         host.noop("every GPU runs with its settings")
 
@@ -69,8 +74,31 @@ def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
         yield f"-c {compute_mode.upper()}"
     if board.ecc_pending not in ("Enabled" if gpu.ecc else "Disabled", None):
         yield f"-e {int(gpu.ecc)}"
-    if board.mig not in ("Enabled" if gpu.mig else "Disabled", None):
+    if board.mig_pending not in ("Enabled" if gpu.mig else "Disabled", None):
         yield f"-mig {int(bool(gpu.mig))}"
+
+
+def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
+    """Return the MIG devices to add; none where the board's mode does not allow it.
+
+    Something else than declared stays: a job may count on it. The rollout takes it away.
+    """
+    switched_on = board.mig_pending == "Disabled" and not board.busy
+    if board.mig != "Enabled" and not switched_on:
+        return ()
+    return mig_missing(gpu.mig, board.mig_devices) or ()
+
+
+def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
+    """Return a command that adds MIG devices, where the mode is in force by now.
+
+    Before Hopper it waits for a reset of the board; what is there at boot makes the devices then.
+    """
+    return (
+        f'if [ "$(nvidia-smi -i {uuid} --query-gpu=mig.mode.current --format=csv,noheader)" '
+        f"= Enabled ]; then nvidia-smi mig -i {uuid} -cgi {','.join(profiles)} -C "
+        f"&& mkdir -p {MIG_MADE.rpartition('/')[0]} && touch {MIG_MADE}; fi"
+    )
 
 
 @deploy("GPU settings")
@@ -81,7 +109,12 @@ def apply(plan: NodePlan) -> None:
         return
     files = managed(plan, None, "gpu_settings")
     managed_files(name="Files", files=files)
-    service(name="At boot", unit=GPU_SETTINGS, files=tuple(file.path for file in files))
+    service(
+        name="At boot",
+        unit=GPU_SETTINGS,
+        files=tuple(file.path for file in files),
+        essential=False,
+    )
     model = plan.hardware.gpu_model
     assert model is not None  # a class with GPUs has one
     running_settings(name="Running settings", gpu=gpu, default_w=model.default_power_limit_w)

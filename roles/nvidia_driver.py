@@ -13,7 +13,7 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.gpus import Gpus, OlderInitramfs
+from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
 from lockstep.facts.services import Service
 from lockstep.files import managed
 from lockstep.plan import NodePlan
@@ -47,8 +47,8 @@ def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
         units: canonical names.
     """
     right = True
-    boards = host.get_fact(Gpus) if units else ()
-    free = boards is not None and not any(board.busy for board in boards)
+    boards = host.get_fact(Gpus) if units else Boards()
+    free = boards.answered and not any(board.busy for board in boards.every)
     for unit in units:
         state = host.get_fact(Service, unit=unit, files=(), reload_files=())
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":

@@ -8,15 +8,14 @@ Stops    at the first node that fails: it stays drained, and no further node is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy, operation
-from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
-from lockstep.facts.gpus import Gpus, GpuSettings, LoadedDriver
+from lockstep.facts.gpus import BoardsToReset, Gpus, GpuSettings, LoadedDriver
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
@@ -28,6 +27,7 @@ from lockstep.spec.hardware import Gpu
 from roles._packages import BROKEN
 from roles._reboot_steps import Decision, Turn
 from roles._rollout import Rollout, rollout_of
+from roles._service import connector_arguments
 
 Reader = Callable[..., Any]
 
@@ -48,7 +48,8 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     driver = plan.driver
     installed = _installed(read, driver) if driver else {}
     module = read(LoadedDriver) if driver else ""
-    boards = (read(Gpus) or ()) if plan.gpu else ()
+    gpu = plan.gpu
+    boards: tuple[GpuSettings, ...] = read(Gpus).every if gpu else ()
     return Decision(
         pending(
             hardware.kernel_args if boots else (),
@@ -61,7 +62,9 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 installed,
                 module,
                 read(Kernels) if boots else (),
-                sum(_waits(board, plan.gpu) for board in boards if plan.gpu),
+                modes=sum(_mode_waits(board, gpu) for board in boards if gpu),
+                layouts=sum(_layout_waits(board, gpu) for board in boards if gpu),
+                resets=read(BoardsToReset) if gpu else (),
             ),
             driver,
         ),
@@ -71,11 +74,15 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     )
 
 
-def _waits(board: GpuSettings, gpu: Gpu) -> bool:
+def _mode_waits(board: GpuSettings, gpu: Gpu) -> bool:
     ecc, mig = ("Enabled" if wanted else "Disabled" for wanted in (gpu.ecc, bool(gpu.mig)))
     return (board.ecc is not None and board.ecc_pending == ecc != board.ecc) or (
         board.mig is not None and board.mig_pending == mig != board.mig
     )
+
+
+def _layout_waits(board: GpuSettings, gpu: Gpu) -> bool:
+    return bool(gpu.mig) and board.mig == "Enabled" and board.mig_devices != tuple(sorted(gpu.mig))
 
 
 def _installed(read: Reader, driver: Driver) -> dict[str, str]:
@@ -130,10 +137,7 @@ def rebooted(plan: NodePlan) -> Generator[FunctionCommand, None, None]:
         if stopped:
             host.log_styled(f"left alone: {stopped}", fg="yellow")
             return
-        arguments: Mapping[str, Any] = host.current_op_global_arguments or {}
-        talk = Conversation(
-            this, {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
-        )
+        talk = Conversation(this, connector_arguments(host))
         try:
             decision = _decide_now(talk, plan)
         except Unanswered as unanswered:
@@ -163,7 +167,7 @@ def _decide_now(talk: Conversation, plan: NodePlan) -> Decision:
 
 def _fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
     value = host.get_fact(kind, **arguments)
-    if value is None and kind is not Gpus:  # no answer of nvidia-smi is an answer
+    if value is None:
         raise Unanswered(kind.__name__)
     return value
 

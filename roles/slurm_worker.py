@@ -1,7 +1,7 @@
 """slurmd; its configuration comes from the controller (configless), where Slurm can do that.
 
 Owns     slurmd's arguments and drop-in, the health check program, slurmd.service.
-Restart  only for new arguments, a new drop-in or a new program; running jobs survive it.
+Restart  only for new arguments, a new drop-in or program, MIG devices made since; jobs survive it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
 from lockstep.files import managed, slurm_conf_sha256
 from lockstep.files.slurm import MUNGE_KEY
 from lockstep.plan import NodePlan
+from lockstep.plan.nvidia import MIG_MADE
 from roles._files import managed_files
 from roles._service import service
 
@@ -100,6 +101,7 @@ def apply(plan: NodePlan) -> None:
             "/usr/sbin/slurmd",
             # A node with another key was refused; a new start registers it at once.
             MUNGE_KEY,
+            *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
         ),
     )
     if plan.cluster.configless:

@@ -1344,6 +1344,7 @@ class Smi:
                 lines.append(lost_message(index, gpu, "gpu "))
             else:
                 lines.append(f"GPU {index}: {gpu.title}\n")
+                lines += mig_devices(gpu)
         if any(gpu.lost for _, gpu in self.devices):
             raise Answer(EXIT_GPU_LOST, "".join(lines))
         return "".join(lines)
@@ -1699,11 +1700,11 @@ class Smi:
         return text
 
     def mig(self, arguments: list[str]) -> str:
-        """``mig -lgi``, ``-cgi PROFILES [-C]``, ``-dci`` and ``-dgi``, with -i.
+        """``mig -lgi``, ``-cgi PROFILES [-C]``, ``-dci`` and ``-dgi``, with -i and -gi.
 
         A guess: the wording of refusals, and an exit code of 6 where nothing is found.
         """
-        verb, wanted, profiles, compute = "", None, "", False
+        verb, wanted, profiles, compute, only = "", None, "", False, ""
         rest = list(arguments)
         while rest:
             option = rest.pop(0)
@@ -1712,6 +1713,8 @@ class Smi:
                     wanted = rest.pop(0)
                 else:
                     verb, profiles = "create", rest.pop(0)
+            elif option in ("-gi", "--gpu-instance-id") and rest:
+                only = rest.pop(0)
             elif option in ("-C", "--default-compute-instance"):
                 compute = True
             elif option in ("-lgi", "--list-gpu-instances"):
@@ -1724,7 +1727,7 @@ class Smi:
                 raise Answer(EXIT_INVALID, f'Option "{option}" is not recognized.\n')
         if not verb:
             return (
-                "\n    mig (stand-in): only -lgi, -cgi, -C, -dci, -dgi and -i are known here.\n\n"
+                "\n    mig (stand-in): only -lgi, -cgi, -C, -dci, -dgi, -gi, -i are known here.\n\n"
             )
         chosen = [d for d in self.answering(wanted) if d[1].get("mig.mode.current") == "Enabled"]
         if not chosen:
@@ -1742,7 +1745,7 @@ class Smi:
                 if verb == "create":
                     text += mig_create(index, instances, profiles, compute)
                 else:
-                    text += mig_destroy(index, instances, verb)
+                    text += mig_destroy(index, instances, verb, only)
             except Answer as answer:
                 text.append(answer.text)
                 refused = answer.code
@@ -1828,7 +1831,7 @@ def mig_create(
             )
         used = {int(instance[0]) for instance in instances}
         own = next(n for n in range(1, 16) if n not in used)
-        start = sum(other[3] for other in taken)
+        start = mig_start(instances, memory)
         instances.append([str(own), number, str(start), "1" if compute else "0"])
         yield (
             f"Successfully created GPU instance ID {own:>2} on GPU {index:>2} using profile "
@@ -1841,11 +1844,35 @@ def mig_create(
             )
 
 
-def mig_destroy(index: int, instances: list[list[str]], verb: str) -> Iterator[str]:
-    """Take all instances away, compute instances first; yield what is said."""
-    if not instances:
+def mig_start(instances: list[list[str]], memory: int) -> int:
+    """The first slice of memory behind which enough are free."""
+    taken = {
+        int(start) + n for _, number, start, _ in instances for n in range(mig_profile(number)[3])
+    }
+    free = (
+        start for start in range(MIG_SLICES[1]) if taken.isdisjoint(range(start, start + memory))
+    )
+    return next(free, 0)
+
+
+def mig_devices(gpu: Gpu) -> list[str]:
+    """The lines of -L below a board. A guess: their order is that in which they were made."""
+    made = [
+        mig_profile(number)[1] for _, number, _, compute in mig_instances(gpu) if compute == "1"
+    ]
+    shown = made if gpu.get("mig.mode.current") == "Enabled" else []
+    return [
+        f"  MIG {name:<12}Device {n:>2}: (UUID: MIG-{gpu.get('uuid')[4:-2]}{n:02})\n"
+        for n, name in enumerate(shown)
+    ]
+
+
+def mig_destroy(index: int, instances: list[list[str]], verb: str, only: str) -> Iterator[str]:
+    """Take instances away, all or one; yield what is said."""
+    chosen = [instance for instance in instances if only in ("", instance[0])]
+    if not chosen:
         raise Answer(EXIT_NOT_FOUND, "No GPU instances found: Not Found\n")
-    for instance in list(instances):
+    for instance in chosen:
         if verb == "destroy_compute":
             instance[3] = "0"
             yield (

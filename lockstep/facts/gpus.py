@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
+from lockstep.plan.reboot import RECOVERED
+from lockstep.probe.collect import Unread, mig_devices
+
 CDI_SPEC = "/var/run/cdi/nvidia.yaml"
 """Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""
 CRI_NAMESPACE = "k8s.io"
@@ -42,10 +45,21 @@ class GpuSettings:
     mig_pending: str | None
     busy: bool = False
     """A process has a compute context on it."""
+    mig_devices: tuple[str, ...] = ()
+    """Profiles of what it is divided into, sorted."""
 
 
-class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
-    """Returns the GPUs; None when nvidia-smi gave no answer (no driver, a lost board)."""
+@dataclass(frozen=True)
+class Boards:
+    """What nvidia-smi says of the GPUs."""
+
+    every: tuple[GpuSettings, ...] = ()
+    answered: bool = True
+    """False: no answer (no driver, a lost board), so nothing is known of any GPU."""
+
+
+class Gpus(FactBase[Boards]):
+    """Returns the GPUs, and whether nvidia-smi answered at all."""
 
     @override
     def command(self) -> str:
@@ -53,20 +67,26 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
         # nvidia-smi fails when the driver is not there: an answer, which the role reports.
         return (
             f"{{ timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} {form} && "
-            f"timeout 30 nvidia-smi --query-compute-apps=gpu_uuid {form} | sed 's/^/busy, /'; }} "
-            "2>/dev/null || echo unread"
+            f"timeout 30 nvidia-smi --query-compute-apps=gpu_uuid {form} | sed 's/^/busy, /' && "
+            "listed=$(timeout 30 nvidia-smi -L) && "
+            """printf '%s\\n' "$listed" | sed 's/^/listed, /'; } 2>/dev/null || echo unread"""
         )
 
     @override
-    def process(self, output: Iterable[str]) -> tuple[GpuSettings, ...] | None:
+    def process(self, output: Iterable[str]) -> Boards:
         lines = list(output)
         if "unread" in lines:
-            return None
+            return Boards(answered=False)
+        listed = [line.removeprefix("listed, ") for line in lines if line.startswith("listed, ")]
+        try:
+            divided = {uuid: tuple(found) for _, uuid, found in mig_devices("\n".join(listed))}
+        except Unread as reason:
+            raise FactProcessError(str(reason)) from reason
         rows = [[column.strip() for column in line.split(",")] for line in lines]
         busy = {row[1] for row in rows if row[0] == "busy"}
         boards = []
         for line, row in zip(lines, rows, strict=True):
-            if row[0] == "busy":
+            if row[0] in ("busy", "listed"):
                 continue
             if len(row) != len(FIELDS):
                 raise FactProcessError(f"nvidia-smi, unexpected line {line!r}")
@@ -84,9 +104,32 @@ class Gpus(FactBase[tuple[GpuSettings, ...] | None]):
                     ecc,
                     mig_pending,
                     uuid in busy,
+                    divided.get(uuid, ()),
                 )
             )
-        return tuple(boards)
+        return Boards(tuple(boards))
+
+
+class BoardsToReset(FactBase[tuple[str, ...]]):
+    """Returns the boards that ask for a reset: a row of memory to replace, or the driver says so.
+
+    Asked field by field: one that a driver does not know spoils the whole answer.
+    """
+
+    @override
+    def command(self) -> str:
+        asked = (
+            f"timeout 30 nvidia-smi --query-gpu=uuid,{field} --format=csv,noheader 2>/dev/null; "
+            for field in ("remapped_rows.pending", "gpu_recovery_action")
+        )
+        return "".join(asked) + "echo end"
+
+    @override
+    def process(self, output: Iterable[str]) -> tuple[str, ...]:
+        rows = (line.partition(", ") for line in output)
+        return tuple(
+            dict.fromkeys(uuid for uuid, _, said in rows if said == "Yes" or said in RECOVERED)
+        )
 
 
 def _watts(text: str) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lockstep.catalog import gpus, nvidia
@@ -22,6 +23,8 @@ CHECK_IMAGE = "localhost/lockstep-check:1"
 """Made on each node from its own busybox; no registry is asked."""
 GPU_SETTINGS = "lockstep-gpu-settings.service"
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
+MIG_MADE = "/run/lockstep/mig-made"
+"""Touched whenever MIG devices were made: slurmd looks for them when it starts."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,15 @@ def _parts(cluster: Cluster, stack: Nvidia, hardware: HardwareClass) -> Iterator
         yield "gdrcopy"
     if stack.container_toolkit is not None and cluster.software.containers.engines:
         yield "container_toolkit"
+
+
+def mig_missing(declared: Iterable[str], seen: Iterable[str]) -> tuple[str, ...] | None:
+    """Return what a board's layout lacks, in the order in which it is made.
+
+    None: something else than declared is there, and has to go first.
+    """
+    wanted, there = Counter(declared), Counter(seen)
+    return None if there - wanted else tuple((wanted - there).elements())
 
 
 def version_of(stack: Nvidia, part: str) -> str | None:

@@ -16,6 +16,9 @@ from lockstep.plan.driver import Driver, Kernel
 REPEATED = ("hugepagesz", "hugepages", "console")
 """Kernel arguments that may stand on the line more than once; of all others the last one counts."""
 
+RECOVERED = ("Reset", "Reboot", "Drain and Reset")
+"""Recovery actions of a board that a reboot does (nvidia-smi --help-query-gpu)."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -37,6 +40,10 @@ class Seen:
     """The one that runs, then the one that boots next where it is another one."""
     modes: int = 0
     """Boards on which the planned ECC or MIG mode waits for a reset."""
+    layouts: int = 0
+    """Boards that are divided in another way than planned."""
+    resets: tuple[str, ...] = ()
+    """UUIDs of boards that ask for a reset themselves."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,10 @@ def pending(
         reasons.append(Reason(f"driver {driver.version}", "no module of it is loaded"))
     if seen.modes:
         reasons.append(Reason("ECC or MIG mode", f"waits on {seen.modes} boards"))
+    if seen.layouts:
+        reasons.append(Reason("MIG layout", f"differs on {seen.layouts} boards"))
+    if seen.resets:
+        reasons.append(Reason("GPU reset", f"asked for by {', '.join(seen.resets)}"))
     own = driver is not None and driver.flavour is not None and (seen.driver or change)
     return Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
 

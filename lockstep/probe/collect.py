@@ -1861,6 +1861,38 @@ def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
         return {"unread": f"nvidia-smi: {field} is {text[:60]!r}"}
 
 
+BOARD = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)")
+MIG_DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+
+
+def read_mig_devices(request: Request, commands: Commands) -> Readings:
+    """What each board is divided into; an undivided one into nothing.
+
+    A GPU instance without a compute instance is no device: no job can use it.
+    """
+    status, out, err = commands.outcome("nvidia-smi", "-L")
+    boards = mig_devices(out)
+    if status != 0 and not (boards and LOST.search(out)):
+        said = (err.strip() or out.strip() or "no message").splitlines()[0]
+        raise Unread(f"nvidia-smi: exit {status}: {said[:200]}")
+    return {"gpu.mig.devices": {"gpu" + index: found for index, _, found in boards}}
+
+
+def mig_devices(listed: str) -> list[tuple[str, str, list[str]]]:
+    """Return index, UUID and the sorted profiles of each board that ``nvidia-smi -L`` lists."""
+    boards: list[tuple[str, str, list[str]]] = []
+    for line in listed.splitlines():
+        board, device = BOARD.match(line), MIG_DEVICE.match(line)
+        if board:
+            boards.append((board.group(1), board.group(2), []))
+        elif device and boards:
+            boards[-1][2].append(device.group(1))
+            boards[-1][2].sort()
+        elif line.strip() and not LOST.search(line):
+            raise Unread(f"nvidia-smi: -L, not a board nor a MIG device: {line.strip()[:120]}")
+    return boards
+
+
 DRIVER = "/proc/driver/nvidia/version"
 LOADED = "/sys/module/nvidia/version"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
@@ -2176,6 +2208,7 @@ def in_memory(content: Any) -> int:
 
 READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], ...] = (
     (read_gpus, ("gpu.count", "gpu.lost", *(name for name, _, _ in GPU_FIELDS))),
+    (read_mig_devices, ("gpu.mig.devices",)),
     (read_module, ("driver.module",)),
     (read_module_on_disk, ("driver.module_on_disk",)),
     (read_module_next, ("driver.module_next",)),

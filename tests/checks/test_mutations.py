@@ -426,6 +426,16 @@ MUTATIONS = (
         Status.PENDING_REBOOT,
     ),
     Mutation(
+        "gpu.mig_layout",
+        "worker3",
+        "gpu.mig.devices",
+        ("gpu3",),
+        ["7g.141gb"],
+        "gpu3",
+        "7g.141gb",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
         "gpu.compute_mode",
         "worker3",
         "gpu.compute_mode",
@@ -462,6 +472,16 @@ MUTATIONS = (
         "Drain and Reset",
         "gpu3",
         "Drain and Reset",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "gpu.recovery_action",
+        "worker3",
+        "gpu.recovery_action",
+        ("gpu3",),
+        "Drain P2P",
+        "gpu3",
+        "Drain P2P",
     ),
     Mutation(
         "gpu.row_remap",

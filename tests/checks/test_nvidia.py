@@ -287,16 +287,87 @@ def divided(description: dict[str, Any]) -> None:
     description["hardware"]["hgx-h200"]["gpu"]["mig"] = ["3g.71gb", "3g.71gb"]
 
 
-def test_boards_that_are_divided_as_declared_are_fine() -> None:
+def divided_cluster() -> Context:
     start = recorded.clustered(divided)
     unread = {board: {"unread": "[N/A]"} for board in BOARDS}
     for node in list(start.plan.nodes)[1:]:
         for reading in ("gpu.utilization", "gpu.remapped.pending", "gpu.remapped.failure"):
             start = changed((reading, (), unread), start=start, node=node)
+    return start
+
+
+def test_boards_that_are_divided_as_declared_are_fine() -> None:
+    start = divided_cluster()
     assert recorded.report(start).findings == []
     assert the_one(("gpu.mig.current", ("gpu3",), "Disabled"), start=start).status == (
         Status.PENDING_REBOOT.value
     )
+
+
+@pytest.mark.parametrize(
+    ("devices", "shown", "status"),
+    [
+        (["3g.71gb"], "3g.71gb", Status.DIFFERS),
+        ([], "no MIG device", Status.DIFFERS),
+        (["7g.141gb"], "7g.141gb", Status.PENDING_REBOOT),
+        (["1c.3g.71gb", "3g.71gb"], "1c.3g.71gb, 3g.71gb", Status.PENDING_REBOOT),
+    ],
+)
+def test_a_board_that_is_divided_in_another_way_is_one_finding(
+    devices: list[str], shown: str, status: Status
+) -> None:
+    start = divided_cluster()
+    seen = [f"{i}:{n}" for i in range(8) for n in range(2 if i != 3 else len(devices))]
+    one = the_one(
+        ("gpu.mig.devices", ("gpu3",), devices),
+        ("cdi.devices", (), {name: ["/dev/nvidia0"] for name in seen}),
+        (
+            "units",
+            ("lockstep-gpu-settings.service",),
+            {**RUNS, "active": "failed", "sub": "failed"},
+        ),
+        start=start,
+    )
+    assert (one.rule, one.device, one.found, one.expected, one.status) == (
+        "gpu.mig_layout",
+        "gpu3",
+        shown,
+        "3g.71gb, 3g.71gb",
+        status.value,
+    )
+    assert ("reboot.py" in one.repair) == (status is Status.PENDING_REBOOT)
+
+
+def test_a_layout_that_was_not_read_is_not_right() -> None:
+    start = divided_cluster()
+    one = the_one(("gpu.mig.devices", ("gpu3",), {"unread": "no answer"}), start=start)
+    assert (one.rule, one.device, one.status) == ("gpu.mig_layout", "gpu3", "unknown")
+
+
+def test_a_board_whose_mode_is_off_has_no_second_finding_for_its_devices() -> None:
+    one = the_one(
+        ("gpu.mig.current", ("gpu3",), "Disabled"),
+        ("gpu.mig.devices", ("gpu3",), []),
+        start=divided_cluster(),
+    )
+    assert (one.rule, one.device) == ("gpu.mig", "gpu3")
+
+
+def test_containers_get_every_mig_device() -> None:
+    start = divided_cluster()
+    names = {f"{i}:{n}": ["/dev/nvidia0"] for i in range(8) for n in range(2)}
+    del names["5:1"]
+    assert the_one(("cdi.devices", (), names), start=start).rule == "cdi.devices"
+
+
+def test_settings_that_fail_over_a_dead_board_are_part_of_it() -> None:
+    failed = {**RUNS, "active": "failed", "sub": "failed"}
+    one = the_one(
+        ("gpu.count", (), 7),
+        ("units", ("lockstep-gpu-settings.service",), failed),
+    )
+    assert one.rule == "gpu.count"
+    assert "unit.active (lockstep-gpu-settings.service)" in one.detail
 
 
 @pytest.mark.parametrize(

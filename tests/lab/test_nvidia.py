@@ -116,6 +116,71 @@ def test_an_older_module_under_a_newer_library_waits_for_a_reboot(cluster: Lab) 
     assert cluster.check().named == set()
 
 
+def test_a_fabric_manager_of_another_version_waits_for_the_rollout(cluster: Lab) -> None:
+    package = "nvidia-fabricmanager-550"
+    cluster.on(
+        "worker1",
+        f"apt-get -q -y --allow-change-held-packages install {package}={NEXT}-1 >/dev/null; "
+        f"apt-mark hold {package}",
+    )
+    checked = cluster.check()
+    assert [(f["rule"], f["node"], f["device"], f["status"]) for f in checked.findings] == [
+        ("package.version", "worker1", package, "pending reboot")
+    ], checked.text
+    deployed = cluster.deploy()
+    assert deployed.status == 0, deployed.errors
+    assert cluster.check().named == checked.named, "a deploy does not end what jobs run on"
+    rolled = cluster.deploy("deploys/reboot.py")
+    assert rolled.status == 0, rolled.errors
+    assert cluster.check().named == set()
+    assert cluster.deploy().changed == []
+
+
+def test_boards_are_divided_as_declared_and_one_that_lost_a_device_is_named(
+    cluster: Lab, tmp_path: Path
+) -> None:
+    """Slurm's own part ends at NVML, which no stand-in answers: slurmd finds no device."""
+    whole = '"model": "h200", "count": 8'
+    divided = changed(tmp_path, (whole, f'{whole}, "mig": ["3g.71gb", "2g.35gb", "1g.18gb+me"]'))
+    slurm = {("slurm.state", node, "") for node in WORKERS}
+    deployed = cluster.deploy(inventory=divided)
+    assert deployed.status == 0, deployed.errors
+    assert cluster.check(inventory=divided).named == slurm
+    assert cluster.deploy(inventory=divided).changed == []
+    for verb in ("-dci", "-dgi"):
+        cluster.on("worker1", f"nvidia-smi mig -i 2 -gi 2 {verb}")
+    assert cluster.check(inventory=divided).named == slurm | {("gpu.mig_layout", "worker1", "gpu2")}
+    repaired = cluster.deploy(inventory=divided)
+    assert repaired.status == 0, repaired.errors
+    assert cluster.check(inventory=divided).named == slurm
+    assert cluster.deploy(inventory=divided).changed == []
+    # Whole again: the mode waits for a reset, because there are instances on the boards.
+    assert cluster.deploy().status == 0
+    waiting = {(f["rule"], f["status"]) for f in cluster.check().findings}
+    assert ("gpu.mig", "pending reboot") in waiting
+    rolled = cluster.deploy("deploys/reboot.py")
+    assert rolled.status == 0, rolled.errors
+    # Slurm drained them for the devices that it did not find: it does not take that back.
+    cluster.on("head", f"scontrol update NodeName={','.join(WORKERS)} State=RESUME")
+    wait_until_idle(cluster)
+    assert cluster.check().named == set()
+    assert cluster.deploy().changed == []
+
+
+def test_a_dead_board_does_not_end_the_deploy(cluster: Lab) -> None:
+    cluster.lab("gpu", "worker1", "--gpu", "4", "--set", "lost=yes")
+    cluster.on("worker1", "systemctl stop lockstep-gpu-settings")
+    deployed = cluster.deploy("deploys/worker.py")
+    assert deployed.status == 0, deployed.errors
+    assert "lockstep-gpu-settings.service failed, the deploy goes on" in deployed.errors
+    named = cluster.check().named
+    assert ("gpu.count", "worker1", "") in named
+    assert not {rule for rule, _, _ in named} & {"unit.active", "gpu.mig_layout"}, named
+    cluster.lab("gpu", "worker1", "--reset")
+    assert cluster.deploy().status == 0
+    assert cluster.check().named == set()
+
+
 def rollout(lab: Lab, inventory: str) -> Deployed:
     """What a user runs after a change of the version set."""
     deployed = lab.deploy(inventory=inventory)

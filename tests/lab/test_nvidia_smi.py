@@ -490,6 +490,20 @@ def test_mig(node: Node) -> None:
     table = node.ok("mig", "-lgi").splitlines()
     assert "MIG 1g.18gb" in table[6]
     assert {len(line) for line in table} == {59}
+    listed = node.ok("-L").splitlines()
+    assert [line.split(" (")[0] for line in listed[3:5]] == [
+        "  MIG 3g.71gb     Device  0:",
+        "  MIG 1g.18gb     Device  1:",
+    ]
+    assert listed[5].startswith("GPU 3: ")
+    assert len(node.ok("mig", "-i", uuid, "-gi", "1", "-dci").splitlines()) == 1
+    assert [line[:18] for line in node.ok("-L").splitlines()[3:5]] == [
+        "  MIG 1g.18gb     ",
+        "GPU 3: NVIDIA H200",
+    ]
+    assert len(node.ok("mig", "-i", uuid, "-gi", "1", "-dgi").splitlines()) == 1
+    again = node.ok("mig", "-i", uuid, "-cgi", "3g.71gb", "-C")
+    assert "GPU instance ID  1 on GPU  2" in again, "in the place that became free"
     assert "Insufficient Resources" in node.fails(255, "mig", "-cgi", "4g.71gb")
     assert "In use by another client" in node.ok("-mig", "0", "-i", uuid)
     assert node.query("mig.mode.current,mig.mode.pending", "-i", "2") == [["Enabled", "Disabled"]]

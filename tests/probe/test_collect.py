@@ -93,9 +93,9 @@ def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
     assert time.monotonic() - begin < 5
     assert record["readings"]["gpu.count"] == {"unread": "nvidia-smi: no answer within 0.5 s"}
     assert record["readings"]["time.synchronised"] == {"value": True}
-    (hung,) = [ran for ran in record["commands"] if ran["timed_out"]]
-    assert hung["argv"][0] == "nvidia-smi"
-    assert 0.4 < hung["duration_s"] < 3
+    hung = [ran for ran in record["commands"] if ran["timed_out"]]
+    assert [ran["argv"][0] for ran in hung] == ["nvidia-smi"] * 2
+    assert all(0.4 < ran["duration_s"] < 3 for ran in hung)
 
 
 @pytest.mark.parametrize(

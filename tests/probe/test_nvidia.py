@@ -345,3 +345,49 @@ def test_no_error_is_an_answer_and_no_journal_is_none(
 ) -> None:
     node.tool("journalctl", script)
     assert node.read()["driver.xid"] == reading
+
+
+# --- MIG devices
+
+
+def lists(node: Node, text: str, status: int = 0) -> None:
+    """Let ``nvidia-smi -L`` answer."""
+    node.tool(
+        "nvidia-smi", f"[ $1 = -L ] || exit 9; printf '%s' {shlex.quote(text)}; exit {status}"
+    )
+
+
+def test_mig_devices_are_read_board_by_board(node: Node) -> None:
+    lists(node, (CAPTURES / "h200-mig-L.txt").read_text())
+    assert node.read()["gpu.mig.devices"] == {
+        "value": {"gpu0": ["1c.3g.71gb", "2c.3g.71gb", "2g.35gb"], "gpu1": []}
+    }
+
+
+def test_a_profile_with_media_extensions_is_another_one(node: Node) -> None:
+    text = (CAPTURES / "h200-mig-L.txt").read_text().replace("2g.35gb    ", "1g.18gb+me ")
+    lists(node, text)
+    assert node.read()["gpu.mig.devices"]["value"]["gpu0"][0] == "1c.3g.71gb"
+    assert "1g.18gb+me" in node.read()["gpu.mig.devices"]["value"]["gpu0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "reason"),
+    [
+        ("", 9, "nvidia-smi: exit 9: no message"),
+        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n", 9, "nvidia-smi: exit 9: GPU 0: NVIDIA H200"),
+        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG what\n", 0, "nvidia-smi: -L, not a board"),
+        ("  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n", 0, "nvidia-smi: -L, not a board"),
+    ],
+)
+def test_a_list_of_boards_in_another_form_is_unread(
+    node: Node, text: str, status: int, reason: str
+) -> None:
+    lists(node, text, status)
+    assert node.read()["gpu.mig.devices"]["unread"].startswith(reason)
+
+
+def test_a_lost_board_leaves_the_devices_of_the_others_readable(node: Node) -> None:
+    lost = "Unable to determine the device handle for gpu 0000:34:00.0: GPU is lost.\n"
+    lists(node, (CAPTURES / "h200-mig-L.txt").read_text() + lost, 15)
+    assert node.read()["gpu.mig.devices"]["value"]["gpu1"] == []

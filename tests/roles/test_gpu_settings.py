@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from lab import gpus as lab_gpus
-from lockstep.facts.gpus import FIELDS, Gpus, GpuSettings
+from lockstep.facts.gpus import FIELDS, Boards, BoardsToReset, Gpus, GpuSettings
 from lockstep.files import managed
+from lockstep.plan.nvidia import MIG_MADE
 from lockstep.spec.hardware import Gpu
 from roles.gpu_settings import running_settings
 from tests.plan.example import planned
-from tests.roles.local import fact, run
+from tests.roles.local import Done, fact, run
 
 Smi = Callable[..., str]
 
@@ -45,6 +46,21 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
     return lambda verb, *words: call(f"--standin-{verb}", str(state), *words)
 
 
+@pytest.fixture
+def nvidia_smi(smi: Smi, tmp_path: Path) -> Smi:
+    """Calls it as a person on the node does."""
+
+    def call(*arguments: str) -> str:
+        return subprocess.run(
+            [str(tmp_path / "bin" / "nvidia-smi"), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    return call
+
+
 def gpu(**fields: Any) -> Gpu:
     return Gpu.model_validate({"model": "h200", "count": 2, **fields})
 
@@ -61,14 +77,14 @@ def test_boards_with_their_settings_need_nothing(smi: Smi) -> None:
         ("compute_mode=Prohibited", gpu()),
         ("compute_mode=Default", gpu(compute_mode="exclusive_process")),
         ("ecc.mode.pending=Disabled", gpu()),
-        ("mig.mode.current=Enabled", gpu()),
+        ("mig.mode.current=Enabled mig.mode.pending=Enabled", gpu()),
         ("power.limit=700", gpu(power_limit_w=500)),
     ],
 )
 def test_what_a_board_left_is_set_again_and_then_nothing_is(
     smi: Smi, left: str, wanted: Gpu
 ) -> None:
-    smi("set", "1", left)
+    smi("set", "1", *left.split())
     if left.startswith("power.limit"):
         smi("set", "1", f"enforced.{left}")
     first = run(running_settings, default_w=700.0, gpu=wanted)
@@ -82,14 +98,14 @@ def test_a_board_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path:
     smi("set", "1", "power.default_limit=350")
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
     assert boot(script(tmp_path)).returncode == 0
-    assert [board.enforced_limit_w for board in fact(Gpus)] == [700.0, 700.0]
+    assert [board.enforced_limit_w for board in fact(Gpus).every] == [700.0, 700.0]
 
 
 ROW = "GPU-a, 700.00, 700.00, Enabled, Default, Enabled, Disabled, Enabled, Disabled"
 
 
 def test_a_board_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
-    (board,) = Gpus().process([ROW, "busy, GPU-a"]) or ()
+    (board,) = Gpus().process([ROW, "busy, GPU-a"]).every
     assert board == GpuSettings(
         "GPU-a",
         700.0,
@@ -107,15 +123,16 @@ def test_a_board_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
 
 def test_what_a_board_does_not_say_is_not_set() -> None:
     row = "GPU-a, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]"
-    assert Gpus().process([row]) == (
+    assert Gpus().process([row]).every == (
         GpuSettings("GPU-a", None, None, None, None, None, None, None, None),
     )
 
 
 def test_no_answer_is_no_boards(smi: Smi, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(fact(Gpus)) == 2
+    assert len(fact(Gpus).every) == 2
     monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", "/nowhere")
-    assert fact(Gpus) is None
+    assert fact(Gpus) == Boards(answered=False)
+    assert fact(Gpus) is not None, "pyinfra's word for a fact that could not be read"
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
 
 
@@ -140,7 +157,9 @@ def test_the_boot_script_sets_everything_declared_and_may_run_again(
     for _ in range(2):
         done = boot(path)
         assert (done.returncode, done.stderr) == (0, "")
-    assert [(g.enforced_limit_w, g.compute_mode) for g in fact(Gpus)] == [(500, "Prohibited")] * 2
+    assert [(g.enforced_limit_w, g.compute_mode) for g in fact(Gpus).every] == [
+        (500, "Prohibited")
+    ] * 2
     assert (
         run(
             running_settings, default_w=700.0, gpu=gpu(power_limit_w=500, compute_mode="prohibited")
@@ -161,4 +180,103 @@ def test_the_boot_script_says_what_it_could_not_set(
     monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "1000")
     done = boot(script(tmp_path, power_limit_w=500))
     assert done.returncode == 1
-    assert "nvidia-smi -pl 500: " in done.stderr
+    for board in fact(Gpus).every:
+        assert f"nvidia-smi -i {board.uuid} -pl 500: " in done.stderr
+
+
+@pytest.mark.parametrize("power", [{}, {"power_limit_w": 500}])
+def test_a_dead_board_keeps_no_other_from_its_settings(
+    smi: Smi, tmp_path: Path, power: dict[str, float]
+) -> None:
+    """Where nvidia-smi goes on after it, as newer drivers do."""
+    smi("set", "node", "on_lost=continue")
+    smi("set", "1", "power.limit=350", "enforced.power.limit=350", "persistence_mode=Disabled")
+    smi("set", "0", "lost=yes")
+    done = boot(script(tmp_path, **power))
+    assert (done.returncode, "is lost" in done.stderr) == (1, True)
+    smi("set", "0", "lost=no")
+    other = fact(Gpus).every[1]
+    assert (other.enforced_limit_w, other.persistence) == (
+        power.get("power_limit_w", 700.0),
+        "Enabled",
+    )
+
+
+DIVIDED = ("3g.71gb", "2g.35gb", "2g.35gb")
+
+
+def layouts() -> list[tuple[str, ...]]:
+    return [board.mig_devices for board in fact(Gpus).every]
+
+
+def divide(wanted: Gpu) -> Done:
+    return run(running_settings, default_w=700.0, gpu=wanted)
+
+
+def test_boards_are_divided_by_the_deploy_or_at_boot_and_then_nothing_is_done(
+    smi: Smi, tmp_path: Path
+) -> None:
+    wanted = gpu(mig=DIVIDED)
+    assert divide(wanted).commands == 4, "mode and devices of two boards"
+    assert layouts() == [tuple(sorted(DIVIDED))] * 2
+    assert divide(wanted).commands == 0
+    smi("boot")
+    assert layouts() == [(), ()]
+    for _ in range(2):
+        done = boot(script(tmp_path, mig=DIVIDED))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert layouts() == [tuple(sorted(DIVIDED))] * 2
+    assert divide(wanted).commands == 0
+
+
+def test_what_a_board_lacks_is_added_beside_what_is_there(nvidia_smi: Smi) -> None:
+    wanted = gpu(mig=DIVIDED)
+    divide(wanted)
+    nvidia_smi("mig", "-i", "1", "-gi", "2", "-dci")
+    nvidia_smi("mig", "-i", "1", "-gi", "2", "-dgi")
+    assert layouts()[1] == ("2g.35gb", "3g.71gb")
+    assert divide(wanted).commands == 1
+    assert layouts() == [tuple(sorted(DIVIDED))] * 2
+    assert divide(wanted).commands == 0
+
+
+def test_what_is_not_declared_stays_until_the_rollout(smi: Smi, nvidia_smi: Smi) -> None:
+    nvidia_smi("-i", "1", "-mig", "1")
+    nvidia_smi("mig", "-i", "1", "-cgi", "1g.18gb", "-C")
+    wanted = gpu(mig=DIVIDED)
+    assert divide(wanted).commands == 2, "the other board"
+    assert layouts() == [tuple(sorted(DIVIDED)), ("1g.18gb",)]
+    assert divide(wanted).commands == 0
+
+
+def test_a_mode_that_waits_for_a_reset_is_not_asked_for_again(smi: Smi) -> None:
+    for board in ("0", "1"):
+        smi("set", board, "mig.mode.pending=Enabled")
+    assert divide(gpu(mig=DIVIDED)).commands == 0
+
+
+def test_what_slurmd_looks_at_is_what_the_boot_script_touches(tmp_path: Path) -> None:
+    assert f"touch {MIG_MADE}" in script(tmp_path, mig=DIVIDED).read_text()
+    assert "mig-made" not in script(tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "asks"),
+    [
+        ("remapped_rows.pending=Yes", True),
+        ("gpu_recovery_action=Reset", True),
+        ("gpu_recovery_action=Reboot", True),
+        ("gpu_recovery_action=Drain and Reset", True),
+        ("gpu_recovery_action=Drain P2P", False),
+        ("remapped_rows.failure=Yes", False),
+    ],
+)
+def test_a_board_says_that_it_waits_for_a_reset(smi: Smi, change: str, asks: bool) -> None:
+    assert fact(BoardsToReset) == ()
+    smi("set", "1", change)
+    assert fact(BoardsToReset) == ((fact(Gpus).every[1].uuid,) if asks else ())
+
+
+def test_a_driver_without_recovery_actions_still_says_what_it_knows() -> None:
+    said = ["GPU-a, Yes", "GPU-b, No", 'Field "gpu_recovery_action" is not a valid field to query.']
+    assert BoardsToReset().process([*said, "end"]) == ("GPU-a",)

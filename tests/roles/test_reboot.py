@@ -24,7 +24,7 @@ from lockstep.facts.boot import (
     Hugepages,
     HugepagesState,
 )
-from lockstep.facts.gpus import Gpus, GpuSettings
+from lockstep.facts.gpus import Boards, BoardsToReset, Gpus, GpuSettings
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages, PackageState
 from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
@@ -159,16 +159,39 @@ def test_a_mode_that_waits_for_a_reset_is_a_reason() -> None:
     assert str(pending((), {}, Seen((), (), {}, modes=2))) == "ECC or MIG mode: waits on 2 boards"
 
 
-def reader(plan: NodePlan, *, menu: bool) -> Callable[..., Any]:
-    """A node that was not rebooted since its arguments were planned."""
+def test_another_layout_and_a_board_that_asks_for_a_reset_are_reasons() -> None:
+    seen = Seen((), (), {}, layouts=1, resets=("GPU-a",))
+    assert str(pending((), {}, seen)) == (
+        "MIG layout: differs on 1 boards; GPU reset: asked for by GPU-a"
+    )
+
+
+SILENT = Boards(answered=False)
+
+
+def reader(
+    plan: NodePlan,
+    *,
+    menu: bool,
+    boards: Boards = SILENT,
+    resets: tuple[str, ...] = (),
+    booted: bool = False,
+) -> Callable[..., Any]:
+    """A node that was not rebooted since its arguments were planned, if not said otherwise."""
     args = plan.hardware.kernel_args
+    pages = {
+        (size, node): count
+        for size, split in plan.hardware.hugepages.items()
+        for node, count in split.items()
+    }
     answers = {
-        Boot: BootState("a 1", ("quiet",), None),
+        Boot: BootState("a 1", args if booted else ("quiet",), None),
         BootLoader: BootLoaderState(args if menu else (), stale=False),
         BootEntries: ((*args, "quiet"), args if menu else ("quiet",)),
-        Hugepages: HugepagesState({}, ""),
+        Hugepages: HugepagesState(pages if booted else {}, ""),
         Hold: HoldState(frozenset({"IDLE"}), "", ()),
-        Gpus: None,
+        Gpus: boards,
+        BoardsToReset: resets,
         Kernels: (),
     }
     return lambda kind, **arguments: answers[kind]
@@ -190,6 +213,45 @@ def test_a_node_is_asked_where_its_boot_loader_has_the_arguments(
         f"deploy first: the boot loader's menu lacks {' '.join(plan.hardware.kernel_args)} "
         f"(pyinfra -y {cluster.inventory} deploys/worker.py --limit worker1)"
     )
+
+
+def divided(*devices: str, mode: str = "Enabled") -> GpuSettings:
+    return GpuSettings(
+        uuid="GPU-a",
+        persistence="Enabled",
+        ecc="Enabled",
+        ecc_pending="Enabled",
+        mig=mode,
+        mig_pending="Enabled",
+        mig_devices=devices,
+        enforced_limit_w=None,
+        default_limit_w=None,
+        compute_mode=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("board", "why"),
+    [
+        (divided("2g.35gb", "3g.71gb"), ""),
+        (divided("3g.71gb"), "MIG layout: differs on 1 boards"),
+        (divided("7g.141gb"), "MIG layout: differs on 1 boards"),
+        (divided(mode="Disabled"), "ECC or MIG mode: waits on 1 boards"),
+    ],
+)
+def test_a_divided_node_reboots_for_its_mode_and_its_layout(board: GpuSettings, why: str) -> None:
+    def divide(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]
+
+    plan = planned(divide).nodes["worker1"]
+    read = reader(plan, menu=True, boards=Boards((board,)), booted=True)
+    assert str(decide(read, plan).pending) == why
+
+
+def test_a_node_reboots_for_a_board_that_asks_for_a_reset() -> None:
+    plan = planned().nodes["worker1"]
+    read = reader(plan, menu=True, resets=("GPU-a",), booted=True)
+    assert str(decide(read, plan).pending) == "GPU reset: asked for by GPU-a"
 
 
 # -- readings
@@ -352,7 +414,7 @@ class Talk(Conversation):
         if issubclass(kind, Hold):
             return cast(T, self.doubles.hold())
         if issubclass(kind, Gpus):
-            return cast(T, self.doubles.boards)
+            return cast(T, Boards(self.doubles.boards))
         if issubclass(kind, Packages):
             return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         if issubclass(kind, Kernels):

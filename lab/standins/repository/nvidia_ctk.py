@@ -35,6 +35,22 @@ def boards() -> list[tuple[int, str, str]]:
     return [(slots[int(index)], index, uuid) for index, uuid in rows]
 
 
+def mig_names() -> dict[str, list[str]]:
+    """Index of each divided board -> names of its MIG devices: "0:1", the second of the first."""
+    done = subprocess.run(
+        ["/usr/bin/nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    found: dict[str, list[str]] = {}
+    board = ""
+    for line in done.stdout.splitlines():
+        if line.startswith("GPU "):
+            board = line.partition(":")[0].removeprefix("GPU ")
+        else:
+            names = found.setdefault(board, [])
+            names.append(f"{board}:{len(names)}")
+    return found
+
+
 def node(path: str) -> list[str]:
     """The lines of one device node."""
     device = os.stat(path).st_rdev
@@ -51,10 +67,14 @@ def specification() -> str:
     """The text of the specification."""
     lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "devices:"]
     found = boards()
-    names = [(name, [slot]) for slot, *both in found for name in both]
+    # A divided board is given away by its MIG devices alone.
+    divided = mig_names()
+    names = [
+        (name, [slot]) for slot, index, uuid in found for name in divided.get(index, (index, uuid))
+    ]
     names.append(("all", [slot for slot, _, _ in found]))
     for name, slots in names:
-        quoted = f'"{name}"' if name.isdigit() else name
+        quoted = f'"{name}"' if name[0].isdigit() else name
         lines += [f"    - name: {quoted}", "      containerEdits:", "        deviceNodes:"]
         for slot in slots:
             lines += node(f"/dev/nvidia{slot}")

@@ -36,6 +36,12 @@ def has_gpus(view: View) -> bool:
     return view.plan.hardware.gpu_model is not None
 
 
+def divisible(view: View) -> bool:
+    """Apply to the nodes whose boards can be divided (MIG)."""
+    model = view.plan.hardware.gpu_model
+    return model is not None and bool(model.mig_profiles)
+
+
 def has_whole_gpus(view: View) -> bool:
     """Apply to the nodes whose boards are not divided (MIG)."""
     gpu = view.plan.hardware.hardware.gpu

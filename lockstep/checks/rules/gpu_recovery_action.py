@@ -1,11 +1,12 @@
 """The driver asks for nothing to bring a board back.
 
 Why      A board in a bad state takes jobs and ends them: the driver knows and says it here.
+Pending  It asks for a reset or a reboot: the rollout does it.
 Blind    Drivers that do not have the field: it is then not judged.
 """
 
 from lockstep.checks.context import View
-from lockstep.checks.rule import REBOOT, Rule
+from lockstep.checks.rule import Rule
 from lockstep.checks.rules._gpu import (
     DEVICES,
     UNREAD_WITH_COUNT,
@@ -13,6 +14,7 @@ from lockstep.checks.rules._gpu import (
     in_this_driver,
     same_board,
 )
+from lockstep.plan.reboot import RECOVERED
 
 READING = "gpu.recovery_action"
 ASKED = "the driver asks for something"
@@ -30,8 +32,8 @@ RULE = Rule(
     expected=lambda view: "None",
     grounds=lambda view, device: frozenset({ASKED}),
     applies=_applies,
-    repair="drain {node}, then do on {device} what the driver asks for; a reboot does it as well: "
-    + REBOOT,
+    pending=lambda view, device: view.items(READING).get(device) in RECOVERED,
+    repair="drain {node}, then do on {device} what the driver asks for",
     explained_by=(
         *UNREAD_WITH_COUNT,
         # Where it is unread, it is itself the cause of what else is.

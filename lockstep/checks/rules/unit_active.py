@@ -39,6 +39,11 @@ RULE = Rule(
         Cause("package.present", says="(unit not found)"),
         # slurmd does not start without every device file of gres.conf.
         Cause("gpu.count", of_device="slurmd.service"),
+        # It sets the others, and fails over a board that does not answer or takes no device.
+        *(
+            Cause(rule, of_device=nvidia.GPU_SETTINGS)
+            for rule in ("gpu.count", "gpu.recovery_action", "gpu.mig_layout")
+        ),
         # A fabric manager refuses a driver of another version; nothing works without the module.
         Cause("package.version", with_grounds=FABRIC_MANAGER, of_device=nvidia.FABRIC_MANAGER),
         *(Cause("driver.module_version", of_device=unit) for unit in OF_DRIVER),
