@@ -127,9 +127,6 @@ def test_a_fabric_manager_of_another_version_waits_for_the_rollout(cluster: Lab)
     assert [(f["rule"], f["node"], f["device"], f["status"]) for f in checked.findings] == [
         ("package.version", "worker1", package, "pending reboot")
     ], checked.text
-    deployed = cluster.deploy()
-    assert deployed.status == 0, deployed.errors
-    assert cluster.check().named == checked.named, "a deploy does not end what jobs run on"
     rolled = cluster.deploy("deploys/reboot.py")
     assert rolled.status == 0, rolled.errors
     assert cluster.check().named == set()
@@ -173,9 +170,11 @@ def test_a_dead_board_does_not_end_the_deploy(cluster: Lab) -> None:
     deployed = cluster.deploy("deploys/worker.py")
     assert deployed.status == 0, deployed.errors
     assert "lockstep-gpu-settings.service failed, the deploy goes on" in deployed.errors
-    named = cluster.check().named
-    assert ("gpu.count", "worker1", "") in named
-    assert not {rule for rule, _, _ in named} & {"unit.active", "gpu.mig_layout"}, named
+    # This driver's nvidia-smi stops at a dead board: how many there are is not known then.
+    assert cluster.check().named == {
+        ("gpu.count", "worker1", ""),
+        ("unit.active", "worker1", "lockstep-gpu-settings.service"),
+    }
     cluster.lab("gpu", "worker1", "--reset")
     assert cluster.deploy().status == 0
     assert cluster.check().named == set()
