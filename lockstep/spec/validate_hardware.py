@@ -10,7 +10,7 @@ from lockstep.catalog import gpus
 from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics
 from lockstep.spec.problem import Problem
-from lockstep.spec.validate_nvidia import gpu_problems
+from lockstep.spec.validate_gpus import gpu_problems
 
 PLANNED_ARGS = {
     "isolcpus": "kernel.isolation",

@@ -24,58 +24,6 @@ FOLLOWERS = {
 """Part that takes the driver's version and no other -> what one of another version does."""
 
 
-def gpu_problems(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
-    """Yield what of the declared settings a board cannot do."""
-    lowest, highest = model.power_limits_w
-    if gpu.power_limit_w is not None and not lowest <= gpu.power_limit_w <= highest:
-        yield Problem(
-            (*path, "power_limit_w"),
-            f"{gpu.power_limit_w:g} W",
-            f"{lowest:g} to {highest:g} W, what a {model.product_name} takes",
-        )
-    if gpu.clocks_mhz is not None:
-        low, high = gpu.clocks_mhz
-        if not low <= high <= model.max_sm_clock_mhz:
-            yield Problem(
-                (*path, "clocks_mhz"),
-                f"{low}, {high}",
-                f"the lower one first, at most {model.max_sm_clock_mhz} MHz ({model.product_name})",
-            )
-    yield from _mig(path, gpu, model)
-
-
-def _mig(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
-    """Find instances that do not fit on one board (MIG user guide, supported profiles)."""
-    if gpu.mig and not model.mig_profiles:
-        yield Problem(
-            (*path, "mig"), ", ".join(gpu.mig), f"nothing: a {model.product_name} has no MIG"
-        )
-        return
-    unknown = [
-        (number, name) for number, name in enumerate(gpu.mig) if name not in model.mig_profiles
-    ]
-    for number, name in unknown:
-        yield Problem((*path, "mig", number), name, "one of " + ", ".join(model.mig_profiles))
-    if unknown or not gpu.mig:
-        return
-    slices = sum(int(name.partition("g.")[0]) for name in gpu.mig)
-    whole = max(_gigabytes(name) for name in model.mig_profiles)
-    # A profile's name has its memory rounded: eighths are counted, as the board does.
-    eighths = sum(round(8 * _gigabytes(name) / whole) for name in gpu.mig)
-    extensions = sum(name.endswith("+me") for name in gpu.mig)
-    for wrong, found, allowed in (
-        (slices > 7, f"{slices} slices", "7 slices at most, the digit before the g"),
-        (eighths > 8, f"{eighths} eighths of the memory", f"{whole} GB at most, 8 eighths"),
-        (extensions > 1, f"{extensions} with +me", "one instance with media extensions"),
-    ):
-        if wrong:
-            yield Problem((*path, "mig"), f"{', '.join(gpu.mig)}: {found}", allowed)
-
-
-def _gigabytes(profile: str) -> int:
-    return int(profile.partition("g.")[2].partition("gb")[0])
-
-
 def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
     """Yield which parts of the declared version set do not fit each other, or the hardware."""
     yield from _repositories(cluster)
