@@ -8,6 +8,7 @@ from roles import (
     barrier,
     boot_loader,
     cpu_sets,
+    enroot,
     hugepages,
     kernel,
     munge,
@@ -15,6 +16,7 @@ from roles import (
     os_settings,
     packages,
     prometheus,
+    pyxis,
     slurm_accounting,
     slurm_controller,
     time_sync,
@@ -31,6 +33,8 @@ if plan.role is Role.HEAD:
     boot_loader.apply(plan=plan)
     time_sync.apply(plan=plan)
     node_exporter.apply(plan=plan)
+    enroot.apply(plan=plan)
+    pyxis.apply(plan=plan)
     munge.apply(plan=plan)
     slurm_accounting.apply(plan=plan)
     barrier.reached(name="Accounting is up")  # it may be another head than the controller

@@ -11,6 +11,7 @@ from roles import (
     cuda,
     dcgm,
     dcgm_exporter,
+    enroot,
     fabric,
     gpu_settings,
     hugepages,
@@ -22,6 +23,7 @@ from roles import (
     nvidia_imex,
     os_settings,
     packages,
+    pyxis,
     rdma,
     slurm_worker,
     time_sync,
@@ -46,6 +48,8 @@ if plan.role is Role.WORKER:
     dcgm_exporter.apply(plan=plan)
     gpu_settings.apply(plan=plan)
     container_runtime.apply(plan=plan)
+    enroot.apply(plan=plan)
+    pyxis.apply(plan=plan)
     rdma.apply(plan=plan)
     fabric.apply(plan=plan)
     munge.apply(plan=plan)

@@ -84,7 +84,12 @@ if _lab.os == "debian_13" and not _own_kernel:
             "dcgm_exporter": "4.4.1",
             "container_toolkit": "1.18.0",
         },
-        "containers": {"engines": ["docker", "podman"]},
+        "containers": {
+            "engines": ["docker", "podman"],
+            "apptainer": "1.5.3",
+            "enroot": "4.1.2",
+            "pyxis": "0.24.0",
+        },
     }
 
 _cluster = plan_or_exit(

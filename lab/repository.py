@@ -1,4 +1,4 @@
-"""A signed repository of the packages that no archive holds: stand-ins of NVIDIA's.
+"""A signed repository of the packages that no archive holds: stand-ins of the vendors'.
 
 Flat, for `Suites: /`. Built once for what ``lab.standins.packages`` says; the caching proxy that
 all labs share serves it by a host name that only it knows.
@@ -17,7 +17,8 @@ from lab import places, proxy, state
 from lab.commands import run
 from lab.package_versions import version_key
 from lab.removal import remove_tree
-from lab.standins.packages import Package, packages
+from lab.standins.package import Package
+from lab.standins.packages import packages
 
 # Raise this when anything below changes what comes out: it is part of the cache key.
 RECIPE = "1"
@@ -121,7 +122,8 @@ def _build_package(package: Package, tree: Path, folder: Path) -> str:
     """Build one package into a folder; return its entry of the index."""
     for path, content in package.files.items():
         data = content.encode() if isinstance(content, str) else content
-        _write(tree / path, data, 0o755 if "/bin/" in path else 0o644)
+        program = "/bin/" in path or "/hooks.d/" in path
+        _write(tree / path, data, 0o755 if program else 0o644)
     for path, target in package.links.items():
         (tree / path).symlink_to(target)
     _write(tree / "DEBIAN/control", package.control.encode())

@@ -23,6 +23,7 @@ NEEDED = {
     "gpg": "gpg",
     "gpg-agent": "gpg-agent",
     "gpgconf": "gpgconf",
+    "gcc": "gcc",
 }
 # The same, for machines with kernels of their own.
 NEEDED_FOR_OWN = {

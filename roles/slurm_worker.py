@@ -17,6 +17,7 @@ from lockstep.files import managed, slurm_conf_sha256
 from lockstep.files.slurm import MUNGE_KEY
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import MIG_MADE
+from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from roles._files import managed_files
 from roles._service import service
 
@@ -102,6 +103,8 @@ def apply(plan: NodePlan) -> None:
             # A node with another key was refused; a new start registers it at once.
             MUNGE_KEY,
             *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
+            # slurmd removes what a job's end left of its containers.
+            *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.capabilities else ()),
         ),
     )
     if plan.cluster.configless:

@@ -8,55 +8,17 @@ number up, and at BROKEN, whose library does not configure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 
+from lab.standins import job_containers
 from lab.standins.library import shared_object
+from lab.standins.package import LIBRARIES, Package
+from lab.standins.package import python as _program
 
-PROGRAMS = Path(__file__).parent / "repository"
 DRIVER, NEWER, BROKEN = "550.163.01", "550.163.02", "550.163.03"
 DCGM = ("4.4.1", "4.4.2")
 TOOLKIT = ("1.18.0", "1.18.1")
 CRICTL = "1.32.0"
 UNITS = "usr/lib/systemd/system"
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
-
-
-@dataclass(frozen=True)
-class Package:
-    """One package at one version."""
-
-    name: str
-    version: str
-    files: Mapping[str, bytes | str] = field(default_factory=dict)
-    """Path -> content; those below bin folders are programs, those below etc are conffiles."""
-    links: Mapping[str, str] = field(default_factory=dict)
-    depends: str = ""
-    provides: str = ""
-    scripts: Mapping[str, str] = field(default_factory=dict)
-    """postinst, prerm, ... -> text."""
-    multi_arch: str = ""
-
-    @property
-    def control(self) -> str:
-        """The control file, deb-control(5)."""
-        fields = {
-            "Package": self.name,
-            "Version": self.version,
-            "Architecture": "amd64",
-            "Multi-Arch": self.multi_arch,
-            "Maintainer": "Lockstep's lab <lab@invalid>",
-            "Depends": self.depends,
-            "Provides": self.provides,
-            "Section": "non-free/admin",
-            "Priority": "optional",
-            "Description": f"stand-in for {self.name} (Lockstep's lab)",
-        }
-        return "".join(f"{name}: {value}\n" for name, value in fields.items() if value)
-
-
-def _program(name: str, upstream: str) -> str:
-    return (PROGRAMS / f"{name}.py").read_text(encoding="utf-8").replace("@VERSION@", upstream)
 
 
 def _unit(description: str, service: str, unit: str = "", section: str = "Service") -> str:
@@ -297,7 +259,7 @@ def _toolkit(version: str) -> list[Package]:
         Package(
             "libnvidia-container-tools",
             full,
-            files={"usr/bin/nvidia-container-cli": no_use},
+            files={"usr/bin/nvidia-container-cli": _program("nvidia_container_cli", version)},
             depends=f"libnvidia-container1 (>= {full})",
         ),
         Package(
@@ -325,4 +287,4 @@ def packages() -> list[Package]:
     found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
     found += [p for version in DCGM for p in _dcgm(version)]
     found += [p for version in TOOLKIT for p in _toolkit(version)]
-    return [*found, _crictl()]
+    return [*found, _crictl(), *job_containers.packages()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockstep.files import paths
 from lockstep.plan import NodePlan
+from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.plan.nvidia import CHECK_IMAGE
 from lockstep.probe.ship import Request
 
@@ -26,4 +27,6 @@ def request(plan: NodePlan, *, containers: bool = False) -> Request:
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.capabilities else (),
+        spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.capabilities else (),
+        srun_options=(PYXIS_OPTION,) if "pyxis" in plan.capabilities else (),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lockstep.files import fabric, gpus, processors, slurm, system
+from lockstep.files import fabric, gpus, job_containers, processors, slurm, system
 from lockstep.files._entry import Entry
 from lockstep.files.slurm import MUNGE_KEY, SLURM_CONF
 from lockstep.plan import NodePlan
@@ -43,6 +43,7 @@ ENTRIES = (
     *system.ENTRIES,
     *processors.ENTRIES,
     *gpus.ENTRIES,
+    *job_containers.ENTRIES,
     *slurm.ENTRIES,
     *fabric.ENTRIES,
 )

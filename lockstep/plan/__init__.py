@@ -15,7 +15,7 @@ from typing import Any
 
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
-from lockstep.plan import fabric, listeners, nvidia, slurm, software, timing
+from lockstep.plan import fabric, job_containers, listeners, nvidia, slurm, software, timing
 from lockstep.plan.classes import ClassPlan, class_plan
 from lockstep.plan.driver import Driver
 from lockstep.report import ExitStatus
@@ -163,14 +163,25 @@ class NodePlan:
         )
 
     @property
+    def job_containers(self) -> job_containers.JobContainersPlan:
+        """Apptainer, enroot and pyxis of this node."""
+        return job_containers.plan(self.spec, self.cluster.release, self.node)
+
+    @property
+    def set_versions(self) -> dict[str, str]:
+        """Packages of NVIDIA's stack and of job containers, with their versions as patterns."""
+        of_stack = self.nvidia.versions if self.nvidia is not None else {}
+        return {**of_stack, **self.job_containers.versions}
+
+    @property
     def versions(self) -> dict[str, str]:
         """Locked versions of the packages this node gets; may be patterns (apt_preferences(5))."""
         locked = self.spec.software.versions
-        of_stack = self.nvidia.versions if self.nvidia is not None else {}
+        of_set = self.set_versions
         return {
-            name: locked.get(name) or of_stack[name]
+            name: locked.get(name) or of_set[name]
             for name in self.packages
-            if name in locked or name in of_stack
+            if name in locked or name in of_set
         }
 
     @property
@@ -181,7 +192,7 @@ class NodePlan:
     @property
     def held(self) -> tuple[str, ...]:
         """Packages that no upgrade may touch, also one that a person starts: dpkg's hold."""
-        return tuple(name for name in self.packages if self.nvidia and name in self.nvidia.versions)
+        return tuple(name for name in self.packages if name in self.set_versions)
 
     def to_json(self) -> dict[str, Any]:
         """Return the node's own part for programs (pyinfra prints host data with this)."""
@@ -240,9 +251,7 @@ class ClusterPlan:
             node=node,
             hardware=self.classes[node.hardware],
             capabilities=done,
-            packages=software.packages(
-                self.spec, self.release, done, stack, self.spec.hardware[node.hardware].gpu
-            ),
+            packages=software.packages(self.spec, self.release, node, done, stack),
             units=software.units(self.spec, done, self.spec.hardware[node.hardware].gpu),
             cluster=self,
         )

@@ -141,7 +141,8 @@ def _parts(cluster: Cluster, stack: Nvidia, hardware: HardwareClass) -> Iterator
             yield part
     if stack.gdrcopy is not None and flavour is not None:
         yield "gdrcopy"
-    if stack.container_toolkit is not None and cluster.software.containers.engines:
+    containers = cluster.software.containers
+    if stack.container_toolkit is not None and (containers.engines or containers.enroot):
         yield "container_toolkit"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lockstep.catalog.os import Release
-from lockstep.plan import nvidia
+from lockstep.plan import job_containers, nvidia
 from lockstep.spec import Cluster, HardwareClass, Node, Role, Service
 from lockstep.spec.hardware import Gpu
 
@@ -95,6 +95,7 @@ def capabilities(
     chosen = list(ALWAYS)
     if node.role is Role.WORKER:
         chosen += gpu_capabilities(cluster, cluster.hardware[node.hardware], stack)
+    chosen += job_containers.plan(cluster, release, node).capabilities
     if node.role is Role.WORKER and cluster.hardware[node.hardware].nics.rdma != "none":
         chosen.append("rdma")
     if node.role is Role.WORKER and node.fabric:
@@ -110,9 +111,9 @@ def capabilities(
 def packages(
     cluster: Cluster,
     release: Release,
+    node: Node,
     done: tuple[str, ...],
     stack: nvidia.NvidiaPlan | None,
-    gpu: Gpu | None,
 ) -> tuple[str, ...]:
     """Return the packages behind these capabilities, sorted."""
     if "packages" not in done:
@@ -120,8 +121,10 @@ def packages(
     names = {name for capability in done for name in release.packages.get(capability, ())}
     if stack is not None:
         names |= set(stack.packages)
+    gpu = cluster.hardware[node.hardware].gpu
     if gpu is not None and gpu.mig and "slurm_worker" in done:
         names |= set(release.slurm_mig)
+    names |= job_containers.plan(cluster, release, node).versions.keys()
     names |= {name for engine in _engines(cluster, done) for name in release.engines[engine]}
     locale = cluster.os.locale
     # glibc has C.UTF-8 built in; any other locale is made by locale-gen.

@@ -1757,6 +1757,63 @@ def read_slurm_conf(request: Request, commands: Commands) -> Readings:
     raise Unread("no slurm.conf in use: slurmd has not fetched one")
 
 
+def read_spank_plugins(request: Request, commands: Commands) -> Readings:
+    """The series of Slurm that each plugin asked for was built for: "24.11"."""
+
+    def read(path: str) -> str:
+        # slurm/spank.h: SPANK_PLUGIN sets it, as major << 16 | minor << 8 | micro.
+        number = exported_number(path, b"plugin_version")
+        return f"{number >> 16 & 255}.{number >> 8 & 255:02}"
+
+    return {"slurm.spank_plugins": each(request["spank_plugins"], read)}
+
+
+DYNSYM = 11
+"""Type of the section that lists what a shared object exports (elf(5))."""
+
+
+def exported_number(path: str, name: bytes) -> int:
+    """Return the 32-bit number that a shared object exports by a name; elf(5), 64 bits."""
+    try:
+        with open(ROOT + path, "rb") as file:
+            content = file.read(LARGEST_FILE)
+    except FileNotFoundError:
+        raise Unread(f"{path}: no such file") from None
+    if content[:6] != b"\x7fELF\x02\x01":
+        raise Unread(f"{path}: no shared object of 64 bits")
+    try:
+        (headers,) = struct.unpack_from("<Q", content, 40)
+        size, count = struct.unpack_from("<HH", content, 58)
+        # Of each section: type, address, offset, length, the section of its names.
+        sections = [
+            struct.unpack_from("<4xI8xQQQI", content, headers + at * size) for at in range(count)
+        ]
+        for kind, _, begin, length, names in sections:
+            for entry in range(begin, begin + length, 24) if kind == DYNSYM else ():
+                text, section, value = struct.unpack_from("<I2xHQ", content, entry)
+                start = sections[names][2] + text
+                if content[start : content.index(b"\0", start)] == name and section:
+                    _, address, offset, _, _ = sections[section]
+                    (number,) = struct.unpack_from("<I", content, value - address + offset)
+                    return int(number)
+    except (struct.error, IndexError, ValueError):
+        raise Unread(f"{path}: not a whole shared object") from None
+    raise Unread(f"{path}: exports no {name.decode()}")
+
+
+def read_srun_options(request: Request, commands: Commands) -> Readings:
+    """Whether srun knows each option asked for: its help lists those of the plugins it loaded."""
+    if not request["srun_options"]:
+        return {"slurm.srun_options": {}}
+    said = commands.run("srun", "--help")
+    return {
+        "slurm.srun_options": {
+            option: re.search(rf"(^|\s){option}\b", said) is not None
+            for option in request["srun_options"]
+        }
+    }
+
+
 def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
     """The controller's view of every node."""
     if shutil.which("slurmctld", path=PATH) is None:
@@ -2224,6 +2281,8 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
     (read_munge_decoded, ("munge.decoded",)),
     (read_munge_key, ("munge.key_sha256",)),
     (read_slurm_conf, ("slurm.conf_sha256",)),
+    (read_spank_plugins, ("slurm.spank_plugins",)),
+    (read_srun_options, ("slurm.srun_options",)),
     (read_release, ("os.id", "os.version_id")),
     (read_running, ("os.hostname", "os.boot_id", "kernel.release", "kernel.cmdline")),
     (read_time_zone, ("os.time_zone",)),
@@ -2280,6 +2339,7 @@ READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], 
 NAMES = (
     *("files", "units", "sysctls", "kernel_files", "listeners"),
     *("containers", "check_image", "container_devices"),
+    *("spank_plugins", "srun_options"),
 )
 """What a request may name; what it does not is not looked at."""
 

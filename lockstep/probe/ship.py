@@ -34,6 +34,10 @@ class Request:
     """The image they start it from."""
     container_devices: tuple[str, ...] = ()
     """Folders of device files that it gets beside the boards, as jobs do."""
+    spank_plugins: tuple[str, ...] = ()
+    """Files of Slurm's plugins."""
+    srun_options: tuple[str, ...] = ()
+    """Options of srun that plugins bring: ``--container-image``."""
 
 
 def command(request: Request) -> str:

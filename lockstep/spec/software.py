@@ -61,9 +61,17 @@ class Nvidia(Model):
 
 
 class Containers(Model):
-    """Container engines of the workers."""
+    """Container engines of the workers, and what starts Slurm's jobs in containers.
+
+    Engines come from the distribution's archive. The others have upstream's version, and a
+    repository that holds them.
+    """
 
     engines: tuple[Literal["containerd", "docker", "podman"], ...] = ()
+    apptainer: Upstream | None = None
+    enroot: Upstream | None = None
+    pyxis: Upstream | None = None
+    """Slurm's plugin that starts a step in a container of enroot: ``--container-image``."""
 
 
 class Software(Model):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from netaddr import IPAddress
 
-from lockstep.catalog import nvidia
+from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.report import fold
 from lockstep.spec import names
@@ -16,6 +16,7 @@ from lockstep.spec.hardware import MEMORY_SHARE
 from lockstep.spec.model import Cluster, Network, Role, Service
 from lockstep.spec.problem import Problem
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_job_containers import job_container_problems
 from lockstep.spec.validate_nvidia import nvidia_problems
 
 BITS = {4: 32, 6: 128}
@@ -43,6 +44,7 @@ def problems(cluster: Cluster) -> list[Problem]:
         *_classes_exist(cluster),
         *_not_yet(cluster),
         *nvidia_problems(cluster),
+        *job_container_problems(cluster),
         *_jobs_have_memory(cluster),
     ]
     if uncountable:
@@ -87,6 +89,7 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
         packages = (
             *operating_systems.load(cluster.os.release).every_package,
             *_stack_packages(cluster),
+            *job_containers.every_package(),
         )
         for name in cluster.software.versions:
             if name not in packages:

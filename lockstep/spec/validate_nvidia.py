@@ -300,7 +300,8 @@ def _minimums(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
             "not declared",
             f"a version: without it no container of {', '.join(engines)} gets a GPU",
         )
-    if stack.container_toolkit is not None and not engines:
+    enroot = cluster.software.containers.enroot
+    if stack.container_toolkit is not None and not engines and enroot is None:
         yield Problem(
             (*HERE, "container_toolkit"),
             stack.container_toolkit,

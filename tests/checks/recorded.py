@@ -13,6 +13,7 @@ from typing import Any
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
+from lockstep.facts.request import request
 from lockstep.files import ManagedFile, managed
 from lockstep.plan import ClusterPlan, NodePlan, plan
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
@@ -99,7 +100,12 @@ DESCRIPTION: dict[str, Any] = {
             "dcgm_exporter": "4.8.0",
             "container_toolkit": "1.19.0",
         },
-        "containers": {"engines": ["docker", "podman"]},
+        "containers": {
+            "engines": ["docker", "podman"],
+            "apptainer": "1.5.3",
+            "enroot": "4.1.2",
+            "pyxis": "0.24.0",
+        },
     },
 }
 
@@ -200,6 +206,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
     hardware, number = node.hardware, list(node.cluster.nodes).index(node.name)
     seen = {name: entry.get("value") for name, entry in record["readings"].items()}
     line = [*seen["kernel.cmdline"], *hardware.kernel_args]
+    asked = request(node)
     changes: dict[str, Any] = {
         "os.hostname": node.name,
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
@@ -249,6 +256,8 @@ def _node(node: NodePlan) -> dict[str, Any]:
         **_services(node, seen["units"]),
         **_rdma(node, number),
         **machine(node, number),
+        "slurm.spank_plugins": dict.fromkeys(asked.spank_plugins, "24.11"),
+        "slurm.srun_options": dict.fromkeys(asked.srun_options, True),
     }
     if node.role is Role.WORKER:
         boards = range(8)

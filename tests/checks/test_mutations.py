@@ -6,6 +6,7 @@ import pytest
 from ClusterShell.NodeSet import NodeSet
 
 from lockstep.checks.catalogue import all_rules
+from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.report import Status
 from tests.checks import recorded
 from tests.checks.mutation import Mutation
@@ -383,6 +384,24 @@ MUTATIONS = (
         ("worker3", "state"),
         ["IDLE", "POWERED_DOWN"],
         found="POWERED_DOWN",
+    ),
+    Mutation(
+        "slurm.pyxis",
+        "worker3",
+        "slurm.spank_plugins",
+        (PYXIS_PLUGIN,),
+        "24.05",
+        PYXIS_PLUGIN,
+        "for Slurm 24.05",
+    ),
+    Mutation(
+        "slurm.container_image",
+        "worker3",
+        "slurm.srun_options",
+        (PYXIS_OPTION,),
+        False,
+        PYXIS_OPTION,
+        "no",
     ),
     Mutation("gpu.count", "worker3", "gpu.count", (), 7, found="7 GPUs"),
     Mutation("gpu.name", "worker3", "gpu.name", ("gpu3",), "NVIDIA H100", "gpu3", "NVIDIA H100"),

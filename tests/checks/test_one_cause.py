@@ -8,6 +8,12 @@ import pytest
 
 from lockstep.checks.context import Context
 from lockstep.checks.rules.listener_family import CONFIGURED_BY
+from lockstep.plan.job_containers import (
+    PYXIS_OPTION,
+    PYXIS_PACKAGE,
+    PYXIS_PLUGIN,
+    PYXIS_PLUGSTACK,
+)
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Status
 from tests.checks import recorded
@@ -555,3 +561,29 @@ def test_nodes_that_wait_alike_are_rebooted_with_one_command() -> None:
 def test_every_listener_of_a_plan_is_explained_by_its_unit() -> None:
     plans = recorded.consistent().plan.nodes.values()
     assert {one.unit for plan in plans for one in plan.listeners} <= set(CONFIGURED_BY)
+
+
+def test_a_plugin_for_another_slurm_is_one_finding_with_all_that_it_breaks() -> None:
+    drift: tuple[Change, ...] = (
+        ("slurm.spank_plugins", (PYXIS_PLUGIN,), "24.05"),
+        ("slurm.srun_options", (), REMOVED),
+        ("packages", (PYXIS_PACKAGE,), "0.24.0-2"),
+    )
+    taken_out = changed(
+        ("slurm.nodes", (NODE, "state"), ["DRAIN", "IDLE"]),
+        ("slurm.nodes", (NODE, "reason"), "lockstep: pyxis: Slurm does not load it"),
+        node="head1",
+    )
+    one = the_one(*drift, start=taken_out)
+    assert (one.rule, one.node, one.device) == ("slurm.pyxis", NODE, PYXIS_PLUGIN)
+    for effect in ("slurm.container_image", "package.version", "slurm.state"):
+        assert effect in one.detail
+
+
+def test_a_line_of_plugstack_that_is_gone_is_the_finding_and_not_the_option() -> None:
+    one = the_one(
+        ("files", (PYXIS_PLUGSTACK,), {"absent": True}),
+        ("slurm.srun_options", (PYXIS_OPTION,), False),
+    )
+    assert (one.rule, one.device) == ("file.content", PYXIS_PLUGSTACK)
+    assert "slurm.container_image" in one.detail

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.catalog import gpus
+from lockstep.catalog import gpus, job_containers
 from lockstep.catalog import os as operating_systems
 from lockstep.inventory import load
 from tests.spec.example import SOURCE, edited, line_of
@@ -583,7 +583,13 @@ CASES = [
         '{"slurm": "24.11.5-4"}',
         "software.versions.slurm",
         "slurm",
-        "one of " + ", ".join(operating_systems.load("debian_13").every_package),
+        "one of "
+        + ", ".join(
+            (
+                *operating_systems.load("debian_13").every_package,
+                *job_containers.every_package(),
+            )
+        ),
     ),
     # -- services and partitions
     Wrong(

@@ -28,6 +28,11 @@ def concerned(view: View) -> bool:
     )
 
 
+def has_pyxis(view: View) -> bool:
+    """Apply where Slurm's jobs start in containers."""
+    return "pyxis" in view.plan.capabilities
+
+
 def seen_by_slurm(view: View) -> JsonValue | Unread | None:
     """Return the controller's entry of a worker; None for another node."""
     planned = view.plan.cluster.running(Service.SLURM_CONTROLLER)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._driver import grounds_of_packages, other_packages, upstream
+from lockstep.plan.job_containers import PYXIS_PACKAGE
 from lockstep.probe.record import Unread
 
 
@@ -67,6 +68,11 @@ RULE = Rule(
     grounds=_grounds,
     repair_peers="apt-get install {device}={expected} on {node}, or lock it in software.versions",
     owner="packages",
-    explained_by=(Cause("package.present", same_device=True), Cause("package.present", device="")),
+    explained_by=(
+        Cause("package.present", same_device=True),
+        Cause("package.present", device=""),
+        # Builds for several versions of Slurm are revisions of one version.
+        Cause("slurm.pyxis", of_device=PYXIS_PACKAGE),
+    ),
     source="apt_preferences(5)",
 )

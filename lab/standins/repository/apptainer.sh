@@ -1,0 +1,57 @@
+#!/bin/bash
+# Stands in for apptainer exec: a sandbox folder as container, by unshare(1). Devices as the real
+# one gives them: all of /dev without --contain; with it few, those of --nv (every board) and of
+# --device (CDI).
+set -euo pipefail
+
+fail() { echo "FATAL:   $*" >&2; exit 255; }
+
+cdi_nodes() {
+    awk -v name="${1#nvidia.com/gpu=}" '
+        /^    - name:/ { gsub(/"/, "", $3); on = ($3 == name) }
+        /^containerEdits:/ { on = 1 }
+        on && $1 == "-" && $2 == "path:" { print $3 }' /var/run/cdi/nvidia.yaml
+}
+
+inside() {
+    rootfs="$1" uid="$2" gid="$3" contain="$4" devices="$5"
+    shift 5
+    mount --bind "$rootfs" "$rootfs"
+    mkdir -p "$rootfs/proc" "$rootfs/dev" "$rootfs/tmp"
+    mount --rbind /proc "$rootfs/proc"
+    if [ -n "$contain" ]; then
+        mount -t tmpfs -o mode=755 tmpfs "$rootfs/dev"
+        mount -t tmpfs tmpfs "$rootfs/tmp"
+        for device in /dev/null /dev/zero /dev/random /dev/urandom $devices; do
+            touch "$rootfs$device"
+            mount --bind "$device" "$rootfs$device"
+        done
+    else
+        mount --rbind /dev "$rootfs/dev"
+        mount --rbind /tmp "$rootfs/tmp"
+    fi
+    exec unshare --user --map-user="$uid" --map-group="$gid" --root="$rootfs" --wd=/ -- "$@"
+}
+
+case "${1-}" in
+--version) echo "apptainer version @VERSION@"; exit 0 ;;
+inside) shift; inside "$@" ;;
+exec) shift ;;
+*) fail "a stand-in: apptainer ${1-} is not in the lab" ;;
+esac
+contain="" devices=""
+while :; do
+    case "${1-}" in
+    -c | --contain) contain=yes; shift ;;
+    --nv) devices="$devices $(ls /dev/nvidia* | tr '\n' ' ')"; shift ;;
+    --device) devices="$devices $(cdi_nodes "$2" | tr '\n' ' ')"; shift 2 ;;
+    -*) fail "unknown flag: $1" ;;
+    *) break ;;
+    esac
+done
+[ -d "${1-}" ] || fail "could not open image ${1-}"
+rootfs="$(realpath "$1")"
+shift
+devices="$(echo "$devices" | tr ' ' '\n' | sort -u | tr '\n' ' ')"
+exec unshare --user --map-root-user --mount -- \
+    "$0" inside "$rootfs" "$(id -u)" "$(id -g)" "$contain" "$devices" "$@"

@@ -1,0 +1,64 @@
+"""pyxis: Slurm's plugin that starts a step in a container of enroot.
+
+Owns     the node's own line of plugstack.conf.
+Restart  nothing: srun and slurmstepd load the plugin at each start; slurmd is slurm_worker's.
+Order    The plugin is tried before the line that requires it is put in place. Where no build fits,
+         a worker takes no jobs: without the line they would run outside of their containers. On
+         the controller the line goes: srun then refuses the option, and starts all other jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import deploy, operation
+
+from lockstep.facts.job_containers import PyxisLoads, loads
+from lockstep.facts.packages import Packages
+from lockstep.facts.slurm import HEALTH_CHECK
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
+from lockstep.spec import Role
+from roles._files import managed_files
+from roles._packages import change
+
+TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
+"""Our health check takes the node out, and back when Slurm loads the plugin."""
+KNOWS_NO_CONTAINERS = f"rm -f {PYXIS_PLUGSTACK}"
+
+
+@operation()
+def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[str, None, None]:
+    """Install the newest build of the plugin again when Slurm does not load the one that is there.
+
+    Args:
+        version: of the package, as a pattern (apt_preferences(5)).
+        slurm: series of Slurm, for the message.
+        otherwise: shell command that keeps jobs from harm where no build fits.
+    """
+    if host.get_fact(PyxisLoads, plugin=PYXIS_PLUGIN):
+        host.noop("Slurm loads the plugin")
+        return
+    state = host.get_fact(Packages, names=(PYXIS_PACKAGE,))
+    yield from change(state, (PYXIS_PACKAGE,), {PYXIS_PACKAGE: version}, (PYXIS_PACKAGE,))
+    yield (
+        f'( {loads(PYXIS_PLUGIN)} ) || {{ {otherwise}; echo "no build of {PYXIS_PACKAGE} {version} '
+        f"in the repositories is for Slurm {slurm}: build it against this Slurm's libslurm-dev and "
+        'put it into a repository, with a higher revision" >&2; exit 1; }'
+    )
+
+
+@deploy("pyxis")
+def apply(plan: NodePlan) -> None:
+    """See that Slurm loads the plugin, then let it."""
+    if "pyxis" not in plan.capabilities:
+        return
+    plugin_of_this_slurm(
+        name="Plugin of this Slurm",
+        version=plan.versions[PYXIS_PACKAGE],
+        slurm=plan.job_containers.slurm_series,
+        otherwise=TAKES_NO_JOBS if plan.role is Role.WORKER else KNOWS_NO_CONTAINERS,
+    )
+    managed_files(name="Files", files=managed(plan, None, "pyxis"))

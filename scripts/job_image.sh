@@ -1,0 +1,10 @@
+#!/bin/sh
+# Makes an image for a job's container from this node's own busybox: a folder, and a squashfs file
+# of it. For: sh job_image.sh /tmp/image; then srun --container-image=/tmp/image.sqsh ...
+set -eu
+
+root="$1"
+rm -rf "$root" "$root.sqsh"
+mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
+cp /usr/bin/busybox "$root/bin/"
+mksquashfs "$root" "$root.sqsh" -quiet -no-progress

@@ -1,0 +1,137 @@
+"""Apptainer, enroot and pyxis that cannot be had, or do not fit: the whole of what is said."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lockstep import spec
+from tests.spec.example import line_of
+from tests.spec.nvidia_example import changed, description
+from tests.spec.test_wrong_nvidia import Change, Wrong, without
+from tests.spec.test_wrong_specs import message, refused
+
+ENGINES = '"containers": {"engines": ["containerd"]}'
+HERE = "software.containers"
+
+
+def containers(*fields: str) -> Change:
+    """Containers of the example, other ones."""
+    return ENGINES, f'"containers": {{{", ".join(fields)}}}'
+
+
+ENROOT, PYXIS = '"enroot": "4.1.2"', '"pyxis": "0.24.0"'
+NO_TOOLKIT = without('"container_toolkit": "1.18.0"')
+
+CASES = [
+    Wrong(
+        "pyxis without enroot",
+        (containers('"engines": ["podman"]', PYXIS),),
+        '"containers": {',
+        f"{HERE}.enroot",
+        "not declared",
+        "a version: pyxis 0.24.0 starts its containers by enroot",
+    ),
+    Wrong(
+        "an enroot that pyxis does not know",
+        (containers('"enroot": "3.0.2"', PYXIS),),
+        '"enroot"',
+        f"{HERE}.enroot",
+        "3.0.2",
+        "3.1.0 or later for pyxis 0.24.0",
+    ),
+    Wrong(
+        "enroot without the toolkit",
+        (containers(ENROOT), NO_TOOLKIT),
+        '"enroot"',
+        f"{HERE}.enroot",
+        "4.1.2",
+        "software.nvidia with container_toolkit: without it no container gets a GPU",
+    ),
+    Wrong(
+        "a lock beside another declared version",
+        (
+            containers(ENROOT),
+            ('"slurmd": "24.11.5-4"', '"slurmd": "24.11.5-4", "enroot+caps": "3.5.0-1"'),
+        ),
+        '"enroot+caps"',
+        "software.versions.enroot+caps",
+        "3.5.0-1 beside enroot 4.1.2",
+        "4.1.2-*, as software.containers says",
+    ),
+    Wrong(
+        "an epoch and a revision",
+        (containers('"apptainer": "1:1.5.3-1"'), NO_TOOLKIT),
+        '"apptainer"',
+        f"{HERE}.apptainer",
+        "'1:1.5.3-1'",
+        "a version without epoch and revision, such as 550.163.01",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_whole_message(
+    case: Wrong,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = changed(*case.changes)
+    said = refused(text, tmp_path, monkeypatch, capsys)
+    assert said == message(line_of(text, case.at), case.field, case.found, case.allowed)
+
+
+def found(change: Mapping[str, object], **software: object) -> dict[str, tuple[str, str]]:
+    """Problems of the example with these containers and this software, by their place."""
+    wanted = description()
+    wanted["software"].update(software, containers=change)
+    return {
+        ".".join(map(str, problem.path)): (problem.value, problem.allowed)
+        for problem in spec.load(wanted)[1]
+    }
+
+
+def test_no_archive_holds_them() -> None:
+    every = {"engines": ["podman"], "apptainer": "1.5.3", "enroot": "4.1.2", "pyxis": "0.24.0"}
+    said = found(every, repositories=[], nvidia=None)
+    assert said["software.repositories"] == (
+        "none",
+        "one that holds apptainer, enroot, pyxis: the distribution's archive does not",
+    )
+
+
+def test_pyxis_is_a_plugin_of_a_scheduler() -> None:
+    wanted = description()
+    wanted["software"]["containers"] = {"enroot": "4.1.2", "pyxis": "0.24.0"}
+    wanted["scheduler"] = None
+    wanted["nodes"][0]["runs"] = []
+    (problem,) = (one for one in spec.load(wanted)[1] if one.path[0] == "software")
+    assert (problem.path, problem.value, problem.allowed) == (
+        ("software", "containers", "pyxis"),
+        "0.24.0",
+        "nothing, or a scheduler: it is a plugin of Slurm",
+    )
+
+
+def test_a_release_without_packages_gets_none_of_them() -> None:
+    wanted = description()
+    wanted["os"]["release"] = "rocky_9"
+    wanted["software"]["containers"] = {"apptainer": "1.5.3", "enroot": "4.1.2"}
+    said = {problem.path: problem.allowed for problem in spec.load(wanted)[1]}
+    packages = "nothing that needs packages: not yet on rocky_9"
+    assert said[("software", "containers", "apptainer")] == packages
+    assert said[("software", "containers", "enroot")] == packages
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"enroot": "4.1.2", "pyxis": "0.24.0"},
+        {"engines": ["docker"], "apptainer": "1.5.3"},
+        {"engines": ["docker"], "apptainer": "1.5.3", "enroot": "3.1.0", "pyxis": "0.21.0"},
+    ],
+    ids=["enroot and pyxis alone", "apptainer beside an engine", "all"],
+)
+def test_what_fits_is_right(fields: dict[str, object]) -> None:
+    assert found(fields) == {}
