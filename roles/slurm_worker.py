@@ -16,8 +16,8 @@ from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
 from lockstep.files import managed, slurm_conf_sha256
 from lockstep.files.slurm import MUNGE_KEY
 from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
+from lockstep.plan.nvidia import MIG_MADE
 from roles._files import managed_files
 from roles._service import service
 

@@ -30,6 +30,12 @@ if [ "$OS" = debian_13 ]; then
     node worker1 -- sh -c 'cat > /tmp/job_container.sh' < scripts/job_container.sh
     .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:2 \
         bash /tmp/job_container.sh
+
+    step "job by pyxis: srun --gres=gpu:3 --container-image=/tmp/image.sqsh"
+    node worker1 -- sh -c 'cat > /tmp/job_image.sh' < scripts/job_image.sh
+    .venv/bin/python -m lab ssh worker1 -- sh /tmp/job_image.sh /tmp/image
+    .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:3 \
+        --container-image=/tmp/image.sqsh /bin/busybox ls /dev | grep '^nvidia[0-9]' | paste -sd' '
 fi
 
 step "done: the lab is up"
