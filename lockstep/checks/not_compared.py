@@ -10,12 +10,10 @@ from lockstep.checks.rule import Kind
 from lockstep.checks.rules.kernel_cmdline import OWN
 
 NOT_JUDGED = {
-    "os.boot_id": "says whether counters of an earlier record are of the same boot (kind growth)",
     "gpu.serial": "names a board to the vendor, from saved records",
     "gpu.pstate": "tells a person why a clock is low, from saved records",
     "hugepages.free": "falls while jobs run: for the record only",
     "rdma.type": "names the adapter's model to a person; rdma.board tells more",
-    "rdma.netdev": "says which interface a device belongs to, from saved records",
 }
 """No rule judges them."""
 
@@ -30,6 +28,9 @@ CHANGES_BY_ITSELF = {
     "gpu.pstate": "follows the load",
     "gpu.utilization": "follows the load",
     "hugepages.free": "falls while jobs run",
+    "services.cpu_share": "follows the load; service.cpu judges it",
+    "storage.inodes": "files come and go; storage.inodes judges it",
+    "storage.space": "files come and go; storage.space judges it",
     "slurm.nodes.*.state": "follows the jobs; slurm.state judges it",
     "slurm.nodes.*.reason": "comes with the state",
 }
@@ -37,6 +38,11 @@ CHANGES_BY_ITSELF = {
 
 DIFFERS_BETWEEN_NODES = {
     "os.hostname": "the node's own name",
+    "os.host_keys": "the node's own",
+    "os.machine_id": "the node's own",
+    "net.addresses": "the node's own",
+    "net.mac": "the interface's own",
+    "collectors": "listen on the node's own address; collector.settings judges them",
     "gpu.uuid": "the board's own",
     "gpu.serial": "the board's own",
     "driver.boards": "names the boards by their UUIDs",

@@ -34,7 +34,7 @@ SYSTEM = (
     each("storage.space", "storage.space", "/", 97.5, "97.5 % full"),
     each("storage.inodes", "storage.inodes", "/", 99.0, "99 % of the inodes"),
     one("storage.nvme", "storage.nvme", "nvme1", "SOLIDIGM, 9CV10200", "1 x SOLIDIGM, 9CV10200"),
-    one("os.machine_id", "os.machine_id", "", f"{7:032x}", "worker3, worker7"),
-    one("os.host_keys", "os.host_keys", "ed25519", f"{7:064x}", "worker3, worker7"),
+    one("os.machine_id", "os.machine_id", "", f"1d{7:030x}", "worker3, worker7"),
+    one("os.host_keys", "os.host_keys", "ed25519", f"1d{7:062x}", "worker3, worker7"),
     each("os.resolver", "os.resolver", "nameserver", "fd00:1::54", "fd00:1::54"),
 )

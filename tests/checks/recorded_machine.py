@@ -87,8 +87,8 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
     if node.role is Role.WORKER:
         collectors |= {"nv-hostengine": ["nv-hostengine -n"], "dcgm-exporter": [DCGM_EXPORTER]}
     return {
-        "os.machine_id": f"{number:032x}",
-        "os.host_keys": {"ed25519": f"{number:064x}", "rsa": f"{number + 100:064x}"},
+        "os.machine_id": f"1d{number:030x}",
+        "os.host_keys": {"ed25519": f"1d{number:062x}", "rsa": f"1d{number + 100:062x}"},
         "os.resolver": {
             "nameserver": "fd00:1::53",
             "search": "cluster.example",

@@ -37,8 +37,8 @@ def test_a_lost_memory_module_is_one_finding() -> None:
 
 def test_a_copied_node_is_one_finding() -> None:
     one = the_one(
-        ("os.machine_id", (), f"{5:032x}"),
-        ("os.host_keys", (), {"ed25519": f"{5:064x}", "rsa": f"{105:064x}"}),
+        ("os.machine_id", (), f"1d{5:030x}"),
+        ("os.host_keys", (), {"ed25519": f"1d{5:062x}", "rsa": f"1d{105:062x}"}),
     )
     assert (one.rule, one.node) == ("os.machine_id", "worker[3,5]")
 

@@ -45,12 +45,18 @@ def write(description: dict[str, Any]) -> None:
     Path("beta.py").write_text(f"import json\nfrom pathlib import Path\n{text}")
 
 
+OWN = {"GPU-0000": "GPU-beta", "a088:": "beef:", "a0:88:": "be:ef:", '"1d000': '"be000'}
+"""How boards, adapters, interfaces and machine ids begin, here and in the other cluster."""
+
+
 def own_boards(context: Context) -> Context:
-    """Give the nodes boards, adapters and boots of their own: two clusters share none."""
+    """Give the nodes hardware and an identity of their own: two clusters share none."""
     reading = dict(context.reading)
     for name, got in context.reading.items():
         assert isinstance(got, Record)
-        text = got.model_dump_json().replace("GPU-0000", "GPU-beta").replace("a088:", "beef:")
+        text = got.model_dump_json()
+        for here, there in OWN.items():
+            text = text.replace(here, there)
         reading[name] = Record.model_validate_json(text)
     return recorded.with_reading(context, reading)
 
