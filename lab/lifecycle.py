@@ -46,7 +46,8 @@ def up(
         kernel: whose kernel the nodes run; None keeps what there is, or takes the host's.
 
     Raises:
-        WrongUseError: the lab is there with another system, other kernels or more workers.
+        WrongUseError: the lab is there with another system, other kernels, other stand-ins or more
+            workers.
         LabError: something could not be made; what this call made is removed again.
     """
     _check_wishes(workers, os_name)
@@ -65,6 +66,7 @@ def up(
         setup.check_host(chosen)
         if existing is None:
             return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS, chosen)
+        _check_stand_ins(existing)
         return _complete(existing, workers or _count_workers(existing))
 
 
@@ -120,6 +122,14 @@ def _check_against(
             f"lab {lab.name!r} has {_count_workers(lab)} workers; --workers {workers} would need "
             "some removed, and up removes nothing",
             again,
+        )
+
+
+def _check_stand_ins(lab: LabState) -> None:
+    if lab.repository_uri != repository.ensure().uri:
+        raise WrongUseError(
+            f"lab {lab.name!r} was made with other stand-ins than this checkout has",
+            f"python -m lab --name {lab.name} down, then up again",
         )
 
 
