@@ -57,7 +57,7 @@ else:
         "nics": {"count": 1},
     }
 
-_gpu: dict[str, object] = {"model": "h200", "count": 8}
+_gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
 _software: dict[str, object] = {
     "versions": {name: _archive[name] for name in every_package(release(_lab.os))}
 }

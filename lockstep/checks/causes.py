@@ -19,6 +19,13 @@ class Draft:
     nodes: frozenset[str]
     rule: Rule
     grounds: frozenset[str] = frozenset()
+    devices: frozenset[str] = frozenset()
+    """Of several made one."""
+
+    @property
+    def covers(self) -> frozenset[str]:
+        """The devices it speaks of, one by one."""
+        return self.devices or frozenset({self.finding.device})
 
 
 NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
@@ -46,7 +53,9 @@ def folded(drafts: list[Draft]) -> list[Draft]:
         first = group[0]
         if len(group) > 1:
             device = fold(draft.finding.device for draft in group)
-            first = replace(first, finding=replace(first.finding, device=device))
+            devices = frozenset(draft.finding.device for draft in group)
+            finding = replace(first.finding, device=device)
+            first = replace(first, finding=finding, devices=devices)
         found.append(first)
     return found
 
@@ -136,7 +145,7 @@ def _cause(
             continue
         if cause.of_device not in (None, effect.finding.device):
             continue
-        if cause.same_device and other.finding.device != effect.finding.device:
+        if cause.same_device and not effect.covers <= other.covers:
             continue
         # What could not be read explains what could not be read, never what differs.
         if other.finding.status == unknown and effect.finding.status != unknown:

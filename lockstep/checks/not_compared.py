@@ -10,8 +10,6 @@ from lockstep.checks.rule import Kind
 from lockstep.checks.rules.kernel_cmdline import OWN
 
 NOT_JUDGED = {
-    "gpu.serial": "names a board to the vendor, from saved records",
-    "gpu.pstate": "tells a person why a clock is low, from saved records",
     "hugepages.free": "falls while jobs run: for the record only",
     "rdma.type": "names the adapter's model to a person; rdma.board tells more",
 }
@@ -23,6 +21,13 @@ CHANGES_BY_ITSELF = {
     "time.offset_s": "wanders; time.offset judges it",
     "units.*.started_at": "says when a unit was last started",
     "driver.xid": "a log; gpu.xid judges it",
+    "driver.sxid": "a log; gpu.sxid judges it",
+    "gpu.answered_in_s": "never the same twice; gpu.answer_time judges it",
+    "gpu.clocks.memory_mhz": "follows the load; gpu.clock_memory judges it",
+    "gpu.pcie.generation": "follows the load; gpu.pcie_generation_busy judges it",
+    "gpu.slowdown.active": "follows the load; gpu.slowdown judges it",
+    "gpu.slowdown.power_cap_us": "grows on every board that works at its limit",
+    "gpu.temperature.margin_c": "follows the load; gpu.temperature judges it",
     "gpu.clocks.sm_mhz": "follows the load; gpu.clock_idle judges it",
     "gpu.memory.used_mib": "follows the load",
     "gpu.pstate": "follows the load",

@@ -29,4 +29,5 @@ def request(plan: NodePlan, *, containers: bool = False) -> Request:
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.capabilities else (),
         spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.capabilities else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.capabilities else (),
+        housekeeping_cpus=hardware.cpu.housekeeping,
     )

@@ -32,7 +32,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 FORMAT = 1
@@ -55,7 +55,6 @@ GPU_FIELDS = (
     # reading, nvidia-smi's name, type
     ("gpu.name", "name", str),
     ("gpu.uuid", "uuid", str),
-    ("gpu.serial", "serial", str),
     ("gpu.pci_bus_id", "pci.bus_id", str),
     ("gpu.vbios", "vbios_version", str),
     ("gpu.driver_version", "driver_version", str),
@@ -83,6 +82,43 @@ GPU_FIELDS = (
     ("gpu.fabric.state", "fabric.state", str),
     ("gpu.fabric.status", "fabric.status", str),
 )
+REASONS, COUNTERS = "clocks_event_reasons.", "clocks_event_reasons_counters."
+GPU_OPTIONAL_FIELDS = (
+    # The same of what some models do not have: there "not supported" is a value, for peers to vote.
+    ("gpu.serial", "serial", str),
+    ("gpu.power.min_w", "power.min_limit", float),
+    ("gpu.power.max_w", "power.max_limit", float),
+    ("gpu.clocks.memory_mhz", "clocks.current.memory", int),
+    ("gpu.clocks.max_memory_mhz", "clocks.max.memory", int),
+    ("gpu.inforom.image", "inforom.img", str),
+    ("gpu.inforom.ecc", "inforom.ecc", str),
+    ("gpu.inforom.checksum", "inforom.checksum_validation", str),
+    ("gpu.gsp.current", "gsp.mode.current", str),
+    ("gpu.gsp.default", "gsp.mode.default", str),
+    ("gpu.addressing", "addressing_mode", str),
+    ("gpu.memory.protected_mib", "protected_memory.total", int),
+    ("gpu.slowdown.active", REASONS + "active", lambda text: int(text, 16)),
+    ("gpu.slowdown.power_cap_us", COUNTERS + "sw_power_cap", int),
+    ("gpu.slowdown.power_brake_us", COUNTERS + "hw_power_brake_slowdown", int),
+    ("gpu.slowdown.thermal_hw_us", COUNTERS + "hw_thermal_slowdown", int),
+    ("gpu.slowdown.thermal_sw_us", COUNTERS + "sw_thermal_slowdown", int),
+    ("gpu.temperature.margin_c", "temperature.gpu.tlimit", int),
+    ("gpu.pcie.generation", "pcie.link.gen.current", int),
+    ("gpu.pcie.generation_max", "pcie.link.gen.max", int),
+    ("gpu.ecc.corrected_volatile", "ecc.errors.corrected.volatile.total", int),
+    ("gpu.ecc.uncorrected_aggregate", "ecc.errors.uncorrected.aggregate.total", int),
+    (
+        "gpu.ecc.sram_threshold",
+        "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",
+        str,
+    ),
+    ("gpu.remapped.uncorrectable", "remapped_rows.uncorrectable", int),
+    ("gpu.remapped.banks_without_spare", "remapped_rows.histogram.none", int),
+)
+GPU_READINGS = tuple(name for name, _, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS))
+NOT_SUPPORTED = "not supported"
+LACKS = ("N/A", "[N/A]", "[Not Supported]", "[Requested functionality has been deprecated]")
+"""What nvidia-smi prints for what a board does not have; other words in brackets are failures."""
 
 
 class Unread(Exception):
@@ -95,6 +131,7 @@ class Commands:
     def __init__(self) -> None:
         """Start with no command run."""
         self.ran: list[dict[str, Any]] = []
+        self.hung: dict[str, str] = {}
 
     def run(self, *argv: str, text: str = "", user: str = "", ok: tuple[int, ...] = (0,)) -> str:
         """Return what a command prints; ``Unread`` when it is missing, fails or hangs."""
@@ -109,6 +146,8 @@ class Commands:
         program = shutil.which(argv[0], path=PATH)
         if program is None:
             raise Unread(f"{argv[0]}: not installed")
+        if argv[0] in self.hung:  # it costs its time-out once, whatever else it would be asked
+            raise Unread(self.hung[argv[0]])
         extra: dict[str, Any] = {}
         if user:
             account = pwd.getpwnam(user)
@@ -140,7 +179,8 @@ class Commands:
             }
         )
         if timed_out:
-            raise Unread(f"{argv[0]}: no answer within {COMMAND_TIMEOUT_S:g} s")
+            self.hung[argv[0]] = f"{argv[0]}: no answer within {COMMAND_TIMEOUT_S:g} s"
+            raise Unread(self.hung[argv[0]])
         return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -727,7 +767,7 @@ def read_services(request: Request, commands: Commands) -> Readings:
 def cpus(text: str) -> set[int]:
     """Return the CPU numbers of a list such as ``0-3,56``."""
     found: set[int] = set()
-    for part in text.split(","):
+    for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return found
@@ -1853,12 +1893,13 @@ LOST = re.compile(
 
 def read_gpus(request: Request, commands: Commands) -> Readings:
     """Every board, from one nvidia-smi."""
-    known, status, out, err = gpu_rows(commands)
+    known, status, out, err, answered_in_s = gpu_rows(commands)
+    every = (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)
     readings: Readings = {
         name: {} if field in known else Unread(f"nvidia-smi: {field} is not known to this driver")
-        for name, field, _ in GPU_FIELDS
+        for name, field, _ in every
     }
-    fields = [row for row in GPU_FIELDS if row[1] in known]
+    fields = [row for row in every if row[1] in known]
     lost: dict[str, str] = {}
     count = 0
     for line in out.splitlines():
@@ -1871,7 +1912,7 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
         elif len(row) == len(fields) + 1 and row[0].isdigit():
             count += 1
             for column, (name, field, kind) in enumerate(fields, 1):
-                readings[name]["gpu" + row[0]] = gpu_value(row[column], field, kind)
+                readings[name]["gpu" + row[0]] = gpu_value(name, row[column], field, kind)
         elif row and status == 0:
             raise Unread(f"nvidia-smi: not a row of values: {', '.join(row)[:120]}")
     if status != 0 and not (count and lost):
@@ -1879,15 +1920,17 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
         raise Unread(f"nvidia-smi: exit {status}: {said[:200]}")
     readings["gpu.count"] = count
     readings["gpu.lost"] = lost
+    readings["gpu.answered_in_s"] = answered_in_s
     return readings
 
 
-def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str]:
-    """Return the fields that were asked for, and how nvidia-smi answered.
+def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str, float]:
+    """Return the fields that were asked for, how nvidia-smi answered, and in how many seconds.
 
     One field that a driver does not know spoils the whole answer: the driver is asked which it has.
     """
-    fields = [field for _, field, _ in GPU_FIELDS]
+    fields = [field for _, field, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)]
+    begin = time.monotonic()
     status, out, err = commands.outcome(*gpu_query(fields))
     if status != 0 and "is not a valid field to query" in out + err:
         listed = commands.run("nvidia-smi", "--help-query-gpu")
@@ -1898,8 +1941,9 @@ def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str]:
             for name in re.findall(r'"([\w.]+)"', line)
         }
         fields = [field for field in fields if field in offered]
+        begin = time.monotonic()
         status, out, err = commands.outcome(*gpu_query(fields))
-    return fields, status, out, err
+    return fields, status, out, err, round(time.monotonic() - begin, 3)
 
 
 def gpu_query(fields: list[str]) -> tuple[str, str, str]:
@@ -1908,8 +1952,13 @@ def gpu_query(fields: list[str]) -> tuple[str, str, str]:
     return ("nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader,nounits")
 
 
-def gpu_value(text: str, field: str, kind: Callable[[str], Any]) -> Any:
+OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
+
+
+def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
     """Return one value; what the driver does not know is unread, never a value."""
+    if name in OPTIONAL and text in LACKS:
+        return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):
         return {"unread": f"nvidia-smi: {field} is {text or 'empty'}"}
     try:
@@ -1950,8 +1999,193 @@ def mig_devices(listed: str) -> list[tuple[str, str, list[str]]]:
     return boards
 
 
+NVLINK_ERRORS = ("replay", "recovery", "crc")
+
+
+def read_nvlinks(request: Request, commands: Commands) -> Readings:
+    """Speed of every NVLink of every board; a board that lists none has none up."""
+    links: dict[str, dict[str, str]] = {}
+    for board, line in by_board(commands.run("nvidia-smi", "nvlink", "-s"), links):
+        match = re.match(r"Link (\d+): (.+)", line)
+        if match:
+            links[board][match.group(1)] = match.group(2)
+    return {"gpu.nvlink.links": links}
+
+
+def read_nvlink_errors(request: Request, commands: Commands) -> Readings:
+    """Errors of the NVLinks of every board, all links together."""
+    boards: dict[str, dict[str, int]] = {}
+    for board, line in by_board(commands.run("nvidia-smi", "nvlink", "-e"), boards):
+        match = re.match(r"Link \d+: (\w+)(?: \w+)? Errors: (\d+)$", line)
+        kind = match.group(1).lower() if match else ""
+        if match and kind in NVLINK_ERRORS:
+            boards[board][kind] = boards[board].get(kind, 0) + int(match.group(2))
+    return {
+        f"gpu.nvlink.{kind}": {b: found.get(kind, NOT_SUPPORTED) for b, found in boards.items()}
+        for kind in NVLINK_ERRORS
+    }
+
+
+def by_board(text: str, boards: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield board and line of an answer with a heading for each board, which is added to them."""
+    board = ""
+    for line in text.splitlines():
+        heading = re.match(r"GPU (\d+): ", line)
+        if heading:
+            board = "gpu" + heading.group(1)
+            boards[board] = {}
+        elif board:
+            yield board, line.strip()
+
+
+def read_topology(request: Request, commands: Commands) -> Readings:
+    """How boards and adapters reach each other: ``gpu0 mlx5_0`` -> ``PIX``, each pair once."""
+    out = re.sub(r"\x1b\[[0-9;]*m", "", commands.run("nvidia-smi", "topo", "-m"))
+    names = dict(re.findall(r"^\s+(NIC\d+): (\S+)\s*$", out, re.MULTILINE))
+    lines = [[word.strip() for word in line.split("\t")] for line in out.splitlines()]
+    heads = next((line[1:] for line in lines if line[:2] == ["", "GPU0"]), None)
+    if heads is None:
+        raise Unread("nvidia-smi: topo -m has no matrix")
+    pairs: dict[str, str] = {}
+    for row in lines:
+        start = heads.index(row[0]) + 1 if row[0] in heads else len(heads)
+        for column in range(start, len(heads)):
+            if re.fullmatch(r"(GPU|NIC)\d+", heads[column]):
+                ends = (names.get(end, end.lower()) for end in (row[0], heads[column]))
+                pairs[" ".join(ends)] = row[column + 1]
+    return {"gpu.topology": pairs}
+
+
+PCI = "/sys/bus/pci/devices"
+NVIDIA, DISPLAY = "0x10de", ("0x0300", "0x0302")
+"""Vendor of the boards; classes VGA compatible and 3D controller."""
+PCI_READINGS = (
+    *("gpu.pci.boards", "gpu.pci.bar_mib", "gpu.pci.numa_node", "gpu.pci.iommu"),
+    *("gpu.pci.width", "gpu.pci.width_max", "gpu.pci.speed", "gpu.pci.speed_max"),
+    *("gpu.pci.redirects", "gpu.pci.correctable", "gpu.pci.nonfatal", "gpu.pci.fatal"),
+)
+
+
+def read_pci(request: Request, commands: Commands) -> Readings:
+    """The boards as the kernel's PCI bus has them, with every bridge above them; by address."""
+    if not os.path.isdir(ROOT + PCI):
+        raise Unread(f"{PCI}: no such file")
+    boards = {
+        address: line_of(f"{PCI}/{address}/device")
+        for address in below(PCI)
+        if line_of(f"{PCI}/{address}/vendor") == NVIDIA
+        and line_of(f"{PCI}/{address}/class").startswith(DISPLAY)
+    }
+    tops: dict[str, str] = {}
+    ports: set[str] = set()
+    above: set[str] = set()
+    for board in boards:
+        path = re.findall(r"/([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/|$)", real(board))
+        above.update(path[:-1])
+        # From the board upwards every second step is a link, the others are inside a switch.
+        tops.update((path[step], path[step - 1]) for step in range(len(path) - 3, 0, -2))
+        ports.update(path[2:-1:2])
+    return {
+        "gpu.pci.boards": boards,
+        "gpu.pci.bar_mib": each(list(boards), largest_bar),
+        "gpu.pci.numa_node": each(list(boards), numa_node),
+        "gpu.pci.iommu": each(list(boards), iommu),
+        "gpu.pci.width": on_both("current_link_width", tops),
+        "gpu.pci.width_max": on_both("max_link_width", tops),
+        "gpu.pci.speed": on_both("current_link_speed", tops),
+        "gpu.pci.speed_max": on_both("max_link_speed", tops),
+        "gpu.pci.redirects": each(sorted(ports), redirected),
+        **{f"gpu.pci.{kind}": pci_errors(kind, {*boards, *above}) for kind in PCI_ERRORS},
+    }
+
+
+def real(address: str) -> str:
+    """Return the folder of a device, which has all bridges above it in its path."""
+    return os.path.realpath(f"{ROOT}{PCI}/{address}")
+
+
+def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
+    """Return the lesser figure of both ends of each link: lower end -> lanes, or GT/s."""
+
+    def lesser(end: str) -> float:
+        return min(figure(f"{PCI}/{device}/{file}") for device in (end, tops[end]))
+
+    return each(sorted(tops), lesser)
+
+
+def figure(path: str) -> float:
+    """Return the number that a file begins with."""
+    text = line_of(path)
+    try:
+        return float(text.split(" ")[0])
+    except ValueError:
+        raise Unread(f"{path}: {text[:60]!r}") from None
+
+
+def numa_node(board: str) -> int:
+    """Return the NUMA node of a board; -1 where the firmware names none."""
+    return number_of(f"{PCI}/{board}/numa_node")
+
+
+def largest_bar(board: str) -> int:
+    """Return the size of the largest region that the CPUs see of a board, in MiB."""
+    regions = [line.split() for line in text_of(f"{PCI}/{board}/resource").splitlines()]
+    return max(int(end, 16) - int(start, 16) + 1 for start, end, _ in regions) >> 20
+
+
+def iommu(board: str) -> str:
+    """Return how the IOMMU translates for a board; "none" without one."""
+    group = f"{PCI}/{board}/iommu_group"
+    return line_of(group + "/type") if os.path.exists(ROOT + group) else "none"
+
+
+CAPABILITIES, ACS, REDIRECTS = 0x100, 0x0D, 0x04 | 0x08 | 0x10
+"""PCI Express Base Specification: where extended capabilities start, Access Control Services, and
+its bits that send requests, completions and what comes from below upstream."""
+
+
+def redirected(bridge: str) -> bool:
+    """Say whether a bridge sends traffic between its devices up to the root."""
+    path = f"{PCI}/{bridge}/config"
+    try:
+        with open(ROOT + path, "rb") as file:
+            config = file.read(4096)
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
+    if len(config) <= CAPABILITIES:
+        raise Unread(f"{path}: {len(config)} bytes, so no extended capabilities: not read as root")
+    at = CAPABILITIES
+    for _ in range(64):  # a ring of capabilities ends nowhere
+        header = struct.unpack_from("<I", config, at)[0]
+        if header & 0xFFFF == ACS:
+            return bool(struct.unpack_from("<H", config, at + 6)[0] & REDIRECTS)
+        at = header >> 20
+        if not CAPABILITIES <= at <= len(config) - 8:
+            break
+    return False
+
+
+PCI_ERRORS = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}
+
+
+def pci_errors(kind: str, devices: set[str]) -> dict[str, Any]:
+    """Return errors since the boot by device; only where the kernel counts them, not firmware."""
+
+    def total(device: str) -> int:
+        path = f"{PCI}/{device}/aer_dev_{kind}"
+        match = re.search(rf"^TOTAL_ERR_{PCI_ERRORS[kind]} (\d+)$", text_of(path), re.MULTILINE)
+        if not match:
+            raise Unread(f"{path}: no total")
+        return int(match.group(1))
+
+    counted = f"aer_dev_{kind}"
+    there = [one for one in sorted(devices) if os.path.exists(f"{ROOT}{PCI}/{one}/{counted}")]
+    return each(there, total)
+
+
 DRIVER = "/proc/driver/nvidia/version"
 LOADED = "/sys/module/nvidia/version"
+PARAMETERS = "/proc/driver/nvidia/params"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 """Names of the kernel module on disk: NVIDIA's packages; Debian's, in the order in which they win
 (nvidia-alternative)."""
@@ -1980,6 +2214,21 @@ def read_module(request: Request, commands: Commands) -> Readings:
         raise Unread(f"{LOADED}: no such file: the kernel module is not loaded")
     unknown = {"unread": f"{DRIVER}: no such file"}
     return {"driver.module": {"version": line_of(LOADED), "flavour": unknown}}
+
+
+def read_driver_parameters(request: Request, commands: Commands) -> Readings:
+    """Parameters that the loaded kernel module works with."""
+    lines = [line.partition(":") for line in text_of(PARAMETERS).splitlines()]
+    return {"driver.parameters": {name: value.strip().strip('"') for name, _, value in lines}}
+
+
+HELPERS = ("gdrdrv", "nvidia_fs", "nvidia_peermem")
+"""Modules that let adapters and storage reach the memory of boards."""
+
+
+def read_driver_helpers(request: Request, commands: Commands) -> Readings:
+    """Those of these modules that are loaded."""
+    return {"driver.helpers": [name for name in HELPERS if name in below("/sys/module")]}
 
 
 def read_module_on_disk(request: Request, commands: Commands) -> Readings:
@@ -2076,26 +2325,37 @@ MOST_XIDS = 50
 
 
 def read_xids(request: Request, commands: Commands) -> Readings:
-    """Xid numbers of this boot by the board's PCI address, oldest first."""
+    """Errors of this boot, oldest first: Xid numbers by the board's PCI address, SXid by switch."""
     status, out, err = commands.outcome(
         *("journalctl", "-k", "-b", "-o", "short-unix", "--no-pager", "-n", "2000"),
-        *("-g", "NVRM: Xid"),
+        *("-g", "NVRM: Xid|SXid"),
     )
     # It exits with 1 where nothing matches, and where it cannot look.
     if status not in (0, 1) or (status == 1 and err.strip()):
         said = (err.strip() or out.strip() or "no message").splitlines()[0]
         raise Unread(f"journalctl: exit {status}: {said[:200]}")
-    events = []
+    xids: list[tuple[float, str, Any]] = []
+    sxids: list[tuple[float, str, Any]] = []
     for line in out.splitlines():
         match = re.match(
-            r"(\d+\.\d+) .*NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)\b", line
+            r"(\d+\.\d+) .*\bS?Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)(?:, *(\w[\w-]*))?",
+            line,
         )
         if match:
-            events.append((float(match.group(1)), match.group(2).lower(), int(match.group(3))))
-    found: dict[str, list[int]] = {}
-    for _, address, number in sorted(events, key=lambda event: event[0]):
-        found.setdefault(address, []).append(number)
-    return {"driver.xid": {address: found[address][-MOST_XIDS:] for address in sorted(found)}}
+            at, address, number = float(match.group(1)), match.group(2).lower(), match.group(3)
+            if "SXid" in line:
+                sxids.append((at, address, f"{number} {match.group(4) or ''}".strip()))
+            else:
+                xids.append((at, address, int(number)))
+    return {"driver.xid": by_address(xids), "driver.sxid": by_address(sxids)}
+
+
+def by_address(events: list[tuple[float, str, Any]]) -> dict[str, list[Any]]:
+    """Return address -> its last events, oldest first."""
+    found: dict[str, list[Any]] = {}
+    for _, address, event in sorted(events, key=lambda event: event[0]):
+        found.setdefault(address, []).append(event)
+    return {address: found[address][-MOST_XIDS:] for address in sorted(found)}
 
 
 # --- containers ---------------------------------------------------------------------------------
@@ -2188,6 +2448,7 @@ def read_containers(request: Request, commands: Commands) -> Readings:
     The one reader that starts something: it is asked for by name, and leaves nothing behind.
     """
     image, folders = request["check_image"], request["container_devices"]
+    step_forward()
 
     def started(engine: str) -> Any:
         if engine == "containerd":
@@ -2263,16 +2524,27 @@ def in_memory(content: Any) -> int:
 
 # --- all of it ----------------------------------------------------------------------------------
 
-READERS: tuple[tuple[Callable[[Request, Commands], Readings], tuple[str, ...]], ...] = (
-    (read_gpus, ("gpu.count", "gpu.lost", *(name for name, _, _ in GPU_FIELDS))),
+Row = tuple[Callable[[Request, Commands], Readings], tuple[str, ...]]
+OF_NVIDIA_SMI: tuple[Row, ...] = (
+    (read_gpus, ("gpu.count", "gpu.lost", "gpu.answered_in_s", *GPU_READINGS)),
     (read_mig_devices, ("gpu.mig.devices",)),
+    (read_nvlinks, ("gpu.nvlink.links",)),
+    (read_nvlink_errors, tuple(f"gpu.nvlink.{kind}" for kind in NVLINK_ERRORS)),
+    (read_topology, ("gpu.topology",)),
+)
+"""One after the other, what tells most first: when it hangs, the others are not even asked."""
+READERS: tuple[Row, ...] = (
+    *OF_NVIDIA_SMI,
+    (read_pci, PCI_READINGS),
+    (read_driver_parameters, ("driver.parameters",)),
+    (read_driver_helpers, ("driver.helpers",)),
     (read_module, ("driver.module",)),
     (read_module_on_disk, ("driver.module_on_disk",)),
     (read_module_next, ("driver.module_next",)),
     (read_driver_library, ("driver.library",)),
     (read_board_numbers, ("driver.boards",)),
     (read_instance_files, ("driver.instance_files",)),
-    (read_xids, ("driver.xid",)),
+    (read_xids, ("driver.xid", "driver.sxid")),
     (read_packages, ("packages", "packages.broken", "packages.held")),
     (read_slurm_nodes, ("slurm.nodes",)),
     (read_units, ("units", "limits.memlock", "limits.open_files")),
@@ -2362,8 +2634,14 @@ def collect(request: Request) -> dict[str, Any]:
             unread = isinstance(value, Unread)
             readings[name] = {"unread": str(value)} if unread else {"value": value}
 
+    def read_in_turn(rows: list[Row]) -> None:
+        for row in rows:
+            read(*row)
+
     # Daemon threads: one that is stuck in the kernel must not keep the program from ending.
-    threads = [threading.Thread(target=read, args=row, daemon=True) for row in READERS]
+    together = [[row for row in READERS if row in OF_NVIDIA_SMI]]
+    together += [[row] for row in READERS if row not in OF_NVIDIA_SMI]
+    threads = [threading.Thread(target=read_in_turn, args=(t,), daemon=True) for t in together]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -2381,9 +2659,36 @@ def collect(request: Request) -> dict[str, Any]:
     }
 
 
+FREE = os.sched_getaffinity(0)
+"""The CPUs that this program was given, for what must not inherit its own."""
+
+
+def stand_aside(housekeeping: set[int]) -> None:
+    """Run where jobs do not, and only when nobody else would: jobs are not to notice us.
+
+    Whatever is started inherits it; so does the I/O priority of a task that runs idle (ionice(1)).
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        if housekeeping & FREE:
+            os.sched_setaffinity(0, housekeeping & FREE)
+    except OSError:  # a machine that forbids it: read all the same
+        pass
+
+
+def step_forward() -> None:
+    """Undo that for this thread: what it starts is looked at as a job's would be."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, FREE)
+    except OSError:  # it could not stand aside either
+        pass
+
+
 def main() -> None:
     """Read the request from the argument, print the record."""
     request = json.loads(base64.b64decode(sys.argv[1]))
+    stand_aside(cpus(request.get("housekeeping_cpus", "")))
     # The marker comes first, so that the output is never empty and a greeting cannot hide it.
     print(MARKER, flush=True)
     print(json.dumps(collect(request), separators=(",", ":")), flush=True)

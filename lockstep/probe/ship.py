@@ -38,6 +38,8 @@ class Request:
     """Files of Slurm's plugins."""
     srun_options: tuple[str, ...] = ()
     """Options of srun that plugins bring: ``--container-image``."""
+    housekeeping_cpus: str = ""
+    """Where to run, away from the jobs; empty: anywhere."""
 
 
 def command(request: Request) -> str:

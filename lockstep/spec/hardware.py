@@ -43,6 +43,8 @@ class Gpu(Model):
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
     ecc: bool = True
     persistence: bool = True
+    in_sysfs: bool = True
+    """The kernel has them on its PCI bus (/sys/bus/pci); False: a stand-in, or a VM without it."""
     mig: tuple[MigProfile, ...] = ()
     """GPU instances of each GPU, in the order in which they are made; empty: MIG is off."""
 

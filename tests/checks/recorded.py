@@ -21,6 +21,7 @@ from lockstep.report import Finding, Report
 from lockstep.secrets import Secrets
 from lockstep.spec import Role, load
 from lockstep.when import HOUR_S
+from tests.checks.recorded_boards import AT_WORK, WORKING, healthy, names
 from tests.checks.recorded_machine import machine
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
@@ -262,18 +263,20 @@ def _node(node: NodePlan) -> dict[str, Any]:
     if node.role is Role.WORKER:
         boards = range(8)
         changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in boards}
+        changes |= _driver(node) | healthy(node)
+        if node.name == AT_WORK:
+            changes |= {name: dict.fromkeys(names(node), v) for name, v in WORKING.items()}
         changes["driver.boards"] = {
             f"195:{i}": uuid for i, uuid in enumerate(changes["gpu.uuid"].values())
         }
         changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in boards}
         controller = _files(next(iter(node.cluster.nodes.values())))
-        changes |= _driver(node)
         conf = {file.path: file.sha256 for file in controller}["/etc/slurm/slurm.conf"]
         changes["slurm.conf_sha256"] = conf
     else:
         changes["slurm.nodes"] = {
             name: {
-                "state": ["IDLE"],
+                "state": ["ALLOCATED" if name == AT_WORK else "IDLE"],
                 "cpus": worker.hardware.slurm.cpus,
                 "real_memory": worker.hardware.slurm.real_memory_mib,
                 "gres": worker.hardware.slurm.gres,

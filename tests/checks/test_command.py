@@ -86,7 +86,7 @@ def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
         (("--limit", "worker33"), "no node 'worker33'\n  expected  worker3"),
         (("--limit", "worker[1-"), "--limit 'worker[1-': "),
         (("--limit", "zzz"), "no node 'zzz'\n  expected  head1,worker[1-8]"),
-        (("--rule", "gpu.power"), "no rule 'gpu.power'\n  expected  gpu.power_limit"),
+        (("--rule", "gpu.power_limi"), "no rule 'gpu.power_limi'\n  expected  gpu.power_limit"),
         (("--json", "/no/such/folder/x"), "/no/such/folder/x: No such file or directory"),
     ],
 )

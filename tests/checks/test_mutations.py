@@ -14,6 +14,7 @@ from tests.checks.mutations_machine import MACHINE
 from tests.checks.mutations_network import NETWORK
 from tests.checks.mutations_system import SYSTEM
 from tests.checks.recorded import REMOVED
+from tests.checks.recorded_boards import AT_WORK
 
 CONF = "/etc/slurm/slurm.conf"
 LINE = ["BOOT_IMAGE=/boot/vmlinuz", "root=UUID=1", "ro", "quiet"]
@@ -37,6 +38,8 @@ COMP0, COMP1 = (f"mlx5_comp{queue}@pci:0000:3b:00.0" for queue in (0, 1))
 HELD = sorted(recorded.consistent().plan.nodes["worker3"].held)
 UNIT = {"active": "active", "sub": "running", "load": "loaded", "enabled": "enabled"}
 
+SLOT, PORT, UPLINK = "0000:61:00.0", "0000:60:00.0", "0000:5f:00.0"
+"""gpu3, and the ports of the PCIe switch above it."""
 SEVEN = [f"/dev/nvidia{number}" for number in range(7)]
 
 MUTATIONS = (
@@ -626,6 +629,223 @@ MUTATIONS = (
         "nvidia-imex.service",
         "active (running), enabled",
     ),
+    Mutation("gpu.count_driver", "worker3", "driver.boards", ("195:7",), REMOVED, found="7 GPUs"),
+    Mutation("gpu.count_pci", "worker3", "gpu.pci.boards", (SLOT,), REMOVED, found="7 GPUs"),
+    Mutation(
+        "gpu.supported_fields",
+        "worker3",
+        "gpu.ecc.corrected_volatile",
+        ("gpu3",),
+        "not supported",
+        "gpu3",
+        "not supported: ecc.errors.corrected.volatile.total",
+    ),
+    Mutation(
+        "gpu.serial_unique",
+        "worker3",
+        "gpu.serial",
+        ("gpu3",),
+        "1650000060001",
+        found="worker3 gpu3",
+    ),
+    Mutation(
+        "gpu.order",
+        "worker3",
+        "gpu.pci_bus_id",
+        ("gpu3",),
+        "00000000:62:00.0",
+        "gpu3",
+        "00000000:62:00.0",
+    ),
+    Mutation(
+        "gpu.power_range",
+        "worker3",
+        "gpu.power.max_w",
+        ("gpu3",),
+        600.0,
+        "gpu3",
+        "200 to 600 W",
+    ),
+    Mutation(
+        "gpu.power_range",
+        "worker3",
+        "gpu.power.min_w",
+        ("gpu3",),
+        100.0,
+        "gpu3",
+        "100 to 700 W",
+    ),
+    Mutation(
+        "gpu.clock_max_memory",
+        "worker3",
+        "gpu.clocks.max_memory_mhz",
+        ("gpu3",),
+        2619,
+        "gpu3",
+        "2619 MHz",
+    ),
+    Mutation(
+        "gpu.clock_memory",
+        "worker3",
+        "gpu.clocks.memory_mhz",
+        ("gpu3",),
+        1593,
+        "gpu3",
+        "1593 MHz",
+    ),
+    Mutation(
+        "gpu.inforom_version",
+        "worker3",
+        "gpu.inforom.image",
+        ("gpu3",),
+        "G520.0200.00.05",
+        "gpu3",
+        "G520.0200.00.05, ECC 7.16",
+    ),
+    Mutation(
+        "gpu.inforom_version", "worker3", "gpu.inforom.ecc", ("gpu3",), "6.16", "gpu3", "ECC 6.16"
+    ),
+    Mutation(
+        "gpu.inforom_valid", "worker3", "gpu.inforom.checksum", ("gpu3",), "invalid", "gpu3", "inv"
+    ),
+    Mutation("gpu.gsp", "worker3", "gpu.gsp.current", ("gpu3",), "Disabled", "gpu3", "Disabled"),
+    Mutation("gpu.addressing", "worker3", "gpu.addressing", ("gpu3",), "HMM", "gpu3", "HMM"),
+    Mutation(
+        "gpu.confidential", "worker3", "gpu.memory.protected_mib", ("gpu3",), 143771, "gpu3", "1437"
+    ),
+    Mutation(
+        "gpu.slowdown",
+        "worker3",
+        "gpu.slowdown.active",
+        ("gpu3",),
+        0x48,
+        "gpu3",
+        "HW thermal slowdown",
+    ),
+    Mutation(
+        "gpu.power_brake",
+        "worker3",
+        "gpu.slowdown.power_brake_us",
+        ("gpu3",),
+        2500000,
+        "gpu3",
+        "2.5 s",
+    ),
+    Mutation(
+        "gpu.thermal_hw",
+        "worker3",
+        "gpu.slowdown.thermal_hw_us",
+        ("gpu3",),
+        500000,
+        "gpu3",
+        "0.5 s",
+    ),
+    Mutation(
+        "gpu.thermal_sw",
+        "worker3",
+        "gpu.slowdown.thermal_sw_us",
+        ("gpu3",),
+        500000,
+        "gpu3",
+        "0.5 s",
+    ),
+    Mutation(
+        "gpu.temperature", "worker3", "gpu.temperature.margin_c", ("gpu3",), 3, "gpu3", "3 C below"
+    ),
+    Mutation(
+        "gpu.ecc_corrected", "worker3", "gpu.ecc.corrected_volatile", ("gpu3",), 999, "gpu3", "999"
+    ),
+    Mutation(
+        "gpu.ecc_uncorrected_lifetime",
+        "worker3",
+        "gpu.ecc.uncorrected_aggregate",
+        ("gpu3",),
+        2,
+        "gpu3",
+        "2 in all",
+    ),
+    Mutation(
+        "gpu.ecc_sram_threshold", "worker3", "gpu.ecc.sram_threshold", ("gpu3",), "Yes", "gpu3"
+    ),
+    Mutation(
+        "gpu.row_remapped", "worker3", "gpu.remapped.uncorrectable", ("gpu3",), 1, "gpu3", "1 row"
+    ),
+    Mutation(
+        "gpu.row_spares",
+        "worker3",
+        "gpu.remapped.banks_without_spare",
+        ("gpu3",),
+        1,
+        "gpu3",
+        "1 banks",
+    ),
+    Mutation("gpu.pcie_width_max", "worker3", "gpu.pcie.width_max", ("gpu3",), 32, "gpu3", "x32"),
+    Mutation(
+        "gpu.pcie_generation", "worker3", "gpu.pcie.generation_max", ("gpu3",), 4, "gpu3", "Gen4"
+    ),
+    Mutation(
+        "gpu.pcie_generation_busy",
+        AT_WORK,
+        "gpu.pcie.generation",
+        ("gpu3",),
+        1,
+        "gpu3",
+        "Gen1",
+    ),
+    Mutation("gpu.pcie_path_width", "worker3", "gpu.pci.width", (UPLINK,), 8.0, UPLINK, "x8"),
+    Mutation("gpu.pcie_path_speed", "worker3", "gpu.pci.speed", (UPLINK,), 16.0, UPLINK, "16 GT/s"),
+    Mutation("gpu.pcie_corrected", "worker3", "gpu.pci.correctable", (SLOT,), 99, SLOT, "99"),
+    Mutation("gpu.pcie_uncorrected", "worker3", "gpu.pci.nonfatal", (SLOT,), 1, SLOT, "1 in all"),
+    Mutation("gpu.pcie_fatal", "worker3", "gpu.pci.fatal", (SLOT,), 1, SLOT, "1 in all"),
+    Mutation(
+        "gpu.nvlink",
+        "worker3",
+        "gpu.nvlink.links",
+        ("gpu3", "7"),
+        "<inactive>",
+        "gpu3",
+        "17 x 26.562 GB/s, 1 x <inactive>",
+    ),
+    Mutation("gpu.nvlink_replay", "worker3", "gpu.nvlink.replay", ("gpu3",), 4, "gpu3", "4 in all"),
+    Mutation(
+        "gpu.nvlink_recovery", "worker3", "gpu.nvlink.recovery", ("gpu3",), 1, "gpu3", "1 in all"
+    ),
+    Mutation("gpu.nvlink_crc", "worker3", "gpu.nvlink.crc", ("gpu3",), 700, "gpu3", "700 in all"),
+    Mutation(
+        "gpu.topology",
+        "worker3",
+        "gpu.topology",
+        ("gpu3 mlx5_0",),
+        "SYS",
+        found="gpu3 mlx5_0: SYS",
+    ),
+    Mutation("gpu.numa_node", "worker3", "gpu.pci.numa_node", (SLOT,), 1, SLOT, "NUMA node 1"),
+    Mutation("gpu.iommu", "worker3", "gpu.pci.iommu", (SLOT,), "DMA-FQ", SLOT, "DMA-FQ"),
+    Mutation("gpu.acs", "worker3", "gpu.pci.redirects", (PORT,), True, PORT, "ACS redirects"),
+    Mutation("gpu.bar", "worker3", "gpu.pci.bar_mib", (SLOT,), 256, SLOT, "256 MiB"),
+    Mutation(
+        "gpu.sxid",
+        "worker3",
+        "driver.sxid",
+        ("0000:05:00.0",),
+        ["12028 Non-fatal"],
+        "0000:05:00.0",
+        "SXid 12028 Non-fatal",
+    ),
+    Mutation(
+        "gpu.memory_used", "worker3", "gpu.memory.used_mib", ("gpu3",), 5000, "gpu3", "5000 MiB"
+    ),
+    Mutation("gpu.answer_time", "worker3", "gpu.answered_in_s", (), 6.5, found="6.5 s"),
+    Mutation(
+        "driver.parameters",
+        "worker3",
+        "driver.parameters",
+        ("EnableMSI",),
+        "0",
+        "EnableMSI",
+        "0",
+    ),
+    Mutation("driver.helpers", "worker3", "driver.helpers", (), ["gdrdrv"], found="gdrdrv"),
     Mutation(
         "gpu.uuid_unique",
         "worker3",

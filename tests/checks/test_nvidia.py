@@ -452,7 +452,8 @@ def test_a_board_that_answers_nothing_until_its_reset_is_one_finding() -> None:
     raw = record.model_dump(mode="json")
     listed = ("gpu.name", "gpu.uuid", "gpu.serial", "gpu.pci_bus_id", "gpu.vbios")
     for name, entry in raw["readings"].items():
-        if name.startswith("gpu.") and name not in listed and isinstance(entry.get("value"), dict):
+        asked = name.startswith("gpu.") and not name.startswith(("gpu.pci.", "gpu.topology"))
+        if asked and name not in listed and isinstance(entry.get("value"), dict):
             entry["value"].update(gpu3={"unread": "it is [GPU requires reset]"})
     raw["readings"]["gpu.lost"] = {"value": {}}
     one = one_of(recorded.with_reading(start, {**start.reading, NODE: Record.model_validate(raw)}))

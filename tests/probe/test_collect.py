@@ -23,9 +23,12 @@ from lockstep.probe.parse import parse
 from lockstep.probe.ship import LARGEST_COMMAND, PROGRAM, Request, command
 
 GPU_ROW = (
-    "{index}, NVIDIA H200, GPU-{index}, 165{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
+    "{index}, NVIDIA H200, GPU-{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
     "{enforced}, 700.00, Enabled, Enabled, Enabled, Disabled, Default, 16, 16, 1980, "
-    "143771, 700.00, Disabled, 345, P0, 0, 0, None, No, No, 0, Completed, Success"
+    "143771, 700.00, Disabled, 345, P0, 0, 0, None, No, No, 0, Completed, Success, "
+    # What not every model has.
+    "165{index}, 200.00, 700.00, 3201, 3201, G520.0280.02.02, 7.16, valid, Enabled, Enabled, None, "
+    "0, 0x0000000000000001, 0, 0, 0, 0, 59, 5, 5, 0, 0, No, 0, 0"
 )
 
 
@@ -597,7 +600,7 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
-    assert sorted(asked) == sorted(["credential", *collect.NAMES])
+    assert sorted(asked) == sorted(["credential", "housekeeping_cpus", *collect.NAMES])
     with pytest.raises(ValueError, match="at most 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 

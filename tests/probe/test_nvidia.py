@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.probe.test_collect import GPU_ROW, Node, gpus, node
 __all__ = ["node"]
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "nvidia_smi"
+FIELDS = [field for _, field, _ in (*collect.GPU_FIELDS, *collect.GPU_OPTIONAL_FIELDS)]
 ROW = GPU_ROW.format(index=1, enforced="700.00")
 
 
@@ -47,7 +49,7 @@ def test_settings_and_health_of_a_board_are_read(node: Node) -> None:
 def test_every_field_is_one_that_a_driver_offers() -> None:
     header = (CAPTURES.parent / "h200" / "query-gpu.csv").read_text().split("\n")[0]
     offered = {name.split(" [")[0] for name in header.split(", ")}
-    assert {field for _, field, _ in collect.GPU_FIELDS} <= offered
+    assert set(FIELDS) <= offered
 
 
 OLDER = """\
@@ -63,9 +65,9 @@ Zero based index of the GPU. Not "gpu_recovery_action".
 
 @pytest.mark.parametrize("stream", ["", " >&2"])
 def test_a_field_that_the_driver_does_not_know_costs_itself_alone(node: Node, stream: str) -> None:
-    known = [field for _, field, _ in collect.GPU_FIELDS if field != "gpu_recovery_action"]
+    known = [field for field in FIELDS if field != "gpu_recovery_action"]
     names = "\n".join(f'"{field}" or "other.{field}"\nText.\n' for field in known)
-    row = ROW.replace(", None,", ",")
+    row = ROW.replace(", None,", ",", 1)
     node.tool(
         "nvidia-smi",
         f"""case "$*" in
@@ -159,6 +161,154 @@ def test_a_word_in_place_of_a_value_is_unread(node: Node, word: str) -> None:
     assert seen["gpu.fabric.status"] == {"value": {"gpu1": "Success"}}
 
 
+@pytest.mark.parametrize("word", collect.LACKS)
+def test_what_a_model_does_not_have_is_a_value(node: Node, word: str) -> None:
+    answers(node, ROW.replace(", 59,", f", {word},").replace(", valid,", ", [Unknown Error],"), 0)
+    seen = node.read()
+    assert seen["gpu.temperature.margin_c"] == {"value": {"gpu1": "not supported"}}
+    assert "[Unknown Error]" in seen["gpu.inforom.checksum"]["value"]["gpu1"]["unread"]
+    assert seen["gpu.slowdown.active"] == {"value": {"gpu1": 1}}
+
+
+# --- NVLinks and topology
+
+LINKS = """\
+GPU 0: NVIDIA H200 (UUID: GPU-0)
+\t Link 0: 26.562 GB/s
+\t Link 1: <inactive>
+GPU 1: NVIDIA H200 (UUID: GPU-1)
+NVML: Unable to retrieve NVLink information as all links are inActive
+"""
+LINK_ERRORS = """\
+GPU 0: NVIDIA H200 (UUID: GPU-0)
+\t Link 0: Replay Errors: 1
+\t Link 0: Recovery Errors: 0
+\t Link 0: CRC Flit Errors: 5
+
+\t Link 1: Replay Errors: 2
+\t Link 1: CRC Data Errors: 7
+GPU 1: NVIDIA L40S (UUID: GPU-1)
+"""
+TOPOLOGY = (
+    "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+    "GPU0\t X \tNV18\tPIX\t0-47\t0\t\tN/A\n"
+    "GPU1\tNV18\t X \tSYS\t48-95\t1\t\tN/A\n"
+    "NIC0\tPIX\tSYS\t X \t\t\t\t\n\n"
+    "Legend:\n\n  X    = Self\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
+)
+
+
+def test_links_their_errors_and_the_topology_are_read(node: Node) -> None:
+    node.tool(
+        "nvidia-smi",
+        f"""case "$*" in
+        "nvlink -s") printf '%s' {shlex.quote(LINKS)} ;;
+        "nvlink -e") printf '%s' {shlex.quote(LINK_ERRORS)} ;;
+        "topo -m") printf '%s' {shlex.quote(TOPOLOGY)} ;;
+        esac""",
+    )
+    seen = node.read()
+    links = {"gpu0": {"0": "26.562 GB/s", "1": "<inactive>"}, "gpu1": {}}
+    assert seen["gpu.nvlink.links"] == {"value": links}
+    assert seen["gpu.nvlink.replay"] == {"value": {"gpu0": 3, "gpu1": "not supported"}}
+    assert seen["gpu.nvlink.recovery"] == {"value": {"gpu0": 0, "gpu1": "not supported"}}
+    assert seen["gpu.nvlink.crc"] == {"value": {"gpu0": 12, "gpu1": "not supported"}}
+    assert seen["gpu.topology"] == {
+        "value": {"gpu0 gpu1": "NV18", "gpu0 mlx5_0": "PIX", "gpu1 mlx5_0": "SYS"}
+    }
+
+
+def test_an_answer_without_a_matrix_is_no_topology(node: Node) -> None:
+    node.tool("nvidia-smi", "echo Failed to run topology matrix")
+    assert node.read()["gpu.topology"] == {"unread": "nvidia-smi: topo -m has no matrix"}
+
+
+# --- PCI bus
+
+ROOT_PORT, UP, DOWN, BOARD = "0000:15:01.0", "0000:16:00.0", "0000:17:00.0", "0000:1b:00.0"
+
+
+def config(node: Node, address: str, *capabilities: tuple[int, int]) -> None:
+    """Write a configuration space with these extended capabilities: number, word at its +6."""
+    space = bytearray(4096)
+    for index, (number, word) in enumerate(capabilities):
+        at = 0x100 + 0x20 * index
+        following = at + 0x20 if index < len(capabilities) - 1 else 0
+        struct.pack_into("<I", space, at, number | 1 << 16 | following << 20)
+        struct.pack_into("<H", space, at + 6, word)
+    folder = node.root / "sys/bus/pci/devices" / address
+    (folder / "config").write_bytes(space)
+
+
+def pci(node: Node, *path: str, files: dict[str, str]) -> None:
+    """Write a device below its bridges, and its link on the bus."""
+    below = "/sys/devices/pci0000:15/" + "/".join(path)
+    for name, text in files.items():
+        node.file(f"{below}/{name}", text + "\n")
+    bus = node.root / "sys/bus/pci/devices"
+    bus.mkdir(parents=True, exist_ok=True)
+    (bus / path[-1]).symlink_to(node.root / below.lstrip("/"))
+
+
+def links(width: str, speed: str) -> dict[str, str]:
+    most = {"max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe"}
+    return {"current_link_width": width, "current_link_speed": speed, **most}
+
+
+def test_a_board_is_read_with_the_bridges_above_it(node: Node) -> None:
+    bridge = {"vendor": "0x15b3", "class": "0x060400"}
+    full, slow = links("16", "32.0 GT/s PCIe"), links("8", "16.0 GT/s PCIe")
+    counted = {"aer_dev_correctable": "RxErr 1\nTOTAL_ERR_COR 7"}
+    board = {
+        "vendor": "0x10de",
+        "class": "0x030200",
+        "device": "0x2335",
+        "numa_node": "0",
+        "resource": "0x0 0xffffff 0x14220c\n0x1000000000 0x4fffffffff 0x14220c\n0x0 0x0 0x0",
+        "aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 2",
+    }
+    pci(node, ROOT_PORT, files={**bridge, **full, **counted})
+    pci(node, ROOT_PORT, UP, files={**bridge, **slow})
+    pci(node, ROOT_PORT, UP, DOWN, files={**bridge, **full})
+    pci(node, ROOT_PORT, UP, DOWN, BOARD, files=board)
+    node.file(f"/sys/bus/pci/devices/{BOARD}/iommu_group/type", "identity\n")
+    config(node, DOWN, (0x01, 0), (0x0D, 0x1D))
+    seen = {name: entry.get("value") for name, entry in node.read().items()}
+    assert seen["gpu.pci.boards"] == {BOARD: "0x2335"}
+    assert seen["gpu.pci.bar_mib"] == {BOARD: 262144}
+    assert seen["gpu.pci.numa_node"] == {BOARD: 0}
+    assert seen["gpu.pci.iommu"] == {BOARD: "identity"}
+    assert (seen["gpu.pci.width"], seen["gpu.pci.width_max"]) == ({UP: 8.0}, {UP: 16.0})
+    assert (seen["gpu.pci.speed"], seen["gpu.pci.speed_max"]) == ({UP: 16.0}, {UP: 32.0})
+    assert seen["gpu.pci.redirects"] == {DOWN: True}
+    assert seen["gpu.pci.correctable"] == {ROOT_PORT: 7}
+    assert (seen["gpu.pci.nonfatal"], seen["gpu.pci.fatal"]) == ({}, {BOARD: 2})
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "redirects"),
+    [
+        ([(0x0D, 0x00)], False),
+        ([(0x0D, 0x01)], False),  # checks sources, and sends nothing another way
+        ([(0x0D, 0x04)], True),
+        ([(0x01, 0x1D)], False),
+        ([], False),
+    ],
+)
+def test_a_switch_redirects_by_three_bits_of_acs(
+    node: Node, capabilities: list[tuple[int, int]], redirects: bool
+) -> None:
+    pci(node, DOWN, files={"vendor": "0x15b3"})
+    config(node, DOWN, *capabilities)
+    assert collect.redirected(DOWN) is redirects
+
+
+def test_a_configuration_space_that_ends_early_is_unread(node: Node) -> None:
+    pci(node, DOWN, files={"config": "x" * 63})
+    with pytest.raises(collect.Unread, match="64 bytes, so no extended capabilities"):
+        collect.redirected(DOWN)
+
+
 # --- driver
 
 OPEN = (
@@ -189,6 +339,17 @@ def test_a_module_without_its_file_in_proc_says_its_version(node: Node) -> None:
     }
     node.file("/proc/driver/nvidia/version", "something else\n")
     assert "no version" in node.read()["driver.module"]["unread"]
+
+
+def test_the_driver_says_parameters_and_helpers(node: Node) -> None:
+    seen = node.read()
+    assert seen["driver.parameters"] == {"unread": "/proc/driver/nvidia/params: no such file"}
+    assert seen["driver.helpers"] == {"value": []}
+    node.file("/proc/driver/nvidia/params", 'EnableMSI: 1\nRegistryDwords: "a=1;b=2"\n')
+    node.file("/sys/module/nvidia_peermem/refcnt", "0\n")
+    seen = node.read()
+    assert seen["driver.parameters"] == {"value": {"EnableMSI": "1", "RegistryDwords": "a=1;b=2"}}
+    assert seen["driver.helpers"] == {"value": ["nvidia_peermem"]}
 
 
 NOT_FOUND = "echo 'modinfo: ERROR: Module '$3' not found.' >&2; exit 1"
@@ -306,6 +467,8 @@ JOURNAL = """\
 1740327858.25 n1 kernel: NVRM: Xid (PCI:0000:9B:00): 31, pid=7, name=python
 1740327860.0 n1 kernel: NVRM: Xid (PCI:0000:c2:00 GPU-I:05): 43, pid=9
 1740327861.0 n1 kernel: NVRM: Xid (0000:03:00): 79, GPU has fallen off the bus.
+1740327862.0 n1 kernel: nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 x
+1740327863.0 n1 kernel: nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM
 -- Boot 1234 --
 """
 
@@ -314,12 +477,14 @@ def test_errors_of_this_boot_are_read_by_address_in_their_order(node: Node) -> N
     node.tool(
         "journalctl",
         f"""[ "$1$2" = -k-b ] || exit 9
-        for last; do :; done; [ "$last" = "NVRM: Xid" ] || exit 8
+        for last; do :; done; [ "$last" = "NVRM: Xid|SXid" ] || exit 8
         printf '%s' {shlex.quote(JOURNAL)}""",
     )
-    assert node.read()["driver.xid"] == {
+    seen = node.read()
+    assert seen["driver.xid"] == {
         "value": {"0000:03:00": [79], "0000:9b:00": [31, 119], "0000:c2:00": [43]}
     }
+    assert seen["driver.sxid"] == {"value": {"0000:05:00.0": ["12028 Non-fatal", "20034 Fatal"]}}
 
 
 def test_of_a_storm_the_last_ones_are_kept(node: Node) -> None:

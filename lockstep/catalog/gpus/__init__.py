@@ -22,6 +22,8 @@ class GpuModel:
     max_sm_clock_mhz: int
     architecture: str
     """A key of ``lockstep.catalog.nvidia.compatibility.ARCHITECTURES``."""
+    nvlinks: str = ""
+    """Of a board with NVSwitches, as `nvidia-smi nvlink -s` has them: ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[str, ...] = ()
     """GPU instance profiles (`nvidia-smi mig -lgip`); none: the board has no MIG."""
 

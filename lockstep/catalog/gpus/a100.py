@@ -13,6 +13,7 @@ MODEL = GpuModel(
     power_limits_w=(100.0, 400.0),
     max_sm_clock_mhz=1410,
     architecture="ampere",
+    nvlinks="12 x 25 GB/s",
     # MIG user guide, supported profiles.
     mig_profiles=(
         "1g.10gb",

@@ -9,6 +9,7 @@ MODEL = GpuModel(
     power_limits_w=(200.0, 700.0),
     max_sm_clock_mhz=1980,
     architecture="hopper",
+    nvlinks="18 x 26.562 GB/s",
     # MIG user guide, supported profiles.
     mig_profiles=(
         "1g.10gb",

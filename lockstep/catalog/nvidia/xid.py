@@ -254,5 +254,6 @@ UNLISTED = Xid("not in the catalogue", UNDEFINED, WARNING)
 
 OFF_THE_BUS = 79
 """The board no longer answers: it is missing from every list."""
+NVLINKS = frozenset(number for number, xid in XIDS.items() if xid.action is Action.NVLINK)
 MEMORY = frozenset({48, 63, 64, 92, 94, 95, 140, 171, 172})
 """Errors of the board's memory: its counters and remapped rows tell the same."""

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause
+from lockstep.checks.rule import Cause, Skip
+from lockstep.probe.collect import NOT_SUPPORTED
 from lockstep.probe.record import Unread
 
 DEVICES = "gpu.uuid"
 """The boards that nvidia-smi lists."""
+
+PCI_BOARDS = "gpu.pci.boards"
+"""Those that the kernel's PCI bus has, by address."""
 
 UNREAD_WITH_COUNT = (
     Cause("gpu.count", only_unread=True),
@@ -20,10 +24,16 @@ UNREAD_WITH_COUNT = (
 """A driver that does not answer is one finding, not one per reading; so is a board that waits for
 a reset and answers with these words only."""
 
+UNREAD_WITH_PCI = (Cause("gpu.count_pci", only_unread=True),)
+"""So is a PCI bus that cannot be read."""
+
 UNREAD_WITH_MIG = (Cause("gpu.mig", same_device=True, only_unread=True),)
 """A divided board does not tell everything."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
+OF_NVLINK = "errors of NVLinks"
+HEAT = "too hot"
+BRAKE = "power brake"
 
 
 def same_board(*rules: str, grounds: str = "") -> tuple[Cause, ...]:
@@ -40,6 +50,12 @@ def divisible(view: View) -> bool:
     """Apply to the nodes whose boards can be divided (MIG)."""
     model = view.plan.hardware.gpu_model
     return model is not None and bool(model.mig_profiles)
+
+
+def on_bus(view: View) -> bool:
+    """Apply where the kernel has the boards on its PCI bus."""
+    gpu = view.plan.hardware.hardware.gpu
+    return has_gpus(view) and gpu is not None and gpu.in_sysfs
 
 
 def has_whole_gpus(view: View) -> bool:
@@ -60,25 +76,76 @@ def in_this_driver(view: View, reading: str) -> bool:
     return not (isinstance(value, Unread) and value.unread.endswith("not known to this driver"))
 
 
+def asks(*readings: str) -> Callable[[View], bool]:
+    """Apply to nodes with GPUs whose driver has these fields."""
+    return lambda view: has_gpus(view) and all(in_this_driver(view, name) for name in readings)
+
+
+def supported(value: JsonValue) -> JsonValue | Skip:
+    """Return a value; what a board does not have is judged by gpu.supported_fields alone."""
+    return Skip.SKIP if value == NOT_SUPPORTED else value
+
+
 def both(
     view: View, first: str, second: str, say: Callable[[JsonValue, JsonValue], JsonValue]
 ) -> Items:
-    """Return what two readings say together of each board; unread where one of them is."""
+    """Return what two readings say together of each board; unread where one of them is.
+
+    Not supported where one of them is that.
+    """
     left, right = view.items(first), view.items(second)
+    whole = left.get("", right.get(""))
+    if isinstance(whole, Unread):
+        return {"": whole}
     items: Items = {}
     for board in sorted({*left, *right}):
         missing = Unread(unread="not in the record")
         one, other = left.get(board, missing), right.get(board, missing)
         if isinstance(one, Unread) or isinstance(other, Unread):
             items[board] = one if isinstance(one, Unread) else other
+        elif NOT_SUPPORTED in (one, other):
+            items[board] = NOT_SUPPORTED
         else:
             items[board] = say(one, other)
     return items
 
 
+def up_to(reading: str, most: str) -> Callable[[View], Items]:
+    """Return a look at what should reach its most: unread where that is, or nobody would judge."""
+    return lambda view: both(view, reading, most, lambda now, limit: now)
+
+
+def only_where(
+    view: View, items: Items, condition: str, holds: Callable[[JsonValue], bool]
+) -> Items:
+    """Return items, None for the boards of which a reading does not hold, unread where that is."""
+    conditions = view.items(condition)
+    whole = conditions.get("", Unread(unread="not in the record"))
+    found: Items = {}
+    for board, value in items.items():
+        state = conditions.get(board, whole)
+        if isinstance(value, Unread):
+            found[board] = value
+        elif isinstance(state, Unread):
+            found[board] = state
+        else:
+            found[board] = value if holds(state) else None
+    return found
+
+
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
     """Return a mode, and the one that the next reset of the board brings."""
     return now if now == later else f"{now}, {later} after a reset"
+
+
+def count(value: object) -> str:
+    """Return a counter as text."""
+    return f"{value} in all"
+
+
+def seconds(value: object) -> str:
+    """Return a counter of microseconds as text."""
+    return f"{value / 1e6:g} s in all" if isinstance(value, int | float) else str(value)
 
 
 def watts(value: object) -> str:

@@ -20,14 +20,23 @@ def _lost(view: View, device: str) -> str:
     )
 
 
+def planned(view: View) -> int | None:
+    """Return the GPUs of the hardware class."""
+    gpu = view.plan.hardware.hardware.gpu
+    return None if gpu is None else gpu.count
+
+
+def boards(value: object) -> str:
+    """Return a number of GPUs as text."""
+    return f"{value} GPUs" if value != 1 else "1 GPU"
+
+
 RULE = Rule(
     id="gpu.count",
     title="all GPUs of the hardware class answer",
     reading="gpu.count",
-    expected=lambda view: (
-        view.plan.hardware.hardware.gpu.count if view.plan.hardware.hardware.gpu else None
-    ),
-    show=lambda value: f"{value} GPUs" if value != 1 else "1 GPU",
+    expected=planned,
+    show=boards,
     detail=_lost,
     applies=has_gpus,
     repair="drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; "

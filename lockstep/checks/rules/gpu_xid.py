@@ -9,11 +9,11 @@ Site     monitoring.xid of the description says what it makes of a number.
 
 from collections import Counter
 
-from lockstep.catalog.nvidia.xid import MEMORY, OFF_THE_BUS, UNLISTED, XIDS
+from lockstep.catalog.nvidia.xid import MEMORY, NVLINKS, OFF_THE_BUS, UNLISTED, XIDS
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._boot import own_kernel
-from lockstep.checks.rules._gpu import LOST, OF_MEMORY, has_gpus, same_board
+from lockstep.checks.rules._gpu import LOST, OF_MEMORY, OF_NVLINK, has_gpus, same_board
 from lockstep.probe.record import Unread
 from lockstep.report import Severity
 
@@ -71,7 +71,8 @@ def _worst(view: View, board: str) -> Severity:
 def _grounds(view: View, board: str) -> frozenset[str]:
     numbers = set(_numbers(view)[board])
     lost = {LOST} if OFF_THE_BUS in numbers else set()
-    return frozenset(lost | ({OF_MEMORY} if numbers <= MEMORY else set()))
+    of_memory = {OF_MEMORY} if numbers <= MEMORY else set()
+    return frozenset(lost | of_memory | ({OF_NVLINK} if numbers <= NVLINKS else set()))
 
 
 RULE = Rule(
@@ -86,6 +87,10 @@ RULE = Rule(
     grounds=_grounds,
     applies=lambda view: has_gpus(view) and own_kernel(view),
     repair="drain {node}, then do what the detail says; a board whose error comes back is replaced",
-    explained_by=same_board("gpu.ecc_uncorrected", "gpu.row_remap", grounds=OF_MEMORY),
+    explained_by=(
+        *same_board("gpu.ecc_uncorrected", "gpu.row_remap", grounds=OF_MEMORY),
+        *same_board("gpu.nvlink", grounds=OF_NVLINK),
+        Cause("gpu.sxid", grounds=OF_NVLINK),
+    ),
     source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",
 )

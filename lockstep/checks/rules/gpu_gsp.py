@@ -1,0 +1,29 @@
+"""The boards' own processor runs the driver's firmware where that is the default.
+
+Why      Without it (NVreg_EnableGpuFirmware=0) the driver works otherwise, and the open modules
+         not at all.
+Blind    Firmware of another version: it comes with the driver's packages.
+"""
+
+from lockstep.checks.rule import DEPLOY, REBOOT, Rule
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, asks, supported, up_to
+from lockstep.report import Severity
+
+READING, DEFAULT = "gpu.gsp.current", "gpu.gsp.default"
+
+RULE = Rule(
+    id="gpu.gsp",
+    title="GSP firmware is used where it is the default",
+    reading=READING,
+    look=up_to(READING, DEFAULT),
+    devices=DEVICES,
+    pick=supported,
+    device=DEFAULT,
+    show=lambda mode: f"GSP {mode}",
+    severity=Severity.WARNING,
+    applies=asks(READING, DEFAULT),
+    repair=f"look for NVreg_EnableGpuFirmware in /etc/modprobe.d of {{node}}; {DEPLOY}, then "
+    f"{REBOOT}",
+    explained_by=UNREAD_WITH_COUNT,
+    source="NVIDIA driver README, GSP firmware; gsp.mode.default",
+)

@@ -1,0 +1,33 @@
+"""NVLinks did not have to be brought up again since the last record.
+
+Why      A link that is trained anew stops all traffic of its board while it lasts.
+Blind    The first record of a boot; boards that do not count them; divided boards (MIG).
+"""
+
+from lockstep.checks.rule import Kind, Rule
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    UNREAD_WITH_COUNT,
+    count,
+    has_whole_gpus,
+    same_board,
+    supported,
+)
+
+RULE = Rule(
+    id="gpu.nvlink_recovery",
+    title="NVLinks did not have to be brought up again",
+    reading="gpu.nvlink.recovery",
+    kind=Kind.GROWTH,
+    devices=DEVICES,
+    pick=supported,
+    show=count,
+    applies=has_whole_gpus,
+    repair="drain {node}, reset all boards together (nvidia-smi -r); when it goes on, reseat or "
+    "replace {device}",
+    explained_by=(
+        *UNREAD_WITH_COUNT,
+        *same_board("gpu.nvlink"),
+    ),
+    source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
+)
