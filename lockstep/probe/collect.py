@@ -4,7 +4,8 @@ Runs on the node as root, shipped as text; nothing is installed there and nothin
 The request holds names only (paths, units, keys), never a value that is hoped for.
 Unread   every reading that cannot be taken is ``{"unread": reason}``; none is left out.
 Slow     each command has its own time-out and is ended with its children; readers run side by
-         side, so that a hanging nvidia-smi costs its own readings and nothing else.
+         side, so that a hanging nvidia-smi costs its own readings and nothing else, and that once.
+Aside    at idle priority, on the CPUs that the request names as not the jobs'.
 """
 
 from __future__ import annotations

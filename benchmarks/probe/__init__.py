@@ -1,0 +1,1 @@
+"""What it costs a node to be read: seconds, CPU seconds and commands."""

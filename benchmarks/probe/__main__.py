@@ -1,0 +1,89 @@
+"""Reads one node several times and says what that cost it, against what the probe promises.
+
+    python -m benchmarks.probe INVENTORY NODE [--repeat N] -- WORDS...
+
+WORDS lead to a root shell there: ``ssh worker1 sudo``, or ``python -m lab run worker1 --``.
+Exit status: 0 within the promise, 1 beyond it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from lockstep.facts.request import request
+from lockstep.inventory import load
+from lockstep.probe.parse import parse
+from lockstep.probe.record import Record
+from lockstep.probe.ship import command
+
+MOST_S, MOST_CPU_S = 5.0, 1.0
+TIMED = re.compile(r"^COST (\d+\.\d+) (\d+\.\d+) (\d+\.\d+)$", re.MULTILINE)
+LONGEST = 5
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one reading."""
+
+    wall_s: float
+    cpu_s: float
+    record: Record
+
+
+def measured(way: list[str], line: str) -> Cost:
+    """Return what one reading cost the node, by its own shell.
+
+    Raises:
+        ValueError: the node gave no record, or no times.
+    """
+    timed = f"TIMEFORMAT='COST %3R %3U %3S'; time {{ {line}; }}"
+    # ssh(1) joins its words with blanks and has them split by the shell of the node.
+    last = [shlex.quote(timed)] if way[:1] == ["ssh"] else [timed]
+    done = subprocess.run([*way, "bash", "-c", *last], capture_output=True, text=True, check=False)
+    times = TIMED.search(done.stderr.replace("\r", ""))
+    if times is None:
+        raise ValueError(f"status {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
+    wall, user, system = map(float, times.groups())
+    return Cost(wall, user + system, parse(done.stdout))
+
+
+def table(costs: list[Cost]) -> str:
+    """Return the costs as Markdown, and the commands that took longest in the last reading."""
+    walls, cpus = [one.wall_s for one in costs], [one.cpu_s for one in costs]
+    commands = costs[-1].record.commands
+    rows = [
+        "| | median | most | promised |",
+        "|---|---|---|---|",
+        f"| seconds | {statistics.median(walls):.2f} | {max(walls):.2f} | {MOST_S:g} |",
+        f"| CPU seconds | {statistics.median(cpus):.2f} | {max(cpus):.2f} | {MOST_CPU_S:g} |",
+        "",
+        f"{len(commands)} commands; those that took longest:",
+        "",
+    ]
+    slowest = sorted(commands, key=lambda one: -one.duration_s)[:LONGEST]
+    rows += [f"- {one.duration_s:.2f} s `{' '.join(one.argv)[:60]}`" for one in slowest]
+    return "\n".join(rows) + "\n"
+
+
+def main(words: list[str]) -> int:
+    """Measure; return the exit status."""
+    parser = argparse.ArgumentParser(prog="benchmarks.probe")
+    parser.add_argument("inventory")
+    parser.add_argument("node")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("way", nargs="+", help="words that lead to a root shell of the node")
+    asked = parser.parse_args(words)
+    line = command(request(load(asked.inventory).nodes[asked.node]))
+    costs = [measured(asked.way, line) for _ in range(asked.repeat)]
+    sys.stdout.write(table(costs))
+    return int(any(one.wall_s > MOST_S or one.cpu_s > MOST_CPU_S for one in costs))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
