@@ -65,6 +65,7 @@ def test_a_link_that_fails_is_one_finding_whatever_counts_it() -> None:
     topology = ("gpu.topology", ("gpu3 gpu4",), "NV17")
     one = the_one(*counted, down, xid, topology)
     assert (one.rule, one.device) == ("gpu.nvlink", "gpu3")
+    assert found(topology) == []  # a reading of the same links, judged once
     sxid = ("driver.sxid", ("0000:05:00.0",), ["20034 Fatal"])
     one = the_one(*counted, down, xid, topology, sxid)
     assert (one.rule, one.severity) == ("gpu.sxid", "error")
@@ -95,6 +96,13 @@ def test_a_board_that_is_gone_is_one_finding_whoever_counts() -> None:
     assert one.rule == "gpu.xid"
     for effect in ("gpu.count", "gpu.count_driver", "gpu.count_pci"):
         assert effect in one.detail
+
+
+def test_boards_with_new_numbers_are_not_compared_by_number() -> None:
+    order: Change = ("gpu.pci_bus_id", ("gpu3",), "00000000:62:00.0")
+    topology: Change = ("gpu.topology", ("gpu3 mlx5_0",), "SYS")
+    assert {one.rule for one in found(order, topology)} == {"gpu.order"}
+    assert the_one(order, topology, ("gpu.count", (), 7)).detail == ""
 
 
 def test_memory_is_looked_at_where_the_scheduler_has_no_job() -> None:

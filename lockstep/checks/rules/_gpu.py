@@ -52,6 +52,12 @@ def divisible(view: View) -> bool:
     return model is not None and bool(model.mig_profiles)
 
 
+def has_all(view: View) -> bool:
+    """Apply where no board is missing (gpu.count): the others have new numbers then."""
+    gpu, seen = view.plan.hardware.hardware.gpu, view.read("gpu.count")
+    return has_gpus(view) and gpu is not None and (isinstance(seen, Unread) or seen == gpu.count)
+
+
 def on_bus(view: View) -> bool:
     """Apply where the kernel has the boards on its PCI bus."""
     gpu = view.plan.hardware.hardware.gpu

@@ -6,7 +6,7 @@ Blind    An order that a program asks for itself (CUDA_DEVICE_ORDER).
 """
 
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
-from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_all
 from lockstep.report import Severity
 
 RULE = Rule(
@@ -17,7 +17,7 @@ RULE = Rule(
     devices=DEVICES,
     peers=Peers.CLASS,
     severity=Severity.WARNING,
-    applies=has_gpus,
+    applies=has_all,
     repair_peers="compare the firmware's PCI settings and slots of {node} with its peers'",
     explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.count"), Cause("gpu.count_pci")),
     source="nvidia-smi --help-query-gpu: an index may change at each boot",

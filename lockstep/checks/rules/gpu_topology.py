@@ -1,14 +1,18 @@
 """Boards and adapters of a node reach each other as on its peers.
 
 Why      An adapter in another slot, or a bridge set otherwise, sends traffic through the CPUs.
-Blind    A class where all nodes are wired alike and wrong; how fast a way is.
+Blind    A class where all nodes are wired alike and wrong; how fast a way is, and over how many
+         NVLinks: gpu.nvlink.
 """
+
+import hashlib
+import re
 
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Peers, Rule
-from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, has_whole_gpus
+from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, has_all, has_whole_gpus
 
 READING = "gpu.topology"
 NAMED = 4
@@ -18,8 +22,16 @@ def _look(view: View) -> Items:
     pairs = view.read(READING)
     if not isinstance(pairs, dict):
         return {"": pairs}
-    ways: list[JsonValue] = [f"{pair}: {pairs[pair]}" for pair in sorted(pairs)]
+    # How many links a pair has is gpu.nvlink's matter.
+    ways: list[JsonValue] = [
+        f"{pair}: {re.sub('^NV[0-9]+$', 'NV', str(pairs[pair]))}" for pair in sorted(pairs)
+    ]
     return {"": ways}
+
+
+def _matrix(pairs: object) -> str:
+    """Return a name for a matrix: equal ones have equal names."""
+    return f"matrix {hashlib.sha256(str(pairs).encode()).hexdigest()[:8]}"
 
 
 def _words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -42,8 +54,8 @@ RULE = Rule(
     look=_look,
     peers=Peers.CLASS,
     words=_words,
-    show=lambda pairs: f"{len(pairs) if isinstance(pairs, list) else 0} pairs",
-    applies=has_whole_gpus,
+    show=_matrix,
+    applies=lambda view: has_whole_gpus(view) and has_all(view),
     repair_peers="nvidia-smi topo -m on {node} and on a peer; compare slots and PCIe settings",
     explained_by=(
         *UNREAD_WITH_COUNT,
