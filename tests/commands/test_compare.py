@@ -45,8 +45,11 @@ def write(description: dict[str, Any]) -> None:
     Path("beta.py").write_text(f"import json\nfrom pathlib import Path\n{text}")
 
 
-OWN = {"GPU-0000": "GPU-beta", "a088:": "beef:", "a0:88:": "be:ef:", '"1d000': '"be000'}
-"""How boards, adapters, interfaces and machine ids begin, here and in the other cluster."""
+OWN = {
+    **{"GPU-0000": "GPU-beta", '"1650': '"2650', '"1d000': '"be000'},
+    **{"a088:": "beef:", "a0:88:": "be:ef:"},
+}
+"""How what is the own of a board, a machine or an adapter begins, here and in the other one."""
 
 
 def own_boards(context: Context) -> Context:

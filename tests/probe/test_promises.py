@@ -31,8 +31,8 @@ READ_ONLY = (
     "nvidia-smi nvlink -s",
     "nvidia-smi nvlink -e",
     "nvidia-smi topo -m",
-    "modinfo -F version *",
-    "modinfo -F license *",
+    "modinfo *-F version *",
+    "modinfo *-F license *",
     "ldconfig -p",
     "journalctl -k -b -o short-unix --no-pager -n 2000 -g NVRM: Xid|SXid",
     "systemctl show --no-pager --property=* -- *",
@@ -42,8 +42,11 @@ READ_ONLY = (
     "unmunge --keys=STATUS --output=/dev/null",
     "scontrol -o show node",
 )
-ON_REQUEST = ("* run --rm --network none --device * * /bin/busybox sh -c *",)
-"""The one that starts something, where somebody asked for it by name (--containers)."""
+ON_REQUEST = (
+    "* run --rm --network none --device=nvidia.com/gpu=all * /bin/busybox sh -c *",
+    "crictl --runtime-endpoint * *",
+)
+"""Those that start something, where somebody asked for it by name (--containers)."""
 ASKED_OF_NVIDIA_SMI = 4
 
 
@@ -77,10 +80,11 @@ def allowed(line: str, patterns: tuple[str, ...]) -> bool:
 def test_every_command_of_the_program_only_reads() -> None:
     lines = written()
     assert len(lines) > 10
-    queries = [line for line in lines if line == "*"]  # gpu_query, whose words are its own
+    # Words of their own: gpu_query, twice, and the start of a container.
+    queries = [line for line in lines if line == "*"]
     others = [line for line in lines if line != "*"]
     assert [line for line in others if not allowed(line, (*READ_ONLY, *ON_REQUEST))] == []
-    assert len(queries) == 2
+    assert len(queries) == 3
     assert allowed(" ".join(collect.gpu_query(["name"])), READ_ONLY)
     started = {"subprocess.Popen", "subprocess.run", "os.system", "os.popen"}
     calls = [

@@ -56,6 +56,7 @@ RULE = Rule(
         *OLD_SPECIFICATION,
         Cause("container.devices", same_device=True),
         Cause("driver.*", only_unread=True),
+        Cause("gpu.count_driver"),
     ),
     source="Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information",
 )
