@@ -1183,7 +1183,6 @@ SIOCETHTOOL = 0x8946
 GET_DRIVER, GET_RINGS, GET_PAUSE, GET_CHANNELS = 0x03, 0x10, 0x12, 0x3C
 OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
 """Commands of the driver interface behind ethtool(8) (linux/ethtool.h); all of them only read."""
-NOT_SUPPORTED = "not supported"
 
 
 def ethtool(interface: str, command: int, size: int) -> bytes:
@@ -2060,7 +2059,7 @@ def read_topology(request: Request, commands: Commands) -> Readings:
 PCI = "/sys/bus/pci/devices"
 NVIDIA, DISPLAY = "0x10de", ("0x0300", "0x0302")
 """Vendor of the boards; classes VGA compatible and 3D controller."""
-PCI_READINGS = (
+GPU_PCI_READINGS = (
     *("gpu.pci.boards", "gpu.pci.bar_mib", "gpu.pci.numa_node", "gpu.pci.iommu"),
     *("gpu.pci.width", "gpu.pci.width_max", "gpu.pci.speed", "gpu.pci.speed_max"),
     *("gpu.pci.redirects", "gpu.pci.correctable", "gpu.pci.nonfatal", "gpu.pci.fatal"),
@@ -2140,7 +2139,7 @@ def iommu(board: str) -> str:
     return line_of(group + "/type") if os.path.exists(ROOT + group) else "none"
 
 
-CAPABILITIES, ACS, REDIRECTS = 0x100, 0x0D, 0x04 | 0x08 | 0x10
+EXTENDED, ACS, REDIRECTS = 0x100, 0x0D, 0x04 | 0x08 | 0x10
 """PCI Express Base Specification: where extended capabilities start, Access Control Services, and
 its bits that send requests, completions and what comes from below upstream."""
 
@@ -2153,15 +2152,15 @@ def redirected(bridge: str) -> bool:
             config = file.read(4096)
     except OSError as error:
         raise Unread(f"{path}: {error.strerror}") from None
-    if len(config) <= CAPABILITIES:
+    if len(config) <= EXTENDED:
         raise Unread(f"{path}: {len(config)} bytes, so no extended capabilities: not read as root")
-    at = CAPABILITIES
+    at = EXTENDED
     for _ in range(64):  # a ring of capabilities ends nowhere
         header = struct.unpack_from("<I", config, at)[0]
         if header & 0xFFFF == ACS:
             return bool(struct.unpack_from("<H", config, at + 6)[0] & REDIRECTS)
         at = header >> 20
-        if not CAPABILITIES <= at <= len(config) - 8:
+        if not EXTENDED <= at <= len(config) - 8:
             break
     return False
 
@@ -2536,7 +2535,7 @@ OF_NVIDIA_SMI: tuple[Row, ...] = (
 """One after the other, what tells most first: when it hangs, the others are not even asked."""
 READERS: tuple[Row, ...] = (
     *OF_NVIDIA_SMI,
-    (read_pci, PCI_READINGS),
+    (read_pci, GPU_PCI_READINGS),
     (read_driver_parameters, ("driver.parameters",)),
     (read_driver_helpers, ("driver.helpers",)),
     (read_module, ("driver.module",)),

@@ -97,7 +97,7 @@ def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
     assert record["readings"]["gpu.count"] == {"unread": "nvidia-smi: no answer within 0.5 s"}
     assert record["readings"]["time.synchronised"] == {"value": True}
     hung = [ran for ran in record["commands"] if ran["timed_out"]]
-    assert [ran["argv"][0] for ran in hung] == ["nvidia-smi"] * 2
+    assert [ran["argv"][0] for ran in hung] == ["nvidia-smi"]
     assert all(0.4 < ran["duration_s"] < 3 for ran in hung)
 
 
