@@ -47,6 +47,7 @@ READ_ONLY = (
     "munge -s lockstep",
     "unmunge --keys=STATUS --output=/dev/null",
     "scontrol -o show node",
+    "srun --help",
 )
 ON_REQUEST = (
     "* run --rm --network none --device=nvidia.com/gpu=all * /bin/busybox sh -c *",
