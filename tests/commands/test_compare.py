@@ -46,8 +46,11 @@ def write(description: dict[str, Any]) -> None:
 
 
 OWN = {
-    "GPU-0000": "GPU-beta", '"1650': '"2650', '"1d000': '"be000',
-    "a088:": "beef:", "a0:88:": "be:ef:",
+    "GPU-0000": "GPU-beta",
+    '"1650': '"2650',
+    '"1d000': '"be000',
+    "a088:": "beef:",
+    "a0:88:": "be:ef:",
 }
 """How what is the own of a board, a machine or an adapter begins, here and in the other one."""
 
