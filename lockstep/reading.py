@@ -11,6 +11,7 @@ from pathlib import Path
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.facts.gather import gather
+from lockstep.facts.progress import Progress
 from lockstep.files import managed
 from lockstep.history import records, store
 from lockstep.plan import ClusterPlan
@@ -29,14 +30,16 @@ def now(
     *,
     containers: bool = False,
 ) -> Reading:
-    """Read the nodes of a cluster, all of them or these; says so on standard error.
+    """Read the nodes of a cluster, all of them or these; says how far it is on standard error.
 
     Raises:
         GatherError: none could be read, for a reason of our own.
     """
-    count = len(plan.nodes if nodes is None else nodes)
-    print(f"reading {count} node{'' if count == 1 else 's'} ...", file=sys.stderr, flush=True)
-    return gather(inventory, nodes, containers=containers)
+    progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
+    try:
+        return gather(inventory, nodes, containers=containers, tell=progress.tell)
+    finally:
+        progress.end()
 
 
 def saved(path: str) -> Reading:

@@ -11,17 +11,18 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
+PAGES = Path(__file__).resolve().parent / "forms"
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path, *, markup: bool) -> Environment:
     return Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,  # configuration files, not markup
+        autoescape=markup,
     )
 
 
@@ -31,4 +32,13 @@ def render(template: str, **values: object) -> str:
     Raises:
         jinja2.UndefinedError: the template names a value that was not given.
     """
-    return _environment().get_template(template).render(**values)
+    return _environment(TEMPLATES, markup=False).get_template(template).render(**values)
+
+
+def page(template: str, **values: object) -> str:
+    """Return the text of ``forms/<template>``, a page of HTML: every value is escaped.
+
+    Raises:
+        jinja2.UndefinedError: the template names a value that was not given.
+    """
+    return _environment(PAGES, markup=True).get_template(template).render(**values)

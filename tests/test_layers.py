@@ -23,6 +23,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
+    "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
     "lockstep/secrets": {"lockstep.state"},
     "lockstep/files": {"lockstep.plan", "lockstep.render", "lockstep.secrets"},
     "lockstep/inventory": {"lockstep.plan"},

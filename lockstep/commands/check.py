@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
+import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,18 @@ from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, limited, no_rule
+from lockstep.forms import Run
+from lockstep.forms.html import html
+from lockstep.forms.junit import junit
+from lockstep.forms.metrics import metrics
+from lockstep.forms.text import text, whole
+from lockstep.forms.write import PUBLIC, replace_file
 from lockstep.history import findings, records
 from lockstep.history.store import PRIVATE, opened
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
-from lockstep.probe.record import Reading, Record, only_records
+from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.reading import context, history_of, now, saved, saved_of
 from lockstep.report import ExitStatus, Report, Severity
 
@@ -68,7 +74,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="report on these nodes only: names, worker[01-04], or a role; peers are read as well; "
         "repeatable",
     )
-    parser.add_argument("--rule", metavar="ID", action="append", help="this rule only; repeatable")
+    parser.add_argument(
+        "--rule",
+        metavar="ID",
+        action="append",
+        help="this rule only, or these: 'gpu.*'; repeatable",
+    )
     parser.add_argument(
         "--severity",
         choices=[s.value for s in Severity],
@@ -79,8 +90,15 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="have each container engine start one container with all GPUs, and read what it sees",
     )
+    parser.add_argument(
+        "--all", action="store_true", help="print every finding, also where a screen cannot hold it"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
+    parser.add_argument("--html", metavar="FILE", help="write the report as one page of HTML")
+    parser.add_argument(
+        "--metrics", metavar="FILE", help="write it for the textfile collector of node_exporter"
+    )
     parser.add_argument("--records", metavar="FILE", help="judge saved records; contact no node")
     parser.add_argument(
         "--earlier", metavar="FILE", help="with --records: counters are compared with these"
@@ -102,28 +120,52 @@ def run(arguments: argparse.Namespace) -> int:
     limit = limited(plan, arguments.limit)
     if arguments.earlier and not arguments.records:
         raise WrongUse("--earlier FILE without --records FILE: nodes have a history of their own")
-    if arguments.records is not None:
-        reading = saved_of(plan, arguments.records)
-        before = saved(arguments.earlier) if arguments.earlier else {}
-        report = check(rules, context(plan, reading, only_records(before)), limit)
-    elif arguments.no_history:
-        reading = now(plan, arguments.inventory, containers=arguments.containers)
-        report = check(rules, context(plan, reading), limit)
-    else:
-        with opened(history_of(plan)):
-            pass  # a history that cannot be used is said before any node is read
-        reading = now(plan, arguments.inventory, containers=arguments.containers)
-        report = _kept(plan, reading, rules, limit)
+    began = time.monotonic()
+    reading, report = _judged(arguments, plan, rules, limit)
     if arguments.save_records:
-        _write_private(arguments.save_records, dumps(reading))
+        _write(arguments.save_records, dumps(reading), PRIVATE)
+    how = Run(
+        inventory=arguments.inventory,
+        again=_again(arguments),
+        at=_taken_at(reading),
+        duration_s=time.monotonic() - began,
+        unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
+    )
     if arguments.severity:
         report = _only(report, arguments.severity)
     if arguments.junit:
-        _write(arguments.junit, report.to_junit())
+        _write(arguments.junit, junit(report, how))
+    if arguments.html:
+        _write(arguments.html, html(report, how))
+    if arguments.metrics:
+        _write(arguments.metrics, metrics(report, how), PUBLIC)
     if arguments.json and arguments.json != "-":
         _write(arguments.json, report.to_json())
-    sys.stdout.write(report.to_json() if arguments.json == "-" else report.to_text())
+    if arguments.json == "-":
+        sys.stdout.write(report.to_json())
+    else:
+        sys.stdout.write(whole(report) if arguments.all else text(report, how))
     return report.exit_status
+
+
+def _judged(
+    arguments: argparse.Namespace,
+    plan: ClusterPlan,
+    rules: Sequence[Rule],
+    limit: frozenset[str] | None,
+) -> tuple[Reading, Report]:
+    """Return the records that were asked for, and the report of them."""
+    if arguments.records is not None:
+        reading = saved_of(plan, arguments.records)
+        before = saved(arguments.earlier) if arguments.earlier else {}
+        return reading, check(rules, context(plan, reading, only_records(before)), limit)
+    if not arguments.no_history:
+        with opened(history_of(plan)):
+            pass  # a history that cannot be used is said before any node is read
+    reading = now(plan, arguments.inventory, containers=arguments.containers)
+    if arguments.no_history:
+        return reading, check(rules, context(plan, reading), limit)
+    return reading, _kept(plan, reading, rules, limit)
 
 
 def _kept(
@@ -143,17 +185,26 @@ def _kept(
     return report
 
 
+def _taken_at(reading: Reading) -> float:
+    """Return when the nodes were read, by most of their clocks; now, where none was read."""
+    taken = sorted(got.taken_at for got in reading.values() if isinstance(got, Record))
+    return taken[len(taken) // 2] if taken else time.time()
+
+
 def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return the rules with these ids; all without any.
+    """Return the rules with these ids, which may hold ``*``; all without any.
 
     Raises:
         WrongUse: there is no such rule.
     """
     known = {rule.id: rule for rule in all_rules()}
-    for name in ids or ():
-        if name not in known:
+    chosen: dict[str, Rule] = {}
+    for name in ids or ("*",):
+        found = {rule: known[rule] for rule in known if fnmatchcase(rule, name)}
+        if not found:
             raise no_rule(name, known)
-    return tuple(known[name] for name in dict.fromkeys(ids)) if ids else tuple(known.values())
+        chosen |= found
+    return tuple(chosen.values())
 
 
 def _only(report: Report, severity: str) -> Shown:
@@ -161,28 +212,25 @@ def _only(report: Report, severity: str) -> Shown:
     return Shown(report.nodes, report.rules, shown, report.notes, whole=report)
 
 
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WrongUse(f"{path}: {error.strerror}") from error
+def _again(arguments: argparse.Namespace) -> str:
+    """Return the command that finds the same again."""
+    given = vars(arguments)
+    words = ["lockstep", "check", arguments.inventory]
+    for name in ("limit", "rule"):
+        words += [word for value in given[name] or () for word in (f"--{name}", value)]
+    for name in ("severity", "records", "earlier"):
+        words += [f"--{name}", given[name]] if given[name] else []
+    for option in ("--containers", "--no-history"):
+        words += [option] if given[option.removeprefix("--").replace("-", "_")] else []
+    return shlex.join(words)
 
 
-def _write_private(path: str, text: str) -> None:
-    """Write a file that only we can read, also where one of another mode was before."""
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():  # /dev/stdout has no mode of ours
-        _write(path, text)
-        return
+def _write(path: str, content: str, mode: int | None = None) -> None:
+    """Write a file; with a mode, at once and never half."""
     try:
-        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                os.fchmod(handle, PRIVATE)
-                file.write(text)
-            os.replace(beside, target)
-        except BaseException:
-            os.unlink(beside)
-            raise
+        if mode is None:
+            Path(path).write_text(content, encoding="utf-8")
+        else:
+            replace_file(path, content, mode)
     except OSError as error:
         raise WrongUse(f"{path}: {error.strerror}") from error

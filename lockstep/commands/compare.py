@@ -15,6 +15,7 @@ from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind
 from lockstep.commands._asked import WrongUse, answered
+from lockstep.forms.text import whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.reading import context, now, saved_of
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     rules = [rule for rule in all_rules() if rule.kind is not Kind.GROWTH]  # of one node alone
     report = check_together(rules, contexts)
-    sys.stdout.write(report.to_text())
+    sys.stdout.write(whole(report))
     return ExitStatus.DIFFERS if count else report.exit_status
 
 

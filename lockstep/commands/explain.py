@@ -13,6 +13,7 @@ from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, no_node, no_rule
 from lockstep.commands.rules import described, references
+from lockstep.forms.text import whole
 from lockstep.history import findings, records
 from lockstep.history.store import opened
 from lockstep.inventory import load
@@ -85,7 +86,7 @@ def _node(inventory: str, name: str, *, fresh: bool) -> int:
         raise no_node(name, plan.nodes)
     report, read_at = _fresh(plan, inventory, name) if fresh else _kept(plan, inventory, name)
     print("\n".join(_about(plan.nodes[name], read_at)) + "\n")
-    print(report.to_text(), end="")
+    print(whole(report), end="")
     return report.exit_status
 
 

@@ -2,7 +2,8 @@
 
 Runs as a process of its own (``python -m lockstep.facts.gather INVENTORY``), because pyinfra
 needs gevent to patch the standard library before anything else is imported; ``gather`` starts
-that process and returns what it read. A node that fails fails alone, with its reason.
+that process, passes on how far it is and returns what it read. A node that fails fails alone, with
+its reason.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ if __name__ == "__main__":
     monkey.patch_all()
 
 import logging  # noqa: E402  # after the patch
+from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+from lockstep.facts.progress import Tell, heard, said  # noqa: E402
 from lockstep.facts.request import request  # noqa: E402
 from lockstep.inventory import load  # noqa: E402
 from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
@@ -52,8 +55,16 @@ WITH = "--containers"
 ONLY = "--nodes="
 
 
+def _untold(done: int, failed: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
 def gather(
-    inventory: str, nodes: Collection[str] | None = None, *, containers: bool = False
+    inventory: str,
+    nodes: Collection[str] | None = None,
+    *,
+    containers: bool = False,
+    tell: Tell = _untold,
 ) -> Reading:
     """Return the record of every node of an inventory, or why there is none.
 
@@ -61,32 +72,44 @@ def gather(
         inventory: its file.
         nodes: read these only.
         containers: have each container engine start one, and read what it sees.
+        tell: is called after each node.
 
     Raises:
         GatherError: the process that reads ended with an error.
     """
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "lockstep.facts.gather", inventory),
-            *([WITH] if containers else []),
-            *([] if nodes is None else [ONLY + fold(nodes)]),
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise GatherError(done.stderr.strip() or f"exit {done.returncode}")
-    sys.stderr.write(done.stderr)  # nothing, unless something is wrong with ourselves
+    with (
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "lockstep.facts.gather", inventory),
+                *([WITH] if containers else []),
+                *([] if nodes is None else [ONLY + fold(nodes)]),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        ThreadPoolExecutor(1) as other,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        output = other.submit(process.stdout.read)
+        errors = "".join(line for line in process.stderr if not heard(line, tell))
+    if process.returncode != 0:
+        raise GatherError(errors.strip() or f"exit {process.returncode}")
+    sys.stderr.write(errors)  # nothing, unless something is wrong with ourselves
     try:
-        return loads(done.stdout)
+        return loads(output.result())
     except ProbeFormatError as error:
-        raise GatherError(f"{error}\n{done.stderr}") from error
+        raise GatherError(f"{error}\n{errors}") from error
 
 
 def read_all(
-    plan: ClusterPlan, nodes: Collection[str] | None = None, *, containers: bool = False
+    plan: ClusterPlan,
+    nodes: Collection[str] | None = None,
+    *,
+    containers: bool = False,
+    tell: Tell = _untold,
 ) -> Reading:
     """Read the nodes now. Only in a process that gevent has patched from the start."""
     from gevent import joinall, spawn
@@ -111,6 +134,7 @@ def read_all(
     credential: AsyncResult[str | None] = AsyncResult()
     if controller is None:
         credential.set(None)
+    wanted = plan.nodes if nodes is None else nodes
     slots = BoundedSemaphore(AT_ONCE)
     reading: Reading = {}
     until = time.monotonic() + CREDENTIAL_TIMEOUT_S
@@ -131,8 +155,9 @@ def read_all(
         finally:
             if issues:
                 credential.set(_credential(reading.get(node.name)))
+            asked_for = [got for name, got in reading.items() if name in wanted]
+            tell(len(asked_for), sum(isinstance(got, Unreachable) for got in asked_for))
 
-    wanted = plan.nodes if nodes is None else nodes
     # The controller is read for its credential, also where nobody asked for the controller.
     also = {controller.name} if controller is not None else set()
     jobs = {
@@ -216,7 +241,12 @@ def _quiet() -> None:
         logger.propagate = False
 
 
+def _tell(done: int, failed: int) -> None:
+    print(said(done, failed), file=sys.stderr, flush=True)
+
+
 if __name__ == "__main__":
     options = sys.argv[2:]
     asked_for = next((expand(o.removeprefix(ONLY)) for o in options if o.startswith(ONLY)), None)
-    sys.stdout.write(dumps(read_all(load(sys.argv[1]), asked_for, containers=WITH in options)))
+    plan = load(sys.argv[1])
+    sys.stdout.write(dumps(read_all(plan, asked_for, containers=WITH in options, tell=_tell)))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +15,7 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
 from lockstep.probe.parse import dumps
+from lockstep.probe.record import Record
 from tests.checks import recorded
 
 INVENTORY = """\
@@ -118,7 +123,7 @@ def test_json_and_junit_carry_the_same_findings(
     assert document["exit_status"] == 1
     (found,) = document["findings"]
     assert (found["rule"], found["node"], found["found"]) == ("gpu.count", "worker3", "7 GPUs")
-    suite = ElementTree.parse("junit.xml").getroot()
+    suite = ElementTree.parse("junit.xml").getroot()[0]
     assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
     assert suite.get("tests") == str(len(document["rules"]))
 
@@ -146,7 +151,7 @@ def test_a_chosen_rule_does_not_hide_that_no_node_was_read(
     start = recorded.consistent()
     save(recorded.unreachable(start, *start.plan.nodes))
     assert status(inventory, "--rule", "os.locale") == 1
-    assert capsys.readouterr().out.count("ERROR   node.reachable") == 9
+    assert capsys.readouterr().out.startswith("ERROR   node.reachable  9 nodes\n")
 
 
 def test_records_are_kept_for_nobody_else_where_others_could_read(inventory: str) -> None:
@@ -166,9 +171,74 @@ def test_records_can_be_kept_in_what_is_no_file(inventory: str) -> None:
     assert status(inventory, "--save-records", "/dev/null") == 0
     assert Path("/dev/null").is_char_device()
     assert status(inventory, "--save-records", "/no/such/folder/x") == 3
+    command = [*(sys.executable, "-m", "lockstep", "check", inventory, "--records", "records.json")]
+    done = subprocess.run(
+        [*command, "--save-records", "/dev/stdout"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(Path("records.json").read_text())
 
 
 def test_records_are_kept_for_nobody_else(inventory: str) -> None:
     assert status(inventory, "--save-records", "kept.json") == 0
     assert Path("kept.json").stat().st_mode & 0o777 == 0o600
     assert Path("kept.json").read_text() == Path("records.json").read_text()
+
+
+def test_rules_are_chosen_by_family(inventory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(inventory, "--rule", "gpu.*", "--json", "-") == 0
+    rules = json.loads(capsys.readouterr().out)["rules"]
+    assert len(rules) > 10
+    assert {rule.split(".")[0] for rule in rules} == {"gpu"}
+    assert status(inventory, "--rule", "gpu*", "--rule", "xxx.*") == 3
+    assert capsys.readouterr().err.startswith("ERROR no rule 'xxx.*'\n  expected  ")
+
+
+def test_a_screen_names_the_command_that_shows_all(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = recorded.consistent()
+    save(recorded.unreachable(start, *start.plan.nodes))
+    shown = ("--limit", "worker", "--limit", "head", "--rule", "node.*", "--severity", "error")
+    judged = ("--records", "records.json", "--earlier", "records.json", "--no-history")
+    assert main(["check", inventory, *shown, *judged]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("In full")]
+    command = shlex.split(line.removeprefix("In full: "))
+    assert command == ["lockstep", "check", inventory, *shown, *judged, "--all"]
+    assert main(command[1:]) == 1
+    assert capsys.readouterr().out.count("ERROR   node.reachable") == 9
+
+
+def test_metrics_are_replaced_at_once_for_everyone_to_read(inventory: str) -> None:
+    start = recorded.unreachable(recorded.consistent(), "worker7")
+    save(recorded.mutated(start, "worker3", "gpu.count", (), 7))
+    kept = Path("metrics/lockstep.prom")
+    kept.parent.mkdir()
+    kept.write_text("old")
+    kept.chmod(0o600)
+    with kept.open() as reader:
+        assert status(inventory, "--metrics", str(kept)) == 1
+        assert reader.read() == "old"
+    assert kept.stat().st_mode & 0o777 == 0o644
+    assert list(kept.parent.iterdir()) == [kept]
+    said = kept.read_text().splitlines()
+    labels = 'rule="gpu.count",node="worker3",device="",severity="error",status="differs"'
+    assert f"lockstep_finding{{{labels}}} 1" in said
+    assert 'lockstep_nodes{state="read"} 8' in said
+    assert 'lockstep_nodes{state="unread"} 1' in said
+    record = start.reading["worker3"]
+    assert isinstance(record, Record)
+    assert f"lockstep_check_timestamp_seconds {record.taken_at:.15g}" in said
+
+
+def test_a_page_is_written(inventory: str) -> None:
+    save(recorded.mutated(recorded.consistent(), "worker3", "gpu.count", (), 7))
+    assert status(inventory, "--html", "report.html") == 1
+    page = Path("report.html").read_text()
+    assert "7 GPUs" in page
+    assert "8 nodes keep every rule" in page
+    assert status(inventory, "--html", "/no/such/folder/x") == 3

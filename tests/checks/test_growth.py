@@ -123,7 +123,7 @@ def test_without_an_earlier_record_of_the_boot_nothing_is_judged_and_that_is_sai
         report = judged(before, counted(hours=1))
         assert report.findings == []
         assert report.notes == ("growth: 3 of 3 nodes have no earlier record of this boot",)
-        assert report.to_text().startswith("growth: 3 of 3 nodes have no earlier record")
+        assert recorded.text(report).startswith("growth: 3 of 3 nodes have no earlier record")
 
 
 def test_the_note_counts_the_nodes_of_a_limit() -> None:

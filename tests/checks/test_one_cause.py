@@ -67,7 +67,7 @@ def test_a_node_that_was_not_rebooted_waits_and_the_report_says_so() -> None:
     assert (one.rule, one.status, one.repair) == ("kernel.args", "pending reboot", REBOOT)
     for effect in ("hugepages (2M node0)", "cpu.nohz_full", "kernel.max_cstate"):
         assert effect in one.detail
-    text = recorded.report(changed(*OLD_BOOT)).to_text()
+    text = recorded.text(recorded.report(changed(*OLD_BOOT)))
     assert f"REBOOT  kernel.args  {NODE}" in text
     assert "1 waiting for a reboot" in text
 
@@ -554,7 +554,7 @@ def test_nodes_that_wait_alike_are_rebooted_with_one_command() -> None:
     start = recorded.consistent()
     for node in ("worker1", "worker2"):
         start = changed((CMDLINE, (), LINE), start=start, node=node)
-    text = recorded.report(start).to_text()
+    text = recorded.text(recorded.report(start))
     assert "deploys/reboot.py --limit worker1 --limit worker2" in text
 
 

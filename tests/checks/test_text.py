@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lockstep.report import sentence
 from tests.checks import recorded
 
 PATH = "/etc/gai.conf"
@@ -12,7 +11,7 @@ def changed(*nodes: str) -> str:
     start = recorded.consistent()
     for node in nodes:
         start = recorded.mutated(start, node, "files", (PATH,), {"absent": True})
-    return recorded.report(start, "file.content").to_text()
+    return recorded.text(recorded.report(start, "file.content"))
 
 
 def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
@@ -36,22 +35,13 @@ def test_many_nodes_are_repaired_by_their_group() -> None:
     start = recorded.clustered(many)
     for number in range(1, 10):
         start = recorded.mutated(start, f"worker{number}", "files", (PATH,), {"absent": True})
-    text = recorded.report(start, "file.content").to_text()
+    text = recorded.text(recorded.report(start, "file.content"))
     assert "deploys/worker.py --limit worker\n" in text
 
 
-def test_a_sentence_names_all_nodes_of_its_block() -> None:
+def test_a_repair_names_all_nodes_of_its_block() -> None:
     start = recorded.consistent()
     for node in ("worker1", "worker2"):
         start = recorded.mutated(start, node, "gpu.count", (), 7)
-    text = recorded.report(start).to_text()
+    text = recorded.text(recorded.report(start))
     assert "repair    drain worker[1-2], look for Xid errors" in text
-
-
-def test_one_line_of_a_finding_is_made_of_sentences() -> None:
-    start = recorded.mutated(
-        recorded.consistent(), "worker3", "files", ("/etc/gai.conf",), {"absent": True}
-    )
-    line = sentence(recorded.only(recorded.report(start)))
-    assert line.startswith("worker3 /etc/gai.conf files: found absent, expected content of the")
-    assert "(says: spec). owned by role os_settings. Repair: pyinfra -y " in line

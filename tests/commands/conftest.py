@@ -11,9 +11,10 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
+from lockstep.facts.progress import Tell
 from lockstep.history.store import file
 from lockstep.probe.parse import dumps
-from lockstep.probe.record import Reading, Record
+from lockstep.probe.record import Reading, Record, only_records
 from tests.checks import recorded
 
 START = 1795200000.0  # 2026-11-20 18:40 UTC
@@ -37,15 +38,22 @@ class Cluster:
     asked: Collection[str] | None = None
 
     def read(
-        self, inventory: str, nodes: Collection[str] | None = None, *, containers: bool = False
+        self,
+        inventory: str,
+        nodes: Collection[str] | None = None,
+        *,
+        containers: bool = False,
+        tell: Tell,
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""
         self.asked = nodes
-        return {
+        reading = {
             name: got.model_copy(update={"taken_at": self.now}) if isinstance(got, Record) else got
             for name, got in self.context.reading.items()
             if nodes is None or name in nodes
         }
+        tell(len(reading), len(reading) - len(only_records(reading)))
+        return reading
 
     def change(self, node: str, reading: str, path: tuple[str, ...], value: Any) -> None:
         self.context = recorded.mutated(self.context, node, reading, path, value)

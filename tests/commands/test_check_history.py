@@ -67,7 +67,7 @@ def test_a_finding_says_since_when_and_how_often(
     assert (found["since"], found["checks"]) == ("2026-11-20 18:40 UTC", 6)
     failure = ElementTree.parse("report.xml").getroot().find(".//failure")
     assert failure is not None
-    assert "Since 2026-11-20 18:40 UTC (6 checks). Repair" in (failure.text or "")
+    assert "  since     2026-11-20 18:40 UTC (6 checks)\n" in (failure.text or "")
 
 
 def test_nodes_that_differ_alike_are_one_block_with_the_oldest_moment(

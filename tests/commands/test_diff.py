@@ -17,7 +17,7 @@ def test_two_equal_nodes_do_not_differ(
     assert ended("diff", "inventory.py", "worker1", "worker2") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "worker1 and worker2: no places differ. Exit 0."
-    assert said.err == "reading 2 nodes ...\n"
+    assert said.err == "reading 2 nodes ...\nread 2 of 2 nodes in 0 s\n"
     assert ended("diff", "inventory.py", "worker1", "worker2", "--all") == 1
     assert "os.hostname\n  worker1  worker1\n  worker2  worker2\n" in capsys.readouterr().out
 

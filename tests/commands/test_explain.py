@@ -55,7 +55,7 @@ def test_a_node_is_explained_from_what_is_kept(
 def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended("explain", "inventory.py", "worker3", "--fresh") == 0
     said = capsys.readouterr()
-    assert said.err == "reading 9 nodes ...\n"
+    assert said.err == "reading 9 nodes ...\nread 9 of 9 nodes in 0 s\n"
     assert "  record       read now, 2026-11-20 18:40 UTC\n" in said.out
     assert said.out.endswith("all consistent. Nothing was changed. Exit 0.\n")
 

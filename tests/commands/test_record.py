@@ -21,7 +21,7 @@ def test_it_says_what_was_kept_and_what_was_not_read(
     assert lost == "worker[2,5]: no record: ssh: Could not connect (timed out)"
     assert "worker[1,3-4,6-8]: not read: slurm.nodes: slurmctld: not installed" in unread
     assert summary == f"6 of 8 nodes kept, 2026-11-20 18:40 UTC: {history}"
-    assert said.err == "reading 8 nodes ...\n"
+    assert said.err == "reading 8 nodes ...\nread 6 of 8 nodes in 0 s, 2 failed\n"
     assert cluster.asked == frozenset(f"worker{number}" for number in range(1, 9))
 
 
@@ -29,7 +29,7 @@ def test_one_node_is_read_alone(cluster: Cluster, capsys: pytest.CaptureFixture[
     assert ended("record", "inventory.py", "--limit", "worker3") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1].startswith("1 of 1 nodes kept")
-    assert said.err == "reading 1 node ...\n"
+    assert said.err == "reading 1 node ...\nread 1 of 1 node in 0 s\n"
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,6 @@ def test_a_reading_that_fails_as_a_whole_ends_with_2(
 
     monkeypatch.setattr("lockstep.reading.gather", fails)
     assert ended("record", "inventory.py") == 2
-    assert capsys.readouterr().err.endswith("ERROR no node was read: no pyinfra\n")
+    assert capsys.readouterr().err == (
+        "reading 9 nodes ...\nread 0 of 9 nodes in 0 s\nERROR no node was read: no pyinfra\n"
+    )

@@ -1,24 +1,33 @@
 """``pytest tests/consistency --inventory INVENTORY``: the checks as tests, over testinfra.
 
-The nodes are read once, all at the same time, with the probe that ``lockstep check`` uses; the
-same engine judges. pytest-testinfra is the connection.
+The nodes are read once, all at the same time, with the probe that ``lockstep check`` uses, also
+where pytest-xdist runs the tests in several processes; the same engine judges. The connection is
+pytest-testinfra's: over ssh as the inventory says, or whatever its own ``--hosts`` names.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+from argparse import Namespace
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import testinfra
+from testinfra.host import Host
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import check
 from lockstep.facts.request import request
+from lockstep.forms.write import replace_file
+from lockstep.history.store import PRIVATE
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
-from lockstep.probe.parse import ProbeFormatError, loads, parse
+from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse
 from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.probe.ship import command
 from lockstep.reading import context
@@ -39,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for topic in sorted({topic_of(rule.id) for rule in all_rules()}):
+        config.addinivalue_line("markers", f"{topic}: the rules {topic}.*")
     inventory = config.getoption("--inventory")
     if inventory is None or not Path(inventory).is_file():
         raise pytest.UsageError(
@@ -48,24 +59,40 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rule" in metafunc.fixturenames:
-        metafunc.parametrize("rule", [rule.id for rule in all_rules()])
+        rules = [rule.id for rule in all_rules()]
+        marked = [pytest.param(rule, marks=getattr(pytest.mark, topic_of(rule))) for rule in rules]
+        metafunc.parametrize("rule", marked, ids=rules)
+
+
+def topic_of(rule: str) -> str:
+    """Return the marker of a rule: ``gpu`` for ``gpu.power_limit``."""
+    return rule.split(".")[0]
 
 
 @pytest.fixture(scope="session")
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What all rules find on the cluster of --inventory."""
-    inventory = request.config.getoption("--inventory")
-    if inventory is None:
-        pytest.fail("which cluster? pytest tests/consistency --inventory INVENTORY", pytrace=False)
-    plan = load(inventory)
-    saved = request.config.getoption("--records")
-    if saved is None:
-        reading = read_all(plan, tmp_path_factory.mktemp("ssh"))
-    else:
-        found = loads(Path(saved).read_text(encoding="utf-8"))
-        missing = Unreachable(f"not in {saved}")
-        reading = {name: found.get(name, missing) for name in plan.nodes}
-    return check(all_rules(), context(plan, reading))
+    options = request.config.option
+    plan = load(options.inventory)
+    folder = tmp_path_factory.getbasetemp()
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is not None:  # each process has a folder of its own, below that of the run
+        folder = folder.parent
+    kept = folder / f"records-{run or 'alone'}.json"
+    reading = once(kept, lambda: read_chosen(plan, options, tmp_path_factory))
+    limit = None if options.hosts is None else reading
+    missing = Unreachable(f"not in {options.records}" if options.records else "not in --hosts")
+    everyone = {name: reading.get(name, missing) for name in plan.nodes}
+    return check(all_rules(), context(plan, everyone), limit)
+
+
+def once(kept: Path, read: Callable[[], Reading]) -> Reading:
+    """Read in one process of a run; the others wait, and take what it has read."""
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            replace_file(str(kept), dumps(read()), PRIVATE)
+    return loads(kept.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -74,33 +101,85 @@ def findings(report: Report, rule: str) -> list[Finding]:
     return [finding for finding in report if finding.rule == rule]
 
 
-def read_all(plan: ClusterPlan, folder: Path) -> Reading:
+class Connection(NamedTuple):
+    """How one node is reached, and what makes us root there."""
+
+    host: Host
+    prefix: str
+
+
+def read_chosen(
+    plan: ClusterPlan, options: Namespace, tmp_path_factory: pytest.TempPathFactory
+) -> Reading:
+    """Return the records of --records, of --hosts, or of all nodes."""
+    if options.records is not None:
+        return loads(Path(options.records).read_text(encoding="utf-8"))
+    if options.hosts is not None:
+        return read_all(plan, named(plan, options))
+    return read_all(plan, by_ssh(plan, tmp_path_factory.mktemp("ssh")))
+
+
+def by_ssh(plan: ClusterPlan, folder: Path) -> dict[str, Connection]:
+    """Return a connection to every node, as the inventory says."""
+    config = str(ssh_config(plan, folder))
+    return {
+        name: Connection(
+            testinfra.get_host(
+                f"ssh://{name}", ssh_config=config, timeout=CONNECT_TIMEOUT_S, controlpersist=0
+            ),
+            "sudo -n -H ",
+        )
+        for name in plan.nodes
+    }
+
+
+def named(plan: ClusterPlan, options: Namespace) -> dict[str, Connection]:
+    """Return the connections of testinfra's own options: ``--hosts``, ``--sudo`` and the like."""
+    hosts = testinfra.get_hosts(
+        options.hosts.split(","),
+        connection=options.connection,
+        ssh_config=options.ssh_config,
+        ssh_extra_args=options.ssh_extra_args,
+        ssh_identity_file=options.ssh_identity_file,
+        sudo=options.sudo,
+        sudo_user=options.sudo_user,
+        ansible_inventory=options.ansible_inventory,
+        force_ansible=options.force_ansible,
+    )
+    nodes = {name: name for name in plan.nodes}
+    nodes |= {node.address: name for name, node in plan.nodes.items()}
+    found: dict[str, Connection] = {}
+    for host in hosts:
+        name = host.backend.get_hostname()
+        if name not in nodes:
+            raise pytest.UsageError(f"--hosts {name}: no node of {options.inventory}")
+        found[nodes[name]] = Connection(host, "")
+    return found
+
+
+def read_all(plan: ClusterPlan, connections: dict[str, Connection]) -> Reading:
     """Read every node: the controller first, whose credential the others decode."""
-    config = ssh_config(plan, folder)
     controller = plan.running(Service.SLURM_CONTROLLER)
     reading: Reading = {}
     credential: str | None = None
-    if controller is not None:
-        got = read(controller, config, None)
+    if controller is not None and controller.name in connections:
+        got = read(controller, connections[controller.name], None)
         reading[controller.name] = got
         made = got.get("munge.credential") if isinstance(got, Record) else None
         credential = made if isinstance(made, str) else None
-    others = [node for name, node in plan.nodes.items() if name not in reading]
+    others = [plan.nodes[name] for name in connections if name not in reading]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = pool.map(lambda node: read(node, config, credential), others)
+        answers = pool.map(lambda node: read(node, connections[node.name], credential), others)
         reading.update({node.name: got for node, got in zip(others, answers, strict=True)})
     return reading
 
 
-def read(node: NodePlan, config: Path, credential: str | None) -> Record | Unreachable:
+def read(node: NodePlan, way: Connection, credential: str | None) -> Record | Unreachable:
     """Read one node through testinfra."""
-    host = testinfra.get_host(
-        f"ssh://{node.name}", ssh_config=str(config), timeout=CONNECT_TIMEOUT_S, controlpersist=0
-    )
     asked = replace(request(node), credential=credential)
     try:
         # Below sudo: only root may end what root started.
-        done = host.run(f"sudo -n -H timeout -k 5 {NODE_TIMEOUT_S} {command(asked)}")
+        done = way.host.run(f"{way.prefix}timeout -k 5 {NODE_TIMEOUT_S} {command(asked)}")
     except RuntimeError as error:  # testinfra raises it, with the result, where ssh itself failed
         said = getattr(error.args[0], "stderr", str(error)).strip().splitlines()
         last = said[-1] if said else "exit 255"

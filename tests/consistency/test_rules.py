@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.report import Finding, Status, sentence
+from lockstep.forms.groups import grouped
+from lockstep.forms.text import paragraph
+from lockstep.report import Finding
 
 
 def test_rule(rule: str, findings: list[Finding]) -> None:
-    unread = [finding for finding in findings if finding.status == Status.UNKNOWN.value]
-    wrong = [finding for finding in findings if finding.status != Status.UNKNOWN.value]
-    lines = [sentence(finding) for finding in wrong]
-    lines += [f"unknown: {sentence(finding)}" for finding in unread]
-    if lines:
-        pytest.fail("\n".join(lines), pytrace=False)
+    if findings:
+        pytest.fail(paragraph(grouped(findings)), pytrace=False)

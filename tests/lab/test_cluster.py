@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
@@ -248,6 +249,26 @@ def test_pytest_face_agrees_with_the_command(cluster: Lab) -> None:
     assert "gpu.power_limit" in failed[0]
     for word in ("worker1", "gpu3", "350 W", "700 W"):
         assert word in drifted.stdout
+
+
+def test_promtool_takes_our_metrics_and_our_alerts_fire(cluster: Lab) -> None:
+    wait_until_idle(cluster)
+    cluster.lab("gpu", "worker1", "--gpu", "3", "--set", "enforced.power.limit=350")
+    try:
+        lockstep = str(ROOT / ".venv/bin/lockstep")
+        argv = (lockstep, "check", "inventories/lab.py", "--metrics", "/dev/stdout", "--json")
+        written = cluster.command(*argv, "/dev/null", check=False).stdout
+    finally:
+        undo_hardware(cluster)
+    metrics = written[written.index("# HELP") : written.index("ERROR ")]
+    assert 'rule="gpu.power_limit",node="worker1",device="gpu3"' in metrics
+    alerts = (ROOT / "tests/lab/alerts.yml").read_text(encoding="utf-8")
+    cluster.on(
+        "head",
+        "cd $(mktemp -d) && cp /etc/prometheus/lockstep.rules.yml ."
+        f" && printf %s {shlex.quote(metrics)} | promtool check metrics"
+        f" && printf %s {shlex.quote(alerts)} >alerts.yml && promtool test rules alerts.yml",
+    )
 
 
 def test_a_secret_never_shows(cluster: Lab) -> None:

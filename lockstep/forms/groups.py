@@ -1,0 +1,254 @@
+"""Findings brought together: devices of a node, nodes of a value, values of a rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any
+
+from ClusterShell.NodeSet import NodeSet
+from typing_extensions import override
+
+from lockstep.forms import joined, plain
+from lockstep.report import Finding, Severity, Status, fold
+
+NAMED_IN_A_COMMAND = 8
+"""Up to this many nodes a merged repair names each; beyond, it names their group."""
+WORD = re.compile(r"[\w-]+")
+NUMBERED = re.compile(r"[A-Za-z_]+\d+(_\d+)?")
+"""Devices that fold like names of nodes; others (files, units) do not."""
+FOLDED = re.compile(r"\w+\[[\d,-]+\]")
+APART = ("node", "device", "repair", "since", "checks")
+BESIDES = attrgetter(*(one.name for one in fields(Finding) if one.name not in APART))
+BY_SEVERITY = tuple(severity.value for severity in Severity)
+BY_STATUS = tuple(status.value for status in Status)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Devices that several nodes have in common."""
+
+    nodes: str
+    device: str
+
+    @override
+    def __str__(self) -> str:
+        """Return ``worker[1-2] gpu[0-7]``."""
+        return joined((self.nodes, self.device))
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value that was found where another was expected, and everywhere it was found."""
+
+    found: str
+    expected: str
+    reference: str
+    details: tuple[str, ...]
+    places: tuple[Place, ...]
+    nodes: frozenset[str]
+    history: str
+    """Since when and how often it was found where it is oldest; "" where that is not kept."""
+
+    @override
+    def __str__(self) -> str:
+        """Return what was found, what was expected and who says so."""
+        return f"{self.found}, expected {self.expected} (says: {self.reference})"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What to do, for how many nodes, and the same for the first of them alone."""
+
+    text: str
+    nodes: int
+    first: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """All that one rule found with one severity and status."""
+
+    rule: str
+    field: str
+    severity: str
+    status: str
+    devices: int
+    """Of all nodes together; a node as such counts as one."""
+    nodes: frozenset[str]
+    values: tuple[Value, ...]
+    """The most widespread first."""
+    repairs: tuple[Repair, ...]
+    """The one for most nodes first."""
+    since: str
+    """Of the oldest; "" where that is not kept."""
+
+    @property
+    def anchor(self) -> str:
+        """Return a name that no other group of a report has."""
+        return f"{self.rule}-{self.severity}-{self.status}".replace(" ", "-")
+
+    @property
+    def label(self) -> str:
+        """Return the word that begins the group's heading."""
+        return label(self.status, self.severity)
+
+
+def label(status: str, severity: str) -> str:
+    """Return the word for a result: its severity, unless the status says more."""
+    words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
+    return words.get(status, severity.upper())
+
+
+def rank(result: Finding | Group) -> tuple[int, int]:
+    """Return a key that sorts the most severe first."""
+    return BY_SEVERITY.index(result.severity), BY_STATUS.index(result.status)
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """Return the findings by rule: the most severe and the most widespread first."""
+    rules: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.severity, finding.status, finding.rule)
+        rules.setdefault(key, []).append(cleaned(finding))
+    groups = [_group(found) for found in rules.values()]
+    return sorted(
+        groups,
+        key=lambda group: (rank(group), -len(group.nodes), group.rule),
+    )
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings that differ in nothing but device or node as one, in the same order."""
+    merged = []
+    for same in _alike(_devices_folded(map(cleaned, findings))):
+        nodes = [finding.node for finding in same]
+        node = fold(nodes) if len(same) > 1 else nodes[0]
+        merged.append(replace(_dated(same), node=node, repair=_repair(same[0], nodes)))
+    return merged
+
+
+def devices(finding: Finding) -> list[str]:
+    """Return the devices of a finding one by one."""
+    return list(NodeSet(finding.device)) if FOLDED.fullmatch(finding.device) else [finding.device]
+
+
+def nodes_of(finding: Finding) -> list[str]:
+    """Return the nodes of a finding one by one."""
+    return list(NodeSet(finding.node)) if "[" in finding.node else finding.node.split(",")
+
+
+def cleaned(finding: Finding) -> Finding:
+    """Return a finding whose texts can be shown anywhere."""
+    if all(str(text).isprintable() for text in vars(finding).values()):
+        return finding
+    texts: dict[str, Any] = {
+        name: plain(text) for name, text in vars(finding).items() if isinstance(text, str)
+    }
+    return replace(finding, **texts)
+
+
+def _group(findings: list[Finding]) -> Group:
+    first = findings[0]
+    by_value: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in _devices_folded(findings):
+        key = (finding.found, finding.expected, finding.reference)
+        by_value.setdefault(key, []).append(finding)
+    values = [_value(same) for same in by_value.values()]
+    repairs = [
+        Repair(_repair(same[0], nodes), len(nodes), same[0].repair)
+        for same in _by_repair(findings)
+        if (nodes := sorted({finding.node for finding in same}))
+    ]
+    return Group(
+        rule=first.rule,
+        field=first.field,
+        severity=first.severity,
+        status=first.status,
+        devices=sum(len(devices(finding)) for finding in findings),
+        nodes=frozenset[str]().union(*(value.nodes for value in values)),
+        values=tuple(sorted(values, key=lambda value: -len(value.nodes))),
+        repairs=tuple(sorted(repairs, key=lambda repair: -repair.nodes)),
+        since=_dated(findings).since,
+    )
+
+
+def _value(same: list[Finding]) -> Value:
+    on: dict[str, list[str]] = {}
+    for finding in same:
+        on.setdefault(finding.device, []).append(finding.node)
+    places = sorted(on.items(), key=lambda place: (-len(place[1]), place[0]))
+    return Value(
+        found=same[0].found,
+        expected=same[0].expected,
+        reference=same[0].reference,
+        details=tuple(dict.fromkeys(finding.detail for finding in same if finding.detail)),
+        places=tuple(Place(fold(nodes), device) for device, nodes in places),
+        nodes=frozenset(node for finding in same for node in nodes_of(finding)),
+        history=_dated(same).history,
+    )
+
+
+def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
+    """Return one finding for all numbered devices of a node that are alike in all else."""
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        numbered = NUMBERED.fullmatch(finding.device)
+        kind = "" if numbered else finding.device
+        alike.setdefault((kind, finding.node, finding.repair, *BESIDES(finding)), []).append(
+            finding
+        )
+    return [
+        replace(_dated(same), device=fold(finding.device for finding in same))
+        if len(same) > 1
+        else same[0]
+        for same in alike.values()
+    ]
+
+
+def _dated(same: list[Finding]) -> Finding:
+    """Return the first of these findings with the row of checks of the oldest."""
+    kept = [finding for finding in same if finding.since]
+    oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
+    return replace(same[0], since=oldest.since, checks=oldest.checks)
+
+
+def _alike(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
+    """Return the findings that differ in nothing but their node."""
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        repair = _named(finding.repair, finding.node, "{node}")
+        alike.setdefault((finding.device, repair, *BESIDES(finding)), []).append(finding)
+    return alike.values()
+
+
+def _by_repair(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
+    alike: dict[str, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault(_named(finding.repair, finding.node, "{node}"), []).append(finding)
+    return alike.values()
+
+
+def _repair(first: Finding, nodes: list[str]) -> str:
+    """Return the repair of the first node, for all of these."""
+    if len(nodes) < 2:
+        return first.repair
+    if len(nodes) <= NAMED_IN_A_COMMAND:
+        limit = " ".join(f"--limit {node}" for node in nodes)
+    else:
+        limit = r"--limit \1"
+    # pyinfra reads [1-16] as a set of characters: a folded name would be another node.
+    repair = re.sub(
+        rf"(?<=deploys/)(\w+)\.py --limit {re.escape(first.node)}(?![\w-])",
+        rf"\1.py {limit}",
+        first.repair,
+    )
+    # Not a role: that deploy is for whoever needs it.
+    repair = repair.replace("reboot.py --limit reboot", "reboot.py")
+    return _named(repair, first.node, fold(nodes)) if repair == first.repair else repair
+
+
+def _named(text: str, node: str, name: str) -> str:
+    return WORD.sub(lambda word: name if word[0] == node else word[0], text)

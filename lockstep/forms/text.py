@@ -1,0 +1,139 @@
+"""The report for people: one block per finding, or what fits a screen where there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lockstep.forms import Run, joined, shortened
+from lockstep.forms.groups import Group, Value, grouped, label, merged
+from lockstep.report import Finding, Report, count
+
+LINES, COLUMNS = 50, 100
+"""What one screen holds."""
+BLOCKS = 8
+"""More of them are more than a screen."""
+GROUPS_WITH_VALUES = 6
+"""Rules of which a screen shows values and repair; the others get one line each."""
+VALUES = 2
+VALUE_COLUMNS = 50
+
+
+def text(report: Report, run: Run) -> str:
+    """Return the report, folded where it is more than a screen."""
+    return _ended(_screen(report, run), report) if _many(report) else whole(report)
+
+
+def whole(report: Report) -> str:
+    """Return the report with one block for each finding; alike ones are one."""
+    return _ended([line for finding in merged(report) for line in _block(finding)], report)
+
+
+def _ended(lines: list[str], report: Report) -> str:
+    return "\n".join([*lines, *report.notes, report.summary()]) + "\n"
+
+
+def _many(report: Report) -> bool:
+    rules = {finding.rule for finding in report.findings}
+    return len(rules) > BLOCKS or len(merged(report)) > BLOCKS
+
+
+def paragraph(groups: Iterable[Group]) -> str:
+    """Return all that one rule found: its values, who has them, and the repairs."""
+    lines: list[str] = []
+    for group in groups:
+        for value in group.values:
+            lines.append(f"{group.label}  {value}")
+            lines += [f"  on        {place}" for place in value.places]
+            lines += [f"  detail    {detail}" for detail in value.details]
+            lines += [f"  since     {value.history}"] if value.history else []
+        lines.append(f"  reading   {group.field}")
+        lines += [f"  repair    {repair.text}" for repair in group.repairs]
+    return "\n".join(lines)
+
+
+def _block(finding: Finding) -> list[str]:
+    where = " ".join(part for part in (finding.node, finding.device) if part)
+    block = [
+        f"{label(finding.status, finding.severity):7} {finding.rule}  {where}",
+        f"  reading   {finding.field}",
+        f"  found     {finding.found}",
+        f"  expected  {finding.expected}   (says: {finding.reference})",
+    ]
+    if finding.detail:
+        block.append(f"  detail    {finding.detail}")
+    if finding.history:
+        block.append(f"  since     {finding.history}")
+    block += [f"  repair    {finding.repair}", ""]
+    return block
+
+
+def _screen(report: Report, run: Run) -> list[str]:
+    groups = grouped(report)
+    lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
+    others = groups[GROUPS_WITH_VALUES:]
+    room = LINES - len(lines) - len(("", "more", "one rule", "", *report.notes, "summary"))
+    width = max((len(group.rule) for group in others[:room]), default=0)
+    lines += [_one_line(group, width) for group in others[:room]]
+    left = len(others) - room
+    more = f"... and {count(left, 'more rule')}: " if left > 0 else "In full: "
+    return [
+        *lines,
+        *([""] if others else []),
+        f"{more}{run.again} --all",
+        f"One rule alone: the same with --rule {groups[0].rule}",
+        "",
+    ]
+
+
+def _folded(group: Group) -> list[str]:
+    since = f", since {group.since}" if group.since else ""
+    lines = [f"{group.label:7} {group.rule}  {_size(group)}{since}"]
+    lines += [_value(value) for value in group.values[:VALUES]]
+    others = group.values[VALUES:]
+    if others:
+        nodes = frozenset[str]().union(*(value.nodes for value in others))
+        lines.append(
+            f"  ...       {count(len(others), 'more value')} on {count(len(nodes), 'node')}"
+        )
+    return [*lines, _repair(group), ""]
+
+
+def _repair(group: Group) -> str:
+    repair, *others = group.repairs
+    whole = f"  repair    {repair.text}"
+    remarks = [f"and {count(len(others), 'other repair')}"] if others else []
+    if len(whole) > COLUMNS:  # what is cut cannot be pasted: whole, for one node
+        whole = f"  repair    {repair.first}"
+        remarks.insert(0, f"likewise for {count(repair.nodes - 1, 'more node')}")
+    return whole + (f"   ({', '.join(remarks)})" if remarks else "")
+
+
+def _size(group: Group) -> str:
+    size = count(len(group.nodes), "node")
+    return size if group.devices <= len(group.nodes) else f"{size}, {group.devices} devices"
+
+
+def _value(value: Value) -> str:
+    whole = str(value) if len(str(value)) <= VALUE_COLUMNS else value.found
+    said = f"  found     {shortened(whole, VALUE_COLUMNS)}  "
+    return said + _places(value, COLUMNS - len(said))
+
+
+def _one_line(group: Group, width: int) -> str:
+    said = f"{group.label:7} {group.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
+    return said + _places(group.values[0], COLUMNS - len(said))
+
+
+def _places(value: Value, width: int) -> str:
+    """Return where a value was found; what does not fit is counted."""
+    whole = ", ".join(map(str, value.places))
+    if len(whole) <= width:
+        return whole
+    first = value.places[0]
+    ending = joined((first.device, f"({count(len(value.nodes), 'node')})"))
+    room = width - len(ending) - len(",...] ")
+    if len(first.nodes) <= room:
+        return f"{first.nodes},... {ending}"
+    kept, comma, _ = first.nodes[:room].rpartition(",")
+    bracket = "]" if kept.count("[") > kept.count("]") else ""
+    return f"{kept},...{bracket} {ending}" if comma else ending

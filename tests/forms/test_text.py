@@ -1,0 +1,80 @@
+"""What a person sees of 2,000 nodes: one screen, or everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lockstep.forms.text import text, whole
+from lockstep.report import Report
+from tests.forms.large import NODES, RUN, dated, finding, large
+
+WHOLE = Path(__file__).with_name("large.txt")
+
+
+def test_many_findings_on_many_nodes_fit_a_screen() -> None:
+    shown = text(large(), RUN)
+    assert shown == WHOLE.read_text(encoding="utf-8")
+    lines = shown.splitlines()
+    assert len(lines) <= 50
+    assert [line for line in lines[:-1] if len(line) > 100] == []
+
+
+def test_all_of_them_are_one_block_each() -> None:
+    shown = whole(large())
+    assert "ERROR   gpu.power_limit  worker0043 gpu3\n" in shown
+    assert "WARNING gpu.vbios  worker[0006,0014," in shown
+    assert shown.count("  repair    ") == shown.count("  found     ") == 73
+
+
+def test_a_repair_that_is_cut_could_not_be_pasted() -> None:
+    names = [f"ssh {node}" for node in NODES[19::50]]
+    repairs = [line for line in text(large(), RUN).splitlines() if line.startswith("  repair")]
+    assert f"  repair    {names[0]}   (likewise for 39 more nodes)" in repairs
+    assert not any("..." in line for line in repairs)
+
+
+def test_values_that_all_differ_are_counted() -> None:
+    rules = [f"rule{number}" for number in range(9)]
+    report = Report(NODES, tuple(rules))
+    report.add(finding(rule, NODES[0], "", "1", "2") for rule in rules[1:])
+    report.add(finding("rule0", node, "", f"{n} ms", "0 ms") for n, node in enumerate(NODES[:30]))
+    lines = text(report, RUN).splitlines()
+    assert lines[0] == "ERROR   rule0  30 nodes"
+    assert lines[3] == "  ...       28 more values on 28 nodes"
+    assert "In full: lockstep check prod.py --all" in lines
+
+
+def test_devices_of_a_node_are_one_block_unless_their_repair_names_them() -> None:
+    def shown(repair: str) -> str:
+        report = Report(NODES[:1], ("gpu.ecc",))
+        boards = [finding("gpu.ecc", NODES[0], f"gpu{i}", "off", "on") for i in range(8)]
+        report.add(replace(one, repair=repair.format(one.device)) for one in boards)
+        return text(report, RUN)
+
+    assert shown("look at it").startswith("ERROR   gpu.ecc  worker0001 gpu[0-7]\n")
+    assert shown("look at {}").count("ERROR") == 8
+
+
+def test_what_is_alike_is_one_block_since_its_oldest_finding() -> None:
+    lines = text(dated(), RUN).splitlines()
+    assert lines[0] == "ERROR   gpu.ecc  worker[0001-0002] gpu[0-1]"
+    assert "  since     2026-11-20 12:00 UTC (9 checks)" in lines
+    assert lines[-2] == "growth: 2 of 2 nodes have no earlier record of this boot"
+
+
+def test_a_screen_says_since_when_and_what_was_not_judged() -> None:
+    report = large()
+    report.findings = [replace(f, since="2026-11-20 12:00 UTC", checks=9) for f in report]
+    report.notes = dated().notes
+    lines = text(report, RUN).splitlines()
+    assert len(lines) == 50
+    assert max(map(len, lines[:-1])) <= 100
+    assert lines[0] == "ERROR   node.reachable  40 nodes, since 2026-11-20 12:00 UTC"
+    assert lines[-2] == report.notes[0]
+
+
+def test_what_a_node_says_cannot_steer_the_terminal() -> None:
+    report = Report(NODES[:1], ("os.locale",))
+    report.add([finding("os.locale", NODES[0], "", "\x1b[2J\nERROR all is lost", "C")])
+    assert "  found     ?[2J ERROR all is lost\n" in text(report, RUN)
