@@ -133,14 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.severity:
         report = _only(report, arguments.severity)
-    if arguments.junit:
-        _write(arguments.junit, junit(report, how))
-    if arguments.html:
-        _write(arguments.html, html(report, how))
-    if arguments.metrics:
-        _write(arguments.metrics, metrics(report, how), PUBLIC)
-    if arguments.json and arguments.json != "-":
-        _write(arguments.json, report.to_json())
+    _write_forms(arguments, report, how)
     if arguments.json == "-":
         sys.stdout.write(report.to_json())
     else:
@@ -212,6 +205,17 @@ def _only(report: Report, severity: str) -> Shown:
     return Shown(report.nodes, report.rules, shown, report.notes, whole=report)
 
 
+def _write_forms(arguments: argparse.Namespace, report: Report, how: Run) -> None:
+    if arguments.junit:
+        _write(arguments.junit, junit(report, how))
+    if arguments.html:
+        _write(arguments.html, html(report, how))
+    if arguments.metrics:
+        _write(arguments.metrics, metrics(report, how), PUBLIC)
+    if arguments.json and arguments.json != "-":
+        _write(arguments.json, report.to_json())
+
+
 def _again(arguments: argparse.Namespace) -> str:
     """Return the command that finds the same again."""
     given = vars(arguments)
@@ -220,8 +224,8 @@ def _again(arguments: argparse.Namespace) -> str:
         words += [word for value in given[name] or () for word in (f"--{name}", value)]
     for name in ("severity", "records", "earlier"):
         words += [f"--{name}", given[name]] if given[name] else []
-    for option in ("--containers", "--no-history"):
-        words += [option] if given[option.removeprefix("--").replace("-", "_")] else []
+    for name in ("containers", "no_history"):
+        words += [f"--{name.replace('_', '-')}"] if given[name] else []
     return shlex.join(words)
 
 
