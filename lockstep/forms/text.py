@@ -110,7 +110,7 @@ def _repair(group: Group) -> str:
 
 def _size(group: Group) -> str:
     size = count(len(group.nodes), "node")
-    return size if group.devices <= len(group.nodes) else f"{size}, {group.devices} devices"
+    return size if group.devices <= len(group.nodes) else f"{size}, {group.devices} places"
 
 
 def _value(value: Value) -> str:
