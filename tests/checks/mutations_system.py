@@ -17,7 +17,7 @@ SYSTEM = (
         *("limits.open_files", "limits.open_files", "slurmd.service"),
         *({"soft": "1024", "hard": "524288"}, "1024 of 524288"),
     ),
-    one("unit.failed", "units.failed", "", ["backup.service"], "backup.service"),
+    one("unit.failed", "units.failed", "", ["backup.service"], "failed", "backup.service"),
     one("unit.peers", "units.enabled", "", [*ENABLED, "x.timer"], "more: x.timer"),
     one("cron.jobs", "cron.jobs", "/etc/cron.d/x", "00", "more: /etc/cron.d/x"),
     one("cron.jobs", "cron.jobs", "/etc/cron.daily/dpkg", "00", "other: /etc/cron.daily/dpkg"),
