@@ -17,6 +17,7 @@ from roles import (
     hugepages,
     kernel,
     munge,
+    node_check,
     node_exporter,
     nvidia_driver,
     nvidia_fabric_manager,
@@ -48,6 +49,7 @@ if plan.role is Role.WORKER:
     dcgm_exporter.apply(plan=plan)
     gpu_settings.apply(plan=plan)
     container_runtime.apply(plan=plan)
+    node_check.apply(plan=plan)
     enroot.apply(plan=plan)
     pyxis.apply(plan=plan)
     rdma.apply(plan=plan)

@@ -1,6 +1,6 @@
 """slurmd; its configuration comes from the controller (configless), where Slurm can do that.
 
-Owns     slurmd's arguments and drop-in, the health check program, slurmd.service.
+Owns     slurmd's arguments and drop-in, slurmd.service.
 Restart  only for new arguments, a new drop-in or program, MIG devices made since; jobs survive it.
 """
 
@@ -14,10 +14,10 @@ from pyinfra.api import deploy, operation
 from lockstep.facts.files import FileStates
 from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
 from lockstep.files import managed, slurm_conf_sha256
-from lockstep.files.slurm import MUNGE_KEY
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
+from lockstep.plan.slurm import MUNGE_KEY
 from roles._files import managed_files
 from roles._service import service
 
@@ -98,7 +98,7 @@ def apply(plan: NodePlan) -> None:
         name="slurmd",
         unit="slurmd.service",
         files=(
-            *(f.path for f in files if f.path != HEALTH_CHECK),
+            *(file.path for file in files),
             "/usr/sbin/slurmd",
             # A node with another key was refused; a new start registers it at once.
             MUNGE_KEY,

@@ -128,7 +128,8 @@ def test_every_template_says_who_owns_the_file(name: str) -> None:
 def test_every_rendered_file_says_who_owns_it() -> None:
     for node in planned().nodes.values():
         for file in managed(node, FAKE):
-            if file.path != "/etc/munge/munge.key":
+            # JSON has no comments.
+            if file.path != "/etc/munge/munge.key" and not file.path.endswith(".json"):
                 first, second, *_ = [*file.content.decode("utf-8").splitlines(), ""]
                 assert HEADER.strip() in (first, second), file.path
 

@@ -25,7 +25,15 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/when": set[str](),
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
     "lockstep/secrets": {"lockstep.state"},
-    "lockstep/files": {"lockstep.plan", "lockstep.render", "lockstep.secrets"},
+    "lockstep/files": {
+        "lockstep.plan",
+        "lockstep.render",
+        "lockstep.secrets",
+        # What a node judges by itself is compiled from the rules.
+        "lockstep.checks.local",
+    },
+    # Runs on a node alone, beside the probe.
+    "lockstep/node_check": {"lockstep.probe.collect"},
     "lockstep/inventory": {"lockstep.plan"},
     # Not the plan: what was seen must not be coloured by what was wanted.
     "lockstep/probe": {"pydantic"},
@@ -52,8 +60,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.catalog",
         "lockstep.spec",
         "lockstep.plan",
-        "lockstep.files",
         "lockstep.probe",
+        "lockstep.node_check.judge",
         "pydantic",
     },
     "lockstep/reading": {

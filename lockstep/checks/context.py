@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from pydantic import JsonValue
 
-from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
 from lockstep.spec import Service
@@ -18,13 +18,45 @@ Items = dict[str, Value]
 """Device (a GPU, a unit, a file; "" for the node itself) -> what was read of it."""
 
 
+class OwnedFile(Protocol):
+    """A file that we own on a node, as far as rules look at it."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+
+    @property
+    def role(self) -> str:
+        """Whose it is among ours."""
+
+    @property
+    def content(self) -> bytes:
+        """What it holds."""
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the content."""
+
+    @property
+    def mode(self) -> str:
+        """Rights in octal."""
+
+    @property
+    def user(self) -> str:
+        """Name of the owner."""
+
+    @property
+    def group(self) -> str:
+        """Name of the group."""
+
+
 @dataclass(frozen=True)
 class Context:
     """Everything the rules judge."""
 
     plan: ClusterPlan
     reading: Reading
-    files: Callable[[NodePlan], tuple[ManagedFile, ...]]
+    files: Callable[[NodePlan], tuple[OwnedFile, ...]]
     """The files we own on a node, those with secrets only where the secrets are at hand."""
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
@@ -44,10 +76,10 @@ class Context:
         }
 
     @cached_property
-    def _files(self) -> dict[str, dict[str, ManagedFile]]:
+    def _files(self) -> dict[str, dict[str, OwnedFile]]:
         return {}
 
-    def files_of(self, plan: NodePlan) -> dict[str, ManagedFile]:
+    def files_of(self, plan: NodePlan) -> dict[str, OwnedFile]:
         """Return path -> file we own on a node; rendered once."""
         known = self._files.get(plan.name)
         if known is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pydantic import JsonValue
 
+from lockstep.checks.context import OwnedFile
 from lockstep.checks.difference import ABSENT, Difference, of_values
-from lockstep.files import managed
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.report import fold
 from lockstep.spec.names import expand
@@ -19,7 +19,11 @@ _WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
 """Names, ranges of names, addresses and what is written like them; no full stop behind them."""
 
 
-def differing(left: ClusterPlan, right: ClusterPlan) -> list[Difference]:
+Files = Callable[[NodePlan], tuple[OwnedFile, ...]]
+"""The files of a node, without those that hold secrets."""
+
+
+def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
     """Return where two plans differ, for each kind of node that both have."""
     here, there = _kinds(left), _kinds(right)
     found: list[Difference] = []
@@ -31,7 +35,10 @@ def differing(left: ClusterPlan, right: ClusterPlan) -> list[Difference]:
         one, other = left.nodes[here[kind][0]], right.nodes[there[kind][0]]
         found += [
             replace(difference, reading=f"{kind}: {difference.reading}")
-            for difference in (*of_values(_values(one), _values(other)), *_contents(one, other))
+            for difference in (
+                *of_values(_values(one, files), _values(other, files)),
+                *_contents(one, other, files),
+            )
         ]
     return found
 
@@ -52,7 +59,7 @@ def _kinds(plan: ClusterPlan) -> dict[str, list[str]]:
     return kinds
 
 
-def _values(node: NodePlan) -> dict[str, JsonValue]:
+def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
     """Return everything that a node of an identical cluster has as well."""
     document = node.to_json()
     for own in ("name", "role", "runs", "hardware", "management", "fabric"):
@@ -64,23 +71,23 @@ def _values(node: NodePlan) -> dict[str, JsonValue]:
         "packages": {name: version or "any version" for name, version in packages.items()},
         "masked units": list(node.masked_units),
         "held packages": list(node.held),
-        "files": sorted(_files(node)),
+        "files": sorted(_files(node, files)),
     }
 
 
-def _contents(left: NodePlan, right: NodePlan) -> Iterator[Difference]:
-    here, there = _files(left), _files(right)
+def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Difference]:
+    here, there = _files(left, files), _files(right, files)
     common = here.keys() & there.keys()
     yield from of_values(
         *({f"file {path}": side[path] for path in common} for side in (here, there))
     )
 
 
-def _files(node: NodePlan) -> dict[str, JsonValue]:
-    """Return path -> lines, without the files that hold secrets."""
+def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
+    """Return path -> lines."""
     return {
         file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
-        for file in managed(node, None)
+        for file in files(node)
     }
 
 

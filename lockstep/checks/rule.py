@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
+from lockstep.node_check.judge import Judgement
 from lockstep.report import Severity
 
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node}"
@@ -50,6 +51,14 @@ class Peers(enum.Enum):
     CLASS = "class"
     OS = "os"
     ROLE = "role"
+
+
+class Local(enum.Enum):
+    """When a node judges itself by a rule, and takes itself out (docs/node-check.md)."""
+
+    HEALTH = "health check"
+    JOBS = "health check, prolog, epilog"
+    """Read in a moment, and no job can run well with it."""
 
 
 class Skip(enum.Enum):
@@ -152,4 +161,8 @@ class Rule:
     grounds: Callable[[View, str], frozenset[str]] | None = None
     """What a difference itself gives as its grounds, where not every cause may explain it."""
     applies: Callable[[View], bool] = everywhere
+    local: Local | None = None
+    """The node itself judges by it as well: without its peers, and drains what differs."""
+    on_node: Callable[[View], Iterable[Judgement]] | None = None
+    """What it judges there, where the rule looks, picks or expects by more than data."""
     explained_by: tuple[Cause, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind
 from lockstep.commands._asked import WrongUse, answered
+from lockstep.files import managed
 from lockstep.forms.text import whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
@@ -51,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare; return the exit status."""
     plans = [load(path) for path in arguments.inventories]
     left, right = _labels(*plans)
-    found = Comparison(differing(*plans))
+    found = Comparison(differing(plans[0], plans[1], partial(managed, secrets=None)))
     sys.stdout.write(found.to_text(left, right))
     count = len(found.differences)
     print(f"plans of {left} and {right}: {count or 'no'} difference{'' if count == 1 else 's'}.")

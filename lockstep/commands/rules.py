@@ -48,6 +48,8 @@ def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
     entries.append(("Reading", f"`{rule.reading}`"))
     entries += [("Tolerance", tolerance)] if (tolerance := _tolerance(rule)) else []
     entries.append(("Repair", f"`{rule.repair}`"))
+    if rule.local is not None:
+        entries.append(("On the node", f"{rule.local.value} ([node-check.md](node-check.md))"))
     entries += [("Source", rule.source)] if rule.source else []
     return first, entries
 

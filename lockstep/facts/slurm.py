@@ -13,8 +13,8 @@ from typing_extensions import override
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 """Touched when every slurmd was told to fetch the configuration."""
 
-HEALTH_CHECK = "/usr/local/libexec/lockstep/slurm-health-check"
-"""Slurm's HealthCheckProgram, installed by the role slurm_worker."""
+HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
+"""Slurm's HealthCheckProgram, installed by the role node_check."""
 
 
 class DatabaseLogin(FactBase[bool]):

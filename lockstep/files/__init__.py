@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lockstep.files import fabric, gpus, job_containers, processors, slurm, system
+from lockstep.files import fabric, gpus, job_containers, node_check, processors, slurm, system
 from lockstep.files._entry import Entry
-from lockstep.files.slurm import MUNGE_KEY, SLURM_CONF
+from lockstep.files.slurm import SLURM_CONF
 from lockstep.plan import NodePlan
+from lockstep.plan.slurm import MUNGE_KEY
 from lockstep.render import render
 from lockstep.secrets import Secrets
 
@@ -46,6 +47,7 @@ ENTRIES = (
     *job_containers.ENTRIES,
     *slurm.ENTRIES,
     *fabric.ENTRIES,
+    *node_check.ENTRIES,
 )
 
 
@@ -90,6 +92,8 @@ def _entries(plan: NodePlan) -> Iterator[Entry]:
 def _file(entry: Entry, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:
     if entry.path == MUNGE_KEY and secrets is not None:
         content = secrets.munge_key
+    elif entry.text is not None:
+        content = entry.text(plan).encode("utf-8")
     else:
         content = render(entry.template, plan=plan, secrets=secrets).encode("utf-8")
     user, group = entry.owner.split(":")

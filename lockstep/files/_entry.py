@@ -15,6 +15,8 @@ class Entry:
     role: str
     path: str
     template: str = ""
+    text: Callable[[NodePlan], str] | None = None
+    """The content, where it is not a template's."""
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from lockstep.files._entry import Entry, drop_in
 from lockstep.plan import NodePlan
+from lockstep.plan.slurm import MUNGE_KEY
 
-MUNGE_KEY = "/etc/munge/munge.key"
 SLURM_CONF = "/etc/slurm/slurm.conf"
 
 SLURM_PARSES = (
@@ -68,12 +68,5 @@ ENTRIES = (
         "/etc/systemd/system/slurmd.service.d/50-lockstep.conf",
         "slurm_worker/unit.conf.j2",
         validate=drop_in("slurmd.service"),
-    ),
-    Entry(
-        "slurm_worker",
-        "/usr/local/libexec/lockstep/slurm-health-check",
-        "slurm_worker/health_check.sh.j2",
-        mode="755",
-        validate="sh -n {new}",
     ),
 )

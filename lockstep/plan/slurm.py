@@ -15,6 +15,8 @@ from lockstep.spec import Cluster, HardwareClass, Node, Role
 from lockstep.spec.hardware import Gpu
 from lockstep.spec.names import cpulist, cpus, expand
 
+MUNGE_KEY = "/etc/munge/munge.key"
+
 
 @dataclass(frozen=True)
 class GresLine:

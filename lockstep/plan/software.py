@@ -14,6 +14,8 @@ ALWAYS = (
     *("time_sync", "node_exporter"),
 )
 
+NODE_CHECK_TIMER = "lockstep-node-check.timer"
+
 UNITS = {
     "nvidia_driver": (nvidia.PERSISTENCED,),
     "nvidia_fabric_manager": (nvidia.FABRIC_MANAGER,),
@@ -28,6 +30,7 @@ UNITS = {
     "slurm_accounting": ("mariadb.service", "slurmdbd.service"),
     "slurm_controller": ("slurmctld.service",),
     "slurm_worker": ("slurmd.service",),
+    "node_check": (NODE_CHECK_TIMER,),
 }
 
 ENGINE_UNITS = {
@@ -95,6 +98,8 @@ def capabilities(
     chosen = list(ALWAYS)
     if node.role is Role.WORKER:
         chosen += gpu_capabilities(cluster, cluster.hardware[node.hardware], stack)
+        # Where Slurm does not load pyxis, that role has the node check take the node out.
+        chosen.append("node_check")
     chosen += job_containers.plan(cluster, release, node).capabilities
     if node.role is Role.WORKER and cluster.hardware[node.hardware].nics.rdma != "none":
         chosen.append("rdma")

@@ -129,8 +129,9 @@ class Unread(Exception):
 class Commands:
     """Runs commands, each with its own time-out, and remembers how each went."""
 
-    def __init__(self) -> None:
-        """Start with no command run."""
+    def __init__(self, timeout_s: float | None = None) -> None:
+        """Start with no command run; each may take this long."""
+        self.timeout_s = timeout_s or COMMAND_TIMEOUT_S
         self.ran: list[dict[str, Any]] = []
         self.hung: dict[str, str] = {}
 
@@ -167,7 +168,7 @@ class Commands:
         timed_out = False
         out = err = b""
         try:
-            out, err = process.communicate(text.encode(), timeout=COMMAND_TIMEOUT_S)
+            out, err = process.communicate(text.encode(), timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             timed_out = True
             end(process)
@@ -180,7 +181,7 @@ class Commands:
             }
         )
         if timed_out:
-            self.hung[argv[0]] = f"{argv[0]}: no answer within {COMMAND_TIMEOUT_S:g} s"
+            self.hung[argv[0]] = f"{argv[0]}: no answer within {self.timeout_s:g} s"
             raise Unread(self.hung[argv[0]])
         return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
@@ -2616,12 +2617,26 @@ NAMES = (
 """What a request may name; what it does not is not looked at."""
 
 
-def collect(request: Request) -> dict[str, Any]:
-    """Return the record of this node."""
+def collect(
+    request: Request,
+    only: frozenset[str] = frozenset(),
+    command_timeout_s: float | None = None,
+    reader_timeout_s: float | None = None,
+) -> dict[str, Any]:
+    """Return the record of this node.
+
+    Args:
+        request: what to look at, by name.
+        only: readings that are needed; empty: all. Others are taken where one reader has both.
+        command_timeout_s: for each command; None: the usual.
+        reader_timeout_s: for each reader, with all of its commands; None: the usual.
+    """
+    limit_s = reader_timeout_s or READER_TIMEOUT_S
     taken_at, begin = time.time(), time.monotonic()
     request = {**{name: [] for name in NAMES}, **request}
-    commands = Commands()
+    commands = Commands(command_timeout_s)
     readings: Readings = {}
+    readers = [row for row in READERS if not only or only & set(row[1])]
 
     def read(reader: Callable[[Request, Commands], Readings], names: tuple[str, ...]) -> None:
         try:
@@ -2639,17 +2654,17 @@ def collect(request: Request) -> dict[str, Any]:
             read(*row)
 
     # Daemon threads: one that is stuck in the kernel must not keep the program from ending.
-    together = [[row for row in READERS if row in OF_NVIDIA_SMI]]
-    together += [[row] for row in READERS if row not in OF_NVIDIA_SMI]
+    together = [[row for row in readers if row in OF_NVIDIA_SMI]]
+    together += [[row] for row in readers if row not in OF_NVIDIA_SMI]
     threads = [threading.Thread(target=read_in_turn, args=(t,), daemon=True) for t in together]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(max(0.0, begin + READER_TIMEOUT_S - time.monotonic()))
+        thread.join(max(0.0, begin + limit_s - time.monotonic()))
     done = dict(readings)
-    for _, names in READERS:
+    for _, names in readers:
         for name in names:
-            done.setdefault(name, {"unread": f"no answer within {READER_TIMEOUT_S:g} s"})
+            done.setdefault(name, {"unread": f"no answer within {limit_s:g} s"})
     return {
         "format": FORMAT,
         "taken_at": round(taken_at, 3),

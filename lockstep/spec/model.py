@@ -144,6 +144,10 @@ class Slurm(Model):
     system_memory_mib: Annotated[int, Field(ge=0)] = 0
     """Kept from jobs on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0)] = 300
+    prolog_check: bool = True
+    """A node that cannot run a job well refuses it: the job starts elsewhere."""
+    epilog_check: bool = True
+    """What a job left broken takes the node out before the next job comes."""
 
 
 class Monitoring(Model):

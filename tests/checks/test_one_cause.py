@@ -571,7 +571,11 @@ def test_a_plugin_for_another_slurm_is_one_finding_with_all_that_it_breaks() -> 
     )
     taken_out = changed(
         ("slurm.nodes", (NODE, "state"), ["DRAIN", "IDLE"]),
-        ("slurm.nodes", (NODE, "reason"), "lockstep: pyxis: Slurm does not load it"),
+        (
+            "slurm.nodes",
+            (NODE, "reason"),
+            "lockstep: slurm.pyxis: found for Slurm 24.05, expected for Slurm 24.11",
+        ),
         node="head1",
     )
     one = the_one(*drift, start=taken_out)

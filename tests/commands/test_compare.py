@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from lockstep.checks import plans
 from lockstep.checks.context import Context
+from lockstep.files import managed
 from lockstep.plan import plan_or_problems
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Record
@@ -20,6 +21,7 @@ from tests.checks.test_command import INVENTORY
 from tests.commands.conftest import ended
 
 BETA = "beta"
+NO_SECRETS = partial(managed, secrets=None)
 
 
 def beta(description: dict[str, Any]) -> None:
@@ -207,4 +209,4 @@ def test_plans_that_differ_in_names_and_addresses_do_not_differ() -> None:
     other, others = plan_or_problems(description, "beta.py")
     assert one is not None, problems
     assert other is not None, others
-    assert plans.differing(one, other) == []
+    assert plans.differing(one, other, NO_SECRETS) == []

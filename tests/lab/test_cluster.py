@@ -169,12 +169,12 @@ def test_a_worker_that_is_cut_off_is_named(cluster: Lab) -> None:
 
 def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: Lab) -> None:
     wait_until_idle(cluster)
-    health_check = "/usr/local/libexec/lockstep/slurm-health-check"
+    health_check = "/usr/local/libexec/lockstep/node-check"
     cluster.lab("gpu", "worker2", "--gpu", "0", "--remove")
     cluster.on("worker2", health_check)
     node = cluster.on("head", "scontrol -o show node worker2")
     assert "State=IDLE+DRAIN" in node
-    assert "Reason=lockstep: gpu.count: 7 of 8 GPUs" in node
+    assert "Reason=lockstep: gpu.count: found 7 GPUs, expected 8 GPUs" in node
     checked = cluster.check()
     assert checked.named == {("gpu.count", "worker2", "")}, checked.text
     assert cluster.deploy().changed == [], "not brought back while it is broken"

@@ -93,9 +93,11 @@ def test_a_plugin_for_another_slurm_is_named_and_repaired(images: Lab) -> None:
     checked = images.check()
     assert checked.named == {("slurm.pyxis", "worker1", PLUGIN)}, checked.text
     assert [finding["found"] for finding in checked.findings] == ["for Slurm 24.05"]
-    images.on("worker1", "/usr/local/libexec/lockstep/slurm-health-check")
+    images.on("worker1", "/usr/local/libexec/lockstep/node-check")
     state = images.on("head", "scontrol -o show node worker1")
-    assert re.search(r"State=\S*DRAIN\S* .*Reason=lockstep: pyxis: Slurm does not load it", state)
+    assert re.search(
+        r"State=\S*DRAIN\S* .*Reason=lockstep: slurm.pyxis .*found for Slurm 24.05", state
+    )
     assert images.deploy("deploys/worker.py").status == 0
     assert images.check().named == set()
     assert sorted(in_container(images, "worker1", BOARDS, "--gres=gpu:1").split()) == boards(0)
@@ -116,7 +118,8 @@ def test_without_a_build_for_this_slurm_workers_take_no_jobs(images: Lab, tmp_pa
     assert failed.status == 1
     assert f"no build of {PACKAGE} 0.24.0-1 in the repositories is for Slurm 24.11" in failed.errors
     states = images.on("head", "sinfo -hN -o '%T %E'").splitlines()
-    assert states == ["drained lockstep: pyxis: Slurm does not load it"] * len(WORKERS)
+    reason = f"lockstep: slurm.pyxis {PLUGIN}: found for Slurm 24.05, expected for Slurm 24.11"
+    assert states == [f"drained {reason}"] * len(WORKERS)
     assert images.deploy("deploys/worker.py").status == 0
     assert images.check().named == set()
     assert images.on("head", "sinfo -hN -o %T").split() == ["idle"] * len(WORKERS)

@@ -90,7 +90,7 @@ UBUNTU = {
     "/etc/systemd/system/prometheus-node-exporter.service.d/50-lockstep.conf": "\nRestart=on-",
     "/etc/default/slurmd": "SLURMD_OPTIONS=",
     "/etc/systemd/system/slurmd.service.d/50-lockstep.conf": "\nAllowedCPUs=0-31\n",
-    "/usr/local/libexec/lockstep/slurm-health-check": "#!/bin/sh\n",
+    "/usr/local/libexec/lockstep/node-check": "#!/bin/sh\n",
     # Slurm 23.11 cannot fetch its configuration over IPv6: the worker has the files.
     "/etc/slurm/slurm.conf": "\nClusterName=unit\n",
     "/etc/slurm/cgroup.conf": "\nConstrainDevices=yes\n",

@@ -26,7 +26,10 @@ def test_each_node_gets_the_packages_of_what_it_does(node: str, packages: tuple[
     [
         ("head1", ("mariadb.service", "slurmdbd.service", "slurmctld.service")),
         ("head2", ("prometheus.service",)),
-        ("worker1", ("slurmd.service", "lockstep-gpu-settings.service")),
+        (
+            "worker1",
+            ("slurmd.service", "lockstep-gpu-settings.service", "lockstep-node-check.timer"),
+        ),
     ],
 )
 def test_each_node_runs_the_units_of_what_it_does(node: str, units: tuple[str, ...]) -> None:
@@ -56,8 +59,9 @@ def test_locales_are_installed_only_where_glibc_has_none_built_in(
 @pytest.mark.parametrize("name", operating_systems.known())
 def test_a_release_names_packages_for_every_capability_with_a_unit(name: str) -> None:
     release = operating_systems.load(name)
-    # The packages of the GPU roles come from NVIDIA's stack (lockstep/catalog/nvidia); the unit of
-    # the settings is ours.
-    assert set(UNITS) - set(GPU_ROLES.values()) - {"gpu_settings"} <= set(release.packages)
+    # The packages of the GPU roles come from NVIDIA's stack (lockstep/catalog/nvidia); the units of
+    # the settings and of the node check are ours.
+    ours = {"gpu_settings", "node_check"}
+    assert set(UNITS) - set(GPU_ROLES.values()) - ours <= set(release.packages)
     if release.family == "debian":
         assert {"munge", "slurmd", "slurmctld", "slurmdbd"} <= set(every_package(release))

@@ -39,7 +39,7 @@ from roles.reboot import _workers_to_come, decide
 from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import fact, machine
-from tests.test_pyinfra_assumptions import ROOT, pyinfra
+from tests.test_pyinfra_assumptions import pyinfra
 
 T = TypeVar("T")
 
@@ -957,10 +957,9 @@ def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
 def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
     """The health check and the deploy resume what begins with their own mark."""
     from lockstep.checks.rules.slurm_state import OUR_MARK
+    from lockstep.node_check.slurm import PREFIX
     from roles.slurm_worker import OURS as HEALTH_CHECKS
     from roles.slurm_worker import RETURNS
 
     assert not OURS.startswith((OUR_MARK, HEALTH_CHECKS, *RETURNS))
-    script = (ROOT / "templates/slurm_worker/health_check.sh.j2").read_text(encoding="utf-8")
-    (prefix,) = re.findall(r'^prefix="(.*)"$', script, re.MULTILINE)
-    assert not OURS.startswith(prefix)
+    assert HEALTH_CHECKS == OUR_MARK == PREFIX

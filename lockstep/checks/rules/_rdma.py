@@ -32,6 +32,11 @@ def of_the_fabric(view: View, reading: str) -> Items:
     return {port: value for port, value in items.items() if port.split("/")[0] in expand(named)}
 
 
+def named(view: View) -> tuple[str, ...]:
+    """Return the declared devices of the fabric; none: all are."""
+    return tuple(expand(view.plan.hardware.hardware.nics.rdma_devices or ""))
+
+
 def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, JsonValue]:
     """Return what the spec says of each device and port to judge; None: nothing.
 

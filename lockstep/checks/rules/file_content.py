@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Rule, Skip
-from lockstep.files.slurm import MUNGE_KEY
+from lockstep.plan.slurm import MUNGE_KEY
 
 DIGEST_LENGTH = 64
 """Of a SHA-256 in hex; what else stands in its place says what is there instead of a file."""

@@ -4,10 +4,13 @@ Why      A node that lost a board still takes jobs for eight, or runs them on se
 Blind    A board that is listed and does not work.
 """
 
+from collections.abc import Iterator
+
 from lockstep.checks.context import View
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import LOST, has_gpus
+from lockstep.node_check.judge import Judgement
 
 
 def _lost(view: View, device: str) -> str:
@@ -31,6 +34,15 @@ def boards(value: object) -> str:
     return f"{value} GPUs" if value != 1 else "1 GPU"
 
 
+REFUSALS = tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18))
+"""nvidia-smi(1), return value: no driver, no library, a board off the bus; 18 was seen with a
+library of another version than the module. An answer, where silence would be none."""
+
+
+def _on_node(view: View) -> Iterator[Judgement]:
+    yield Judgement(("gpu.count",), expected=planned(view), shown="{} GPUs", refusals=REFUSALS)
+
+
 RULE = Rule(
     id="gpu.count",
     title="all GPUs of the hardware class answer",
@@ -39,6 +51,8 @@ RULE = Rule(
     show=boards,
     detail=_lost,
     applies=has_gpus,
+    local=Local.JOBS,
+    on_node=_on_node,
     repair="drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; "
     "a board that stays away is reseated or replaced",
     explained_by=(

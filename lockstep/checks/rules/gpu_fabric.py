@@ -5,12 +5,14 @@ Blind    Links that are up and give errors; boards before Hopper, which do not t
 """
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._driver import FABRIC_MANAGER
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, both, in_this_driver
+from lockstep.node_check.judge import Judgement
 from lockstep.plan import nvidia
 
 STATE, STATUS = "gpu.fabric.state", "gpu.fabric.status"
+JOINED = "Completed, Success"
 SILENT = ("volta", "turing", "ampere")
 
 
@@ -31,8 +33,10 @@ RULE = Rule(
     reading=STATE,
     look=_look,
     devices=DEVICES,
-    expected=lambda view: "Completed, Success",
+    expected=lambda view: JOINED,
     applies=_applies,
+    local=Local.JOBS,
+    on_node=lambda view: [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)],
     repair="on {node}: journalctl -u nvidia-fabricmanager; when no job runs, restart it, then "
     "reset all boards together (nvidia-smi -r)",
     owner="nvidia_fabric_manager",

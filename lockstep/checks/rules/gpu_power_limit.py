@@ -5,7 +5,7 @@ Blind    A cap below the driver (firmware, power supply): it shows under load on
 """
 
 from lockstep.checks.context import View
-from lockstep.checks.rule import Cause, Peers, Rule
+from lockstep.checks.rule import Cause, Local, Peers, Rule
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus, watts
 
 ENFORCED = "gpu.power.enforced_w"
@@ -36,6 +36,7 @@ RULE = Rule(
     show=watts,
     detail=_capped,
     applies=has_gpus,
+    local=Local.JOBS,
     owner="gpu_settings",
     explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.power_default", same_device=True)),
     source="nvidia-smi --help-query-gpu, enforced.power.limit",

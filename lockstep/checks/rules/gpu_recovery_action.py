@@ -6,7 +6,7 @@ Blind    Drivers that do not have the field: it is then not judged.
 """
 
 from lockstep.checks.context import View
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Local, Rule
 from lockstep.checks.rules._gpu import (
     DEVICES,
     UNREAD_WITH_COUNT,
@@ -33,6 +33,7 @@ RULE = Rule(
     grounds=lambda view, device: frozenset({ASKED}),
     applies=_applies,
     pending=lambda view, device: view.items(READING).get(device) in RECOVERED,
+    local=Local.JOBS,
     repair="drain {node}, then do on {device} what the driver asks for",
     explained_by=(
         *UNREAD_WITH_COUNT,

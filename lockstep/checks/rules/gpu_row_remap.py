@@ -6,7 +6,7 @@ Blind    Rows that were replaced (remapped_rows.uncorrectable); boards that are 
 """
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._gpu import (
     DEVICES,
     UNREAD_WITH_COUNT,
@@ -15,6 +15,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     same_board,
 )
+from lockstep.node_check.judge import Judgement
 
 PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
 FINE, WAITS, FAILED = "no row waits", "a row waits for a reset", "no spare row left"
@@ -38,6 +39,9 @@ RULE = Rule(
     expected=lambda view: FINE,
     pending=lambda view, device: _look(view).get(device) == WAITS,
     applies=has_whole_gpus,
+    local=Local.JOBS,
+    # A row that waits for a reset is the rollout's: it drains the node by itself.
+    on_node=lambda view: [Judgement((FAILURE,), devices=DEVICES, expected="No")],
     repair="drain {node} and have {device} replaced",
     explained_by=(
         *UNREAD_WITH_COUNT,

@@ -8,12 +8,14 @@ Site     monitoring.xid of the description says what it makes of a number.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from lockstep.catalog.nvidia.xid import MEMORY, NVLINKS, OFF_THE_BUS, UNLISTED, XIDS
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._gpu import LOST, OF_MEMORY, OF_NVLINK, has_gpus, same_board
+from lockstep.node_check.judge import Judgement
 from lockstep.probe.record import Unread
 from lockstep.report import Severity
 
@@ -75,6 +77,12 @@ def _grounds(view: View, board: str) -> frozenset[str]:
     return frozenset(lost | of_memory | ({OF_NVLINK} if numbers <= NVLINKS else set()))
 
 
+def _on_node(view: View) -> Iterator[Judgement]:
+    """Yield the numbers with which no job may start; others are a matter of the check."""
+    critical = tuple(number for number in XIDS if _severity(view, number) == "critical")
+    yield Judgement((READING,), none_of=critical, slots="gpu.pci_bus_id", shown="Xid {}")
+
+
 RULE = Rule(
     id="gpu.xid",
     title="no error of a board in this boot",
@@ -86,6 +94,8 @@ RULE = Rule(
     severity_of=_worst,
     grounds=_grounds,
     applies=lambda view: has_gpus(view) and own_kernel(view),
+    local=Local.HEALTH,
+    on_node=_on_node,
     repair="drain {node}, then do what the detail says; a board whose error comes back is replaced",
     explained_by=(
         *same_board("gpu.ecc_uncorrected", "gpu.row_remap", grounds=OF_MEMORY),

@@ -6,11 +6,14 @@ Pending  The running kernel was started without the arguments that reserve them.
 Blind    Pages that exist and are already taken.
 """
 
+from collections.abc import Iterator
+
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
-from lockstep.checks.rules._boot import STARTED_SO, own_kernel, started_otherwise, waits
+from lockstep.checks.rule import Local, Rule
+from lockstep.checks.rules._boot import STARTED_SO, key, own_kernel, started_otherwise, waits
+from lockstep.node_check.judge import Judgement
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
 
@@ -40,6 +43,22 @@ def _expected(view: View) -> dict[str, JsonValue]:
     }
 
 
+def _on_node(view: View) -> Iterator[Judgement]:
+    """Yield the planned pools; what the kernel was not started with waits for a reboot."""
+    hardware = view.plan.hardware
+    words = tuple(word for word in hardware.kernel_args if key(word) in KEYS)
+    for size, nodes in hardware.hugepages.items():
+        for node, pages in nodes.items():
+            yield Judgement(
+                ("hugepages",),
+                path=(size, str(node)),
+                device=f"{size} node{node}",
+                expected=pages,
+                shown="{} pages",
+                started_with=words,
+            )
+
+
 RULE = Rule(
     id="hugepages",
     title="planned huge pages on each NUMA node",
@@ -51,6 +70,8 @@ RULE = Rule(
     grounds=lambda view, device: started_otherwise(view, *KEYS),
     # Without a kernel of its own a node has the pages of the machine below.
     applies=own_kernel,
+    local=Local.HEALTH,
+    on_node=_on_node,
     owner="hugepages",
     explained_by=STARTED_SO,
     source="kernel documentation, admin-guide/mm/hugetlbpage",

@@ -4,9 +4,12 @@ Why      A job that finds one adapter less runs with less bandwidth, or over TCP
 Blind    A device that is listed and does not work.
 """
 
+from collections.abc import Iterator
+
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Local, Rule
 from lockstep.checks.rules._rdma import has_rdma
+from lockstep.node_check.judge import Judgement
 from lockstep.spec.names import expand
 
 
@@ -27,6 +30,11 @@ def _look(view: View) -> Items:
     return {"": found}
 
 
+def _on_node(view: View) -> Iterator[Judgement]:
+    wanted = view.plan.hardware.hardware.nics.count
+    yield Judgement(("rdma.count",), expected=wanted, bound="at least", shown="{} RDMA devices")
+
+
 RULE = Rule(
     id="rdma.count",
     title="all RDMA devices of the hardware class are there",
@@ -36,6 +44,8 @@ RULE = Rule(
     show=lambda value: f"{value} RDMA devices" if value != 1 else "1 RDMA device",
     detail=_missing,
     applies=has_rdma,
+    local=Local.JOBS,
+    on_node=_on_node,
     owner="rdma",
     repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}; a device that stays away: "
     "lspci, journalctl -k -g 'mlx|rdma|infiniband', then reseat or replace the adapter",

@@ -5,8 +5,16 @@ Blind    A link that comes and goes between two checks.
 """
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Rule
-from lockstep.checks.rules._rdma import DEVICES, UNREAD_WITH_COUNT, has_rdma, judged, of_the_fabric
+from lockstep.checks.rule import Cause, Local, Rule
+from lockstep.checks.rules._rdma import (
+    DEVICES,
+    UNREAD_WITH_COUNT,
+    has_rdma,
+    judged,
+    named,
+    of_the_fabric,
+)
+from lockstep.node_check.judge import Judgement
 from lockstep.probe.record import Unread
 
 
@@ -30,6 +38,8 @@ RULE = Rule(
     devices=DEVICES,
     expected_each=lambda view: judged(view, "rdma.state", "ACTIVE"),
     applies=has_rdma,
+    local=Local.JOBS,
+    on_node=lambda view: [Judgement(("rdma.state",), only=named(view), expected="ACTIVE")],
     repair="on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; Ethernet: "
     "ip link set up its interface",
     explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_layer", same_device=True)),

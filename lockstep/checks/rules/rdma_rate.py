@@ -6,11 +6,12 @@ Blind    A rate that is too low on every node and not declared; congestion; erro
 """
 
 import re
+from collections.abc import Iterator
 
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Kind, Peers, Rule
+from lockstep.checks.rule import Cause, Kind, Local, Peers, Rule
 from lockstep.checks.rules._rdma import (
     DEVICES,
     FOLLOWS_NAMES,
@@ -19,8 +20,10 @@ from lockstep.checks.rules._rdma import (
     device_by_device,
     has_rdma,
     judged,
+    named,
     of_the_fabric,
 )
+from lockstep.node_check.judge import Judgement
 from lockstep.probe.record import Unread
 
 READING = "rdma.rate"
@@ -43,6 +46,15 @@ def _declared(view: View) -> JsonValue:
     return None if speed is None else [speed] * len(of_the_fabric(view, READING))
 
 
+def _on_node(view: View) -> Iterator[Judgement]:
+    """Yield nothing where no rate is declared: the peers say it then."""
+    speed = view.plan.hardware.hardware.nics.speed_gbit
+    if speed is not None:
+        yield Judgement(
+            (READING,), only=named(view), number=True, expected=speed, shown="{} Gbit/s"
+        )
+
+
 RULE = Rule(
     id="rdma.rate",
     title="the RDMA ports run at their full rate",
@@ -56,6 +68,8 @@ RULE = Rule(
     show=lambda values: f"{counted(values)} Gbit/s",
     detail=lambda view, device: device_by_device(view, READING),
     applies=has_rdma,
+    local=Local.HEALTH,
+    on_node=_on_node,
     repair="in {node}: clean or replace the cable or transceiver of the port that the detail "
     "shows, look at the switch port, reset the adapter",
     repair_peers="in {node}: clean or replace the cable or transceiver of the port that the detail "

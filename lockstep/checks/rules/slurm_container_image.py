@@ -5,7 +5,7 @@ Why      A node without it runs a command outside of its container, and says not
 Blind    Whether a container starts: enroot and its hooks are not tried.
 """
 
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._slurm import has_pyxis
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGSTACK
 
@@ -15,6 +15,7 @@ RULE = Rule(
     reading="slurm.srun_options",
     expected=lambda view: True,
     applies=has_pyxis,
+    local=Local.HEALTH,
     owner="pyxis",
     repair="on {node}: systemctl restart slurmd, which fetches plugstack.conf; then deploy",
     explained_by=(

@@ -37,6 +37,8 @@ SILENT_STATES = {"DOWN", "NOT_RESPONDING", "UNKNOWN"}
 OUR_MARK = "lockstep:"
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
+OUR_FAMILIES = ("gpu.*", "rdma.*", "driver.*", "hugepages")
+"""Rules by which a node takes itself out (Rule.local), beside single ones."""
 REASONS = {
     # How Slurm's own reasons begin (slurmctld, node_mgr.c and ping_nodes.c) -> grounds.
     "Not responding": SILENT,
@@ -114,7 +116,8 @@ RULE = Rule(
         Cause("os.hostname", grounds=SILENT),
         Cause("gpu.count", grounds=SILENT),
         Cause("gpu.count", grounds=GPUS),
-        Cause("gpu.count", grounds=OURS),
+        *(Cause(family, grounds=OURS) for family in OUR_FAMILIES),
+        Cause("memory.at_least", grounds=OURS),
         Cause("slurm.pyxis", grounds=OURS),
         Cause("slurm.container_image", grounds=OURS),
         Cause("cpu.count", grounds=CPUS),

@@ -1,0 +1,26 @@
+"""The node judges itself: Slurm's health check, prolog and epilog, and a timer for metrics.
+
+Owns     its program, what it judges by, its timer.
+Restart  only of the timer; the program is read anew with every run.
+"""
+
+from __future__ import annotations
+
+from pyinfra.api import deploy
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.software import NODE_CHECK_TIMER
+from roles._files import managed_files
+from roles._service import service
+
+
+@deploy("Node check")
+def apply(plan: NodePlan) -> None:
+    """Install it and start its timer."""
+    if "node_check" not in plan.capabilities:
+        return
+    files = managed(plan, None, "node_check")
+    managed_files(name="Files", files=files)
+    units = tuple(file.path for file in files if file.path.startswith("/etc/systemd/system/"))
+    service(name="Timer", unit=NODE_CHECK_TIMER, files=units)
