@@ -10,6 +10,7 @@ from functools import partial
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context, View
 from lockstep.checks.rule import Kind, Local, Rule
+from lockstep.checks.rules._gpu import supported
 from lockstep.node_check.judge import Judgement
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
@@ -54,7 +55,9 @@ def configuration(plan: NodePlan) -> str:
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
     """Return a rule that is data already; nothing where only the peers could judge."""
-    if rule.look or rule.pick or rule.expected_each or rule.expected_some:
+    # The node leaves out what is not supported, whatever rule it is.
+    picks = rule.pick not in (None, supported)
+    if rule.look or picks or rule.expected_each or rule.expected_some:
         raise TypeError(f"{rule.id}: judges by code, so a node needs its on_node")
     if rule.kind not in (Kind.EQUAL, Kind.SLOTS, Kind.ABSOLUTE):
         raise TypeError(f"{rule.id}: no node can judge {rule.kind.value} alone")

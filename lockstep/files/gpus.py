@@ -6,10 +6,9 @@ from functools import partial
 
 from lockstep.files._entry import Entry, drop_in, whole_unit
 from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import DCGM_EXPORTER
+from lockstep.plan.nvidia import DCGM_EXPORTER, MODPROBE
 from lockstep.plan.nvidia import GPU_SETTINGS as GPU_SETTINGS_UNIT
 
-MODPROBE = "/etc/modprobe.d/50-lockstep-nvidia.conf"
 GPU_SETTINGS = "/usr/local/sbin/lockstep-gpu-settings"
 
 

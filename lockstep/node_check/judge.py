@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lockstep.probe.collect import Unread
+from lockstep.probe.collect import NOT_SUPPORTED, Unread
 
 Readings = dict[str, Any]
 """As the probe's record has them: ``{"value": ...}`` or ``{"unread": reason}`` by name."""
@@ -89,6 +89,8 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
             return
     references = _items(one.reference, readings) if one.reference else {}
     for device, value in _devices(one, readings).items():
+        if value == NOT_SUPPORTED:
+            continue  # what a board does not have is no fault of the node
         wanted = one.expected
         if wanted is None and not one.none_of:
             wanted = references.get(device, references.get("", Unread(NOT_THERE)))
@@ -158,7 +160,12 @@ def _joined(readings: list[dict[str, Any]]) -> dict[str, Any]:
     for device in sorted({device for items in readings for device in items}):
         values = [items.get(device, items.get("", Unread(NOT_THERE))) for items in readings]
         unread = next((value for value in values if isinstance(value, Unread)), None)
-        joined[device] = ", ".join(map(str, values)) if unread is None else unread
+        if unread is not None:
+            joined[device] = unread
+        elif NOT_SUPPORTED in values:
+            joined[device] = NOT_SUPPORTED
+        else:
+            joined[device] = ", ".join(map(str, values))
     return joined
 
 

@@ -13,6 +13,10 @@ pytestmark = pytest.mark.lab
 
 NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
 REASON = "lockstep: gpu.power_limit gpu3: found 350 W, expected 700 W"
+SERVED = (
+    "address=$(ss -Hltn 'sport = 9100' | awk '{print $4}') && "
+    "python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' http://$address/metrics"
+)
 JOB = "cd /tmp && sbatch --parsable --wrap='uname -n > /tmp/ran; sleep 2'"
 
 
@@ -140,8 +144,7 @@ def test_what_breaks_during_a_job_takes_the_node_out_at_its_end(healthy: Lab) ->
 def test_the_node_exporter_serves_what_the_timer_wrote(healthy: Lab) -> None:
     capped(healthy, "worker1")
     healthy.on("worker1", "systemctl start lockstep-node-check.service")
-    address = healthy.on("worker1", "ss -Hltn 'sport = 9100' | awk '{print $4}' | head -1").strip()
-    served = healthy.on("worker1", f"curl -gs http://{address}/metrics | grep lockstep_node_check")
+    served = healthy.on("worker1", SERVED)
     assert 'lockstep_node_check_failed{rule="gpu.power_limit"} 1' in served.splitlines()
     assert 'lockstep_node_check_failed{rule="gpu.count"} 0' in served.splitlines()
     assert "lockstep_node_check_time_seconds" in served

@@ -12,6 +12,7 @@ from lockstep.checks.context import Context
 from lockstep.checks.rule import Local, Rule
 from lockstep.node_check import program
 from lockstep.node_check.judge import Judgement, Result, judge
+from lockstep.probe.collect import NOT_SUPPORTED
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded
@@ -188,6 +189,14 @@ def test_a_driver_that_answers_that_it_cannot_is_no_silence(reason: str, fails: 
     counted = [one for one in as_installed(recorded.consistent()) if one.rule == "gpu.count"]
     (result,) = judge(counted, {"gpu.count": {"unread": reason}})
     assert (result.found, not result.unread) == (reason, fails)
+
+
+@pytest.mark.parametrize("rule", sorted(rule for rule in LOCAL if rule.startswith("gpu.")))
+def test_what_a_board_does_not_support_takes_no_node_out(rule: str) -> None:
+    for one in as_installed(recorded.consistent()):
+        boards = {"value": {"gpu0": NOT_SUPPORTED}}
+        readings = dict.fromkeys(one.readings, boards) | {one.devices: boards}
+        assert one.rule != rule or one.path or one.none_of or judge([one], readings) == []
 
 
 def test_a_field_that_the_driver_does_not_have_is_not_judged() -> None:

@@ -12,7 +12,7 @@ from lockstep.checks.rule import DEPLOY, REBOOT, Cause, Kind, Peers, Rule
 from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.files.gpus import MODPROBE
+from lockstep.plan.nvidia import MODPROBE
 from lockstep.report import Severity
 
 PREFIX = "NVreg_"
