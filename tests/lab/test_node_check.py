@@ -15,7 +15,8 @@ NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
 REASON = "lockstep: gpu.power_limit gpu3: found 350 W, expected 700 W"
 SERVED = (
     "address=$(ss -Hltn 'sport = 9100' | awk '{print $4}') && "
-    "python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' http://$address/metrics"
+    "python3 -c 'import sys, urllib.request; "
+    "print(urllib.request.urlopen(sys.argv[1]).read().decode())' http://$address/metrics"
 )
 JOB = "cd /tmp && sbatch --parsable --wrap='uname -n > /tmp/ran; sleep 2'"
 
