@@ -2,16 +2,22 @@
 
 Why      Engines start containers from a service: one that is held to the housekeeping CPUs holds
          its containers there, and they set the pace of the job.
-Blind    Limits that a job sets itself.
+Blind    Limits that a job sets itself; Podman, whose containers have the CPUs of whoever starts them.
 """
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._container import UNREAD_WITH_DEVICES, asked, part
+from lockstep.plan.software import ENGINE_UNITS
+from lockstep.probe.record import Unread
 
 
 def _look(view: View) -> Items:
-    return part(view, "cpus")
+    return {
+        engine: cpus
+        for engine, cpus in part(view, "cpus").items()
+        if engine in ENGINE_UNITS or isinstance(cpus, Unread)
+    }
 
 
 RULE = Rule(
