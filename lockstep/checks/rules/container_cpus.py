@@ -2,7 +2,7 @@
 
 Why      Engines start containers from a service: one that is held to the housekeeping CPUs holds
          its containers there, and they set the pace of the job.
-Blind    Limits that a job sets itself; Podman, whose containers have the CPUs of whoever starts them.
+Blind    Limits that a job sets itself; Podman: its containers have the CPUs of whoever starts them.
 """
 
 from lockstep.checks.context import Items, View
