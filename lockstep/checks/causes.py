@@ -21,6 +21,9 @@ class Draft:
     grounds: frozenset[str] = frozenset()
     devices: frozenset[str] = frozenset()
     """Of several made one."""
+    sides: tuple[frozenset[str], ...] = ()
+    """Where nobody is blamed: who has the one value, who the other. A cause on all nodes of one
+    side explains that they differ."""
 
     @property
     def covers(self) -> frozenset[str]:
@@ -129,11 +132,13 @@ def _cause(
     if cause.on_controller:
         nodes = frozenset(controllers.get(name, name) for name in nodes)
     unknown = Status.UNKNOWN.value
-    for candidate in by_node.get(min(nodes), ()):
+    parties = (nodes, *effect.sides)
+    candidates = {one: None for party in parties for one in by_node.get(min(party), ())}
+    for candidate in candidates:
         other = drafts[candidate]
         if candidate == index or not fnmatchcase(other.finding.rule, cause.rule):
             continue
-        if not nodes <= other.nodes:
+        if not any(party <= other.nodes for party in parties):
             continue
         if cause.device is not None and other.finding.device != cause.device:
             continue

@@ -341,7 +341,8 @@ def _undecided(rule: Rule, device: str, split: Split, group: str, views: dict[st
         severity=rule.severity.value,
         status=Status.UNDECIDED.value,
     )
-    return Draft(finding, nodes, rule)
+    parties = tuple(frozenset(one.node for one in side) for side in split.sides)
+    return Draft(finding, nodes, rule, sides=parties)
 
 
 def _repair(

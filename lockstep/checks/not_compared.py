@@ -15,6 +15,24 @@ NOT_JUDGED = {
 }
 """No rule judges them."""
 
+NOT_ALONE = {
+    "device.files": "numbers are the node's own; containers are held against them",
+    "driver.module_next.kernel": "says which kernel the module on disk is of",
+    "gpu.lost": "tells why gpu.count is short",
+    "gpu.power.requested_w": "tells why gpu.power_limit differs",
+    "gpu.pstate": "tells whether a low clock is an idle one",
+    "gpu.slowdown.power_cap_us": "grows on every board that works at its limit",
+    "gpu.utilization": "tells whether a board is at work",
+    "limits.memlock.*": "jobs are children of slurmd; it alone is judged",
+    "munge.credential": "other nodes decode it; munge.round_trip judges that",
+    "os.boot_id": "says whether an earlier record is of the same boot",
+    "rdma.phys_state": "tells why a port is not active",
+    "sysctl.persisted.*": "our own file is file.content's; another file that wins is judged",
+    "units.*.started_at": "says when a unit was last started",
+    "units.*.sub": "tells how a unit that is not active ended",
+}
+"""They are read for another reading's sake: by themselves they are neither right nor wrong."""
+
 CHANGES_BY_ITSELF = {
     "os.boot_id": "every boot has another",
     "munge.credential": "made anew for each reading",

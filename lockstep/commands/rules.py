@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
+from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
 from lockstep.checks.rule import Bound, Kind, Rule
 from lockstep.report import Reference
 
@@ -75,6 +76,8 @@ def page() -> str:
         first, entries = described(rule)
         lines += ["", f"## {rule.id}", "", first, ""]
         lines += [f"- {label}: {text}" for label, text in entries]
+    lines += ["", "## Not compared", "", "Read, and by themselves neither right nor wrong:", ""]
+    lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
     return "\n".join(lines) + "\n"
 
 

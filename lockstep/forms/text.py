@@ -104,7 +104,8 @@ def _repair(group: Group) -> str:
     remarks = [f"and {count(len(others), 'other repair')}"] if others else []
     if len(whole) > COLUMNS:  # what is cut cannot be pasted: whole, for one node
         whole = f"  repair    {repair.first}"
-        remarks.insert(0, f"likewise for {count(repair.nodes - 1, 'more node')}")
+        if repair.nodes > 1:
+            remarks.insert(0, f"likewise for {count(repair.nodes - 1, 'more node')}")
     return whole + (f"   ({', '.join(remarks)})" if remarks else "")
 
 

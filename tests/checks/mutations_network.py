@@ -25,6 +25,7 @@ NETWORK = (
         "fd00:1::105 on worker3 fabric1 fd00:1::105, worker5 management",
     ),
     one("net.mac_unique", "net.mac", "fabric1", "a0:88:c2:00:05:01", "worker3 fabric1"),
+    each("rdma.interface", "rdma.netdev", "mlx5_1", "fabric0", "fabric0"),
     each("rdma.link_downed", "rdma.link_downed", "mlx5_1", 4, "4 times down"),
     each("rdma.errors", "rdma.errors", "mlx5_1", 400, "400 errors"),
     each("rdma.discards", "rdma.discards", "mlx5_1", 4000, "4000 discards"),

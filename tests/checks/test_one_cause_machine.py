@@ -10,6 +10,7 @@ from lockstep.probe import collect
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded
+from tests.checks.test_engine import two_workers
 from tests.checks.test_one_cause import Change, changed, found, the_one
 
 NODE = "worker3"
@@ -153,3 +154,17 @@ def test_a_declared_sysctl_is_not_judged_twice() -> None:
         ("sysctl.running", ("vm.swappiness",), "60"), ("sysctl.common", ("vm.swappiness",), "60")
     )
     assert one.rule == "sysctl.running"
+
+
+def test_of_two_nodes_that_differ_the_one_with_a_cause_explains_it() -> None:
+    start = recorded.clustered(two_workers)
+    stopped: Change = (
+        *("units", ("prometheus-node-exporter.service",)),
+        {"active": "inactive", "sub": "dead", "load": "loaded", "enabled": "enabled"},
+    )
+    gone: Change = ("collectors", ("prometheus-node-exporter",), [])
+    alone = recorded.only(recorded.report(changed(gone, start=start, node="worker1")))
+    assert (alone.rule, alone.status) == ("collector.settings", Status.UNDECIDED.value)
+    one = recorded.only(recorded.report(changed(stopped, gone, start=start, node="worker1")))
+    assert (one.rule, one.node) == ("unit.active", "worker1")
+    assert "collector.settings (prometheus-node-exporter) on worker2" in one.detail

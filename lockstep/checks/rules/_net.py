@@ -11,9 +11,9 @@ from lockstep.probe.record import Unread
 from lockstep.spec.names import expand
 
 ADDRESSES = "net.addresses"
-UNREAD = Cause("net.address", only_unread=True)
-"""All of them come from one command."""
-FOLLOWS_STATE = (UNREAD, Cause("net.state", same_device=True))
+UNREAD = (Cause("net.address", only_unread=True), Cause("rdma.interface", only_unread=True))
+"""All of them come from one command, about the interfaces that the RDMA devices name."""
+FOLLOWS_STATE = (*UNREAD, Cause("net.state", same_device=True))
 """An interface that is down, or not to be found, says little of itself."""
 MANAGEMENT = "management"
 

@@ -26,6 +26,6 @@ RULE = Rule(
     look=_look,
     kind=Kind.UNIQUE,
     repair="find out which of {node} should have it and give the other one its own",
-    explained_by=(UNREAD,),
+    explained_by=UNREAD,
     source="RFC 5227, RFC 4862 (duplicate addresses)",
 )

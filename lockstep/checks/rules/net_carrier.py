@@ -16,6 +16,6 @@ RULE = Rule(
     show=lambda value: f"{value} changes",
     repair="in {node}: journalctl -k -g 'link' says when; cable, transceiver, switch port of "
     "{device}",
-    explained_by=(UNREAD, Cause("rdma.link_downed")),
+    explained_by=(*UNREAD, Cause("rdma.link_downed")),
     source="kernel documentation, ABI/testing/sysfs-class-net (carrier_changes)",
 )

@@ -18,6 +18,6 @@ RULE = Rule(
     show=lambda value: f"{value} errors",
     severity=Severity.WARNING,
     repair="in {node}: clean or replace cable and transceiver of {device}",
-    explained_by=(UNREAD, Cause("net.carrier", same_device=True)),
+    explained_by=(*UNREAD, Cause("net.carrier", same_device=True)),
     source="kernel documentation, networking/statistics (rx_errors, tx_errors)",
 )

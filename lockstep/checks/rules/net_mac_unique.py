@@ -14,6 +14,6 @@ RULE = Rule(
     look=judged("net.mac"),
     kind=Kind.UNIQUE,
     repair="find out which of {node} should have it and give the other one its own",
-    explained_by=(UNREAD,),
+    explained_by=UNREAD,
     source="IEEE 802, EUI-48",
 )

@@ -17,7 +17,7 @@ RULE = Rule(
     detail=which,
     repair="on {node}: ip link set up it; then cable, transceiver and switch port",
     explained_by=(
-        UNREAD,
+        *UNREAD,
         Cause("rdma.port_state", same_device=True),
         Cause("rdma.port_state", says="DOWN"),
     ),
