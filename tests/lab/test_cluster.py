@@ -99,7 +99,17 @@ def test_check_finds_nothing(cluster: Lab) -> None:
     assert (checked.status, checked.named) == (0, set()), checked.text
 
 
-@pytest.mark.parametrize("drift", DRIFTS, ids=lambda drift: drift.id)
+QUICK = ("exporter stopped", "GPU limited to 350 W", "package of another version", "seven GPUs")
+"""One at a time is the slow suite's; these few, and all of them at once, are every run's."""
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        pytest.param(drift, id=drift.id, marks=() if drift.id in QUICK else pytest.mark.slow)
+        for drift in DRIFTS
+    ],
+)
 def test_one_drift_is_named_alone_and_repaired(cluster: Lab, drift: Drift) -> None:
     wait_until_idle(cluster)
     seed(cluster, drift)

@@ -11,7 +11,7 @@ from tests.lab.labs import ROOT, Lab
 from tests.lab.test_cluster import wait_until_idle
 from tests.lab.test_nvidia import WORKERS, changed, ssh
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 IMAGE = "/tmp/job-image"
 BOARDS = "/bin/busybox sh -c 'cd /dev; for board in nvidia[0-9]*; do echo $board; done'"

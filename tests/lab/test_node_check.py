@@ -9,7 +9,7 @@ import pytest
 from tests.lab.labs import Lab
 from tests.lab.test_cluster import undo_hardware, wait_until_idle
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
 REASON = "lockstep: gpu.power_limit gpu3: found 350 W, expected 700 W"
