@@ -22,7 +22,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.spec import Role
 from roles._files import managed_files
-from roles._packages import change
+from roles._packages import APT_GET, change
 
 TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
 """Our health check takes the node out, and back when Slurm loads the plugin."""
@@ -42,6 +42,8 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[
         host.noop("Slurm loads the plugin")
         return
     state = host.get_fact(Packages, names=(PYXIS_PACKAGE,))
+    # A build that was added since is not known yet, and the one that is there fits the pattern.
+    yield f"{APT_GET} update"
     yield from change(state, (PYXIS_PACKAGE,), {PYXIS_PACKAGE: version}, (PYXIS_PACKAGE,))
     yield (
         f'( {loads(PYXIS_PLUGIN)} ) || {{ {otherwise}; echo "no build of {PYXIS_PACKAGE} {version} '

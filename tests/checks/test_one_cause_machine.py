@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -168,3 +169,17 @@ def test_of_two_nodes_that_differ_the_one_with_a_cause_explains_it() -> None:
     one = recorded.only(recorded.report(changed(stopped, gone, start=start, node="worker1")))
     assert (one.rule, one.node) == ("unit.active", "worker1")
     assert "collector.settings (prometheus-node-exporter) on worker2" in one.detail
+
+
+def infiniband(description: dict[str, Any]) -> None:
+    description["hardware"]["hgx-h200"]["nics"]["rdma"] = "infiniband"
+
+
+def test_interfaces_of_infiniband_may_be_down() -> None:
+    start = recorded.clustered(infiniband)
+    for port in ("rdma.link_layer", "rdma.netdev"):
+        for number in range(1, 9):
+            value = "InfiniBand" if port == "rdma.link_layer" else "ib0,ib1"
+            each = dict.fromkeys(("mlx5_0", "mlx5_1"), value)
+            start = recorded.mutated(start, f"worker{number}", port, (), each)
+    assert [one.rule for one in recorded.report(start) if one.rule.startswith("net.")] == []

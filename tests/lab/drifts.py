@@ -190,7 +190,8 @@ DRIFTS = (
         repaired=False,
     ),
     Drift("ECC off after the next reset", "worker2", "nvidia-smi -i 4 -e 0", "gpu.ecc", "gpu4"),
-    Drift("MIG on for one GPU", "worker1", "nvidia-smi -i 7 -mig 1", "gpu.mig", "gpu7"),
+    # Not where the CDI drift is: boards in MIG mode would explain it.
+    Drift("MIG on for one GPU", "worker2", "nvidia-smi -i 0 -mig 1", "gpu.mig", "gpu0"),
     Drift(
         "containers get seven GPUs",
         "worker1",

@@ -89,6 +89,21 @@ def test_a_container_is_to_see_the_boards_of_its_job(
     assert done.stdout == f"{visible}\n"
 
 
+def test_boards_that_cannot_be_counted_are_not_given_to_a_job(tmp_path: Path) -> None:
+    double = tmp_path / "nvidia-smi"
+    double.write_text("#!/bin/sh\nexit 9\n")
+    double.chmod(0o755)
+    done = subprocess.run(
+        [program("enroot-gpus", tmp_path)],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "void\n"
+    assert "does not answer" in done.stderr
+
+
 def test_folders_count_when_everybody_may_make_one_in_them(tmp_path: Path) -> None:
     good, closed = tmp_path / "good", tmp_path / "closed"
     for folder in (good, closed):

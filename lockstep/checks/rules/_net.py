@@ -38,10 +38,11 @@ def interfaces(view: View) -> dict[str, str]:
     A machine has more of them: bridges of containers, storage, spare ports.
     """
     nics = view.plan.hardware.hardware.nics
-    ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma != "none" else ()
+    # InfiniBand's own interfaces may be down by design: jobs speak verbs.
+    ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()
     named = {
         *(expand(nics.interfaces) if nics.interfaces else ()),
-        *filter(None, map(_text, ports)),
+        *filter(None, (name for port in ports for name in _text(port).split(","))),
     }
     found = {name: name for name in sorted(named)}
     for purpose, address in planned(view).items():
