@@ -85,7 +85,9 @@ def test_a_fabric_manager_runs_only_where_its_hardware_is(cluster: Lab, tmp_path
     unit = "nvidia-fabricmanager.service"
     assert {(rule, device) for rule, _, device in named} == {
         ("unit.forbidden", unit),
-        ("file.content", "/etc/apt/preferences.d/90-lockstep"),  # it is another plan
+        # It is another plan: other pins, and boards that need no fabric.
+        ("file.content", "/etc/apt/preferences.d/90-lockstep"),
+        ("file.content", "/etc/lockstep/node-check.json"),
     }
     assert cluster.deploy("deploys/worker.py", inventory=without).status == 0
     assert cluster.check(inventory=without).named == set()
