@@ -19,7 +19,7 @@ from lockstep.checks.growth import Tally, Unsure
 from lockstep.checks.rule import Kind, Rule, Skip, anything
 from lockstep.checks.rules import node_reachable
 from lockstep.probe.record import Record, Unreachable, Unread
-from lockstep.report import Finding, Reference, Report, Status, fold
+from lockstep.report import Finding, Reference, Report, Status, count, fold
 from lockstep.spec import Service
 
 REACHABLE = node_reachable.RULE.id
@@ -178,7 +178,7 @@ def _outvoted(
                 else compare.vote(votes)
             )
             if isinstance(verdict, Majority):
-                says = f"{Reference.PEERS.value}: {_count(verdict.nodes, 'node')} {group}"
+                says = f"{Reference.PEERS.value}: {count(verdict.nodes, 'node')} {group}"
                 for one in verdict.others:
                     view = views[one.node]
                     yield _finding(rule, view, one.device, one.value, verdict.value, says)
@@ -367,7 +367,3 @@ def _repair(
 
 def _inventory(view: View) -> str:
     return view.plan.cluster.inventory or "INVENTORY"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("s" if number != 1 else "")

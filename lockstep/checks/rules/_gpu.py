@@ -29,6 +29,11 @@ UNREAD_WITH_PCI = (Cause("gpu.count_pci", only_unread=True),)
 
 UNREAD_WITH_MIG = (Cause("gpu.mig", same_device=True, only_unread=True),)
 """A divided board does not tell everything."""
+RESET_TOGETHER = (
+    "drain {node}, reset all boards together (nvidia-smi -r); when it goes on, reseat or "
+    "replace {device}"
+)
+"""The repair of links that fail: those of one baseboard are trained together."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"

@@ -4,9 +4,9 @@ Why      A node that lost a board still takes jobs for eight, or runs them on se
 Blind    A board that is listed and does not work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from lockstep.checks.context import View
+from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import LOST, has_gpus
@@ -21,6 +21,16 @@ def _lost(view: View, device: str) -> str:
         if isinstance(lost, dict)
         else ""
     )
+
+
+def number_of(reading: str) -> Callable[[View], Items]:
+    """Return a look at how many boards a reading lists."""
+
+    def look(view: View) -> Items:
+        listed = view.read(reading)
+        return {"": len(listed) if isinstance(listed, dict) else listed}
+
+    return look
 
 
 def planned(view: View) -> int | None:

@@ -5,25 +5,19 @@ Why      nvidia-smi may list a board less than the module drives, and the other 
 Blind    A board that is listed and does not work.
 """
 
-from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.checks.rules.gpu_count import boards, planned
+from lockstep.checks.rules.gpu_count import boards, number_of, planned
 
 READING = "driver.boards"
-
-
-def _look(view: View) -> Items:
-    listed = view.read(READING)
-    return {"": len(listed) if isinstance(listed, dict) else listed}
 
 
 RULE = Rule(
     id="gpu.count_driver",
     title="the driver has all GPUs of the hardware class",
     reading=READING,
-    look=_look,
+    look=number_of(READING),
     expected=planned,
     show=boards,
     applies=has_gpus,

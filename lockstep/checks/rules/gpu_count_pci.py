@@ -5,22 +5,15 @@ Why      A board that the bus lost needs its power or its seat; one that only th
 Blind    A board that is on the bus and does not answer.
 """
 
-from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._gpu import LOST, PCI_BOARDS, on_bus
-from lockstep.checks.rules.gpu_count import boards, planned
-
-
-def _look(view: View) -> Items:
-    listed = view.read(PCI_BOARDS)
-    return {"": len(listed) if isinstance(listed, dict) else listed}
-
+from lockstep.checks.rules.gpu_count import boards, number_of, planned
 
 RULE = Rule(
     id="gpu.count_pci",
     title="the PCI bus has all GPUs of the hardware class",
     reading=PCI_BOARDS,
-    look=_look,
+    look=number_of(PCI_BOARDS),
     expected=planned,
     show=boards,
     applies=on_bus,

@@ -7,6 +7,7 @@ Blind    The first record of a boot; boards that do not count them; divided boar
 from lockstep.checks.rule import Kind, Rule
 from lockstep.checks.rules._gpu import (
     DEVICES,
+    RESET_TOGETHER,
     UNREAD_WITH_COUNT,
     count,
     has_whole_gpus,
@@ -26,8 +27,7 @@ RULE = Rule(
     show=count,
     severity=Severity.WARNING,
     applies=has_whole_gpus,
-    repair="drain {node}, reset all boards together (nvidia-smi -r); when it goes on, reseat or "
-    "replace {device}",
+    repair=RESET_TOGETHER,
     explained_by=(
         *UNREAD_WITH_COUNT,
         *same_board("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
