@@ -12,6 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv" / "bin" / "python"
 INVENTORY = "inventories/lab.py"
+NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,12 @@ class Lab:
     def on(self, node: str, script: str, check: bool = True) -> str:
         """Run a shell script as root on a node's console; return what it printed."""
         return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
+
+    def node_check(self, node: str, mode: str = "health") -> None:
+        """Have a node judge itself now: a run beside slurmd's own is left to that one."""
+        left = "journalctl -q -t lockstep-node-check -o cat --since @$begin | grep -q 'left to'"
+        once = f"begin=$(date +%s); timeout 60 {NODE_CHECK} {mode} || exit $?; {left} || exit 0"
+        self.on(node, f"for i in $(seq 30); do {once}; sleep 2; done; exit 1")
 
     def deploy(
         self, deploy: str = "deploys/cluster.py", *options: str, inventory: str = INVENTORY

@@ -179,9 +179,8 @@ def test_a_worker_that_is_cut_off_is_named(cluster: Lab) -> None:
 
 def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: Lab) -> None:
     wait_until_idle(cluster)
-    health_check = "/usr/local/libexec/lockstep/node-check"
     cluster.lab("gpu", "worker2", "--gpu", "0", "--remove")
-    cluster.on("worker2", health_check)
+    cluster.node_check("worker2")
     node = cluster.on("head", "scontrol -o show node worker2")
     assert "State=IDLE+DRAIN" in node
     assert "Reason=lockstep: gpu.count: found 7 GPUs, expected 8 GPUs" in node
@@ -192,7 +191,7 @@ def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: La
     assert cluster.deploy().status == 0
     wait_until_idle(cluster)
     cluster.on("head", "scontrol update NodeName=worker2 State=DRAIN Reason='a person'")
-    cluster.on("worker2", health_check)
+    cluster.node_check("worker2")
     assert cluster.deploy().changed == [], "what a person took out stays out"
     assert cluster.check().named == {("slurm.state", "worker2", "")}
     cluster.on("head", "scontrol update NodeName=worker2 State=RESUME")

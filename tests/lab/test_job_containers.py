@@ -93,7 +93,7 @@ def test_a_plugin_for_another_slurm_is_named_and_repaired(images: Lab) -> None:
     checked = images.check()
     assert checked.named == {("slurm.pyxis", "worker1", PLUGIN)}, checked.text
     assert [finding["found"] for finding in checked.findings] == ["for Slurm 24.05"]
-    images.on("worker1", "/usr/local/libexec/lockstep/node-check")
+    images.node_check("worker1")
     state = images.on("head", "scontrol -o show node worker1")
     assert re.search(
         r"State=\S*DRAIN\S* .*Reason=lockstep: slurm.pyxis .*found for Slurm 24.05", state

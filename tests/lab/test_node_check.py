@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.labs import Lab
+from tests.lab.labs import NODE_CHECK, Lab
 from tests.lab.test_cluster import undo_hardware, wait_until_idle
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
 REASON = "lockstep: gpu.power_limit gpu3: found 350 W, expected 700 W"
 SERVED = (
     "address=$(ss -Hltn 'sport = 9100' | awk '{print $4}') && "
@@ -46,14 +45,14 @@ def log(lab: Lab, node: str) -> str:
 
 def test_a_capped_board_takes_the_node_out_and_its_repair_brings_it_back(healthy: Lab) -> None:
     capped(healthy, "worker1")
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     assert "State=IDLE+DRAIN" in shown(healthy, "worker1")
     assert f"Reason={REASON} [root@" in shown(healthy, "worker1")
     assert healthy.on("head", "srun uname -n").strip() == "worker2"
     checked = healthy.check()
     assert checked.named == {("gpu.power_limit", "worker1", "gpu3")}, checked.text
     undo_hardware(healthy)
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     wait_until_idle(healthy)
     assert "Reason=" not in shown(healthy, "worker1")
 
@@ -71,13 +70,13 @@ def test_slurm_itself_runs_the_health_check(healthy: Lab) -> None:
 
 def test_what_a_person_took_out_stays_out_with_the_persons_reason(healthy: Lab) -> None:
     healthy.on("head", "scontrol update NodeName=worker1 State=DRAIN Reason='a person'")
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     assert "Reason=a person" in shown(healthy, "worker1")
     capped(healthy, "worker1")
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     assert "Reason=a person" in shown(healthy, "worker1")
     undo_hardware(healthy)
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     assert "State=IDLE+DRAIN" in shown(healthy, "worker1")
 
 
@@ -87,11 +86,13 @@ def test_an_nvidia_smi_that_hangs_changes_nothing_and_is_logged(healthy: Lab, mo
     hang = f"cp -a {smi} /run/smi && printf '#!/bin/sh\\nsleep 300\\n' > {smi}"
     healthy.on("worker1", hang)
     try:
-        healthy.on("worker1", f"timeout 60 {NODE_CHECK} {mode}")
+        healthy.node_check("worker1", mode)
         assert healthy.on("worker1", f"{NODE_CHECK} status").strip() == "unread"
     finally:
         healthy.on("worker1", f"cp -a /run/smi {smi}")
-    assert f"{mode}: gpu.count: not read: nvidia-smi: no answer within" in log(healthy, "worker1")
+    unread = f"{mode}: gpu.count: not read: nvidia-smi: no answer within"
+    logged = log(healthy, "worker1")
+    assert any(line.startswith(unread) for line in logged.splitlines()), logged
     assert "State=IDLE " in shown(healthy, "worker1")
 
 
@@ -125,7 +126,7 @@ def test_a_broken_node_refuses_a_job_which_runs_elsewhere(healthy: Lab) -> None:
     assert healthy.on("worker2", "cat /tmp/ran").strip() == "worker2"
     assert f"Reason={REASON}" in shown(healthy, "worker1")
     undo_hardware(healthy)
-    healthy.on("worker1", NODE_CHECK)
+    healthy.node_check("worker1")
     wait_until_idle(healthy)
 
 
