@@ -118,8 +118,12 @@ class Report:
         return ExitStatus.CONSISTENT
 
     def to_json(self) -> str:
+        """Return the document as text."""
+        return json.dumps(self.document(), indent=2) + "\n"
+
+    def document(self) -> dict[str, Any]:
         """Return the report for programs: its status, nodes, rules, notes, findings."""
-        document: dict[str, Any] = {
+        return {
             "format": 1,
             "exit_status": int(self.exit_status),
             "nodes": list(self.nodes),
@@ -127,7 +131,6 @@ class Report:
             "notes": list(self.notes),
             "findings": [asdict(finding) for finding in self],
         }
-        return json.dumps(document, indent=2) + "\n"
 
     def summary(self) -> str:
         """Return the last line of the text form: counts, and what the exit status means."""

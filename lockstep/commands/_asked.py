@@ -7,8 +7,13 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
 
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.rule import Rule
 from lockstep.facts.gather import GatherError
+from lockstep.forms.write import replace_file
 from lockstep.history.store import HistoryError
 from lockstep.plan import ClusterPlan
 from lockstep.reading import RecordsError
@@ -70,6 +75,22 @@ def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
     return frozenset(names)
 
 
+def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
+    """Return the rules with these ids, which may hold ``*``; all without any.
+
+    Raises:
+        WrongUse: there is no such rule.
+    """
+    known = {rule.id: rule for rule in all_rules()}
+    chosen: dict[str, Rule] = {}
+    for name in ids or ("*",):
+        found = {rule: known[rule] for rule in known if fnmatchcase(rule, name)}
+        if not found:
+            raise no_rule(name, known)
+        chosen |= found
+    return tuple(chosen.values())
+
+
 def no_node(name: str, known: Iterable[str]) -> WrongUse:
     """Return what is said of a node that does not exist."""
     close = get_close_matches(name, list(known), n=3) or [fold(known)]
@@ -80,3 +101,16 @@ def no_rule(name: str, known: Iterable[str]) -> WrongUse:
     """Return what is said of a rule that does not exist."""
     close = get_close_matches(name, list(known), n=3) or sorted(known)
     return WrongUse(f"no rule {name!r}\n  expected  {', '.join(close)}")
+
+
+def write(path: str, content: str, mode: int | None = None) -> None:
+    """Write a file; with a mode, at once and never half; ``-`` is standard output."""
+    try:
+        if path == "-":
+            sys.stdout.write(content)
+        elif mode is None:
+            Path(path).write_text(content, encoding="utf-8")
+        else:
+            replace_file(path, content, mode)
+    except OSError as error:
+        raise WrongUse(f"{path}: {error.strerror}") from error

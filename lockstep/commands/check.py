@@ -8,23 +8,20 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.commands._asked import WrongUse, answered, limited, no_rule
+from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
 from lockstep.forms import Run
 from lockstep.forms.html import html
 from lockstep.forms.junit import junit
 from lockstep.forms.metrics import metrics
 from lockstep.forms.text import text, whole
-from lockstep.forms.write import PUBLIC, replace_file
+from lockstep.forms.write import PUBLIC
 from lockstep.history import findings, records
 from lockstep.history.store import PRIVATE, opened
 from lockstep.inventory import load
@@ -123,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     reading, report = _judged(arguments, plan, rules, limit)
     if arguments.save_records:
-        _write(arguments.save_records, dumps(reading), PRIVATE)
+        write(arguments.save_records, dumps(reading), PRIVATE)
     how = Run(
         inventory=arguments.inventory,
         again=_again(arguments),
@@ -134,9 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.severity:
         report = _only(report, arguments.severity)
     _write_forms(arguments, report, how)
-    if arguments.json == "-":
-        sys.stdout.write(report.to_json())
-    else:
+    if arguments.json != "-":
         sys.stdout.write(whole(report) if arguments.all else text(report, how))
     return report.exit_status
 
@@ -184,22 +179,6 @@ def _taken_at(reading: Reading) -> float:
     return taken[len(taken) // 2] if taken else time.time()
 
 
-def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return the rules with these ids, which may hold ``*``; all without any.
-
-    Raises:
-        WrongUse: there is no such rule.
-    """
-    known = {rule.id: rule for rule in all_rules()}
-    chosen: dict[str, Rule] = {}
-    for name in ids or ("*",):
-        found = {rule: known[rule] for rule in known if fnmatchcase(rule, name)}
-        if not found:
-            raise no_rule(name, known)
-        chosen |= found
-    return tuple(chosen.values())
-
-
 def _only(report: Report, severity: str) -> Shown:
     shown = [finding for finding in report.findings if finding.severity == severity]
     return Shown(report.nodes, report.rules, shown, report.notes, whole=report)
@@ -207,13 +186,13 @@ def _only(report: Report, severity: str) -> Shown:
 
 def _write_forms(arguments: argparse.Namespace, report: Report, how: Run) -> None:
     if arguments.junit:
-        _write(arguments.junit, junit(report, how))
+        write(arguments.junit, junit(report, how))
     if arguments.html:
-        _write(arguments.html, html(report, how))
+        write(arguments.html, html(report, how))
     if arguments.metrics:
-        _write(arguments.metrics, metrics(report, how), PUBLIC)
-    if arguments.json and arguments.json != "-":
-        _write(arguments.json, report.to_json())
+        write(arguments.metrics, metrics(report, how), PUBLIC)
+    if arguments.json:
+        write(arguments.json, report.to_json())
 
 
 def _again(arguments: argparse.Namespace) -> str:
@@ -227,14 +206,3 @@ def _again(arguments: argparse.Namespace) -> str:
     for name in ("containers", "no_history"):
         words += [f"--{name.replace('_', '-')}"] if given[name] else []
     return shlex.join(words)
-
-
-def _write(path: str, content: str, mode: int | None = None) -> None:
-    """Write a file; with a mode, at once and never half."""
-    try:
-        if mode is None:
-            Path(path).write_text(content, encoding="utf-8")
-        else:
-            replace_file(path, content, mode)
-    except OSError as error:
-        raise WrongUse(f"{path}: {error.strerror}") from error

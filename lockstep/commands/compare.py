@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
 import sys
-from dataclasses import replace
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.difference import Comparison
 from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
-from lockstep.checks.rule import Kind
-from lockstep.commands._asked import WrongUse, answered
+from lockstep.checks.rule import Kind, Rule
+from lockstep.commands._asked import WrongUse, answered, chosen_rules, write
 from lockstep.files import managed
-from lockstep.forms.text import whole
+from lockstep.forms import Run
+from lockstep.forms.text import BLOCKS, text, whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.reading import context, now, saved_of
-from lockstep.report import ExitStatus
+from lockstep.report import ExitStatus, Report, count
 
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
@@ -45,6 +49,16 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs=2,
         help="judge saved records of the one and the other; contact no node",
     )
+    parser.add_argument(
+        "--rule",
+        metavar="ID",
+        action="append",
+        help="judge by this rule only, or these: 'gpu.*'; repeatable",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="print everything, also where a screen cannot hold it"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for stdout")
     parser.set_defaults(run=run)
 
 
@@ -52,23 +66,71 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare; return the exit status."""
     plans = [load(path) for path in arguments.inventories]
-    left, right = _labels(*plans)
+    labels = _labels(*plans)
+    rules = chosen_rules(arguments.rule)
     found = Comparison(differing(plans[0], plans[1], partial(managed, secrets=None)))
-    sys.stdout.write(found.to_text(left, right))
-    count = len(found.differences)
-    print(f"plans of {left} and {right}: {count or 'no'} difference{'' if count == 1 else 's'}.")
-    if arguments.plans:
-        return ExitStatus.DIFFERS if count else ExitStatus.CONSISTENT
-    print()
+    begin = time.time()
+    report = None if arguments.plans else _judged(plans, labels, arguments, rules)
+    status = ExitStatus.CONSISTENT if report is None else report.exit_status
+    if found.differences:
+        status = ExitStatus.DIFFERS
+    if arguments.json:
+        write(arguments.json, _document(labels, found, report, status))
+    if arguments.json != "-":
+        _print(arguments, labels, found)
+        if report is not None:
+            how = Run(arguments.inventories[0], _again(arguments), begin, time.time() - begin)
+            sys.stdout.write("\n" + (whole(report) if arguments.all else text(report, how)))
+    return status
+
+
+def _print(arguments: argparse.Namespace, labels: tuple[str, str], found: Comparison) -> None:
+    """Print where the plans differ, as far as a screen holds it."""
+    shown = found.differences if arguments.all else found.differences[:BLOCKS]
+    sys.stdout.write(Comparison(shown).to_text(*labels))
+    left_out = len(found.differences) - len(shown)
+    if left_out:
+        print(f"... and {count(left_out, 'more place')}: {_again(arguments)} --all\n")
+    total = count(len(found.differences), "difference") if found.differences else "no differences"
+    print(f"plans of {' and '.join(labels)}: {total}.")
+
+
+def _judged(
+    plans: list[ClusterPlan],
+    labels: tuple[str, str],
+    arguments: argparse.Namespace,
+    rules: Sequence[Rule],
+) -> Report:
     apart = classes_apart(*plans)
     contexts = [
         replace(judged, label=label, apart=apart)
-        for label, judged in zip((left, right), _contexts(plans, arguments), strict=True)
+        for label, judged in zip(labels, _contexts(plans, arguments), strict=True)
     ]
-    rules = [rule for rule in all_rules() if rule.kind is not Kind.GROWTH]  # of one node alone
-    report = check_together(rules, contexts)
-    sys.stdout.write(whole(report))
-    return ExitStatus.DIFFERS if count else report.exit_status
+    # What grew is of one node alone.
+    return check_together([rule for rule in rules if rule.kind is not Kind.GROWTH], contexts)
+
+
+def _document(
+    labels: tuple[str, str], found: Comparison, report: Report | None, status: ExitStatus
+) -> str:
+    """Return everything for programs; ``report`` is null where only plans were compared."""
+    document = {
+        "format": 1,
+        "exit_status": int(status),
+        "sides": labels,
+        "plans": [asdict(one) for one in found.differences],
+        "report": report and report.document(),
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """Return the command that compares the same again."""
+    words = ["lockstep", "compare", *arguments.inventories]
+    words += ["--plans"] if arguments.plans else []
+    words += ["--records", *arguments.records] if arguments.records else []
+    words += [word for rule in arguments.rule or () for word in ("--rule", rule)]
+    return shlex.join(words)
 
 
 def _contexts(plans: list[ClusterPlan], arguments: argparse.Namespace) -> list[Context]:

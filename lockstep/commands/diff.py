@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sqlite3
+import sys
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from lockstep.checks import not_compared
 from lockstep.checks.difference import Comparison, of_records
-from lockstep.commands._asked import WrongUse, answered, no_node
+from lockstep.commands._asked import WrongUse, answered, no_node, write
 from lockstep.files import managed
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -18,7 +21,7 @@ from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.probe.record import Record, Unreachable, only_records
 from lockstep.reading import history_of, now, saved, saved_of
-from lockstep.report import ExitStatus, fold
+from lockstep.report import ExitStatus, count, fold
 from lockstep.when import moment, utc
 
 if TYPE_CHECKING:
@@ -55,12 +58,73 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--all", action="store_true", help="also what must differ: names, serials, times, counters"
     )
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for stdout")
     parser.set_defaults(run=run)
+
+
+@dataclass
+class Sides:
+    """What two sides say, node by node; one node "" where the sides themselves are nodes."""
+
+    left: str
+    right: str
+    found: dict[str, Comparison]
+    lacking: dict[str, list[str]] = field(default_factory=dict)
+    """Side -> nodes of which it alone has no record."""
+
+    @property
+    def count(self) -> int:
+        """Return how many places differ; a node that one side lacks is one."""
+        places = sum(len(found.differences) for found in self.found.values())
+        return places + sum(map(len, self.lacking.values()))
+
+    @property
+    def status(self) -> ExitStatus:
+        """Return the exit status."""
+        return ExitStatus.DIFFERS if self.count else ExitStatus.CONSISTENT
+
+    def to_json(self) -> str:
+        """Return everything for programs."""
+        document = {
+            "format": 1,
+            "exit_status": int(self.status),
+            "sides": [self.left, self.right],
+            "nodes": {name: asdict(found) for name, found in self.found.items()},
+            "lacking": self.lacking,
+        }
+        return json.dumps(document, indent=2) + "\n"
+
+    def to_text(self) -> str:
+        """Return a block per difference, and the sum."""
+        lines: list[str] = []
+        for name, found in self.found.items():
+            text = found.to_text(self.left, self.right)
+            lines += [name, "-" * len(name)] if name and text else []
+            lines += text.splitlines()
+            if found.unread and not name:
+                lines.append(f"not read on either side: {', '.join(found.unread)}")
+        lines += [
+            f"{fold(nodes)}: no record in {side}" for side, nodes in self.lacking.items() if nodes
+        ]
+        of = f", {count(len(self.found), 'node')}" if "" not in self.found else ""
+        places = {0: "no places differ", 1: "1 place differs"}
+        said = places.get(self.count, f"{self.count} places differ")
+        lines.append(f"{self.left} and {self.right}{of}: {said}. Exit {int(self.status)}.")
+        return "".join(f"{line}\n" for line in lines)
 
 
 @answered
 def run(arguments: argparse.Namespace) -> int:
     """Show the differences; return the exit status."""
+    sides = _sides(arguments)
+    if arguments.json:
+        write(arguments.json, sides.to_json())
+    if arguments.json != "-":
+        sys.stdout.write(sides.to_text())
+    return sides.status
+
+
+def _sides(arguments: argparse.Namespace) -> Sides:
     what, times = arguments.what, (arguments.before, arguments.after)
     if len(what) == 3 and not any(times):
         return _two_nodes(arguments)
@@ -71,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     raise WrongUse(f"lockstep diff {' '.join(what)}: not one of its forms\n  expected  {FORMS}")
 
 
-def _two_nodes(arguments: argparse.Namespace) -> int:
+def _two_nodes(arguments: argparse.Namespace) -> Sides:
     inventory, *names = arguments.what
     plan = load(inventory)
     for name in names:
@@ -83,10 +147,11 @@ def _two_nodes(arguments: argparse.Namespace) -> int:
     )
     left, right = (_record(reading[name], name) for name in names)
     ignored = {*not_compared.between_nodes(), *_own_files(plan, names)}
-    return _show(of_records(left, right, () if arguments.all else ignored), *names)
+    found = of_records(left, right, () if arguments.all else ignored)
+    return Sides(names[0], names[1], {"": found})
 
 
-def _two_times(arguments: argparse.Namespace) -> int:
+def _two_times(arguments: argparse.Namespace) -> Sides:
     inventory, name = arguments.what
     plan = load(inventory)
     _known(plan, name)
@@ -100,40 +165,20 @@ def _two_times(arguments: argparse.Namespace) -> int:
         )
     ignored = () if arguments.all else not_compared.at_two_times()
     found = of_records(before.record, after.record, ignored)
-    return _show(found, utc(before.read_at), utc(after.read_at))
+    return Sides(utc(before.read_at), utc(after.read_at), {"": found})
 
 
-def _two_files(arguments: argparse.Namespace) -> int:
+def _two_files(arguments: argparse.Namespace) -> Sides:
     left, right = arguments.what
     here, there = only_records(saved(left)), only_records(saved(right))
     ignored = () if arguments.all else not_compared.at_two_times()
-    count, both = 0, here.keys() & there.keys()
-    for name in sorted(both):
-        found = of_records(here[name], there[name], ignored)
-        if found.differences:
-            print(f"{name}\n{'-' * len(name)}")
-            print(found.to_text(left, right), end="")
-        count += len(found.differences)
-    for path, lacking in ((left, there.keys() - both), (right, here.keys() - both)):
-        if lacking:
-            print(f"{fold(lacking)}: no record in {path}")
-        count += len(lacking)
-    nodes = "1 node" if len(both) == 1 else f"{len(both)} nodes"
-    return _ended(f"{left} and {right}, {nodes}", count)
-
-
-def _show(found: Comparison, left: str, right: str) -> int:
-    print(found.to_text(left, right), end="")
-    if found.unread:
-        print(f"not read on either side: {', '.join(found.unread)}")
-    return _ended(f"{left} and {right}", len(found.differences))
-
-
-def _ended(sides: str, count: int) -> int:
-    places = "1 place differs" if count == 1 else f"{count or 'no'} places differ"
-    status = ExitStatus.DIFFERS if count else ExitStatus.CONSISTENT
-    print(f"{sides}: {places}. Exit {int(status)}.")
-    return status
+    both = here.keys() & there.keys()
+    return Sides(
+        left,
+        right,
+        {name: of_records(here[name], there[name], ignored) for name in sorted(both)},
+        {left: sorted(there.keys() - both), right: sorted(here.keys() - both)},
+    )
 
 
 def _own_files(plan: ClusterPlan, names: Iterable[str]) -> Collection[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,46 @@ def test_a_whole_cluster_that_differs_is_outvoted_by_the_larger_one(
     Path("a.json").write_text(dumps(wrong.reading))
     assert judged() == 1
     assert "gpu.vbios  recorded:worker" in capsys.readouterr().out
+
+
+def test_many_differences_fit_a_screen_and_programs_get_all(
+    clusters: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other(description: dict[str, Any]) -> None:
+        packages = "chrony munge podman containerd slurmctld slurmdbd prometheus rdma-core locales"
+        for package in packages.split():
+            description["software"]["versions"][package] = "9-1"
+
+    write(changed(other))
+    assert compare("--plans") == 1
+    folded = capsys.readouterr().out
+    assert len(folded.splitlines()) < 50
+    again = "lockstep compare alpha.py beta.py --plans --all"
+    assert re.search(rf"\.\.\. and \d+ more places?: {again}\n", folded)
+    assert ended(*again.split()[1:]) == 1
+    said = capsys.readouterr().out
+    assert "more places" not in said
+    assert len(said.splitlines()) > len(folded.splitlines())
+    assert compare("--plans", "--json", "-") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["report"] is None
+    assert f"{len(document['plans'])} differences." in said
+    assert f"{len(document['plans'])} differences." in folded
+
+
+def test_one_rule_alone_is_judged_and_written_for_programs(
+    clusters: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = recorded.mutated(clusters, "b-worker03", "gpu.vbios", ("gpu3",), "old")
+    Path("b.json").write_text(dumps(wrong.reading))
+    records = ("--records", "a.json", "b.json")
+    assert compare(*records, "--rule", "gpu.count") == 0
+    assert "19 nodes, 1 rule: all consistent." in capsys.readouterr().out
+    assert compare(*records, "--rule", "gpu.v*", "--json", "found.json") == 1
+    document = json.loads(Path("found.json").read_text())
+    assert (document["exit_status"], document["plans"]) == (1, [])
+    assert document["report"]["rules"] == ["gpu.vbios"]
+    assert [one["node"] for one in document["report"]["findings"]] == ["beta:b-worker03"]
 
 
 def test_a_board_that_is_seen_in_both_is_found(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lockstep.checks import not_compared
@@ -94,6 +96,26 @@ def test_two_files_of_records_node_by_node(
         "before.json and after.json, 8 nodes: 2 places differ. Exit 1.\n"
     )
     assert ended("diff", "before.json", "before.json") == 0
+
+
+def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.save("before.json")
+    cluster.change("worker3", "os.locale", (), "")
+    cluster.context = recorded.unreachable(cluster.context, "worker4")
+    cluster.save("after.json")
+    assert ended("diff", "before.json", "after.json", "--json", "-") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["exit_status"], document["sides"]) == (1, ["before.json", "after.json"])
+    assert document["lacking"] == {"before.json": [], "after.json": ["worker4"]}
+    differing = {name: side["differences"] for name, side in document["nodes"].items()}
+    place = {"reading": "os.locale", "place": "", "left": "C.UTF-8", "right": "nothing"}
+    assert differing == {"head1": [], **{f"worker{n}": [] for n in (*range(1, 9),) if n != 4}} | {
+        "worker3": [place]
+    }
+    assert ended("diff", "inventory.py", "worker1", "worker3", "--json", "two.json") == 1
+    assert capsys.readouterr().out.endswith("worker1 and worker3: 1 place differs. Exit 1.\n")
+    with open("two.json", encoding="utf-8") as file:
+        assert json.load(file)["nodes"][""]["differences"] == [place]
 
 
 @pytest.mark.parametrize(
