@@ -762,7 +762,7 @@ MUTATIONS = (
         ("gpu3",),
         2,
         "gpu3",
-        "2 in all",
+        "2: 2 more",
     ),
     Mutation(
         "gpu.ecc_sram_threshold", "worker3", "gpu.ecc.sram_threshold", ("gpu3",), "Yes", "gpu3"
@@ -795,8 +795,8 @@ MUTATIONS = (
     Mutation("gpu.pcie_path_width", "worker3", "gpu.pci.width", (UPLINK,), 8.0, UPLINK, "x8"),
     Mutation("gpu.pcie_path_speed", "worker3", "gpu.pci.speed", (UPLINK,), 16.0, UPLINK, "16 GT/s"),
     Mutation("gpu.pcie_corrected", "worker3", "gpu.pci.correctable", (SLOT,), 99, SLOT, "99"),
-    Mutation("gpu.pcie_uncorrected", "worker3", "gpu.pci.nonfatal", (SLOT,), 1, SLOT, "1 in all"),
-    Mutation("gpu.pcie_fatal", "worker3", "gpu.pci.fatal", (SLOT,), 1, SLOT, "1 in all"),
+    Mutation("gpu.pcie_uncorrected", "worker3", "gpu.pci.nonfatal", (SLOT,), 1, SLOT, "1: 1 more"),
+    Mutation("gpu.pcie_fatal", "worker3", "gpu.pci.fatal", (SLOT,), 1, SLOT, "1: 1 more"),
     Mutation(
         "gpu.nvlink",
         "worker3",
@@ -806,11 +806,11 @@ MUTATIONS = (
         "gpu3",
         "17 x 26.562 GB/s, 1 x <inactive>",
     ),
-    Mutation("gpu.nvlink_replay", "worker3", "gpu.nvlink.replay", ("gpu3",), 4, "gpu3", "4 in all"),
+    Mutation("gpu.nvlink_replay", "worker3", "gpu.nvlink.replay", ("gpu3",), 4, "gpu3", "4 more"),
     Mutation(
-        "gpu.nvlink_recovery", "worker3", "gpu.nvlink.recovery", ("gpu3",), 1, "gpu3", "1 in all"
+        "gpu.nvlink_recovery", "worker3", "gpu.nvlink.recovery", ("gpu3",), 1, "gpu3", "1: 1 more"
     ),
-    Mutation("gpu.nvlink_crc", "worker3", "gpu.nvlink.crc", ("gpu3",), 700, "gpu3", "700 in all"),
+    Mutation("gpu.nvlink_crc", "worker3", "gpu.nvlink.crc", ("gpu3",), 700, "gpu3", "700 more"),
     Mutation(
         "gpu.topology",
         "worker3",

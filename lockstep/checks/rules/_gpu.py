@@ -149,14 +149,9 @@ def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
     return now if now == later else f"{now}, {later} after a reset"
 
 
-def count(value: object) -> str:
-    """Return a counter as text."""
-    return f"{value} in all"
-
-
 def seconds(value: object) -> str:
     """Return a counter of microseconds as text."""
-    return f"{value / 1e6:g} s in all" if isinstance(value, int | float) else str(value)
+    return f"{value / 1e6:g} s" if isinstance(value, int | float) else str(value)
 
 
 def watts(value: object) -> str:

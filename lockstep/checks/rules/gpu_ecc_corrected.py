@@ -9,7 +9,6 @@ from lockstep.checks.rules._gpu import (
     DEVICES,
     UNREAD_WITH_COUNT,
     asks,
-    count,
     same_board,
     supported,
 )
@@ -25,7 +24,6 @@ RULE = Rule(
     devices=DEVICES,
     pick=supported,
     per_hour=10.0,
-    show=count,
     severity=Severity.WARNING,
     applies=asks(READING),
     repair="watch {device} of {node}; when it goes on, drain the node and run dcgmi diag -r 3",

@@ -10,7 +10,6 @@ from lockstep.checks.rules._gpu import (
     OF_MEMORY,
     UNREAD_WITH_COUNT,
     asks,
-    count,
     same_board,
     supported,
 )
@@ -24,7 +23,6 @@ RULE = Rule(
     kind=Kind.GROWTH,
     devices=DEVICES,
     pick=supported,
-    show=count,
     applies=asks(READING),
     repair="drain {node}, dcgmi diag -r 3; when errors come back, have {device} replaced",
     explained_by=(

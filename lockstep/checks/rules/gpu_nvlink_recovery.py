@@ -9,7 +9,6 @@ from lockstep.checks.rules._gpu import (
     DEVICES,
     RESET_TOGETHER,
     UNREAD_WITH_COUNT,
-    count,
     has_whole_gpus,
     same_board,
     supported,
@@ -22,7 +21,6 @@ RULE = Rule(
     kind=Kind.GROWTH,
     devices=DEVICES,
     pick=supported,
-    show=count,
     applies=has_whole_gpus,
     repair=RESET_TOGETHER,
     explained_by=(

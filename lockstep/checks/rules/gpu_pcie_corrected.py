@@ -5,7 +5,7 @@ Blind    Machines whose firmware keeps these errors to itself; the first record 
 """
 
 from lockstep.checks.rule import Kind, Rule
-from lockstep.checks.rules._gpu import UNREAD_WITH_PCI, count, on_bus, same_board
+from lockstep.checks.rules._gpu import UNREAD_WITH_PCI, on_bus, same_board
 from lockstep.report import Severity
 
 RULE = Rule(
@@ -14,7 +14,6 @@ RULE = Rule(
     reading="gpu.pci.correctable",
     kind=Kind.GROWTH,
     per_hour=10.0,
-    show=count,
     severity=Severity.WARNING,
     applies=on_bus,
     repair="drain {node}, reseat what is at {device}; when errors go on, have it replaced",
