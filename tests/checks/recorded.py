@@ -120,7 +120,7 @@ def clustered(change: Callable[[dict[str, Any]], None] = lambda description: Non
     cluster, problems = load(description)
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/recorded.py")
-    return context(planned, {name: _node(node) for name, node in planned.nodes.items()})
+    return context(planned, {name: raw_record(node) for name, node in planned.nodes.items()})
 
 
 def context(planned: ClusterPlan, raw: dict[str, dict[str, Any]]) -> Context:
@@ -211,7 +211,7 @@ def _capture(role: Role) -> str:
     return (CAPTURES / f"{role.value}.json").read_text(encoding="utf-8")
 
 
-def _node(node: NodePlan) -> dict[str, Any]:
+def raw_record(node: NodePlan) -> dict[str, Any]:
     """Return the capture of the node's role, brought to what its plan says."""
     record: dict[str, Any] = json.loads(_capture(node.role))
     hardware, number = node.hardware, list(node.cluster.nodes).index(node.name)
@@ -270,8 +270,8 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "slurm.spank_plugins": dict.fromkeys(asked.spank_plugins, "24.11"),
         "slurm.srun_options": dict.fromkeys(asked.srun_options, True),
     }
-    if node.role is Role.WORKER:
-        boards = range(8)
+    if node.gpu is not None:
+        boards = range(node.gpu.count)
         changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in boards}
         changes |= _driver(node) | healthy(node)
         if node.name == AT_WORK:
@@ -280,6 +280,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
             f"195:{i}": uuid for i, uuid in enumerate(changes["gpu.uuid"].values())
         }
         changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in boards}
+    if node.role is Role.WORKER:
         controller = _files(next(iter(node.cluster.nodes.values())))
         conf = {file.path: file.sha256 for file in controller}["/etc/slurm/slurm.conf"]
         changes["slurm.conf_sha256"] = conf
@@ -354,7 +355,9 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "gpu.fabric.state": "Completed" if gpu.nvswitch else {"unread": "N/A"},
         "gpu.fabric.status": "Success" if gpu.nvswitch else {"unread": "N/A"},
     }
-    module = {"version": DRIVER, "flavour": "open"}
+    version = node.nvidia.spec.driver if node.nvidia else DRIVER
+    modules = node.nvidia.modules if node.nvidia else None
+    module = {"version": version, "flavour": modules or "open"}
     devices = [f"/dev/nvidia{i}" for i in range(gpu.count)]
     files = {path: f"195:{i}" for i, path in enumerate(devices)} | OTHER_DEVICES
     return {
@@ -363,23 +366,23 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "driver.module": module,
         "driver.module_on_disk": dict(module),
         "driver.module_next": {"kernel": KERNEL, **module},
-        "driver.library": DRIVER,
+        "driver.library": version,
         "driver.xid": {},
         "cdi.devices": {
             "0": [devices[0]],
             "all": devices,
             **{f"{i}:{n}": [devices[i]] for i in range(gpu.count) for n in range(len(gpu.mig))},
         },
-        "cdi.libraries": [DRIVER],
+        "cdi.libraries": [version],
         "device.files": files | {"/dev/nvidia-caps/nvidia-cap1": "236:1"},
         "driver.instance_files": [],
         "containers": {
             engine: {
                 "devices": files,
-                "libraries": [DRIVER],
+                "libraries": [version],
                 "memlock": str(node.spec.os.memlock),
                 "shm_kib": "65536",
-                "cpus": "0-15",
+                "cpus": node.hardware.cpu.all,
             }
             for engine in node.check_engines
         },

@@ -32,8 +32,11 @@ def _common(view: View, lines: Value) -> Value:
     """Return how a collector was started, the node's own address and name taken out."""
     if not isinstance(lines, list):
         return lines
-    own = re.compile(rf"\b{re.escape(view.plan.name)}\b")
-    return [own.sub("NAME", str(line).replace(view.plan.address, "ADDRESS")) for line in lines]
+    name = re.compile(rf"\b{re.escape(view.plan.name)}\b")
+    # Not where it is a part of a longer one: fd00::1 of fd00::10.
+    goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
+    address = re.compile(rf"(?<!{goes_on}){re.escape(view.plan.address)}(?!{goes_on})")
+    return [name.sub("NAME", address.sub("ADDRESS", str(line))) for line in lines]
 
 
 RULE = Rule(

@@ -2,7 +2,8 @@
 
 Why      Until the reset the bad row is in use; without a spare row the board ends jobs for good.
 Pending  A row waits for the next reset of the board: a reboot does it.
-Blind    Rows that were replaced (remapped_rows.uncorrectable); boards that are divided (MIG).
+Blind    Rows that were replaced (remapped_rows.uncorrectable); boards that are divided (MIG), and
+         those before Ampere, which cannot replace rows.
 """
 
 from lockstep.checks.context import Items, View
@@ -18,6 +19,7 @@ from lockstep.checks.rules._gpu import (
 from lockstep.node_check.judge import Judgement
 
 PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
+WITHOUT = ("volta", "turing")
 FINE, WAITS, FAILED = "no row waits", "a row waits for a reset", "no spare row left"
 
 
@@ -30,6 +32,11 @@ def _look(view: View) -> Items:
     return both(view, PENDING, FAILURE, say)
 
 
+def _applies(view: View) -> bool:
+    model = view.plan.hardware.gpu_model
+    return has_whole_gpus(view) and model is not None and model.architecture not in WITHOUT
+
+
 RULE = Rule(
     id="gpu.row_remap",
     title="no row of the boards' memory waits to be replaced",
@@ -38,7 +45,7 @@ RULE = Rule(
     devices=DEVICES,
     expected=lambda view: FINE,
     pending=lambda view, device: _look(view).get(device) == WAITS,
-    applies=has_whole_gpus,
+    applies=_applies,
     local=Local.JOBS,
     # A row that waits for a reset is the rollout's: it drains the node by itself.
     on_node=lambda view: [Judgement((FAILURE,), devices=DEVICES, expected="No")],
