@@ -72,6 +72,15 @@ def test_an_exporter_that_asks_every_second_is_named_with_its_option() -> None:
     assert "-c 30000" in one.expected
 
 
+def test_an_exporter_that_listens_elsewhere_is_named_by_its_listener_alone() -> None:
+    start = "/usr/bin/prometheus-node-exporter --web.listen-address=127.0.0.1:9100"
+    one = the_one(
+        ("collectors", ("prometheus-node-exporter",), [start]),
+        ("listeners", ("tcp/9100",), ["127.0.0.1"]),
+    )
+    assert (one.rule, one.node, one.device) == ("listener.family", NODE, "tcp/9100")
+
+
 def test_the_address_of_a_node_in_a_collectors_options_is_no_difference() -> None:
     lines = recorded.consistent().reading["worker4"].get("collectors")  # type: ignore[union-attr]
     assert "fd00:1::104" in str(lines)

@@ -2,7 +2,8 @@
 
 Why      An exporter that asks every second on one node makes this node slow, and the whole job
          with it.
-Blind    Settings in a collector's own files; how often somebody asks an exporter.
+Blind    Settings in a collector's own files; how often somebody asks an exporter. Where it listens
+         is listener.family's.
 """
 
 import re
@@ -22,6 +23,8 @@ RUN_BY = {
     "nv-hostengine": DCGM,
     "prometheus-node-exporter": "prometheus-node-exporter.service",
 }
+LISTENS = re.compile(r"(--web\.listen-address[= ]|-a |--address[= ])\S+(?=:\d)")
+"""node_exporter and dcgm-exporter, their options."""
 
 
 def _look(view: View) -> Items:
@@ -36,7 +39,8 @@ def _common(view: View, lines: Value) -> Value:
     # Not where it is a part of a longer one: fd00::1 of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
     address = re.compile(rf"(?<!{goes_on}){re.escape(view.plan.address)}(?!{goes_on})")
-    return [name.sub("NAME", address.sub("ADDRESS", str(line))) for line in lines]
+    said = (LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines)
+    return [name.sub("NAME", address.sub("ADDRESS", line)) for line in said]
 
 
 RULE = Rule(
