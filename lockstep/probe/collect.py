@@ -126,6 +126,11 @@ class Unread(Exception):
     """A reading that could not be taken; the text is the reason."""
 
 
+def installed(name: str) -> bool:
+    """Say whether there is a command of this name."""
+    return shutil.which(name, path=PATH) is not None
+
+
 class Commands:
     """Runs commands, each with its own time-out, and remembers how each went."""
 
@@ -198,10 +203,30 @@ def end(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
+def rooted(path: str) -> str:
+    """Return a path below ``ROOT``."""
+    return ROOT + path
+
+
+def exists(path: str) -> bool:
+    """Say whether there is anything at a path."""
+    return os.path.exists(rooted(path))
+
+
+def is_folder(path: str) -> bool:
+    """Say whether a path is a folder."""
+    return os.path.isdir(rooted(path))
+
+
+def resolved(path: str) -> str:
+    """Return a path with all links followed."""
+    return os.path.realpath(rooted(path))[len(os.path.realpath(ROOT or "/").rstrip("/")) :]
+
+
 def text_of(path: str) -> str:
     """Return the content of a text file; ``Unread`` when that cannot be had."""
     try:
-        with open(ROOT + path, encoding="utf-8", errors="replace") as file:
+        with open(rooted(path), encoding="utf-8", errors="replace") as file:
             return file.read()
     except FileNotFoundError:
         raise Unread(f"{path}: no such file") from None
@@ -222,6 +247,15 @@ def one(reader: Callable[[str], Any], name: str) -> Any:
         return {"unread": str(reason)}
 
 
+def bytes_of(path: str, most: int = -1) -> bytes:
+    """Return a file, at most so many bytes of it; ``Unread`` when that cannot be had."""
+    try:
+        with open(rooted(path), "rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise Unread(f"{path}: {error.strerror}") from None
+
+
 def line_of(path: str) -> str:
     """Return the first line of a file; ``Unread`` when that cannot be had."""
     return text_of(path).split("\n", 1)[0].strip()
@@ -235,7 +269,7 @@ def number_of(path: str) -> int:
 def below(folder: str) -> list[str]:
     """Return the sorted names in a folder; none when it is absent."""
     try:
-        return sorted(os.listdir(ROOT + folder))
+        return sorted(os.listdir(rooted(folder)))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -248,12 +282,12 @@ ABSENT = "absent"
 
 def said(path: str) -> str:
     """Return the first line of a file; "absent" where there is none."""
-    return line_of(path) if os.path.exists(ROOT + path) else ABSENT
+    return line_of(path) if exists(path) else ABSENT
 
 
 def found_by(pattern: str) -> list[str]:
     """Return the sorted paths that a pattern covers."""
-    return [path[len(ROOT) :] for path in sorted(glob.glob(ROOT + pattern))]
+    return [path[len(ROOT) :] for path in sorted(glob.glob(rooted(pattern)))]
 
 
 def counted(values: list[str]) -> str:
@@ -300,7 +334,7 @@ def read_running(request: Request, commands: Commands) -> Readings:
 def read_time_zone(request: Request, commands: Commands) -> Readings:
     """The zone that /etc/localtime points to."""
     try:
-        target = os.readlink(ROOT + "/etc/localtime")
+        target = os.readlink(rooted("/etc/localtime"))
     except FileNotFoundError:
         raise Unread("/etc/localtime: no such file") from None
     except OSError:
@@ -312,9 +346,9 @@ def read_time_zone(request: Request, commands: Commands) -> Readings:
 
 def read_locale(request: Request, commands: Commands) -> Readings:
     """LANG of locale.conf(5) or Debian's older file; "" when it is not set anywhere."""
-    if os.path.exists(ROOT + "/etc/locale.conf"):
+    if exists("/etc/locale.conf"):
         return {"os.locale": assignments(text_of("/etc/locale.conf")).get("LANG", "")}
-    if not os.path.exists(ROOT + "/etc/default/locale"):
+    if not exists("/etc/default/locale"):
         return {"os.locale": ""}
     return {"os.locale": assignments(text_of("/etc/default/locale")).get("LANG", "")}
 
@@ -326,21 +360,21 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
     else from what Debian's menu is made from.
     """
     menu = "/boot/grub/grub.cfg"
-    if os.path.exists(ROOT + menu):
+    if exists(menu):
         first = re.search(r"^\s*linux(?:16|efi)?\s+\S+[ \t]*(.*)$", text_of(menu), re.MULTILINE)
         if first:
             return {"kernel.cmdline_persisted": grub_words(first.group(1))}
-    entries = sorted(glob.glob(ROOT + ENTRIES + "/*.conf"))
+    entries = found_by(ENTRIES + "/*.conf")
     if entries:
-        return {"kernel.cmdline_persisted": default_entry([path[len(ROOT) :] for path in entries])}
-    paths = sorted(glob.glob(ROOT + "/etc/default/grub.d/*.cfg"))
-    if os.path.exists(ROOT + "/etc/default/grub"):
-        paths.insert(0, ROOT + "/etc/default/grub")
+        return {"kernel.cmdline_persisted": default_entry(entries)}
+    paths = found_by("/etc/default/grub.d/*.cfg")
+    if exists("/etc/default/grub"):
+        paths.insert(0, "/etc/default/grub")
     if not paths:
         raise Unread("/etc/default/grub: no such file")
     arguments: dict[str, list[str]] = {}
     for path in paths:
-        text = text_of(path[len(ROOT) :])
+        text = text_of(path)
         for key, value in re.findall(r"^\s*(GRUB_CMDLINE_LINUX\w*)=(.*)$", text, re.MULTILINE):
             value = value.strip()
             if value[:1] in ("'", '"') and value[-1:] == value[:1]:
@@ -378,7 +412,7 @@ def default_entry(paths: list[str]) -> list[str]:
     """Return the kernel arguments of the entry that GRUB boots; ``Unread`` when that is unclear."""
     known = {os.path.basename(path)[: -len(".conf")]: text_of(path) for path in paths}
     names = sorted(known, key=version_key, reverse=True)  # GRUB's order, and grubby's index
-    env = text_of(GRUBENV) if os.path.exists(ROOT + GRUBENV) else ""
+    env = text_of(GRUBENV) if exists(GRUBENV) else ""
     variables = dict(re.findall(r"^([A-Za-z_]\w*)=(.*)$", env, re.MULTILINE))
     wanted = variables.get("next_entry") or variables.get("saved_entry") or ""
     chosen = [
@@ -413,12 +447,12 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 def read_file(path: str) -> Any:
     """One file: hash, mode and owner; or that it is absent, or no file at all."""
     try:
-        about = os.lstat(ROOT + path)
+        about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):
             return {"other": KINDS.get(stat.S_IFMT(about.st_mode), "a special file")}
         if about.st_size > LARGEST_FILE:
             raise Unread(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
-        with open(ROOT + path, "rb") as file:
+        with open(rooted(path), "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
     except (FileNotFoundError, NotADirectoryError):
         return {"absent": True}
@@ -492,8 +526,8 @@ def read_sysctl_persisted(request: Request, commands: Commands) -> Readings:
     """What systemd-sysctl would set at boot, and the file that decides."""
     files: dict[str, str] = {}
     for folder in SYSCTL_FOLDERS:  # the first folder that has a name hides it in the others
-        for path in glob.glob(ROOT + folder + "/*.conf"):
-            files.setdefault(os.path.basename(path), path[len(ROOT) :])
+        for path in found_by(folder + "/*.conf"):
+            files.setdefault(os.path.basename(path), path)
     exact: dict[str, dict[str, str]] = {}
     patterns: dict[str, dict[str, str]] = {}
     excluded: set[str] = set()
@@ -530,8 +564,7 @@ def read_kernel_files(request: Request, commands: Commands) -> Readings:
     """First line of every file that a pattern covers: pattern -> path -> line."""
 
     def read(pattern: str) -> Any:
-        found = [path[len(ROOT) :] for path in glob.glob(ROOT + pattern)]
-        return each(sorted(found), line_of)
+        return each(found_by(pattern), line_of)
 
     return {"kernel.files": {pattern: read(pattern) for pattern in request["kernel_files"]}}
 
@@ -549,7 +582,7 @@ def read_max_cstate(request: Request, commands: Commands) -> Readings:
     """Deepest idle state that the driver of idle states may use."""
     path = "/sys/module/{}/parameters/max_cstate"
     for module in ("intel_idle", "processor"):
-        if os.path.exists(ROOT + path.format(module)):
+        if exists(path.format(module)):
             return {"kernel.max_cstate": number_of(path.format(module))}
     raise Unread("/sys/module: neither intel_idle nor processor has a parameter max_cstate")
 
@@ -654,9 +687,9 @@ def read_packages(request: Request, commands: Commands) -> Readings:
 def read_cpus(request: Request, commands: Commands) -> Readings:
     """CPUs in use and where they sit."""
     nodes = {}
-    for path in glob.glob(ROOT + "/sys/devices/system/node/node[0-9]*/cpulist"):
+    for path in found_by("/sys/devices/system/node/node[0-9]*/cpulist"):
         number = os.path.basename(os.path.dirname(path))[len("node") :]
-        nodes[number] = text_of(path[len(ROOT) :]).strip()
+        nodes[number] = text_of(path).strip()
     return {
         "cpu.online": text_of("/sys/devices/system/cpu/online").strip(),
         "numa.cpus": nodes or Unread("/sys/devices/system/node: no NUMA node"),
@@ -676,14 +709,14 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
     every: dict[str, dict[str, int]] = {}
     free: dict[str, dict[str, Any]] = {}
     pattern = "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB"
-    for path in glob.glob(ROOT + pattern):
+    for path in found_by(pattern):
         match = re.search(r"/node(\d+)/hugepages/hugepages-(\d+)kB$", path)
         if match:
             mib = int(match.group(2)) >> 10
             size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
-            here, node = path[len(ROOT) :], match.group(1)
-            every.setdefault(size, {})[node] = number_of(here + "/nr_hugepages")
-            free.setdefault(size, {})[node] = one(number_of, here + "/free_hugepages")
+            node = match.group(1)
+            every.setdefault(size, {})[node] = number_of(path + "/nr_hugepages")
+            free.setdefault(size, {})[node] = one(number_of, path + "/free_hugepages")
     if not every:
         raise Unread("/sys/devices/system/node: no huge pages of any size")
     return {"hugepages": every, "hugepages.free": free}
@@ -694,7 +727,7 @@ def read_hugepages_mounts(request: Request, commands: Commands) -> Readings:
 
     def read(point: str) -> Any:
         try:
-            about = os.stat(ROOT + point)
+            about = os.stat(rooted(point))
         except OSError as error:
             raise Unread(f"{point}: {error.strerror}") from None
         # The kernel writes 1 GiB as 1024M.
@@ -716,10 +749,10 @@ def read_cpuset(request: Request, commands: Commands) -> Readings:
     def allowed(where: str) -> Any:
         if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
             return Unread("no cpuset controller")
-        if not os.path.isdir(ROOT + f"/sys/fs/cgroup/{where}"):
+        if not is_folder(f"/sys/fs/cgroup/{where}"):
             return None  # nothing runs there
         path = f"/sys/fs/cgroup/{where}/cpuset.cpus.effective"
-        if not os.path.exists(ROOT + path):  # the slice has no set of its own: all CPUs
+        if not exists(path):  # the slice has no set of its own: all CPUs
             path = "/sys/devices/system/cpu/online"
         return text_of(path).strip()
 
@@ -737,20 +770,20 @@ CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 def read_services(request: Request, commands: Commands) -> Readings:
     """CPUs that the processes of each service may use, all of them together."""
     slices = [folder + "/system.slice" for folder in CGROUPS]
-    top = next((folder for folder in slices if os.path.isdir(ROOT + folder)), None)
+    top = next((folder for folder in slices if is_folder(folder)), None)
     if top is None:
         raise Unread("/sys/fs/cgroup: no system.slice")
     found: dict[str, set[int]] = {}
-    for folder, _, files in os.walk(ROOT + top):
+    for folder, _, files in os.walk(rooted(top)):
         # What is inside a service (a container with an init of its own) belongs to it.
-        parts = folder[len(ROOT + top) :].split("/")
+        parts = folder[len(rooted(top)) :].split("/")
         if any(part.endswith(".scope") for part in parts):
             continue  # not a service: a container, whose services are its own
         unit = next((part for part in parts if part.endswith(".service")), None)
         if unit is None or "cgroup.procs" not in files:
             continue
         try:
-            processes = text_of(folder[len(ROOT) :] + "/cgroup.procs").split()
+            processes = text_of(f"{top}{'/'.join(parts)}/cgroup.procs").split()
         except Unread:
             continue  # a threaded group, whose processes its parent lists, or one that ended
         for process in processes:
@@ -799,7 +832,7 @@ def read_listeners(request: Request, commands: Commands) -> Readings:
     for protocol, state in WAITING.items():
         for table in (protocol, protocol + "6"):
             path = f"/proc/net/{table}"
-            if table.endswith("6") and not os.path.exists(ROOT + path):
+            if table.endswith("6") and not exists(path):
                 continue  # a kernel without IPv6
             for line in text_of(path).splitlines()[1:]:
                 words = line.split()
@@ -838,7 +871,7 @@ RDMA_READINGS = (
 
 def read_rdma(request: Request, commands: Commands) -> Readings:
     """Every RDMA device and its ports; a kernel that has the folder of no device has none."""
-    if not os.path.isdir(ROOT + "/sys/class"):
+    if not is_folder("/sys/class"):
         raise Unread("/sys/class: no such file")
     readings: Readings = {name: {} for name in RDMA_READINGS}
     devices = below(RDMA)
@@ -880,7 +913,7 @@ def netdev(device: str, port: str) -> str:
 def mode_of(path: str) -> str:
     """Return the mode of a file in octal."""
     try:
-        return f"{stat.S_IMODE(os.stat(ROOT + path).st_mode):o}"
+        return f"{stat.S_IMODE(os.stat(rooted(path)).st_mode):o}"
     except OSError as error:
         raise Unread(f"{path}: {error.strerror}") from None
 
@@ -912,7 +945,7 @@ def read_rdma_ports(request: Request, commands: Commands) -> Readings:
         port = device if number == "1" else f"{device}/{number}"
         for name, folder, wanted in PORT_COUNTERS:
             files = [f"{path}/{folder}/{file}" for file in wanted]
-            there = [file for file in files if os.path.exists(ROOT + file)]
+            there = [file for file in files if exists(file)]
             if there:
                 readings[name][port] = one(sum_of, " ".join(there))
         readings["rdma.pkeys"][port] = one(partitions, f"{path}/pkeys")
@@ -940,8 +973,8 @@ def read_rdma_pci(request: Request, commands: Commands) -> Readings:
     boards = gpu_folders()
     for device in below(RDMA):
         top = f"{RDMA}/{device}/device"
-        real = os.path.exists(f"{ROOT}{top}/config")
-        folder = os.path.realpath(ROOT + top)[len(os.path.realpath(ROOT or "/").rstrip("/")) :]
+        real = exists(f"{top}/config")
+        folder = resolved(top)
         for name, reader in (
             ("rdma.pcie", link),
             ("rdma.pcie_most", most_of_link),
@@ -971,7 +1004,7 @@ def link(folder: str) -> str:
 def most_of_link(folder: str) -> str:
     """Return what both ends of a PCIe link can do."""
     ends = [lanes(folder, "max")]
-    if os.path.exists(f"{ROOT}{os.path.dirname(folder)}/max_link_speed"):
+    if exists(f"{os.path.dirname(folder)}/max_link_speed"):
         ends.append(lanes(os.path.dirname(folder), "max"))
     return f"{min(speed for speed, _ in ends):g} GT/s x{min(width for _, width in ends)}"
 
@@ -982,11 +1015,7 @@ CAPABILITIES, EXPRESS, DEVICE_CONTROL = 0x34, 0x10, 8
 
 def device_control(folder: str) -> str:
     """Return how a PCIe device may read and order: bits of its Device Control register."""
-    try:
-        with open(f"{ROOT}{folder}/config", "rb") as file:
-            space = file.read(256)
-    except OSError as error:
-        raise Unread(f"{folder}/config: {error.strerror}") from None
+    space = bytes_of(f"{folder}/config", 256)
     if len(space) < 256:
         raise Unread(f"{folder}/config: {len(space)} bytes, the rest is for root only")
     place = space[CAPABILITIES]
@@ -1001,12 +1030,11 @@ def device_control(folder: str) -> str:
 
 def gpu_folders() -> list[str]:
     """Return where each NVIDIA board sits below /sys/devices, in the order of its address."""
-    folders = []
-    for path in found_by("/sys/bus/pci/devices/*"):
-        if line_of(path + "/vendor") == "0x10de" and line_of(path + "/class")[:6] == "0x0302":
-            top = os.path.realpath(ROOT or "/").rstrip("/")
-            folders.append(os.path.realpath(ROOT + path)[len(top) :])
-    return folders
+    return [
+        resolved(path)
+        for path in found_by("/sys/bus/pci/devices/*")
+        if line_of(path + "/vendor") == "0x10de" and line_of(path + "/class")[:6] == "0x0302"
+    ]
 
 
 def nearest(folder: str, boards: list[str]) -> str:
@@ -1038,10 +1066,10 @@ ACCELERATIONS = (
 def read_roce(request: Request, commands: Commands) -> Readings:
     """How the ports that speak RoCE treat congestion; the firmware's view where its tool is."""
     readings: Readings = {name: {} for name in ROCE_READINGS}
-    tool = next((name for name in ("mlxreg", "mstreg") if shutil.which(name, path=PATH)), "")
+    tool = next((name for name in ("mlxreg", "mstreg") if installed(name)), "")
 
     def shown(port: str, what: str) -> str:
-        if shutil.which("dcb", path=PATH) is None:
+        if not installed("dcb"):
             return ABSENT
         status, out, err = commands.outcome("dcb", what, "show", "dev", port)
         if status != 0 and "not supported" not in err:
@@ -1059,7 +1087,7 @@ def read_roce(request: Request, commands: Commands) -> Readings:
 
     def register(device: str) -> Any:
         # Named like the PCI function; a virtual device has no register.
-        function = os.path.basename(os.path.realpath(f"{ROOT}{RDMA}/{device}/device"))
+        function = os.path.basename(os.path.realpath(rooted(f"{RDMA}/{device}/device")))
         out = commands.run(tool, "-d", function, "--reg_name", "ROCE_ACCL", "--get")
         fields = dict(re.findall(r"^(\w+)\s*\|\s*(0x[0-9a-f]+)", out, re.M))
         return {name: int(fields[name], 16) for name in ACCELERATIONS if name in fields}
@@ -1074,7 +1102,7 @@ def read_roce(request: Request, commands: Commands) -> Readings:
         readings["rdma.ecn"][device] = one(points, port)
         classes = (f"{top}/tc/1/traffic_class", f"{CMA}/{device}/ports/1/default_roce_tos")
         readings["rdma.traffic_class"][device] = ", ".join(said(path) for path in classes)
-        mellanox = os.path.exists(f"{ROOT}{top}/device/config") and device.startswith("mlx5")
+        mellanox = exists(f"{top}/device/config") and device.startswith("mlx5")
         readings["rdma.acceleration"][device] = one(register, device) if tool and mellanox else {}
     return readings
 
@@ -1085,12 +1113,12 @@ CMA = "/sys/kernel/config/rdma_cm"
 def read_rdma_settings(request: Request, commands: Commands) -> Readings:
     """Settings that the drivers of RDMA devices offer (devlink-dev(8)); none without its tool."""
     functions = {
-        device: os.path.basename(os.path.realpath(f"{ROOT}{RDMA}/{device}/device"))
+        device: os.path.basename(os.path.realpath(rooted(f"{RDMA}/{device}/device")))
         for device in below(RDMA)
-        if os.path.exists(f"{ROOT}{RDMA}/{device}/device/config")
+        if exists(f"{RDMA}/{device}/device/config")
     }
     shown: dict[str, Any] = {}
-    if functions and shutil.which("devlink", path=PATH):
+    if functions and installed("devlink"):
         status, out, err = commands.outcome("devlink", "-j", "dev", "param", "show")
         if status != 0 and "Failed to connect to devlink" not in err:
             raise Unread(f"devlink: exit {status}: {err.strip()[:200]}")
@@ -1127,7 +1155,7 @@ def read_interfaces(request: Request, commands: Commands) -> Readings:
     for shown in json.loads(commands.run("ip", "-j", "address")):
         name = shown["ifname"]
         reached = [row["local"] for row in shown["addr_info"] if row.get("scope") == "global"]
-        device = os.path.exists(f"{ROOT}{NET}/{name}/device")
+        device = exists(f"{NET}/{name}/device")
         if name == "lo" or not (device or reached):
             continue
         readings["net.addresses"][name] = sorted(reached)
@@ -1158,7 +1186,7 @@ def read_default_routes(request: Request, commands: Commands) -> Readings:
             ways["ipv4"].add(name)
     # A kernel without IPv6 has no such file; "lo" stands for what cannot be reached.
     table = "/proc/net/ipv6_route"
-    for line in text_of(table).splitlines() if os.path.exists(ROOT + table) else ():
+    for line in text_of(table).splitlines() if exists(table) else ():
         words = line.split()
         if int(words[0], 16) == int(words[1], 16) == 0 and words[-1] != "lo":
             ways["ipv6"].add(words[-1])
@@ -1319,13 +1347,9 @@ MEMORY_DEVICE = 17
 
 def read_memory_modules(request: Request, commands: Commands) -> Readings:
     """Slot -> size and speed of its module, from the firmware's own table (SMBIOS 7.18)."""
-    if not os.path.exists(ROOT + DMI_TABLE):
+    if not exists(DMI_TABLE):
         return {"memory.modules": {}}
-    try:
-        with open(ROOT + DMI_TABLE, "rb") as file:
-            table = file.read()
-    except OSError as error:
-        raise Unread(f"{DMI_TABLE}: {error.strerror}") from None
+    table = bytes_of(DMI_TABLE)
     modules: dict[str, str] = {}
     start = 0
     while start + 4 <= len(table):
@@ -1469,9 +1493,9 @@ def common(path: str) -> str:
 def module_version(name: str) -> str:
     """Return the version of a loaded kernel module, or that it is loaded or absent."""
     folder = f"/sys/module/{name}"
-    if not os.path.isdir(ROOT + folder):
+    if not is_folder(folder):
         return ABSENT
-    names = [file for file in ("version", "srcversion") if os.path.exists(f"{ROOT}{folder}/{file}")]
+    names = [file for file in ("version", "srcversion") if exists(f"{folder}/{file}")]
     return line_of(f"{folder}/{names[0]}") if names else "loaded"
 
 
@@ -1494,7 +1518,7 @@ def kernel_messages(path: str) -> list[str]:
     messages: list[str] = []
     try:
         # Without waiting: at the end of the buffer a read would wait for the next message.
-        with open(ROOT + path, "rb", buffering=0, opener=without_waiting) as file:
+        with open(rooted(path), "rb", buffering=0, opener=without_waiting) as file:
             for _ in range(MOST_MESSAGES):
                 message = next_message(file)
                 if not message:
@@ -1545,8 +1569,8 @@ RESOLVED = "/run/systemd/resolve/resolv.conf"
 
 def read_resolver(request: Request, commands: Commands) -> Readings:
     """Where names are looked up, and in which order."""
-    text = text_of("/etc/resolv.conf") if os.path.exists(ROOT + "/etc/resolv.conf") else ""
-    if "nameserver 127.0.0.53" in text and os.path.exists(ROOT + RESOLVED):
+    text = text_of("/etc/resolv.conf") if exists("/etc/resolv.conf") else ""
+    if "nameserver 127.0.0.53" in text and exists(RESOLVED):
         text = text_of(RESOLVED)
     rows = [line.split() for line in text.splitlines() if line[:1].isalpha()]
     found = {
@@ -1554,7 +1578,7 @@ def read_resolver(request: Request, commands: Commands) -> Readings:
         for key in ("nameserver", "search", "options")
     }
     path = "/etc/nsswitch.conf"
-    switch = text_of(path) if os.path.exists(ROOT + path) else ""
+    switch = text_of(path) if exists(path) else ""
     order = re.search(r"^hosts:\s*(.*)$", switch, re.M)
     return {"os.resolver": {**found, "hosts": " ".join(order.group(1).split()) if order else ""}}
 
@@ -1577,7 +1601,7 @@ def read_enabled_units(request: Request, commands: Commands) -> Readings:
         path
         for pattern in ("/etc/cron.*/*", "/var/spool/cron/crontabs/*", "/var/spool/cron/*")
         for path in found_by(pattern)
-        if os.path.isfile(ROOT + path)
+        if os.path.isfile(rooted(path))
     ]
 
     def table(path: str) -> str:
@@ -1687,7 +1711,7 @@ def read_mounts(request: Request, commands: Commands) -> Readings:
             shared[point] = f"{kind} {source} {','.join(sorted(words))}"
         elif kind in LOCAL and not point.startswith(NOT_DISKS):
             local[point] = words[0]
-    table = text_of("/etc/fstab") if os.path.exists(ROOT + "/etc/fstab") else ""
+    table = text_of("/etc/fstab") if exists("/etc/fstab") else ""
     rows = [line.split() for line in table.splitlines() if line[:1] not in ("", "#")]
     listed = [
         row[1]
@@ -1708,7 +1732,7 @@ def read_mounts(request: Request, commands: Commands) -> Readings:
 def used(point: str, every: str, left: str) -> float:
     """Return which share of a local file system is taken, in percent."""
     try:
-        about = os.statvfs(ROOT + point)
+        about = os.statvfs(rooted(point))
     except OSError as error:
         raise Unread(f"{point}: {error.strerror}") from None
     total = getattr(about, "f_" + every)
@@ -1793,7 +1817,7 @@ SLURM_CONF = (
 def read_slurm_conf(request: Request, commands: Commands) -> Readings:
     """Hash of the configuration that slurmd works with."""
     for path in SLURM_CONF:
-        if os.path.exists(ROOT + path):
+        if exists(path):
             return {"slurm.conf_sha256": read_file(path)["sha256"]}
     raise Unread("no slurm.conf in use: slurmd has not fetched one")
 
@@ -1816,7 +1840,7 @@ DYNSYM = 11
 def exported_number(path: str, name: bytes) -> int:
     """Return the 32-bit number that a shared object exports by a name; elf(5), 64 bits."""
     try:
-        with open(ROOT + path, "rb") as file:
+        with open(rooted(path), "rb") as file:
             content = file.read(LARGEST_FILE)
     except FileNotFoundError:
         raise Unread(f"{path}: no such file") from None
@@ -1857,7 +1881,7 @@ def read_srun_options(request: Request, commands: Commands) -> Readings:
 
 def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
     """The controller's view of every node."""
-    if shutil.which("slurmctld", path=PATH) is None:
+    if not installed("slurmctld"):
         raise Unread("slurmctld: not installed")
     out = commands.run("scontrol", "-o", "show", "node")
     nodes = {}
@@ -2069,7 +2093,7 @@ GPU_PCI_READINGS = (
 
 def read_pci(request: Request, commands: Commands) -> Readings:
     """The boards as the kernel's PCI bus has them, with every bridge above them; by address."""
-    if not os.path.isdir(ROOT + PCI):
+    if not is_folder(PCI):
         raise Unread(f"{PCI}: no such file")
     boards = {
         address: line_of(f"{PCI}/{address}/device")
@@ -2102,7 +2126,7 @@ def read_pci(request: Request, commands: Commands) -> Readings:
 
 def real(address: str) -> str:
     """Return the folder of a device, which has all bridges above it in its path."""
-    return os.path.realpath(f"{ROOT}{PCI}/{address}")
+    return resolved(f"{PCI}/{address}")
 
 
 def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
@@ -2137,7 +2161,7 @@ def largest_bar(board: str) -> int:
 def iommu(board: str) -> str:
     """Return how the IOMMU translates for a board; "none" without one."""
     group = f"{PCI}/{board}/iommu_group"
-    return line_of(group + "/type") if os.path.exists(ROOT + group) else "none"
+    return line_of(group + "/type") if exists(group) else "none"
 
 
 EXTENDED, ACS, REDIRECTS = 0x100, 0x0D, 0x04 | 0x08 | 0x10
@@ -2148,11 +2172,7 @@ its bits that send requests, completions and what comes from below upstream."""
 def redirected(bridge: str) -> bool:
     """Say whether a bridge sends traffic between its devices up to the root."""
     path = f"{PCI}/{bridge}/config"
-    try:
-        with open(ROOT + path, "rb") as file:
-            config = file.read(4096)
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
+    config = bytes_of(path, 4096)
     if len(config) <= EXTENDED:
         raise Unread(f"{path}: {len(config)} bytes, so no extended capabilities: not read as root")
     at = EXTENDED
@@ -2180,7 +2200,7 @@ def pci_errors(kind: str, devices: set[str]) -> dict[str, Any]:
         return int(match.group(1))
 
     counted = f"aer_dev_{kind}"
-    there = [one for one in sorted(devices) if os.path.exists(f"{ROOT}{PCI}/{one}/{counted}")]
+    there = [one for one in sorted(devices) if exists(f"{PCI}/{one}/{counted}")]
     return each(there, total)
 
 
@@ -2204,14 +2224,14 @@ LIBRARY_FOLDERS = (
 
 def read_module(request: Request, commands: Commands) -> Readings:
     """The loaded kernel module of the driver: version, and whether it is the open one."""
-    if os.path.exists(ROOT + DRIVER):
+    if exists(DRIVER):
         text = text_of(DRIVER)
         match = re.search(r"^NVRM version:.*Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text, re.M)
         if not match:
             raise Unread(f"{DRIVER}: no version: {text[:60]!r}")
         flavour = "open" if "Open Kernel Module" in match.group() else "proprietary"
         return {"driver.module": {"version": match.group(1), "flavour": flavour}}
-    if not os.path.exists(ROOT + LOADED):
+    if not exists(LOADED):
         raise Unread(f"{LOADED}: no such file: the kernel module is not loaded")
     unknown = {"unread": f"{DRIVER}: no such file"}
     return {"driver.module": {"version": line_of(LOADED), "flavour": unknown}}
@@ -2272,10 +2292,10 @@ def read_driver_library(request: Request, commands: Commands) -> Readings:
         paths = [line.partition("=>")[2].strip() for line in lines] + paths
     except Unread:  # without its list, the usual folders are looked at alone
         pass
-    there = [path for path in paths if os.path.exists(ROOT + path)]
+    there = [path for path in paths if exists(path)]
     if not there:
         raise Unread(f"{LIBRARY}: neither in the list of ldconfig nor in {LIBRARY_FOLDERS[0]}")
-    file = os.path.basename(os.path.realpath(ROOT + there[0]))
+    file = os.path.basename(os.path.realpath(rooted(there[0])))
     match = re.fullmatch(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)", file)
     if not match:
         raise Unread(f"{there[0]}: leads to {file}, which has no version in its name")
@@ -2313,8 +2333,8 @@ def read_instance_files(request: Request, commands: Commands) -> Readings:
     """The capability files of MIG's instances: who may open them may compute on the slice."""
     files = []
     for pattern in (f"{INSTANCES}/access", f"{INSTANCES}/ci*/access"):
-        for path in glob.glob(ROOT + pattern):
-            minor = re.search(r"^DeviceFileMinor:\s*(\d+)$", text_of(path[len(ROOT) :]), re.M)
+        for path in found_by(pattern):
+            minor = re.search(r"^DeviceFileMinor:\s*(\d+)$", text_of(path), re.M)
             if not minor:
                 raise Unread(f"{path}: no minor of a device file")
             files.append(f"/dev/nvidia-caps/nvidia-cap{minor.group(1)}")
@@ -2435,11 +2455,11 @@ IN_CONTAINER = (
 def read_device_files(request: Request, commands: Commands) -> Readings:
     """The device files that a container may be given, each with its number."""
     found = {}
-    for path in (path for pattern in DEVICE_FILES for path in glob.glob(ROOT + pattern)):
-        about = os.stat(path)
+    for path in (path for pattern in DEVICE_FILES for path in found_by(pattern)):
+        about = os.stat(rooted(path))
         if stat.S_ISCHR(about.st_mode):
             number = f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
-            found[path[len(ROOT) :]] = number
+            found[path] = number
     return {"device.files": found}
 
 
