@@ -33,10 +33,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.checks.local",
     },
     # Runs on a node alone, beside the probe.
-    "lockstep/node_check": {"lockstep.probe.collect"},
+    "lockstep/node_check": {"lockstep.probe.node"},
     "lockstep/inventory": {"lockstep.plan"},
     # Not the plan: what was seen must not be coloured by what was wanted.
     "lockstep/probe": {"pydantic"},
+    # Shipped to a node, which has nothing else of ours.
+    "lockstep/probe/node": set[str](),
     "lockstep/facts": {
         "lockstep.report",
         "lockstep.probe",

@@ -10,7 +10,8 @@ from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
 from lockstep.plan.reboot import RECOVERED
-from lockstep.probe.collect import Unread, mig_devices
+from lockstep.probe.node.mig import mig_devices
+from lockstep.probe.node.reading import Unread
 
 CDI_SPEC = "/var/run/cdi/nvidia.yaml"
 """Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from lockstep.facts.boot import MENU
 from lockstep.plan.driver import Kernel
-from lockstep.probe.collect import FLAVOURS, MODULES
+from lockstep.probe.node.driver import FLAVOURS, MODULES
 
 NEXT = (
     # /boot may be a file system of its own: the path in GRUB's menu is not the one on the node.

@@ -12,11 +12,11 @@ from lockstep.plan.software import NODE_CHECK_TIMER
 from lockstep.render import render
 
 LIBRARY = "/usr/local/lib/lockstep"
+PACKAGE = Path(__file__).resolve().parent.parent
 MODULES = (
-    "probe/collect.py",
+    *sorted(f"probe/node/{path.name}" for path in (PACKAGE / "probe/node").glob("[!_]*.py")),
     *(f"node_check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
 )
-PACKAGE = Path(__file__).resolve().parent.parent
 PYTHON = f"PYTHONPATH={LIBRARY} python3 -s"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lockstep.probe.collect import NOT_SUPPORTED, Unread
+from lockstep.probe.node.reading import NOT_SUPPORTED, Unread
 
 Readings = dict[str, Any]
 """As the probe's record has them: ``{"value": ...}`` or ``{"unread": reason}`` by name."""

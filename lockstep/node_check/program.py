@@ -23,7 +23,11 @@ from typing import Any
 
 from lockstep.node_check import metrics, slurm
 from lockstep.node_check.judge import Judgement, Result, judge
-from lockstep.probe.collect import FREE, Commands, Unread, collect, cpus, stand_aside
+from lockstep.probe.node.aside import FREE, stand_aside
+from lockstep.probe.node.collect import collect
+from lockstep.probe.node.commands import Commands
+from lockstep.probe.node.cpu import cpus
+from lockstep.probe.node.reading import Unread
 
 CONFIGURATION = "/etc/lockstep/node-check.json"
 RUN = "/run/lockstep"

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from lockstep.node_check.judge import Result
-from lockstep.probe.collect import Commands, Unread
+from lockstep.probe.node.commands import Commands
+from lockstep.probe.node.reading import Unread
 
 PREFIX = "lockstep:"
 """How a reason begins that is ours: others' are never touched."""

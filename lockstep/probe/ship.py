@@ -1,18 +1,22 @@
-"""The probe as one shell command: the program travels as text, nothing is left on the node."""
+"""The probe as one shell command: its modules travel as text, nothing is left on the node."""
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import zlib
 from dataclasses import asdict, dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 LARGEST_COMMAND = 100_000
 """Linux refuses a single argument above 128 KiB."""
 
-PROGRAM = Path(__file__).with_name("collect.py")
+FOLDER = Path(__file__).with_name("node")
+START = Path(__file__).with_name("shipped.py")
+PACKAGE = f"{__package__}.{FOLDER.name}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,35 @@ def command(request: Request) -> str:
     return text
 
 
+def sources() -> dict[str, str]:
+    """Return the probe's modules by their full names, each after those that it imports.
+
+    Raises:
+        graphlib.CycleError: two modules import each other.
+    """
+    texts = {
+        f"{PACKAGE}.{path.stem}".removesuffix(".__init__"): path.read_text(encoding="utf-8")
+        for path in sorted(FOLDER.glob("*.py"))
+    }
+    before = {name: sorted(_imported(text) & texts.keys()) for name, text in texts.items()}
+    return {name: texts[name] for name in TopologicalSorter(before).static_order()}
+
+
+def _imported(text: str) -> set[str]:
+    """Return what a module imports: modules, and names in them."""
+    return {
+        name
+        for part in ast.walk(ast.parse(text))
+        if isinstance(part, ast.ImportFrom)
+        for name in (str(part.module), *(f"{part.module}.{one.name}" for one in part.names))
+    }
+
+
+def _program() -> str:
+    """Return one program that holds all modules and runs them."""
+    return f"{START.read_text(encoding='utf-8')}\n\nrun({sources()!r})\n"
+
+
 @cache
 def _packed() -> str:
-    return base64.b64encode(zlib.compress(PROGRAM.read_bytes(), 9)).decode()
+    return base64.b64encode(zlib.compress(_program().encode(), 9)).decode()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lockstep.plan import NodePlan
-from lockstep.probe import collect
+from lockstep.probe.node import kernel, reading, roce
+from lockstep.probe.node.collectors import COLLECTORS
 from lockstep.spec import Role
 
 KERNEL = "6.12.48+deb13-amd64"
@@ -71,18 +72,16 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
     return {
         "kernel.release": KERNEL,
         "kernel.newest": KERNEL,
-        "kernel.state": {path: lines.get(path, collect.ABSENT) for path in collect.STATE},
-        "kernel.modules": {
-            name: loaded.get(name, collect.ABSENT) for name in collect.KNOWN_MODULES
-        },
+        "kernel.state": {path: lines.get(path, reading.ABSENT) for path in kernel.STATE},
+        "kernel.modules": {name: loaded.get(name, reading.ABSENT) for name in kernel.KNOWN_MODULES},
         "kernel.tainted": 1 << 12 | 1 << 0,
         "kernel.log": {},
-        "sysctl.common": {**dict.fromkeys(collect.COMMON_SYSCTLS, "1"), **node.sysctl},
+        "sysctl.common": {**dict.fromkeys(kernel.COMMON_SYSCTLS, "1"), **node.sysctl},
     }
 
 
 def _system(node: NodePlan, number: int) -> dict[str, Any]:
-    collectors: dict[str, list[str]] = {name: [] for name in (*collect.COLLECTORS, "nvidia-smi")}
+    collectors: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
     collectors["prometheus-node-exporter"] = [NODE_EXPORTER.format(node.address)]
     if node.role is Role.WORKER:
         collectors |= {"nv-hostengine": ["nv-hostengine -n"], "dcgm-exporter": [DCGM_EXPORTER]}
@@ -136,7 +135,7 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
 
 def _fabric(node: NodePlan, number: int) -> dict[str, Any]:
     names = [f"mlx5_{index}" for index in range(node.hardware.hardware.nics.count)]
-    registers = dict.fromkeys(collect.ACCELERATIONS, 1)
+    registers = dict.fromkeys(roce.ACCELERATIONS, 1)
     each: dict[str, Any] = {
         "rdma.errors": number,
         "rdma.link_downed": number % 2,

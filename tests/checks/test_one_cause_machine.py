@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe import collect
+from lockstep.probe.node import network
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded
@@ -108,7 +108,7 @@ def test_a_register_that_is_refused_is_one_finding() -> None:
 
 
 def test_a_node_without_the_tool_ip_is_one_finding() -> None:
-    gone = {name: {"unread": "ip: not installed"} for name in collect.NET_READINGS}
+    gone = {name: {"unread": "ip: not installed"} for name in network.NET_READINGS}
     start = recorded.consistent()
     raw = start.reading[NODE].model_dump(mode="json")  # type: ignore[union-attr]
     raw["readings"].update(gone)

@@ -12,7 +12,7 @@ from lockstep.checks.context import Context
 from lockstep.checks.rule import Local, Rule
 from lockstep.node_check import program
 from lockstep.node_check.judge import Judgement, Result, judge
-from lockstep.probe.collect import NOT_SUPPORTED
+from lockstep.probe.node.reading import NOT_SUPPORTED
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded

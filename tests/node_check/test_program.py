@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -13,7 +14,11 @@ from typing import Any
 
 import pytest
 
+from lockstep.files import managed
+from lockstep.files.node_check import LIBRARY
+from lockstep.node_check.program import CONFIGURATION
 from lockstep.node_check.slurm import LONGEST_REASON
+from tests.plan.example import planned
 from tests.probe.test_collect import Node, gpus
 
 POWER = {
@@ -35,10 +40,10 @@ START = """
 import sys
 from dataclasses import replace
 from lockstep.node_check import program
-from lockstep.probe import collect
+from lockstep.probe.node import commands, tree
 base = {base!r}
 program.CONFIGURATION, program.RUN = base + "/node-check.json", base + "/run"
-collect.ROOT, collect.PATH = base + "/root", base + "/bin"
+tree.ROOT, commands.PATH = base + "/root", base + "/bin"
 for name, mode in program.MODES.items():
     program.MODES[name] = replace(
         mode, again_s=mode.again_s and 0.2, command_s=0.5, ends_s={ends_s}
@@ -347,6 +352,28 @@ def test_a_run_beside_another_of_its_kind_leaves_it_to_that_one(locked: Machine,
 def test_kinds_do_not_wait_for_each_other(locked: Machine) -> None:
     assert locked.run("metrics").returncode == 0
     assert (locked.base / "lockstep.prom").exists()
+
+
+def test_what_is_installed_needs_nothing_else_of_ours(tmp_path: Path) -> None:
+    for file in managed(planned().nodes["worker1"], None, "node_check"):
+        if file.path.startswith(f"{LIBRARY}/"):
+            target = tmp_path / file.path.removeprefix(f"{LIBRARY}/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.content)
+        elif file.path == CONFIGURATION:
+            (tmp_path / "node-check.json").write_bytes(file.content)
+    for module, words in (
+        ("node_check.program", ["verify", "node-check.json"]),
+        ("probe.node.collect", [base64.b64encode(b"{}").decode()]),
+    ):
+        # -S: without the packages of this environment, ours among them.
+        subprocess.run(
+            [sys.executable, "-S", "-m", f"lockstep.{module}", *words],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin"},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
 
 
 def test_a_file_that_is_no_configuration_is_not_verified(machine: Machine) -> None:

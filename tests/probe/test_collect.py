@@ -6,21 +6,22 @@ import ast
 import base64
 import json
 import os
+import re
 import shutil
 import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lockstep.probe import collect
+from lockstep.probe.node import collect, commands, tree
 from lockstep.probe.parse import parse
-from lockstep.probe.ship import LARGEST_COMMAND, PROGRAM, Request, command
+from lockstep.probe.ship import LARGEST_COMMAND, PACKAGE, START, Request, command, sources
 
 GPU_ROW = (
     "{index}, NVIDIA H200, GPU-{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
@@ -59,9 +60,15 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(tmp_path)
-    monkeypatch.setattr(collect, "ROOT", str(made.root))
-    monkeypatch.setattr(collect, "PATH", f"{made.bin}")
+    monkeypatch.setattr(tree, "ROOT", str(made.root))
+    monkeypatch.setattr(commands, "PATH", f"{made.bin}")
     return made
+
+
+def shipped() -> Iterator[ast.AST]:
+    """All that a node runs, as Python 3.9 understands it."""
+    for text in (START.read_text(encoding="utf-8"), *sources().values()):
+        yield from ast.walk(ast.parse(text, feature_version=(3, 9)))
 
 
 def gpus(node: Node, *enforced: str) -> None:
@@ -88,7 +95,7 @@ def test_what_the_driver_does_not_know_is_unread_for_that_board(node: Node) -> N
 def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(commands, "COMMAND_TIMEOUT_S", 0.5)
     node.tool("nvidia-smi", "/bin/sleep 60")
     node.tool("chronyc", "echo 7F7F0101,,10,1.0,0.0,0,0,0,0,0,0,0,0,Normal")
     begin = time.monotonic()
@@ -126,7 +133,7 @@ def test_a_clock_whose_servers_are_lost_is_not_synchronised(
 def test_a_hanging_tool_is_ended_with_its_children(
     node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(commands, "COMMAND_TIMEOUT_S", 0.5)
     left = tmp_path / "left"
     node.tool("nvidia-smi", f"(/bin/sleep 2; /bin/touch {left}) & /bin/sleep 60")
     node.read()
@@ -552,13 +559,10 @@ def test_files_are_hashed_and_an_absent_one_is_a_value(node: Node) -> None:
 
 def test_nothing_is_written(node: Node) -> None:
     """Every call that could write is absent from the source: the probe only reads."""
-    tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
-    calls = [ast.unparse(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)]
+    calls = [ast.unparse(call.func) for call in shipped() if isinstance(call, ast.Call)]
     for name in ("os.remove", "os.unlink", "os.rename", "os.mkdir", "os.chmod", "os.system"):
         assert name not in calls
-    opened = [
-        c for c in ast.walk(tree) if isinstance(c, ast.Call) and ast.unparse(c.func) == "open"
-    ]
+    opened = [c for c in shipped() if isinstance(c, ast.Call) and ast.unparse(c.func) == "open"]
     assert opened
     for call in opened:
         modes = [ast.unparse(argument) for argument in call.args[1:2]]
@@ -569,16 +573,15 @@ def test_nothing_is_written(node: Node) -> None:
 
 
 def test_the_program_is_python_3_9_and_standard_library() -> None:
-    source = PROGRAM.read_text(encoding="utf-8")
-    tree = ast.parse(source, feature_version=(3, 9))
-    for statement in ast.walk(tree):
+    for statement in shipped():
         names: list[str] = []
         if isinstance(statement, ast.Import):
             names = [alias.name for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
             names = [statement.module or ""]
         for name in names:
-            assert name.split(".")[0] in sys.stdlib_module_names
+            ours = f"{name}.".startswith(f"{PACKAGE}.")
+            assert ours or name.split(".")[0] in sys.stdlib_module_names
         # Added in 3.10: it would fail on the node only when it is reached.
         if isinstance(statement, ast.Call) and ast.unparse(statement.func) == "zip":
             assert "strict" not in [keyword.arg for keyword in statement.keywords]
@@ -588,10 +591,8 @@ def test_the_program_runs_on_python_3_9() -> None:
     python = shutil.which("python3.9")
     if python is None or subprocess.run([python, "-V"], capture_output=True).returncode != 0:
         pytest.skip("no python3.9 here")
-    request = base64.b64encode(b'{"files": ["/etc/hostname"]}').decode()
-    done = subprocess.run(
-        [python, "-W", "error", str(PROGRAM), request], capture_output=True, text=True, check=True
-    )
+    line = command(Request(files=("/etc/hostname",))).replace("python3", f"{python} -W error", 1)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
     assert parse(done.stdout).get("kernel.release") == os.uname().release
 
 
@@ -617,11 +618,39 @@ def test_the_shipped_command_prints_a_record() -> None:
     assert done.stderr == ""
 
 
-Reader = Callable[[dict[str, Any], collect.Commands], dict[str, Any]]
+def test_nothing_of_the_same_name_on_the_node_is_used(tmp_path: Path) -> None:
+    other = tmp_path / PACKAGE.replace(".", "/")
+    other.mkdir(parents=True)
+    for name in ("reading", "collect"):
+        (other / f"{name}.py").write_text("raise SystemExit('the other one')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", command(Request())],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    parse(done.stdout)
+
+
+def test_a_traceback_names_the_line_of_the_source() -> None:
+    words = command(Request()).split(" ")
+    done = subprocess.run(
+        ["sh", "-c", " ".join([*words[:-1], "bm8="])], capture_output=True, text=True, check=False
+    )
+    place = re.search(r'File "lockstep/probe/node/collect.py", line (\d+), in main', done.stderr)
+    assert place, done.stderr
+    line = sources()[f"{PACKAGE}.collect"].splitlines()[int(place.group(1)) - 1]
+    assert "json.loads(" in line
+
+
+Reader = Callable[[dict[str, Any], commands.Commands], dict[str, Any]]
 
 
 def test_a_reader_that_never_ends_is_given_up(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stuck(request: dict[str, Any], commands: collect.Commands) -> dict[str, Any]:
+    def stuck(request: dict[str, Any], commands: commands.Commands) -> dict[str, Any]:
         time.sleep(3)
         return {"x": 1}
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from lockstep.probe import collect
-from lockstep.probe.collect import cdi_devices
+from lockstep.probe.node import cdi, collect, containers
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -51,7 +50,7 @@ def test_the_same_specification_as_json() -> None:
             for name, paths in DEVICES.items()
         ],
     }
-    assert cdi_devices(json.dumps(document), "nvidia.json") == DEVICES
+    assert cdi.cdi_devices(json.dumps(document), "nvidia.json") == DEVICES
 
 
 def test_none_is_unread_and_not_an_empty_one(node: Node) -> None:
@@ -162,6 +161,6 @@ def test_no_container_is_started_unless_asked(node: Node) -> None:
     assert not (node.root / "started").exists()
 
 
-@pytest.mark.parametrize("reader", [collect.read_cdi, collect.read_containers])
+@pytest.mark.parametrize("reader", [cdi.read_cdi, containers.read_containers])
 def test_the_readers_are_part_of_the_probe(reader: object) -> None:
     assert reader in [row[0] for row in collect.READERS]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe import collect
+from lockstep.probe.node import kernel
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -129,9 +129,9 @@ def test_errors_of_the_memory_are_counted_by_controller(node: Node) -> None:
 def test_the_newest_kernel_is_of_the_same_flavour(node: Node) -> None:
     for name in ("6.12.9+deb13-amd64", "6.12.48+deb13-amd64", "6.12.99+deb13-cloud-amd64"):
         node.file(f"/boot/vmlinuz-{name}", "")
-    assert collect.newest_kernel("6.12.9+deb13-amd64") == "6.12.48+deb13-amd64"
-    assert collect.newest_kernel("6.12.50+deb13-amd64") == "6.12.50+deb13-amd64"
-    assert collect.newest_kernel("5.14.0-503.el9.x86_64") == "5.14.0-503.el9.x86_64"
+    assert kernel.newest_kernel("6.12.9+deb13-amd64") == "6.12.48+deb13-amd64"
+    assert kernel.newest_kernel("6.12.50+deb13-amd64") == "6.12.50+deb13-amd64"
+    assert kernel.newest_kernel("5.14.0-503.el9.x86_64") == "5.14.0-503.el9.x86_64"
 
 
 def test_modules_are_told_by_their_version_and_absent_ones_too(node: Node) -> None:

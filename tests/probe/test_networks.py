@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe import collect
+from lockstep.probe.node import ethtool, reading
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -213,12 +213,12 @@ def interfaces(node: Node) -> None:
 
 def test_interfaces_that_others_reach_are_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {
-        collect.GET_DRIVER: b"mlx5_core".ljust(64, b"\0") + b"28.39.1002".ljust(128, b"\0"),
-        collect.GET_RINGS: struct.pack("=8I", 8192, 0, 0, 8192, 1024, 0, 0, 512),
-        collect.GET_CHANNELS: struct.pack("=8I", 0, 0, 1, 63, 0, 0, 1, 63),
-        collect.OFFLOADS["tso"]: struct.pack("=I", 1),
+        ethtool.GET_DRIVER: b"mlx5_core".ljust(64, b"\0") + b"28.39.1002".ljust(128, b"\0"),
+        ethtool.GET_RINGS: struct.pack("=8I", 8192, 0, 0, 8192, 1024, 0, 0, 512),
+        ethtool.GET_CHANNELS: struct.pack("=8I", 0, 0, 1, 63, 0, 0, 1, 63),
+        ethtool.OFFLOADS["tso"]: struct.pack("=I", 1),
     }
-    monkeypatch.setattr(collect, "ethtool", lambda name, command, size: answers.get(command, b""))
+    monkeypatch.setattr(ethtool, "ethtool", lambda name, command, size: answers.get(command, b""))
     interfaces(node)
     seen = node.read()
     expected = {
@@ -264,7 +264,7 @@ def test_a_link_that_is_down_has_no_speed(node: Node) -> None:
 
 def test_the_drivers_interface_answers_on_a_real_machine() -> None:
     """The loopback has a driver interface everywhere; its layout is the kernel's."""
-    assert collect.offloads("lo").startswith("rx")
-    assert collect.driver("lo") in (collect.NOT_SUPPORTED, *collect.driver("lo").split("\n"))
-    with pytest.raises(collect.Unread, match="No such device"):
-        collect.driver("none0")
+    assert ethtool.offloads("lo").startswith("rx")
+    assert ethtool.driver("lo") in (reading.NOT_SUPPORTED, *ethtool.driver("lo").split("\n"))
+    with pytest.raises(reading.Unread, match="No such device"):
+        ethtool.driver("none0")

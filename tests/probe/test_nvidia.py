@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.probe import collect
+from lockstep.probe.node import gpu, gpu_pci, reading
 from tests.probe.test_collect import GPU_ROW, Node, gpus, node
 
 __all__ = ["node"]
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "nvidia_smi"
-FIELDS = [field for _, field, _ in (*collect.GPU_FIELDS, *collect.GPU_OPTIONAL_FIELDS)]
+FIELDS = [field for _, field, _ in (*gpu.GPU_FIELDS, *gpu.GPU_OPTIONAL_FIELDS)]
 ROW = GPU_ROW.format(index=1, enforced="700.00")
 
 
@@ -161,7 +161,7 @@ def test_a_word_in_place_of_a_value_is_unread(node: Node, word: str) -> None:
     assert seen["gpu.fabric.status"] == {"value": {"gpu1": "Success"}}
 
 
-@pytest.mark.parametrize("word", collect.LACKS)
+@pytest.mark.parametrize("word", gpu.LACKS)
 def test_what_a_model_does_not_have_is_a_value(node: Node, word: str) -> None:
     answers(node, ROW.replace(", 59,", f", {word},").replace(", valid,", ", [Unknown Error],"), 0)
     seen = node.read()
@@ -300,13 +300,13 @@ def test_a_switch_redirects_by_three_bits_of_acs(
 ) -> None:
     pci(node, DOWN, files={"vendor": "0x15b3"})
     config(node, DOWN, *capabilities)
-    assert collect.redirected(DOWN) is redirects
+    assert gpu_pci.redirected(DOWN) is redirects
 
 
 def test_a_configuration_space_that_ends_early_is_unread(node: Node) -> None:
     pci(node, DOWN, files={"config": "x" * 63})
-    with pytest.raises(collect.Unread, match="64 bytes, so no extended capabilities"):
-        collect.redirected(DOWN)
+    with pytest.raises(reading.Unread, match="64 bytes, so no extended capabilities"):
+        gpu_pci.redirected(DOWN)
 
 
 # --- driver

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from benchmarks.probe import __main__ as benchmark
-from lockstep.probe import collect
+from lockstep.probe.node import collect, commands, cpu, gpu
 from lockstep.probe.parse import parse
 from lockstep.probe.record import Record
-from lockstep.probe.ship import PROGRAM, Request, command
-from tests.probe.test_collect import GPU_ROW, Node, node
+from lockstep.probe.ship import Request, command
+from tests.probe.test_collect import GPU_ROW, Node, node, shipped
 
 __all__ = ["node"]
 
@@ -65,9 +65,8 @@ def pattern(part: ast.expr) -> str:
 
 def written() -> list[str]:
     """Every command as the program has it; what is put in while it runs is a ``*``."""
-    tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
     found = []
-    for call in ast.walk(tree):
+    for call in shipped():
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         if ast.unparse(call.func) in ("commands.run", "commands.outcome"):
@@ -92,11 +91,11 @@ def test_every_command_of_the_program_only_reads() -> None:
     others = [line for line in lines if line != "*"]
     assert [line for line in others if not allowed(line, (*READ_ONLY, *ON_REQUEST))] == []
     assert len(queries) == 3
-    assert allowed(" ".join(collect.gpu_query(["name"])), READ_ONLY)
+    assert allowed(" ".join(gpu.gpu_query(["name"])), READ_ONLY)
     started = {"subprocess.Popen", "subprocess.run", "os.system", "os.popen"}
     calls = [
         name
-        for call in ast.walk(ast.parse(PROGRAM.read_text(encoding="utf-8")))
+        for call in shipped()
         if isinstance(call, ast.Call) and (name := ast.unparse(call.func)) in started
     ]
     assert calls == ["subprocess.Popen"]
@@ -132,7 +131,7 @@ def test_a_hanging_nvidia_smi_is_asked_once_and_all_else_is_read(
 ) -> None:
     healthy(node)
     complete = collect.collect({})["readings"]
-    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(commands, "COMMAND_TIMEOUT_S", 0.3)
     node.tool("nvidia-smi", "exec /bin/sleep 60")
     record = collect.collect({})
     asked = [one for one in record["commands"] if one["argv"][0] == "nvidia-smi"]
@@ -148,7 +147,7 @@ def test_a_hanging_nvidia_smi_is_asked_once_and_all_else_is_read(
 def test_one_query_that_hangs_leaves_what_was_answered_before(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "COMMAND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(commands, "COMMAND_TIMEOUT_S", 0.5)
     row = GPU_ROW.format(index=0, enforced="700.00")
     node.tool("nvidia-smi", f"case $1 in nvlink) exec /bin/sleep 60;; *) echo '{row}';; esac")
     seen = node.read()
@@ -175,7 +174,7 @@ def test_it_runs_idle_on_the_housekeeping_cpus_and_a_container_does_not(tmp_path
     )
     parse(done.stdout)
     assert (tmp_path / "chronyc").read_text().split() == [SCHED_IDLE, str(every[0])]
-    assert (tmp_path / "docker").read_text().split() == [SCHED_OTHER, collect.cpulist({*every})]
+    assert (tmp_path / "docker").read_text().split() == [SCHED_OTHER, cpu.cpulist({*every})]
 
 
 def test_without_housekeeping_cpus_it_runs_idle_anywhere(tmp_path: Path) -> None:
@@ -184,7 +183,7 @@ def test_without_housekeeping_cpus_it_runs_idle_anywhere(tmp_path: Path) -> None
     path = f"{tools.bin}:{os.environ['PATH']}"
     read = ["sh", "-c", command(Request())]
     subprocess.run(read, env={"PATH": path}, stdout=subprocess.DEVNULL, check=True)
-    every = collect.cpulist({*os.sched_getaffinity(0)})
+    every = cpu.cpulist({*os.sched_getaffinity(0)})
     assert (tmp_path / "how").read_text().split() == [SCHED_IDLE, every]
 
 

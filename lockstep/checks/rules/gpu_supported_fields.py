@@ -14,7 +14,9 @@ from lockstep.checks.rules._gpu import (
     in_this_driver,
     same_board,
 )
-from lockstep.probe.collect import GPU_OPTIONAL_FIELDS, NOT_SUPPORTED, NVLINK_ERRORS
+from lockstep.probe.node.gpu import GPU_OPTIONAL_FIELDS
+from lockstep.probe.node.gpu_links import NVLINK_ERRORS
+from lockstep.probe.node.reading import NOT_SUPPORTED
 from lockstep.probe.record import Unread
 
 FIELDS = (
