@@ -28,29 +28,46 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Generator[StringCommand, No
         host.noop("no files of this role on this node")
         return
     states = host.get_fact(FileStates, paths=tuple(file.path for file in files))
+    differing = []
     for file in files:
         state = states.get(file.path)
         if state == FileState(file.sha256, file.mode, file.user, file.group):
             host.noop(f"{file.path} is as planned")
         else:
-            yield _put(file)
+            differing.append(file)
+    if differing:
+        yield _put_all(differing)
 
 
-def _put(file: ManagedFile) -> StringCommand:
-    new = f"{file.path}.lockstep-new"
+def _put_all(files: list[ManagedFile]) -> StringCommand:
+    """Return one command: a round trip for each of many small files is most of a fresh deploy."""
     steps = [
         "set -e",
+        "file= new=",
+        """trap 's=$?; rm -f "$new"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
+    ]
+    contents = []
+    for file in files:
+        steps += _put(file)
+        contents.append(base64.b64encode(file.content).decode("ascii"))
+    return StringCommand("; ".join(steps), _stdin="\n".join(contents))
+
+
+def _put(file: ManagedFile) -> list[str]:
+    path, new = shlex.quote(file.path), shlex.quote(f"{file.path}.lockstep-new")
+    return [
+        f"file={path} new={new}",
         # In a shell of its own: the umask counts for every folder that -p makes on the way.
         f"( umask 022; mkdir -p {shlex.quote(file.path.rpartition('/')[0])} )",
         "umask 077",
-        f"trap 'rm -f {new}' EXIT",
-        f"base64 -d > {new}",
-        f"chown {file.user}:{file.group} {new}",
-        f"chmod {file.mode} {new}",
+        "IFS= read -r content",
+        # A builtin: what it prints is in no process list.
+        'printf %s "$content" | base64 -d > "$new"',
+        f'chown {file.user}:{file.group} "$new"',
+        f'chmod {file.mode} "$new"',
         # On disk before the rename: a power cut leaves the old file or the new one, whole.
-        f"sync {new}",
-        f"( {file.validate.format(new=new)} )" if file.validate else ":",
-        f"mv -fT {new} {shlex.quote(file.path)}",
+        'sync "$new"',
+        # What else is on standard input is the next file's.
+        f"( {file.validate.format(new=new)} ) </dev/null" if file.validate else ":",
+        'mv -fT "$new" "$file"',
     ]
-    content = base64.b64encode(file.content).decode("ascii")
-    return StringCommand("; ".join(steps), _stdin=content)

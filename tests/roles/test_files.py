@@ -112,9 +112,27 @@ def test_a_refused_first_file_leaves_nothing(wanted: ManagedFile) -> None:
     assert leftovers(wanted) == []
 
 
+def test_many_files_are_one_command_and_a_judge_reads_none_of_the_next(
+    wanted: ManagedFile,
+) -> None:
+    reads = replace(wanted, validate="cat >/dev/null; grep -q red {new}")
+    empty = replace(wanted, path=f"{wanted.path}.empty", content=b"")
+    large = replace(wanted, path=f"{wanted.path}.large", content=bytes(range(256)) * 2000)
+    assert run(managed_files, files=(reads, empty, large)).commands == 1
+    for file in (reads, empty, large):
+        assert Path(file.path).read_bytes() == file.content
+    assert run(managed_files, files=(reads, empty, large)).commands == 0
+
+
 def test_the_files_behind_a_refused_one_are_not_touched(wanted: ManagedFile) -> None:
+    first = replace(wanted, path=f"{wanted.path}.first")
     later = replace(wanted, path=f"{wanted.path}.later")
-    assert not run(managed_files, files=(replace(wanted, validate="false"), later)).succeeded
+    refused = replace(wanted, validate="false")
+    done = run(managed_files, files=(first, refused, later))
+    assert not done.succeeded
+    assert f"not replaced: {wanted.path}" in done.output
+    assert Path(first.path).read_bytes() == first.content
+    assert not Path(refused.path).exists()
     assert not Path(later.path).exists()
 
 
