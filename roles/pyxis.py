@@ -5,6 +5,7 @@ Restart  nothing: srun and slurmstepd load the plugin at each start; slurmd is s
 Order    The plugin is tried before the line that requires it is put in place. Where no build fits,
          a worker takes no jobs: without the line they would run outside of their containers. On
          the controller the line goes: srun then refuses the option, and starts all other jobs.
+         The controller gets its line once every worker has one.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from lockstep.facts.job_containers import PyxisLoads, loads
 from lockstep.facts.packages import Packages
 from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
+from lockstep.files.slurm import PLUGSTACK_CONF
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.spec import Role
 from roles._files import managed_files
 from roles._packages import APT_GET, change
+from roles._workers_first import on_every_worker
 
 TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
 """Our health check takes the node out, and back when Slurm loads the plugin."""
@@ -63,4 +66,8 @@ def apply(plan: NodePlan) -> None:
         slurm=plan.job_containers.slurm_series,
         otherwise=TAKES_NO_JOBS if plan.role is Role.WORKER else KNOWS_NO_CONTAINERS,
     )
+    if plan.role is Role.HEAD:
+        on_every_worker(
+            name="Plugin on every worker", plan=plan, path=PYXIS_PLUGSTACK, named_in=PLUGSTACK_CONF
+        )
     managed_files(name="Files", files=managed(plan, None, "pyxis"))

@@ -12,12 +12,19 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import deploy, operation
 
-from lockstep.facts.slurm import DISTRIBUTED, AccountingClusters, ConfigurationDistributed
+from lockstep.facts.slurm import (
+    DISTRIBUTED,
+    HEALTH_CHECK,
+    AccountingClusters,
+    ConfigurationDistributed,
+)
 from lockstep.files import managed
+from lockstep.files.slurm import SLURM_CONF
 from lockstep.plan import NodePlan
 from lockstep.spec import Service
 from roles._files import managed_files
 from roles._service import service
+from roles._workers_first import on_every_worker
 
 WAIT_S = 60
 
@@ -57,6 +64,9 @@ def apply(plan: NodePlan) -> None:
         return
     files = managed(plan, None, "slurm_controller")
     paths = tuple(f.path for f in files)
+    on_every_worker(
+        name="Node check on every worker", plan=plan, path=HEALTH_CHECK, named_in=SLURM_CONF
+    )
     managed_files(name="Files", files=files)
     registered_in_accounting(name="Cluster in the accounting database", cluster=plan.spec.name)
     service(name="slurmctld", unit="slurmctld.service", files=(*paths, "/usr/sbin/slurmctld"))

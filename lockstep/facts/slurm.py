@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pyinfra.api import FactBase
 from typing_extensions import override
 
+from lockstep.files.slurm import SLURM_CONF
+
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 """Touched when every slurmd was told to fetch the configuration."""
 
@@ -65,6 +67,24 @@ class ConfigurationDistributed(FactBase[bool]):
     @override
     def process(self, output: Iterable[str]) -> bool:
         return "stale" not in list(output)
+
+
+class NewlyNamed(FactBase[bool]):
+    """Returns whether a file does not name another one yet, on a node that has a slurm.conf.
+
+    Without a slurm.conf no job has run: nothing counts on anything yet.
+    """
+
+    @override
+    def command(self, path: str, named_in: str) -> str:
+        return (
+            f"if [ -e {SLURM_CONF} ] && ! grep -q -s -F {shlex.quote(path)} "
+            f"{shlex.quote(named_in)}; then echo new; else echo old; fi"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["new"]
 
 
 @dataclass(frozen=True)

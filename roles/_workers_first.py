@@ -1,0 +1,60 @@
+"""What jobs count on once the controller names it: on every worker first, then it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, Host, State, operation
+
+from lockstep.facts.files import FileStates
+from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.facts.slurm import NewlyNamed
+from lockstep.plan import NodePlan
+from lockstep.spec import Role
+from roles._service import connector_arguments
+
+
+@operation()
+def on_every_worker(
+    plan: NodePlan, path: str, named_in: str
+) -> Generator[FunctionCommand, None, None]:
+    """Stop this head before it names a file that a worker does not have; jobs run there already.
+
+    Args:
+        plan: of the head.
+        path: of the file, on the workers.
+        named_in: file of the head that names it, once it does.
+    """
+    if not host.get_fact(NewlyNamed, path=path, named_in=named_in):
+        host.noop(f"{named_in} names {path} already, or no job has run yet")
+        return
+    yield FunctionCommand(_all_have, (plan, path, connector_arguments(host)), {})
+
+
+def _all_have(
+    state: State, host: Host, plan: NodePlan, path: str, arguments: dict[str, Any]
+) -> bool:
+    lacking = [
+        name
+        for name, other in plan.cluster.nodes.items()
+        if other.role is Role.WORKER
+        and not _has(Conversation(state.inventory.get_host(name), arguments), path)
+    ]
+    if lacking:
+        host.log_styled(
+            f"{', '.join(lacking)}: no {path} there, or no answer; what jobs count on has to be on "
+            f"all workers first. Next: pyinfra -y {plan.cluster.inventory} deploys/cluster.py, "
+            "without --limit; a worker that stays away has to leave the description",
+            fg="red",
+            bold=True,
+        )
+    return not lacking
+
+
+def _has(talk: Conversation, path: str) -> bool:
+    try:
+        return talk.read(FileStates, paths=(path,))[path] is not None
+    except Unanswered:  # not known is not there
+        return False
