@@ -15,12 +15,22 @@ from pyinfra import host
 from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy, operation
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
-from lockstep.facts.gpus import BoardsToReset, Gpus, GpuSettings, LoadedDriver
+from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.gpus import (
+    BoardsToReset,
+    Gpus,
+    GpuSettings,
+    LoadedDriver,
+    LoadedModule,
+    LoadedModuleState,
+)
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
+from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.plan.nvidia import MODPROBE
 from lockstep.plan.reboot import Seen, pending
 from lockstep.spec import Role
 from lockstep.spec.hardware import Gpu
@@ -47,7 +57,8 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     worker = "slurm_worker" in plan.capabilities
     driver = plan.driver
     installed = _installed(read, driver) if driver else {}
-    module = read(LoadedDriver) if driver else ""
+    version = read(LoadedDriver) if driver else ""
+    module = read(LoadedModule) if driver and driver.flavour else LoadedModuleState()
     gpu = plan.gpu
     boards: tuple[GpuSettings, ...] = read(Gpus).every if gpu else ()
     return Decision(
@@ -60,7 +71,10 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 pages,
                 boot.marker,
                 installed,
-                module,
+                version,
+                module.flavour,
+                module.parameters,
+                _parameters_written(read, plan) if module.parameters else False,
                 read(Kernels) if boots else (),
                 modes=sum(_mode_waits(board, gpu) for board in boards if gpu),
                 layouts=sum(_layout_waits(board, gpu) for board in boards if gpu),
@@ -88,6 +102,12 @@ def _layout_waits(board: GpuSettings, gpu: Gpu) -> bool:
 def _installed(read: Reader, driver: Driver) -> dict[str, str]:
     state = read(Packages, names=(*driver.packages, *driver.replaced))
     return {**state.installed, **dict.fromkeys(state.unfinished, BROKEN)}
+
+
+def _parameters_written(read: Reader, plan: NodePlan) -> bool:
+    (planned,) = (one for one in managed(plan, None, "nvidia_driver") if one.path == MODPROBE)
+    found: FileState | None = read(FileStates, paths=(MODPROBE,))[MODPROBE]
+    return found is not None and found.sha256 == planned.sha256
 
 
 def _menu(read: Reader, plan: NodePlan) -> tuple[str, ...]:

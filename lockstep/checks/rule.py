@@ -19,6 +19,10 @@ REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
 """The repair of what is on disk as wanted and only waits for a reboot."""
 
 
+REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
+"""The repair of what nobody declared, its cause being gone: the rollout has no reason for it."""
+
+
 class Kind(enum.Enum):
     """How values are held against each other."""
 

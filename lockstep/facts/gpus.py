@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
 from lockstep.plan.reboot import RECOVERED
+from lockstep.probe.node.driver import DRIVER, PARAMETERS
 from lockstep.probe.node.mig import mig_devices
 from lockstep.probe.node.reading import Unread
 
@@ -112,16 +113,21 @@ class Gpus(FactBase[Boards]):
 
 
 class BoardsToReset(FactBase[tuple[str, ...]]):
-    """Returns the boards that ask for a reset: a row of memory to replace, or the driver says so.
+    """Returns the boards that need a reset.
 
-    Asked field by field: one that a driver does not know spoils the whole answer.
+    A row of memory is to be replaced, errors were not corrected since the last one, or the driver
+    says so. Asked field by field: one that a driver does not know spoils the whole answer.
     """
 
     @override
     def command(self) -> str:
         asked = (
             f"timeout 30 nvidia-smi --query-gpu=uuid,{field} --format=csv,noheader 2>/dev/null; "
-            for field in ("remapped_rows.pending", "gpu_recovery_action")
+            for field in (
+                "remapped_rows.pending",
+                "gpu_recovery_action",
+                "ecc.errors.uncorrected.volatile.total",
+            )
         )
         return "".join(asked) + "echo end"
 
@@ -129,7 +135,11 @@ class BoardsToReset(FactBase[tuple[str, ...]]):
     def process(self, output: Iterable[str]) -> tuple[str, ...]:
         rows = (line.partition(", ") for line in output)
         return tuple(
-            dict.fromkeys(uuid for uuid, _, said in rows if said == "Yes" or said in RECOVERED)
+            dict.fromkeys(
+                uuid
+                for uuid, _, said in rows
+                if said in ("Yes", *RECOVERED) or (said.isdigit() and int(said) > 0)
+            )
         )
 
 
@@ -162,6 +172,37 @@ class LoadedDriver(FactBase[str]):
     def process(self, output: Iterable[str]) -> str:
         (version,) = output
         return "" if version == "none" else version
+
+
+@dataclass(frozen=True)
+class LoadedModuleState:
+    """NVIDIA's kernel module as it is loaded."""
+
+    flavour: str = ""
+    """``open`` or ``proprietary``; "": none is loaded."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+class LoadedModule(FactBase[LoadedModuleState]):
+    """Returns which of the two modules is loaded, and the parameters that it works with."""
+
+    @override
+    def command(self) -> str:
+        return (
+            f"if [ -r {DRIVER} ]; then grep -m 1 '^NVRM version' {DRIVER}; cat {PARAMETERS}; "
+            "else echo none; fi"
+        )
+
+    @override
+    def process(self, output: Iterable[str]) -> LoadedModuleState:
+        version, *lines = output
+        if version == "none":
+            return LoadedModuleState()
+        rows = [line.partition(":") for line in lines]
+        return LoadedModuleState(
+            "open" if "Open Kernel Module" in version else "proprietary",
+            {name: value.strip().strip('"') for name, _, value in rows},
+        )
 
 
 class OlderInitramfs(FactBase[tuple[str, ...]]):

@@ -139,6 +139,7 @@ class NodePlan:
             self.nvidia.modules,
             self.nvidia.replaced,
             self.cluster.release.kernel_headers,
+            self.nvidia.parameters,
         )
 
     @property

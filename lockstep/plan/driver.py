@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Driver:
     """Packages of the other flavour: apt would leave both installed."""
     headers: str = ""
     """Package of a kernel's headers; holds {release}."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Declared parameters of the kernel module, as it shows them: without NVreg_."""
 
     def lacking(self, kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
         """Return the kernels that would not load the planned module."""

@@ -22,6 +22,8 @@ CDI_REFRESH = "nvidia-cdi-refresh"
 CHECK_IMAGE = "localhost/lockstep-check:1"
 """Made on each node from its own busybox; no registry is asked."""
 GPU_SETTINGS = "lockstep-gpu-settings.service"
+PREFIX = "NVreg_"
+"""Of the parameters in modprobe.d; /proc/driver/nvidia/params leaves it out."""
 MODPROBE = "/etc/modprobe.d/50-lockstep-nvidia.conf"
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 MIG_MADE = "/run/lockstep/mig-made"
@@ -51,6 +53,13 @@ class NvidiaPlan:
     def packages(self) -> tuple[str, ...]:
         """Every package of the stack on the node."""
         return tuple(self.versions)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Declared parameters of the kernel module, as it shows them: without their prefix."""
+        return {
+            name.removeprefix(PREFIX): value for name, value in self.spec.module_options.items()
+        }
 
     def has(self, part: str) -> bool:
         """Say whether the node gets a part."""

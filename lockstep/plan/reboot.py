@@ -36,6 +36,12 @@ class Seen:
     """Installed driver packages -> version."""
     module: str = ""
     """Version of the driver's loaded kernel module; "": none is loaded."""
+    flavour: str = ""
+    """``open`` or ``proprietary``, of the loaded module."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Parameters with which the loaded module works."""
+    parameters_written: bool = False
+    """The next load of the module has the planned ones: their file is as planned."""
     kernels: tuple[Kernel, ...] = ()
     """The one that runs, then the one that boots next where it is another one."""
     modes: int = 0
@@ -43,7 +49,7 @@ class Seen:
     layouts: int = 0
     """Boards that are divided in another way than planned."""
     resets: tuple[str, ...] = ()
-    """UUIDs of boards that ask for a reset themselves."""
+    """UUIDs of boards that need a reset."""
 
 
 @dataclass(frozen=True)
@@ -142,21 +148,45 @@ def pending(
         for later in seen.kernels[1:]
     ]
     change = _other_version(driver, seen)
-    if driver is not None and change:
-        listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
-        reasons.append(Reason(f"driver {driver.version}", f"instead of {listed}"))
-    elif driver is not None and seen.driver and seen.module not in ("", driver.version):
-        reasons.append(Reason(f"driver {driver.version}", f"{seen.module} is loaded"))
-    elif driver is not None and seen.driver and driver.flavour and not seen.module:
-        reasons.append(Reason(f"driver {driver.version}", "no module of it is loaded"))
+    if driver is not None and (why := _of_driver(driver, seen, change)):
+        reasons.append(Reason(f"driver {driver.version}", why))
+    elif driver is not None and (wrong := _other_parameters(driver, seen)):
+        if seen.parameters_written:
+            reasons.append(Reason("driver parameters", wrong))
+        else:
+            remark = f"driver parameters {wrong}: deploy first"
     if seen.modes:
         reasons.append(Reason("ECC or MIG mode", f"waits on {seen.modes} boards"))
     if seen.layouts:
         reasons.append(Reason("MIG layout", f"differs on {seen.layouts} boards"))
     if seen.resets:
-        reasons.append(Reason("GPU reset", f"asked for by {', '.join(seen.resets)}"))
+        reasons.append(Reason("GPU reset", f"due on {', '.join(seen.resets)}"))
     own = driver is not None and driver.flavour is not None and (seen.driver or change)
     return Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
+
+
+def _of_driver(driver: Driver, seen: Seen, change: tuple[str, ...]) -> str:
+    """Say what of the driver a boot changes; "" for nothing."""
+    if change:
+        listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
+        return f"instead of {listed}"
+    if not seen.driver:
+        return ""
+    if seen.module not in ("", driver.version):
+        return f"{seen.module} is loaded"
+    if driver.flavour and not seen.module:
+        return "no module of it is loaded"
+    if driver.flavour and seen.flavour not in ("", driver.flavour):
+        return f"its {seen.flavour} module is loaded"
+    return ""
+
+
+def _other_parameters(driver: Driver, seen: Seen) -> str:
+    return ", ".join(
+        f"{name} {seen.parameters[name]} instead of {value}"
+        for name, value in driver.parameters.items()
+        if name in seen.parameters and seen.parameters[name] != value
+    )
 
 
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:

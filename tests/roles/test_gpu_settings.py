@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from lab import gpus as lab_gpus
-from lockstep.facts.gpus import FIELDS, Boards, BoardsToReset, Gpus, GpuSettings
+from lockstep.facts.gpus import (
+    FIELDS,
+    Boards,
+    BoardsToReset,
+    Gpus,
+    GpuSettings,
+    LoadedModule,
+    LoadedModuleState,
+)
 from lockstep.files import managed
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.spec.hardware import Gpu
@@ -268,6 +276,8 @@ def test_what_slurmd_looks_at_is_what_the_boot_script_touches(tmp_path: Path) ->
         ("gpu_recovery_action=Reboot", True),
         ("gpu_recovery_action=Drain and Reset", True),
         ("gpu_recovery_action=Drain P2P", False),
+        ("ecc.errors.uncorrected.volatile.total=2", True),
+        ("ecc.errors.corrected.volatile.total=2", False),
         ("remapped_rows.failure=Yes", False),
     ],
 )
@@ -280,3 +290,14 @@ def test_a_board_says_that_it_waits_for_a_reset(smi: Smi, change: str, asks: boo
 def test_a_driver_without_recovery_actions_still_says_what_it_knows() -> None:
     said = ["GPU-a, Yes", "GPU-b, No", 'Field "gpu_recovery_action" is not a valid field to query.']
     assert BoardsToReset().process([*said, "end"]) == ("GPU-a",)
+
+
+def test_the_loaded_module_says_its_flavour_and_its_parameters() -> None:
+    version = "NVRM version: NVIDIA UNIX {}x86_64{}  580.95.05  Release Build"
+    said = ["EnableMSI: 1", 'RegistryDwords: "a=b"', 'ExcludedGpus: ""']
+    shown = {"EnableMSI": "1", "RegistryDwords": "a=b", "ExcludedGpus": ""}
+    opened = LoadedModule().process([version.format("Open Kernel Module for ", ""), *said])
+    assert opened == LoadedModuleState("open", shown)
+    closed = LoadedModule().process([version.format("", " Kernel Module"), *said])
+    assert closed == LoadedModuleState("proprietary", shown)
+    assert LoadedModule().process(["none"]) == LoadedModuleState()

@@ -162,7 +162,7 @@ def test_a_mode_that_waits_for_a_reset_is_a_reason() -> None:
 def test_another_layout_and_a_board_that_asks_for_a_reset_are_reasons() -> None:
     seen = Seen((), (), {}, layouts=1, resets=("GPU-a",))
     assert str(pending((), {}, seen)) == (
-        "MIG layout: differs on 1 boards; GPU reset: asked for by GPU-a"
+        "MIG layout: differs on 1 boards; GPU reset: due on GPU-a"
     )
 
 
@@ -251,7 +251,7 @@ def test_a_divided_node_reboots_for_its_mode_and_its_layout(board: GpuSettings, 
 def test_a_node_reboots_for_a_board_that_asks_for_a_reset() -> None:
     plan = planned().nodes["worker1"]
     read = reader(plan, menu=True, resets=("GPU-a",), booted=True)
-    assert str(decide(read, plan).pending) == "GPU reset: asked for by GPU-a"
+    assert str(decide(read, plan).pending) == "GPU reset: due on GPU-a"
 
 
 # -- readings

@@ -8,21 +8,16 @@ Blind    Parameters that the module does not show; one that all peers have wrong
 from pydantic import JsonValue
 
 from lockstep.checks.context import View
-from lockstep.checks.rule import DEPLOY, REBOOT, Cause, Kind, Peers, Rule
+from lockstep.checks.rule import DEPLOY, REBOOT, REBOOT_BY_SLURM, Cause, Kind, Peers, Rule
 from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import has_gpus
 from lockstep.plan.nvidia import MODPROBE
 from lockstep.report import Severity
 
-PREFIX = "NVreg_"
-
 
 def _declared(view: View) -> dict[str, JsonValue]:
-    """Return name -> value; the module shows them without their prefix."""
-    stack = view.plan.nvidia
-    options = {} if stack is None else stack.spec.module_options
-    return {name[len(PREFIX) :]: value for name, value in options.items()}
+    return {} if view.plan.nvidia is None else dict(view.plan.nvidia.parameters)
 
 
 RULE = Rule(
@@ -37,7 +32,7 @@ RULE = Rule(
     applies=lambda view: has_gpus(view) and own_kernel(view),
     repair=f"{DEPLOY}, then {REBOOT}",
     repair_peers="compare /etc/modprobe.d and the kernel's command line of {node} with its peers', "
-    f"then {REBOOT}",
+    f"then {REBOOT_BY_SLURM}",
     owner="nvidia_driver",
     explained_by=(
         Cause("file.content", device=MODPROBE),

@@ -5,7 +5,7 @@ Why      Without it (NVreg_EnableGpuFirmware=0) the driver works otherwise, and 
 Blind    Firmware of another version: it comes with the driver's packages.
 """
 
-from lockstep.checks.rule import DEPLOY, REBOOT, Rule
+from lockstep.checks.rule import REBOOT_BY_SLURM, Rule
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, asks, supported, up_to
 from lockstep.report import Severity
 
@@ -22,8 +22,8 @@ RULE = Rule(
     show=lambda mode: f"GSP {mode}",
     severity=Severity.WARNING,
     applies=asks(READING, DEFAULT),
-    repair=f"look for NVreg_EnableGpuFirmware in /etc/modprobe.d of {{node}}; {DEPLOY}, then "
-    f"{REBOOT}",
+    repair="look for NVreg_EnableGpuFirmware in /etc/modprobe.d and the kernel's command line of "
+    f"{{node}}, take it out, then {REBOOT_BY_SLURM}",
     explained_by=UNREAD_WITH_COUNT,
     source="NVIDIA driver README, GSP firmware; gsp.mode.default",
 )
