@@ -27,8 +27,7 @@ def built(driver: Driver) -> Generator[str, None, None]:
     if wrong(host.get_fact(Packages, names=names), names, driver.packages):
         host.noop("the packages of the driver wait for the rollout")
         return
-    kernels = host.get_fact(Kernels)
-    lacking = driver.lacking(kernels)
+    lacking = driver.lacking(host.get_fact(Kernels).every)
     for kernel in lacking:
         yield (
             f"dkms autoinstall -k {kernel.release} && "

@@ -58,9 +58,11 @@ def locked_packages(
     rest = [name for name in differ if name not in waiting]
     # What the rollout will replace is not worth configuring now.
     interrupted = state.interrupted and bool(rest or not waiting)
-    kernels = host.get_fact(Kernels) if driver and driver.flavour else ()
-    # A driver that the rollout brings is only ever loaded by the kernel that boots next.
-    headers = driver.header_packages(kernels[-1:] if waiting else kernels) if driver else {}
+    headers = {}
+    if driver and driver.flavour:
+        kernels = host.get_fact(Kernels)
+        # A driver that the rollout brings is only ever loaded by the kernel that boots next.
+        headers = driver.header_packages(kernels.next if waiting else kernels.every)
     state = replace(state, interrupted=interrupted)
     commands = tuple(change(state, rest, versions, held, replaced, headers))
     if waiting:

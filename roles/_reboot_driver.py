@@ -18,7 +18,7 @@ MOST_CHARACTERS = 400
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
     """Change packages, with the headers of the kernel that boots next; raises Unanswered."""
     driver = plan.driver
-    kernels = talk.read(Kernels)[-1:] if driver and driver.flavour else ()
+    kernels = talk.read(Kernels).next if driver and driver.flavour else ()
     headers = driver.header_packages(kernels) if driver else {}
     replaced = driver.replaced if driver else ()
     state = talk.read(Packages, names=names)
@@ -31,12 +31,14 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:
     """Say which module the next boot would lack; "" for none. Raises Unanswered."""
-    lacking = driver.lacking(talk.read(Kernels)[-1:])
+    kernels = talk.read(Kernels)
+    lacking = driver.lacking(kernels.next)
     if not lacking:
         return ""
     _, output = talk.say(SAY_UNBUILT)
     said = " ".join(output.stderr_lines)[:MOST_CHARACTERS]
+    boots = "may boot" if kernels.unknown else "boots"
     return (
         f"has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
-        f"which boots next; not rebooted{': ' if said else ''}{said}"
+        f"which {boots} next; not rebooted{': ' if said else ''}{said}"
     )

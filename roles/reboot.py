@@ -75,7 +75,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 module.flavour,
                 module.parameters,
                 _parameters_written(read, plan) if module.parameters else False,
-                read(Kernels) if boots else (),
+                read(Kernels) if boots else None,
                 modes=sum(_mode_waits(board, gpu) for board in boards if gpu),
                 layouts=sum(_layout_waits(board, gpu) for board in boards if gpu),
                 resets=read(BoardsToReset) if gpu else (),

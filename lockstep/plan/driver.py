@@ -19,6 +19,22 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class BootKernels:
+    """The kernels that count on a node."""
+
+    running: Kernel
+    next: tuple[Kernel, ...]
+    """The one that boots next; all of the menu, where it cannot be told which."""
+    unknown: str = ""
+    """Why it cannot be told; "" where it can."""
+
+    @property
+    def every(self) -> tuple[Kernel, ...]:
+        """The one that runs, then those that may boot next."""
+        return (self.running, *(one for one in self.next if one.release != self.running.release))
+
+
+@dataclass(frozen=True)
 class Driver:
     """The driver as planned."""
 

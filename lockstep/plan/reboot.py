@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from typing_extensions import override
 
-from lockstep.plan.driver import Driver, Kernel
+from lockstep.plan.driver import BootKernels, Driver
 
 REPEATED = ("hugepagesz", "hugepages", "console")
 """Kernel arguments that may stand on the line more than once; of all others the last one counts."""
@@ -42,8 +42,8 @@ class Seen:
     """Parameters with which the loaded module works."""
     parameters_written: bool = False
     """The next load of the module has the planned ones: their file is as planned."""
-    kernels: tuple[Kernel, ...] = ()
-    """The one that runs, then the one that boots next where it is another one."""
+    kernels: BootKernels | None = None
+    """None: the machine has no boot loader of its own."""
     modes: int = 0
     """Boards on which the planned ECC or MIG mode waits for a reset."""
     layouts: int = 0
@@ -143,10 +143,14 @@ def pending(
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))
-    reasons += [
-        Reason(f"kernel {later.release}", f"{seen.kernels[0].release} runs")
-        for later in seen.kernels[1:]
-    ]
+    if seen.kernels is not None:
+        running, *others = seen.kernels.every
+        if not seen.kernels.unknown:
+            reasons += [
+                Reason(f"kernel {one.release}", f"{running.release} runs") for one in others
+            ]
+        elif others or not remark:
+            remark = f"which kernel boots next is not known: {seen.kernels.unknown}"
     change = _other_version(driver, seen)
     if driver is not None and (why := _of_driver(driver, seen, change)):
         reasons.append(Reason(f"driver {driver.version}", why))

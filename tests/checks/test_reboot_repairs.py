@@ -9,9 +9,10 @@ import pytest
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Rule
-from lockstep.plan.driver import Driver, Kernel
+from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Seen, pending
 
+KERNEL = Kernel("6.12.94", headers=True)
 DRIVER = Driver("580.95.05", {"nvidia-smi": "580.95.05-*"}, "open", parameters={"EnableMSI": "1"})
 ARGS = ("hugepages=8", "isolcpus=4-7", "nohz_full=4-7", "iommu=pt", "intel_idle.max_cstate=0")
 FINE = Seen(
@@ -23,7 +24,7 @@ FINE = Seen(
     flavour="open",
     parameters={"EnableMSI": "1"},
     parameters_written=True,
-    kernels=(Kernel("6.12.94", headers=True),),
+    kernels=BootKernels(KERNEL, (KERNEL,)),
 )
 ARGUMENTS: dict[str, Any] = {"cmdline": ()}
 

@@ -48,11 +48,11 @@ def calls(node: Path) -> list[str]:
 
 
 def test_kernels_are_read_with_what_they_would_load(node: Path) -> None:
-    assert fact(Kernels) == (Kernel("6.12.94", headers=False),)
+    assert fact(Kernels).running == Kernel("6.12.94", headers=False)
     program(node, "modinfo", has_module("550.163.01"))
-    assert fact(Kernels) == (Kernel("6.12.94", False, "550.163.01 (open)"),)
-    said = ["6.12.94 yes 550.163.01 NVIDIA", "6.12.117 no "]
-    assert Kernels().process(said) == (
+    assert fact(Kernels).running == Kernel("6.12.94", False, "550.163.01 (open)")
+    said = ["menu linux /boot/vmlinuz-6.12.117 ro", "kernel 6.12.94 yes 550.163.01 NVIDIA"]
+    assert Kernels().process([*said, "kernel 6.12.117 no "]).every == (
         Kernel("6.12.94", True, "550.163.01 (proprietary)"),
         Kernel("6.12.117", headers=False),
     )

@@ -189,7 +189,7 @@ OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",), "headers-{release}")
 
 def says_kernel(monkeypatch: pytest.MonkeyPatch, *, headers: bool, loaded: str) -> None:
     monkeypatch.setattr(LoadedDriver, "command", lambda self: f"echo {loaded or 'none'}")
-    answer = f"6.12.94 {'yes' if headers else 'no'} "
+    answer = f"kernel 6.12.94 {'yes' if headers else 'no'} "
     monkeypatch.setattr(Kernels, "command", lambda self: f"echo '{answer}'")
 
 

@@ -29,7 +29,7 @@ from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages, PackageState
 from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.driver import Driver, Kernel
+from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
 from roles import _reboot_steps as steps
 from roles._check import objections
@@ -140,11 +140,15 @@ NEWER = Kernel("6.12.117", True)
 
 
 def test_another_kernel_that_boots_next_is_a_reason() -> None:
-    kernels = (Kernel("6.12.94", True), NEWER)
-    assert str(pending((), {}, Seen((), (), {}, kernels=kernels))) == (
-        "kernel 6.12.117: 6.12.94 runs"
+    def due(*later: Kernel, unknown: str = "") -> Pending:
+        kernels = BootKernels(Kernel("6.12.94", True), later, unknown)
+        return pending((), {}, Seen((), (), {}, kernels=kernels))
+
+    assert str(due(NEWER)) == "kernel 6.12.117: 6.12.94 runs"
+    assert due(Kernel("6.12.94", True)) == Pending()
+    assert due(Kernel("6.12.94", True), NEWER, unknown="a script decides") == Pending(
+        remark="which kernel boots next is not known: a script decides"
     )
-    assert pending((), {}, Seen((), (), {}, kernels=kernels[:1])) == Pending()
 
 
 def test_the_other_flavour_is_replaced_by_the_rollout() -> None:
@@ -192,7 +196,7 @@ def reader(
         Hold: HoldState(frozenset({"IDLE"}), "", ()),
         Gpus: boards,
         BoardsToReset: resets,
-        Kernels: (),
+        Kernels: BootKernels(NEWER, (NEWER,)),
     }
     return lambda kind, **arguments: answers[kind]
 
@@ -418,7 +422,7 @@ class Talk(Conversation):
         if issubclass(kind, Packages):
             return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         if issubclass(kind, Kernels):
-            return cast(T, self.doubles.kernels)
+            return cast(T, BootKernels(self.doubles.kernels[0], self.doubles.kernels[-1:]))
         return cast(T, BootState(str(self.doubles.boots), (), None))
 
     @override
