@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from pyinfra.api import Host
@@ -14,15 +14,11 @@ from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswere
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending
 from roles._check import check, objections
+from roles._reboot_again import remember, still
+from roles._reboot_decision import HELD, OURS, OUT, Decision
 from roles._reboot_driver import change_packages, unbuilt
 from roles._rollout import Rollout
 
-OURS = "lockstep-reboot:"
-"""How our reasons begin. Not "lockstep:": Slurm's health check resumes what begins with that."""
-OUT = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVALID_REG", "NOT_RESPONDING"}
-"""States and flags in which a node gets no jobs (sinfo(1), node state codes)."""
-HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
-"""Those that stay until somebody ends them."""
 BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
 
 POLL_S = 2.0
@@ -43,45 +39,6 @@ class Failed(Exception):
         self.then = then
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What a node's turn has to do."""
-
-    pending: Pending
-    boot: str
-    hold: HoldState
-    worker: bool
-    """It takes jobs: it is drained first."""
-
-    @property
-    def leftover(self) -> bool:
-        """Whether an earlier rollout drained the node and did not finish."""
-        return self.hold.reason.startswith(OURS) and bool(self.hold.states & HELD)
-
-    @property
-    def nothing(self) -> bool:
-        """Whether the node is left as it is."""
-        return not self.pending.reasons and not self.leftover
-
-    def why(self, plan: NodePlan) -> str:
-        """Say what is done, or why nothing is."""
-        if self.pending.reasons:
-            return f"to reboot: {self.pending}"
-        first = self.pending.deploy_first
-        missing = (
-            f"deploy first: the boot loader's menu lacks {first} "
-            f"(pyinfra -y {plan.cluster.inventory} deploys/{plan.role.value}.py "
-            f"--limit {plan.name})"
-            if first
-            else ""
-        )
-        if self.leftover:
-            return "to check and resume: drained by a rollout that did not finish" + (
-                f"; {missing}" if missing else ""
-            )
-        return missing or self.pending.remark or "no reboot is pending"
-
-
 class Turn:
     """One node's way through the rollout."""
 
@@ -92,8 +49,10 @@ class Turn:
         talk: Conversation,
         decision: Decision,
         rollout: Rollout,
+        look: Callable[[], Pending],
     ) -> None:
-        """Take what was decided; nothing happens yet."""
+        """Take what was decided, and what says it anew; nothing happens yet."""
+        self.look = look
         self.host, self.plan, self.talk = host, plan, talk
         self.decision, self.rollout = decision, rollout
         self.ours = decision.leftover
@@ -121,6 +80,9 @@ class Turn:
     def _steps(self) -> None:
         decision = self.decision
         self._log(decision.why(self.plan))
+        if decision.pending.in_vain:
+            self._not_again()
+            return
         if not decision.pending.change:
             self._modules_built()
         if decision.worker and decision.pending.reasons:
@@ -135,12 +97,20 @@ class Turn:
             self._reboot()
         if decision.worker and not self.ours:
             # Why it was taken out may well show in the check: that is not the rollout's to judge.
-            wrong = self._unregistered() or self._findings()
+            wrong = self._settled(self._still) or self._unregistered() or self._findings()
             if wrong:
                 self._log(f"what the check says of it, just booted: {wrong}")
             self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
             return
-        self._settle()
+        began = time.monotonic()
+        wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
+        if wrong:
+            raise Failed(
+                f"is not in order {SETTLE_S:.0f} s after its reboot: {wrong}",
+                f"lockstep check {self.plan.cluster.inventory} --limit {self.plan.name}; "
+                f"when that is clean: {self.again}",
+            )
+        self._log(f"checked: in order after {time.monotonic() - began:.0f} s")
         if self.ours:
             self._resume()
 
@@ -278,26 +248,40 @@ class Turn:
             f"look at its console; when it is up: {self.again}",
         )
 
-    def _settle(self) -> None:
-        """Wait until the node is in order: registered, and nothing to be found on it."""
+    def _not_again(self) -> None:
+        """End the rollout at a node that waits for what no reboot brings; not at one held out."""
+        if self.decision.hold.states & HELD and not self.ours:
+            return
+        raise Failed(
+            f"was not rebooted again: {self.decision.stands}",
+            f"find out why; a reboot by hand allows one more try: {self.again}",
+        )
+
+    def _settled(self, look: Callable[[], str]) -> str:
+        """Wait until a look finds nothing; return what it still finds after a while."""
         began = time.monotonic()
         shown = ""
-        while True:
-            wrong = self._unregistered() or self._findings()
-            took = time.monotonic() - began
-            if not wrong:
-                self._log(f"checked: in order after {took:.0f} s")
-                return
-            if took >= SETTLE_S:
-                raise Failed(
-                    f"is not in order {SETTLE_S:.0f} s after its reboot: {wrong}",
-                    f"lockstep check {self.plan.cluster.inventory} --limit {self.plan.name}; "
-                    f"when that is clean: {self.again}",
-                )
+        while wrong := look():
+            left_s = SETTLE_S - (time.monotonic() - began)
+            if left_s <= 0:
+                break
             if wrong != shown:
-                self._log(f"not in order yet ({SETTLE_S - took:.0f} s left): {wrong}")
+                self._log(f"not in order yet ({left_s:.0f} s left): {wrong}")
                 shown = wrong
             time.sleep(CHECK_EVERY_S)
+        try:
+            remember(self.talk, still(self.look, self.decision.pending) if wrong else ())
+        except Unanswered as unanswered:
+            self._log(f"what the reboot did not end is not known: {unanswered}")
+        return wrong
+
+    def _still(self) -> str:
+        """Say what the reboot was made for and did not end."""
+        try:
+            stands = still(self.look, self.decision.pending)
+        except Unanswered as unanswered:
+            return str(unanswered)
+        return f"still waits for a reboot ({'; '.join(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
         """Say what the controller still misses of this boot's slurmd."""

@@ -26,7 +26,7 @@ from lockstep.facts.gpus import (
 )
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
-from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
+from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, RebootedInVain, Unanswered
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
@@ -35,7 +35,8 @@ from lockstep.plan.reboot import Seen, pending
 from lockstep.spec import Role
 from lockstep.spec.hardware import Gpu
 from roles._packages import BROKEN
-from roles._reboot_steps import Decision, Turn
+from roles._reboot_decision import Decision
+from roles._reboot_steps import Turn
 from roles._rollout import Rollout, rollout_of
 from roles._service import connector_arguments
 
@@ -79,6 +80,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 modes=sum(_mode_waits(board, gpu) for board in boards if gpu),
                 layouts=sum(_layout_waits(board, gpu) for board in boards if gpu),
                 resets=read(BoardsToReset) if gpu else (),
+                in_vain=read(RebootedInVain),
             ),
             driver,
         ),
@@ -174,7 +176,7 @@ def rebooted(plan: NodePlan) -> Generator[FunctionCommand, None, None]:
                 "Next: run without --serial and --no-wait",
             )
             return
-        turn = Turn(this, plan, talk, decision, rollout)
+        turn = Turn(this, plan, talk, decision, rollout, lambda: decide(talk.read, plan).pending)
         yield FunctionCommand(lambda state, host: turn.run(), (), {})
 
 

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 MARKER = "/run/reboot-required"
 """Left by packages of Debian and Ubuntu that count on a reboot; gone with the boot."""
+IN_VAIN = "/run/lockstep/rebooted-in-vain"
+"""Holds the reasons that this boot was made for and that it did not end; gone with the boot."""
 CONNECT_S = 20.0
 COMMAND_S = 75.0
 """Longer than the two ``timeout 30`` that one of our commands may hold."""
@@ -67,6 +69,18 @@ class Boot(FactBase[BootState]):
             tuple(said["cmdline"].split()),
             None if marker is None else marker.strip(),
         )
+
+
+class RebootedInVain(FactBase[tuple[str, ...]]):
+    """Returns the reasons for a reboot that this boot did not end."""
+
+    @override
+    def command(self) -> str:
+        return f"if [ -e {IN_VAIN} ]; then cat {IN_VAIN}; fi; echo end"
+
+    @override
+    def process(self, output: Iterable[str]) -> tuple[str, ...]:
+        return tuple(output)[:-1]
 
 
 @dataclass(frozen=True)

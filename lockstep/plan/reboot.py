@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from typing_extensions import override
@@ -50,6 +50,8 @@ class Seen:
     """Boards that are divided in another way than planned."""
     resets: tuple[str, ...] = ()
     """UUIDs of boards that need a reset."""
+    in_vain: tuple[str, ...] = ()
+    """Reasons, as text, that this boot was made for and did not end."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Pending:
     """Why to reboot, if at all; and what a reboot would not help."""
 
     reasons: tuple[Reason, ...] = ()
+    in_vain: tuple[Reason, ...] = ()
+    """What there is instead: a reboot was made for each of them and did not end it."""
     deploy_first: str = ""
     """What the boot loader does not have yet: a reboot now would be for nothing."""
     remark: str = ""
@@ -166,7 +170,10 @@ def pending(
     if seen.resets:
         reasons.append(Reason("GPU reset", f"due on {', '.join(seen.resets)}"))
     own = driver is not None and driver.flavour is not None and (seen.driver or change)
-    return Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
+    due = Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
+    if due.reasons and all(str(reason) in seen.in_vain for reason in reasons):
+        return replace(due, reasons=(), in_vain=due.reasons, change=())
+    return due
 
 
 def _of_driver(driver: Driver, seen: Seen, change: tuple[str, ...]) -> str:

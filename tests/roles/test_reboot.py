@@ -27,13 +27,23 @@ from lockstep.facts.boot import (
 from lockstep.facts.gpus import Boards, BoardsToReset, Gpus, GpuSettings
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages, PackageState
-from lockstep.facts.reboot import Boot, BootState, Conversation, Hold, HoldState, Unanswered
+from lockstep.facts.reboot import (
+    Boot,
+    BootState,
+    Conversation,
+    Hold,
+    HoldState,
+    RebootedInVain,
+    Unanswered,
+)
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
 from roles import _reboot_steps as steps
 from roles._check import objections
-from roles._reboot_steps import OURS, Decision, Turn
+from roles._reboot_again import remember
+from roles._reboot_decision import OURS, Decision
+from roles._reboot_steps import Turn
 from roles._rollout import Rollout
 from roles.reboot import _workers_to_come, decide
 from tests.checks import recorded
@@ -196,6 +206,7 @@ def reader(
         Hold: HoldState(frozenset({"IDLE"}), "", ()),
         Gpus: boards,
         BoardsToReset: resets,
+        RebootedInVain: (),
         Kernels: BootKernels(NEWER, (NEWER,)),
     }
     return lambda kind, **arguments: answers[kind]
@@ -370,6 +381,8 @@ class Doubles:
     kernels: tuple[Kernel, ...] = (Kernel("6.12.94", True, "550.163.01 (open)"),)
     breaks: str = ""
     """Commands that hold this fail."""
+    stands: Pending = field(default_factory=Pending)
+    """What it waits for after its reboot."""
 
     def hold(self) -> HoldState:
         self.on_look(self)
@@ -393,6 +406,9 @@ class Doubles:
             self.said.append(" ".join(command.split(" -o ")[-1].split()[1:]))
             return []
         if "make.log" in command:
+            return []
+        if "rebooted-in-vain" in command:
+            self.said.append(command.split("printf '%s\\n' ")[1])
             return []
         assert command.startswith("systemctl reboot")
         self.said.append("reboot")
@@ -469,7 +485,8 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
         wanted = Pending((Reason("reboot-required", ""),)) if pending is None else pending
         decision = Decision(wanted, str(doubles.boots), doubles.hold(), worker=True)
         shared = rollout or Rollout()
-        ok = Turn(cast(Host, host), plan, Talk(doubles), decision, shared).run()
+        talk = Talk(doubles)
+        ok = Turn(cast(Host, host), plan, talk, decision, shared, lambda: doubles.stands).run()
         return Ran(ok, shared.stopped, logged)
 
     return run
@@ -486,6 +503,54 @@ def test_a_node_is_drained_rebooted_checked_and_resumed(go: Callable[..., Ran]) 
     assert doubles.said == [f"State=DRAIN Reason='{MARK}'", "reboot", "State=RESUME"]
     assert ran.last == "resumed"
     assert doubles.states == {"IDLE"}
+
+
+STANDS = Reason("MIG layout", "differs on 1 boards")
+
+
+def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles(stands=Pending((STANDS, Reason("reboot-required", ""))))
+    ran = go(doubles)
+    assert not ran.ok
+    assert ran.stopped == (
+        "rollout stopped at worker1 (is not in order 0 s after its reboot: "
+        "still waits for a reboot (reboot-required))"
+    )
+    assert doubles.said[-1] == "reboot-required > /run/lockstep/rebooted-in-vain"
+    assert "State=RESUME" not in doubles.said
+
+
+def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..., Ran]) -> None:
+    def due(*in_vain: str, marker: str | None = None) -> Pending:
+        return pending((), {}, Seen((), (), {}, marker=marker, layouts=1, in_vain=in_vain))
+
+    again = due(str(STANDS))
+    assert (again.reasons, again.in_vain) == ((), (STANDS,))
+    assert due("another").in_vain == ()
+    assert len(due(str(STANDS), marker="").reasons) == 2, "a new reason is one more try for all"
+    doubles = Doubles()
+    ran = go(doubles, again)
+    assert (ran.ok, doubles.said) == (False, [])
+    assert "was not rebooted again: a reboot did not end MIG layout: differs on" in ran.stopped
+    held = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
+    ran = go(held, again)
+    assert (ran.ok, ran.stopped, held.said) == (True, "", []), "it is out anyway"
+    assert ran.last.startswith("not rebooted again: ")
+
+
+def test_what_a_reboot_did_not_end_is_read_as_it_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("lockstep.facts.reboot", "roles._reboot_again"):
+        monkeypatch.setattr(f"{module}.IN_VAIN", str(tmp_path / "run" / "in-vain"))
+    assert fact(RebootedInVain) == ()
+    (host,) = machine().inventory
+    reasons = (str(STANDS), "kernel 6.12.117: it's 6.12.94 that runs")
+    for _ in range(2):
+        remember(Conversation(host, {}), reasons)
+        assert fact(RebootedInVain) == reasons
 
 
 CHANGE = Pending((Reason("driver 570.1", "instead of nvidia-smi 550.1"),), change=("nvidia-smi",))

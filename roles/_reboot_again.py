@@ -1,0 +1,27 @@
+"""A reboot that did not end its reason is not made again: the node keeps that reason."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from lockstep.facts.reboot import IN_VAIN, Conversation, Unanswered
+from lockstep.plan.reboot import Pending
+
+
+def still(look: Callable[[], Pending], before: Pending) -> tuple[str, ...]:
+    """Return the reasons of before that a reboot did not end. Raises Unanswered."""
+    now = look()
+    after = {*map(str, now.reasons), *map(str, now.in_vain)}
+    return tuple(text for text in map(str, before.reasons) if text in after)
+
+
+def remember(talk: Conversation, reasons: tuple[str, ...]) -> None:
+    """Keep reasons on the node until its next boot, whoever makes that. Raises Unanswered."""
+    if not reasons:
+        return
+    folder = IN_VAIN.rpartition("/")[0]
+    lines = " ".join(map(shlex.quote, reasons))
+    kept, output = talk.say(f"mkdir -p {folder} && printf '%s\\n' {lines} > {IN_VAIN}")
+    if not kept:
+        raise Unanswered(f"{IN_VAIN}: {' '.join(output.stderr_lines)[:200]}")
