@@ -78,7 +78,10 @@ def history_of(plan: ClusterPlan) -> Path:
 
 
 def context(
-    plan: ClusterPlan, reading: Reading, before: Mapping[str, Record] | None = None
+    plan: ClusterPlan,
+    reading: Reading,
+    before: Mapping[str, Record] | None = None,
+    latest: Mapping[str, Record] | None = None,
 ) -> Context:
     """Return all that the rules judge, with the secrets that this machine holds.
 
@@ -92,4 +95,5 @@ def context(
         files=partial(managed, secrets=held),
         munge_key_sha256=None if held is None else held.munge_key_sha256,
         before=before,
+        latest=latest,
     )

@@ -61,6 +61,8 @@ class Context:
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
     """Earlier records of the same nodes, for rules of kind growth."""
+    latest: Mapping[str, Record] | None = None
+    """Records between those and now: what was set back is compared with them."""
     label: str = ""
     """What tells the nodes of this cluster from those of another that is judged with it."""
     apart: frozenset[str] = frozenset()

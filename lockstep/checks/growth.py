@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from lockstep.checks import compare
-from lockstep.checks.causes import NUMBERED
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Kind, Rule
 from lockstep.probe.record import Record, Unread
@@ -19,8 +18,6 @@ from lockstep.when import HOUR_S, span, utc
 BOOT = "os.boot_id"
 LEAST_S = 60.0
 """Between two records. Less, or less than nothing, and the node's clock was set meanwhile."""
-NAMED = 4
-"""Up to this many counters that went back are written out."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,8 @@ class Tally:
     """Nodes that have no earlier record of this boot."""
     counters: Counter[str] = field(default_factory=Counter)
     """Node -> counters that its earlier record does not have."""
+    back: dict[str, float] = field(default_factory=dict)
+    """Node -> when the record was taken after which counters went back."""
 
     def notes(self, wanted: frozenset[str]) -> Iterator[str]:
         """Say it of these nodes, one sentence each."""
@@ -67,6 +66,13 @@ class Tally:
         if new := sum(self.counters[name] for name in wanted):
             have = "counter has" if new == 1 else "counters have"
             yield f"growth: {new} {have} no earlier reading in this boot"
+        moments = {utc(self.back[name]) for name in wanted & self.back.keys()}
+        for moment in sorted(moments):
+            names = [name for name in wanted & self.back.keys() if utc(self.back[name]) == moment]
+            yield (
+                f"growth: counters of {fold(names)} were set back after {moment} "
+                "(a reset of boards or adapters); what they grew by until then is not known"
+            )
 
 
 def verdicts(
@@ -98,8 +104,8 @@ def verdicts(
     if elapsed < LEAST_S:
         yield _clock_set(earlier, elapsed)
         return
-    back: dict[str, str] = {}
     known = picked(rule, replace(view, record=earlier))
+    back: dict[str, JsonValue] = {}
     for device, value in items.items():
         old = known.get(device)
         if not compare.is_number(value):
@@ -107,23 +113,39 @@ def verdicts(
         elif not compare.is_number(old):
             tally.counters[view.name] += 1
         elif value < old:
-            back[device] = f"{rule.show(value)} after {rule.show(old)}"
+            back[device] = value
         else:
-            yield from _grown(rule, device, old, value, earlier, elapsed)
+            yield from _grown(rule, view, device, old, value, earlier)
     if back:
-        shown = [f"{device} {text}".strip() for device, text in back.items()]
-        more = f", and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
-        numbered = all(NUMBERED.fullmatch(device) for device in back)
-        yield Unsure(
-            fold(back) if numbered else ", ".join(back),
-            f"less than before: {', '.join(shown[:NAMED])}{more}",
-            f"no less than in the earlier record of this boot, {utc(earlier.taken_at)}",
-        )
+        yield from _since_reset(rule, view, back, earlier, picked, tally)
+
+
+def _since_reset(
+    rule: Rule,
+    view: View,
+    items: Mapping[str, JsonValue],
+    earlier: Record,
+    picked: Callable[[Rule, View], Items],
+    tally: Tally,
+) -> Iterator[Grown]:
+    """Hold counters that went back against a record after that, once there is one."""
+    latest = (view.context.latest or {}).get(view.plan.name)
+    if latest is None or view.record.taken_at - latest.taken_at < LEAST_S:
+        tally.back[view.name] = earlier.taken_at
+        return
+    known = picked(rule, replace(view, record=latest))
+    for device, value in items.items():
+        old = known.get(device)
+        if compare.is_number(value) and compare.is_number(old) and old <= value:
+            yield from _grown(rule, view, device, old, value, latest)
+        else:
+            tally.back[view.name] = latest.taken_at
 
 
 def _grown(
-    rule: Rule, device: str, old: float, new: float, earlier: Record, elapsed: float
+    rule: Rule, view: View, device: str, old: float, new: float, earlier: Record
 ) -> Iterator[Grown]:
+    elapsed = view.record.taken_at - earlier.taken_at
     # A whole hour's worth may come at once: a shorter time than that says nothing of a rate.
     if new - old <= rule.per_hour * max(1.0, elapsed / HOUR_S):
         return

@@ -162,9 +162,11 @@ def _kept(
     """Return the report of a reading, and keep both."""
     read_at = time.time()
     with opened(history_of(plan)) as history:
-        before = records.earlier(history, reading, counter_families(rules), read_at)
+        counters = counter_families(rules)
+        before = records.earlier(history, reading, counters, read_at)
+        latest = records.latest(history, reading, counters, read_at)
         records.save(history, reading, read_at)
-    report = check(rules, context(plan, reading, before), limit)
+    report = check(rules, context(plan, reading, before, latest), limit)
     judged = [name for name in report.nodes if isinstance(reading.get(name), Record)]
     with opened(history_of(plan)) as history:
         report.findings = findings.noted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import textwrap
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from lockstep.history import findings, records
 from lockstep.history.store import opened
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.probe.record import Reading
 from lockstep.reading import context, history_of, kept, now
 from lockstep.report import ExitStatus, Report, fold
 from lockstep.when import utc
@@ -94,9 +96,7 @@ def _fresh(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
     reading = now(plan, inventory)
     read_at = time.time()
     with opened(history_of(plan)) as history:
-        before = records.earlier(history, reading, counter_families(all_rules()), read_at)
-        report = check(all_rules(), context(plan, reading, before), [name])
-        report.findings = findings.remembered(history, report.findings)
+        report = _report(plan, reading, history, name, read_at)
     return report, f"read now, {utc(read_at)}"
 
 
@@ -108,12 +108,20 @@ def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
                 f"no record of {name} is kept\n"
                 f"  next      lockstep explain {inventory} {name} --fresh"
             )
-        reading, families = kept(plan, history), counter_families(all_rules())
-        before = records.earlier(history, {name: newest.record}, families, newest.read_at)
-        report = check(all_rules(), context(plan, reading, before), [name])
-        report.findings = findings.remembered(history, report.findings)
+        report = _report(plan, kept(plan, history), history, name, newest.read_at)
         times = records.times(history, name)
     return report, f"of {utc(newest.read_at)}, the newest of {len(times)} since {utc(times[0])}"
+
+
+def _report(
+    plan: ClusterPlan, reading: Reading, history: sqlite3.Connection, name: str, read_at: float
+) -> Report:
+    mine, counters = {name: reading[name]}, counter_families(all_rules())
+    before = records.earlier(history, mine, counters, read_at)
+    latest = records.latest(history, mine, counters, read_at)
+    report = check(all_rules(), context(plan, reading, before, latest), [name])
+    report.findings = findings.remembered(history, report.findings)
+    return report
 
 
 def _about(node: NodePlan, read_at: str) -> list[str]:

@@ -7,6 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -66,19 +67,41 @@ def earlier(
             the memory.
         now: when that was.
     """
+    found = _of_boot(history, reading, families, (0.0, now - APART_S), "DESC")
+    others = {name: record for name, record in reading.items() if name not in found}
+    return found | _of_boot(history, others, families, (0.0, now - SOON_S), "ASC")
+
+
+def latest(
+    history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
+) -> dict[str, Record]:
+    """Return the newest record of the same boot that is too young to be an earlier one.
+
+    A counter that was set back since that has grown from this. A minute old, where there is one;
+    arguments as for ``earlier``.
+    """
+    return _of_boot(history, reading, families, (now - APART_S, now - MINUTE_S), "DESC")
+
+
+def _of_boot(
+    history: sqlite3.Connection,
+    reading: Reading,
+    families: Collection[str],
+    span: tuple[float, float],
+    order: Literal["ASC", "DESC"],
+) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for name, record in reading.items():
         if not isinstance(record, Record):
             continue
-        for order, age in (("DESC", APART_S), ("ASC", SOON_S)):
-            row = history.execute(
-                "SELECT node, read_at, data FROM record"
-                f" WHERE node = ? AND boot = ? AND read_at <= ? ORDER BY read_at {order} LIMIT 1",
-                (name, boot(record), now - age),
-            ).fetchone()
-            if row is not None:
-                found[name] = _kept(row, families).record
-                break
+        row = history.execute(
+            "SELECT node, read_at, data FROM record"
+            " WHERE node = ? AND boot = ? AND read_at > ? AND read_at <= ?"
+            f" ORDER BY read_at {order} LIMIT 1",
+            (name, boot(record), *span),
+        ).fetchone()
+        if row is not None:
+            found[name] = _kept(row, families).record
     return found
 
 

@@ -11,7 +11,7 @@ from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.checks.rule import Kind, Rule
 from lockstep.probe.record import Record, only_records
-from lockstep.report import ExitStatus, Report, Status
+from lockstep.report import ExitStatus, Report
 from tests.checks import recorded
 
 START = 1795200000.0  # 2026-11-20 18:40 UTC
@@ -84,23 +84,45 @@ def test_a_rule_may_allow_some_growth_an_hour(now: int, hours: float, fine: bool
         assert recorded.only(report).expected == "5, at most 10 more an hour"
 
 
-def test_a_counter_that_went_back_is_unknown_once_for_all_of_a_node() -> None:
+SET_BACK = (
+    "growth: counters of worker1 were set back after {} (a reset of boards or adapters); "
+    "what they grew by until then is not known"
+)
+EARLIER = SET_BACK.format("2026-11-20 18:40 UTC")
+
+
+def test_counters_that_went_back_are_said_once_for_a_node_and_are_no_finding() -> None:
     report = judged(counted(), counted(2, hours=1, node="worker1"), ERRORS, TIMES)
-    found = recorded.only(report)
-    assert (found.rule, found.node, found.device) == ("gpu.errors", "worker1", "gpu[0-7]")
-    assert found.status == Status.UNKNOWN.value
-    assert found.found == (
-        "less than before: gpu0 2 after 5, gpu1 2 after 5, gpu2 2 after 5, gpu3 2 after 5, "
-        "and 4 more"
-    )
-    assert found.detail == "hence also: gpu.times (gpu[0-7])"
-    assert report.exit_status is ExitStatus.UNREAD
+    assert (report.findings, report.notes) == ([], (EARLIER,))
+    assert report.exit_status is ExitStatus.CONSISTENT
 
 
 def test_what_grew_beside_what_went_back_is_still_found() -> None:
     mixed = {f"gpu{i}": {0: 9, 1: 2}.get(i, 5) for i in range(8)}
     report = judged(counted(), counted(mixed, hours=1, node="worker1"))
-    assert {(f.device, f.status) for f in report} == {("gpu0", "differs"), ("gpu1", "unknown")}
+    assert [(f.device, f.status) for f in report] == [("gpu0", "differs")]
+    assert report.notes == (EARLIER,)
+
+
+def test_after_a_reset_the_next_record_is_compared_with_the_one_that_showed_it() -> None:
+    between = counted(2, hours=0.9, node="worker1")
+    latest = only_records(between.reading)
+    same = replace(counted(2, hours=1, node="worker1"), latest=latest)
+    report = judged(counted(), same)
+    assert (report.findings, report.notes) == ([], ()), "it was said when it was new"
+    more = replace(counted(4, hours=1, node="worker1"), latest=latest)
+    found = recorded.only(judged(counted(), more))
+    assert (found.device, found.found) == ("gpu[0-7]", "4: 2 more in 6 min")
+    assert found.reference == "earlier record, 2026-11-20 19:34 UTC"
+
+
+def test_a_second_reset_and_a_record_of_the_same_minute_are_said_again() -> None:
+    latest = only_records(counted(2, hours=0.9, node="worker1").reading)
+    report = judged(counted(), replace(counted(1, hours=1, node="worker1"), latest=latest))
+    assert report.notes == (SET_BACK.format("2026-11-20 19:34 UTC"),)
+    latest = only_records(counted(2, hours=0.999, node="worker1").reading)
+    report = judged(counted(), replace(counted(2, hours=1, node="worker1"), latest=latest))
+    assert report.notes == (EARLIER,)
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,28 @@ def test_a_counter_is_compared_with_the_check_before(
     )
 
 
+def test_a_reset_is_said_once_and_growth_counts_from_there(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockstep.commands.check.all_rules", lambda: (RESETS,))
+
+    def counted(value: int, status: int) -> str:
+        cluster.change("worker3", "gpu.resets", (), {"gpu3": value})
+        cluster.now += 5 * MINUTE_S
+        assert ended("check", "inventory.py") == status
+        return capsys.readouterr().out
+
+    counted(5, 0)
+    counted(6, 1)
+    assert counted(2, 0).startswith(
+        "growth: counters of worker3 were set back after 2026-11-20 18:50 UTC (a reset of boards"
+    )
+    out = counted(3, 1)
+    assert "found     3: 1 more in 5 min\n" in out, "the earlier record is of before the reset"
+    assert "set back" not in out
+    assert "found     4: 2 more in 10 min\n" in counted(4, 1)
+
+
 def test_an_unusable_history_is_said_before_a_node_is_read(
     cluster: Cluster, history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,9 +78,13 @@ def test_the_earlier_record_is_of_the_same_boot_and_some_minutes_old(path: Path)
         reading: Reading = {name: record(9) for name in "ab"}
         reading |= {"c": Unreachable("ssh"), "d": record(9, None)}
         found = records.earlier(history, reading, ["gpu"], NOW)
+        later = records.latest(history, reading, ["gpu"], NOW)
     assert set(found) == {"a"}
     assert found["a"].get("gpu.errors") == {"gpu0": 2}
     assert set(found["a"].readings) == {"os.boot_id", "gpu.errors"}
+    assert {name: one.get("gpu.errors") for name, one in later.items()} == {"a": {"gpu0": 4}}
+    with opened(path) as history:
+        assert records.latest(history, reading, ["gpu"], NOW + 30 * MINUTE_S) == {}, "it is earlier"
 
 
 def test_old_records_are_thinned_out_per_node(path: Path) -> None:
