@@ -39,6 +39,8 @@ class Judgement:
     """The number that a text begins with: ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
     """The values are lists of numbers, and none of these may be among them."""
+    all_of: tuple[str, ...] = ()
+    """The values are lists of names, and all of these have to be among them."""
     slots: str = ""
     """A reading by device that says the PCI address which names it here."""
     expected: Any = None
@@ -92,7 +94,7 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
         if value == NOT_SUPPORTED:
             continue  # what a board does not have is no fault of the node
         wanted = one.expected
-        if wanted is None and not one.none_of:
+        if wanted is None and not (one.none_of or one.all_of):
             wanted = references.get(device, references.get("", Unread(NOT_THERE)))
         unread = next((each for each in (value, wanted) if isinstance(each, Unread)), None)
         if unread is None:
@@ -108,6 +110,11 @@ def _compared(one: Judgement, device: str, value: Any, wanted: Any) -> Iterator[
         forbidden = sorted(set(value) & set(one.none_of))
         if forbidden:
             yield Result(one.rule, device, ", ".join(map(one.shown.format, forbidden)), "none")
+        return
+    if one.all_of:
+        missing = sorted(set(one.all_of) - set(value))
+        if missing:
+            yield Result(one.rule, device, f"no {', '.join(missing)}", ", ".join(one.all_of))
         return
     if one.number:
         match = re.match(r"[\d.]+", str(value))

@@ -126,6 +126,17 @@ def test_a_declared_rate_is_judged_on_the_node() -> None:
     assert {rule for rule, _ in by_engine(context)} == {"rdma.rate"}
 
 
+def test_a_fabric_adapter_that_is_lost_beside_others_is_named() -> None:
+    further = changed(recorded.consistent(), "rdma.names", (), ["mlx5_0", "mlx5_1", "mlx5_9"])
+    further = changed(further, "rdma.count", (), 3)
+    assert on_node(further) == []
+    lost = changed(further, "rdma.names", (), ["mlx5_0", "mlx5_9"])
+    lost = changed(lost, "rdma.count", (), 2)
+    (result,) = on_node(lost)
+    assert result.text == "rdma.names: found no mlx5_1, expected mlx5_0, mlx5_1"
+    assert by_engine(lost) == {("rdma.names", "")}
+
+
 def test_an_error_with_which_no_job_may_start_is_named_with_its_board() -> None:
     context = changed(recorded.consistent(), "driver.xid", ("0000:61:00",), [31, 119, 79])
     (result,) = on_node(context)
