@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from pyinfra.api import deploy
 
+from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.software import NODE_CHECK_TIMER
 from roles._files import managed_files
 from roles._service import service
+
+
+@deploy("Node check, first")
+def program(plan: NodePlan) -> None:
+    """Install the program that slurm.conf names; it changes nothing without what it judges by."""
+    if "node_check" not in plan.capabilities:
+        return
+    files = tuple(file for file in managed(plan, None, "node_check") if file.path == HEALTH_CHECK)
+    managed_files(name="Program", files=files)
 
 
 @deploy("Node check")

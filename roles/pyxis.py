@@ -19,13 +19,12 @@ from lockstep.facts.job_containers import PyxisLoads, loads
 from lockstep.facts.packages import Packages
 from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
-from lockstep.files.slurm import PLUGSTACK_CONF
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.spec import Role
 from roles._files import managed_files
 from roles._packages import APT_GET, change
-from roles._workers_first import on_every_worker
+from roles._workers_first import files_after_workers
 
 TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
 """Our health check takes the node out, and back when Slurm loads the plugin."""
@@ -66,8 +65,10 @@ def apply(plan: NodePlan) -> None:
         slurm=plan.job_containers.slurm_series,
         otherwise=TAKES_NO_JOBS if plan.role is Role.WORKER else KNOWS_NO_CONTAINERS,
     )
-    if plan.role is Role.HEAD:
-        on_every_worker(
-            name="Plugin on every worker", plan=plan, path=PYXIS_PLUGSTACK, named_in=PLUGSTACK_CONF
+    files = managed(plan, None, "pyxis")
+    if plan.role is Role.WORKER:
+        managed_files(name="Files", files=files)
+    else:
+        files_after_workers(
+            name="Files", plan=plan, files=files, path=PYXIS_PLUGSTACK, plugin=PYXIS_PLUGIN
         )
-    managed_files(name="Files", files=managed(plan, None, "pyxis"))

@@ -70,15 +70,15 @@ class ConfigurationDistributed(FactBase[bool]):
 
 
 class NewlyNamed(FactBase[bool]):
-    """Returns whether a file does not name another one yet, on a node that has a slurm.conf.
+    """Returns whether a file does not name something yet, on a node that has a slurm.conf.
 
     Without a slurm.conf no job has run: nothing counts on anything yet.
     """
 
     @override
-    def command(self, path: str, named_in: str) -> str:
+    def command(self, what: str, named_in: str) -> str:
         return (
-            f"if [ -e {SLURM_CONF} ] && ! grep -q -s -F {shlex.quote(path)} "
+            f"if [ -e {SLURM_CONF} ] && ! grep -q -s -F {shlex.quote(what)} "
             f"{shlex.quote(named_in)}; then echo new; else echo old; fi"
         )
 

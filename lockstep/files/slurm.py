@@ -9,7 +9,6 @@ from lockstep.plan import NodePlan
 from lockstep.plan.slurm import MUNGE_KEY
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
-PLUGSTACK_CONF = "/etc/slurm/plugstack.conf"
 
 SLURM_PARSES = (
     # `scontrol ping` reads the whole file first, then names the controller, up or down; slurm has

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import runpy
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +17,10 @@ from pyinfra.api.inventory import Inventory
 from lockstep.facts.files import FileState
 from lockstep.facts.reboot import Unanswered
 from lockstep.facts.slurm import NewlyNamed
+from lockstep.files import ManagedFile, managed
 from lockstep.plan import NodePlan
 from roles import _workers_first
-from roles._workers_first import on_every_worker
+from roles._workers_first import files_after_workers, on_every_worker
 from tests.plan.example import planned
 from tests.roles.local import Done, fact, run
 
@@ -34,10 +37,10 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def deployed(conf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Runs the operation; the workers named have no program, or do not answer."""
+def workers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NodePlan]:
+    """Makes a head whose workers have every file; those named have none, or do not answer."""
 
-    def deploy(without: str = "", silent: str = "") -> Done:
+    def made(without: str = "", silent: str = "") -> NodePlan:
         class Talk:
             def __init__(self, host: Any, arguments: object) -> None:
                 self.node = host.name
@@ -50,21 +53,27 @@ def deployed(conf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]
 
         monkeypatch.setattr(_workers_first, "Conversation", Talk)
         monkeypatch.setattr(Inventory, "get_host", lambda self, name: SimpleNamespace(name=name))
-        head = planned().nodes["head1"]
-        return run(on_every_worker, plan=head, path=PROGRAM, named_in=str(conf))
+        return planned().nodes["head1"]
 
-    return deploy
+    return made
+
+
+@pytest.fixture
+def deployed(conf: Path, workers: Callable[..., NodePlan]) -> Callable[..., Done]:
+    return lambda **lacking: run(
+        on_every_worker, plan=workers(**lacking), path=PROGRAM, named_in=str(conf)
+    )
 
 
 def test_a_file_is_newly_named_where_slurm_runs_and_does_not_name_it(conf: Path) -> None:
     def newly() -> bool:
-        found: bool = fact(NewlyNamed, path=PROGRAM, named_in=str(conf))
+        found: bool = fact(NewlyNamed, what=PROGRAM, named_in=str(conf))
         return found
 
     assert not newly(), "no slurm.conf: no job has run"
     conf.write_text("ClusterName=test\n")
     assert newly()
-    assert fact(NewlyNamed, path=PROGRAM, named_in=f"{conf}.none")
+    assert fact(NewlyNamed, what=PROGRAM, named_in=f"{conf}.none")
     conf.write_text(f"ClusterName=test\nProlog={PROGRAM}\n")
     assert not newly()
 
@@ -101,21 +110,64 @@ def test_a_new_cluster_and_one_that_names_it_already_ask_no_worker(
     assert (done.succeeded, done.commands) == (True, 0)
 
 
+@pytest.mark.parametrize(
+    ("named", "without", "there"),
+    [(False, "", True), (False, "worker2", False), (True, "worker2", True)],
+    ids=["all have it", "one lacks it", "named already"],
+)
+def test_the_controllers_plugin_waits_for_the_workers(
+    workers: Callable[..., NodePlan],
+    conf: Path,
+    tmp_path: Path,
+    named: bool,
+    without: str,
+    there: bool,
+) -> None:
+    conf.write_text("ClusterName=test\n")
+    line = tmp_path / "plugstack.conf.d" / "pyxis.conf"
+    if named:
+        line.parent.mkdir()
+        line.write_text("required /spank_pyxis.so\n")
+    user = getpass.getuser()
+    file = ManagedFile(
+        "pyxis", str(line), b"required /spank_pyxis.so  # new\n", "644", user, user, False, ""
+    )
+    done = run(
+        files_after_workers,
+        plan=workers(without),
+        files=(file,),
+        path=str(line),
+        plugin="/spank_pyxis.so",
+    )
+    assert done.succeeded
+    assert (line.exists() and line.read_bytes() == file.content) == there
+
+
 @pytest.mark.parametrize("node", ["head1", "worker1"])
 def test_the_whole_deploy_gives_workers_first_what_the_controller_will_name(
     node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
 
-    def tell(module: str) -> Callable[[NodePlan], None]:
-        return lambda plan: told.append(module)
+    def tell(what: str) -> Callable[[NodePlan], None]:
+        return lambda plan: told.append(what)
 
-    for name in ("packages", "node_check", "pyxis"):
-        monkeypatch.setattr(f"roles.{name}.apply", tell(name))
+    monkeypatch.setattr("roles.node_check.program", tell("program"))
+    monkeypatch.setattr("roles.pyxis.apply", tell("pyxis"))
     monkeypatch.setattr("roles.barrier.reached", lambda name: told.append("barrier"))
     monkeypatch.setattr("pyinfra.local.include", told.append)
     plan = planned().nodes[node]
     monkeypatch.setattr(pyinfra, "host", SimpleNamespace(data=SimpleNamespace(plan=plan)))
     runpy.run_path(str(ROOT / "deploys" / "cluster.py"))
-    first = ["packages", "node_check", "pyxis"] if node == "worker1" else []
-    assert told == [*first, "barrier", "./head.py", "barrier", "./worker.py"]
+    both = ["barrier", "./head.py", "barrier", "./worker.py", "barrier"]
+    assert told == ([*both, "pyxis"] if node == "head1" else ["program", *both])
+
+
+def test_the_program_alone_judges_nothing_and_lets_jobs_pass(tmp_path: Path) -> None:
+    worker = planned().nodes["worker1"]
+    (program,) = (one for one in managed(worker, None, "node_check") if one.path == PROGRAM)
+    path = tmp_path / "node-check"
+    path.write_bytes(program.content.replace(b"/usr/local/lib", bytes(tmp_path)))
+    for context in ("prolog_slurmd", "epilog_slurmd", ""):
+        environment = {"SLURM_SCRIPT_CONTEXT": context}
+        assert subprocess.run(["sh", path], env=environment, check=False).returncode == 0
