@@ -84,6 +84,16 @@ def test_every_service_is_a_role_with_units_and_packages() -> None:
         assert service.value in software.UNITS
 
 
+# -- alerts
+
+
+def test_every_alert_on_our_own_metrics_is_tried() -> None:
+    rules = (TEMPLATES / "prometheus" / "rules.yml.j2").read_text(encoding="utf-8")
+    ours = set(re.findall(r"alert: (\w+)\n +expr: .*lockstep_", rules))
+    tried = (ROOT / "tests" / "lab" / "alerts.yml").read_text(encoding="utf-8")
+    assert ours == set(re.findall(r"alertname: (\w+)", tried))
+
+
 # -- templates and managed files
 
 
