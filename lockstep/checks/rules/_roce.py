@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from lockstep.checks.context import Value, View
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.rule import Cause
 from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabric
 
@@ -23,6 +27,9 @@ def has_roce(view: View) -> bool:
     return has_rdma(view) and view.plan.hardware.hardware.nics.rdma == "roce"
 
 
-def registers(view: View) -> dict[str, Value]:
-    """Return what the adapters of the fabric said of ROCE_ACCL."""
-    return of_the_fabric(view, ACCELERATION)
+def of_register(view: View, shown: Callable[[dict[str, JsonValue]], Value]) -> Items:
+    """Return what is shown of the register ROCE_ACCL of each adapter of the fabric."""
+    return {
+        device: shown(fields) if isinstance(fields, dict) else fields
+        for device, fields in of_the_fabric(view, ACCELERATION).items()
+    }

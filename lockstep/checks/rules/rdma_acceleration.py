@@ -5,7 +5,9 @@ Why      Adaptive retransmission and slow restart decide what a lost packet cost
 Blind    Nodes where neither mlxreg nor mstreg is installed.
 """
 
-from lockstep.checks.context import Items, Value, View
+from pydantic import JsonValue
+
+from lockstep.checks.context import Value
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._rdma import DEVICES, judged
 from lockstep.checks.rules._roce import (
@@ -14,18 +16,12 @@ from lockstep.checks.rules._roce import (
     FOLLOWS_PORT,
     NOT_ASKED,
     has_roce,
-    registers,
+    of_register,
 )
 from lockstep.report import Severity
 
 
-def _look(view: View) -> Items:
-    return {device: _others(fields) for device, fields in registers(view).items()}
-
-
-def _others(fields: Value) -> Value:
-    if not isinstance(fields, dict):
-        return fields
+def _others(fields: dict[str, JsonValue]) -> Value:
     others = sorted(f"{name} {state}" for name, state in fields.items() if name != ADAPTIVE_ROUTING)
     return ", ".join(others) or NOT_ASKED
 
@@ -34,7 +30,7 @@ RULE = Rule(
     id="rdma.acceleration",
     title="RoCE adapters retransmit alike",
     reading=ACCELERATION,
-    look=_look,
+    look=lambda view: of_register(view, _others),
     kind=Kind.SLOTS,
     devices=DEVICES,
     expected_each=lambda view: judged(view, ACCELERATION),

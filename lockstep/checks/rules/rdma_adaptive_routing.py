@@ -6,7 +6,9 @@ Blind    Nodes where neither mlxreg nor mstreg is installed. InfiniBand: there t
          (NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread anything.
 """
 
-from lockstep.checks.context import Items, Value, View
+from pydantic import JsonValue
+
+from lockstep.checks.context import Value
 from lockstep.checks.rule import Kind, Peers, Rule
 from lockstep.checks.rules._rdma import DEVICES, judged
 from lockstep.checks.rules._roce import (
@@ -15,18 +17,12 @@ from lockstep.checks.rules._roce import (
     FOLLOWS_PORT,
     NOT_ASKED,
     has_roce,
-    registers,
+    of_register,
 )
 from lockstep.report import Severity
 
 
-def _look(view: View) -> Items:
-    return {device: _routing(fields) for device, fields in registers(view).items()}
-
-
-def _routing(fields: Value) -> Value:
-    if not isinstance(fields, dict):
-        return fields
+def _routing(fields: dict[str, JsonValue]) -> Value:
     words: dict[object, Value] = {0: "off", 1: "on", None: NOT_ASKED}
     return words.get(fields.get(ADAPTIVE_ROUTING), NOT_ASKED)
 
@@ -35,7 +31,7 @@ RULE = Rule(
     id="rdma.adaptive_routing",
     title="adaptive routing is on or off alike",
     reading=ACCELERATION,
-    look=_look,
+    look=lambda view: of_register(view, _routing),
     kind=Kind.SLOTS,
     devices=DEVICES,
     expected_each=lambda view: judged(view, ACCELERATION),
