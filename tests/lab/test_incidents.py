@@ -6,6 +6,7 @@ tests/probe/test_networks.py reads it, tests/commands/test_incidents.py judges i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,7 @@ def only(lab: Lab, drift: Drift) -> None:
 def test_a_gpu_that_slows_down_for_heat_between_two_checks(healthy: Lab, tmp_path: Path) -> None:
     before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
     healthy.check("--save-records", before)
+    time.sleep(61)  # records that are nearer tell nothing of a rate
     counter = "clocks_event_reasons_counters.sw_thermal_slowdown=90000000"
     healthy.lab("gpu", "worker2", "--gpu", "5", "--set", counter)
     healthy.check("--save-records", after)
@@ -75,4 +77,6 @@ def test_an_exporter_that_asks_every_second(healthy: Lab) -> None:
         checked = healthy.check()
     finally:
         healthy.on("worker1", AS_DEPLOYED)
-    assert checked.named == {("collector.settings", "worker1", "dcgm-exporter")}, checked.text
+    # Two nodes: nobody can say which of them is right.
+    assert checked.named == {("collector.settings", "worker[1-2]", "dcgm-exporter")}, checked.text
+    assert "-c 1000 on worker1" in checked.findings[0]["found"]

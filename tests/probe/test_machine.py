@@ -222,11 +222,15 @@ def test_collectors_are_told_with_their_options_and_variables(node: Node) -> Non
     node.file("/proc/7/cmdline", "/usr/bin/dcgm-exporter\0-c\0" + "1000\0")
     node.file("/proc/7/environ", "HOME=/\0DCGM_EXPORTER_INTERVAL=1000\0SECRET=x\0")
     node.file("/proc/8/cmdline", "nvidia-smi\0dmon\0")
+    node.file("/proc/11/cmdline", "/usr/bin/python3\0-I\0/opt/telegraf\0--config\0a\0")
+    node.file("/proc/12/cmdline", "nvidia-smi\0-lgc\0001500,1500\0")
+    node.file("/proc/13/cmdline", "nvidia-smi\0-lms\000500\0")
     node.file("/proc/9/cmdline", "nvidia-smi\0--query-gpu=index\0")
     node.file("/proc/10/cmdline", "python3\0train.py\0")
     seen = value(node, "collectors")
     assert seen["dcgm-exporter"] == ["DCGM_EXPORTER_INTERVAL=1000 /usr/bin/dcgm-exporter -c 1000"]
-    assert seen["nvidia-smi"] == ["nvidia-smi dmon"]
+    assert seen["nvidia-smi"] == ["nvidia-smi -lms 500", "nvidia-smi dmon"]
+    assert seen["telegraf"] == ["/opt/telegraf --config a"]
     assert seen["nv-hostengine"] == []
     assert "train.py" not in str(seen)
 

@@ -20,8 +20,11 @@ COLLECTORS = (
     *("telegraf", "collectd", "gpud", "otelcol", "alloy", "netdata", "zabbix_agentd", "atop"),
     *("nvidia_gpu_exporter", "datadog-agent", "fluent-bit", "vector", "gmond", "sadc"),
 )
-POLLS = re.compile(r"^\S*nvidia-smi\s.*(?:\bdmon\b|\bpmon\b|\s-l\S*|--loop)")
+POLLS = re.compile(r"^\S*nvidia-smi(?=\s).*(?:\bdmon\b|\bpmon\b|\s-l(?:ms)?(?:[=\s\d]|$)|--loop)")
 """nvidia-smi in a loop: a collector that somebody left behind."""
+
+INTERPRETED = re.compile(r"^\S*/(?:python|perl|ruby|node|sh|bash)[\d.]*(?: -\S+)* (?=/)")
+"""What a script's command line begins with: it is known by its own name."""
 
 
 def read_collectors(request: Request, commands: Commands) -> Readings:
@@ -34,6 +37,7 @@ def read_collectors(request: Request, commands: Commands) -> Readings:
             line = " ".join(text_of(f"/proc/{number}/cmdline").split("\0")).strip()
         except Unread:
             continue  # ended meanwhile
+        line = INTERPRETED.sub("", line)
         name = os.path.basename(line.split(" ", 1)[0])
         if name in COLLECTORS or POLLS.match(line):
             found[name].append(" ".join([*dcgm_variables(number), line]))
