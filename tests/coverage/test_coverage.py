@@ -1,0 +1,66 @@
+"""docs/coverage.md says what is so, and leaves nothing out."""
+
+from __future__ import annotations
+
+import ast
+from fnmatch import fnmatchcase
+
+from lockstep.checks.catalogue import all_rules
+from tests.coverage.entries import ENTRIES, OURS, TOPICS
+from tests.coverage.table import (
+    LIGHT,
+    NOT_IN_A_LAB,
+    PAGE,
+    broken_alone,
+    named,
+    page,
+    shown,
+    why_not,
+)
+
+RULES = {rule.id for rule in all_rules()}
+NAMED = {rule for entry in ENTRIES for rule in entry.rules}
+NUMBERS = {"G": 39, "N": 23, "H": 30, "C": 12, "R": 3}
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.coverage.table"
+
+
+def test_the_catalogue_is_whole_and_in_order() -> None:
+    wanted = [f"{letter}{n:02}" for letter in TOPICS for n in range(1, NUMBERS[letter] + 1)]
+    assert [entry.id for entry in ENTRIES] == wanted
+
+
+def test_every_entry_is_covered_or_says_why_not() -> None:
+    assert [entry.id for entry in ENTRIES if not entry.rules and not entry.lacks] == []
+    assert set() == NAMED - RULES, "no such rules"
+
+
+def test_every_rule_covers_an_entry_or_is_ours_for_a_reason() -> None:
+    unnamed = RULES - NAMED
+    assert [r for r in sorted(unnamed) if not any(fnmatchcase(r, p) for p in OURS)] == []
+    assert [p for p in OURS if not any(fnmatchcase(r, p) for r in unnamed)] == [], "not needed"
+
+
+def test_every_rule_was_broken_alone() -> None:
+    assert broken_alone() == RULES
+
+
+def test_what_was_not_broken_in_a_lab_has_its_reason() -> None:
+    running = frozenset[str]().union(*shown().values())
+    silent = [e.id for e in ENTRIES if e.rules and not {*e.rules} & running]
+    assert [e.id for e in ENTRIES if e.id in silent and not why_not(e.rules)] == []
+    fits = [next((p for p in NOT_IN_A_LAB if fnmatchcase(r, p)), "") for r in RULES - running]
+    assert set(NOT_IN_A_LAB) - set(fits) == set(), "reasons for nothing"
+
+
+def test_a_rule_counts_as_broken_where_a_test_expects_its_finding() -> None:
+    module = ast.parse(
+        "SETTLING = {('time.offset', 'worker1', '')}\n"
+        "def test_it() -> None:\n"
+        "    assert 'os.locale' in text\n"
+        "    assert named == {('gpu.count', 'worker2', '')}\n"
+    )
+    assert set(named(module)) == {"gpu.count"}
+    assert "node.reachable" in shown()[LIGHT]
