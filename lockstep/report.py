@@ -82,6 +82,26 @@ class Finding:
         return f"{self.since} ({count(self.checks, 'check')})" if self.since else ""
 
 
+OFF_NAMED = 5
+"""Up to this many rules that are switched off are said one by one."""
+
+
+@dataclass(frozen=True)
+class SwitchedOff:
+    """A rule that a site does not want judged, and its reason."""
+
+    rule: str
+    classes: tuple[str, ...]
+    """Hardware classes without it; none: all of them."""
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Return it as one sentence."""
+        where = f" for class {', '.join(self.classes)}" if self.classes else ""
+        return f"switched off{where}: {self.rule}: {self.reason}"
+
+
 @dataclass
 class Report:
     """All findings of one run, and what was looked at to get them."""
@@ -91,6 +111,17 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     """What was not judged and is no finding, one sentence each."""
+    off: tuple[SwitchedOff, ...] = ()
+    """What the site's description says is not judged."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return all that was not judged, one sentence each."""
+        off = [off.text for off in self.off]
+        if len(off) > OFF_NAMED:
+            rules = ", ".join(sorted({off.rule for off in self.off}))
+            off = [f"switched off (lockstep rules INVENTORY says why): {rules}"]
+        return (*off, *self.notes)
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Take in more findings."""
@@ -129,6 +160,7 @@ class Report:
             "nodes": list(self.nodes),
             "rules": list(self.rules),
             "notes": list(self.notes),
+            "switched_off": [asdict(off) for off in self.off],
             "findings": [asdict(finding) for finding in self],
         }
 

@@ -49,8 +49,9 @@ def check_together(
     kept = causes.explain(causes.folded(drafts), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
-        rules=tuple(rule.id for rule in rules),
+        rules=tuple(rule.id for rule in rules if not rule.is_off),
         notes=tuple(tally.notes(wanted)),
+        off=tuple(off for rule in rules for off in rule.switched_off),
     )
     report.add(draft.finding for draft in kept)
     return report
@@ -77,7 +78,7 @@ def _judge(rule: Rule, contexts: Sequence[Context], tally: Tally) -> Iterator[Dr
     seen: dict[str, dict[str, JsonValue]] = {}
     incomplete: set[str] = set()
     everyone = [view for context in contexts for view in context.views.values()]
-    views = {view.name: view for view in everyone if rule.applies(view)}
+    views = {view.name: view for view in everyone if rule.judges(view)}
     for name, view in views.items():
         for device, value in _picked(rule, view).items():
             if isinstance(value, Unread):
@@ -173,7 +174,7 @@ def _outvoted(
                 ballots.setdefault(ballot, []).append(Vote(view.name, device, value))
         for ballot, votes in ballots.items():
             verdict = (
-                compare.worse(votes, rule.bound, rule.tolerance)
+                compare.worse(votes, rule.bound, rule.tolerance_on(members[0]))
                 if rule.kind is Kind.WITHIN
                 else compare.vote(votes)
             )
@@ -215,7 +216,7 @@ def _duplicates(
             expected="a value used once",
             reference=Reference.PEERS.value,
             repair=_repair(rule, views[same[0].node], "", fold(nodes), rule.repair, ""),
-            severity=rule.severity.value,
+            severity=rule.severity_on(views[same[0].node], "").value,
         )
         yield Draft(finding, nodes, rule)
 
@@ -273,7 +274,6 @@ def _drafted(
     template = (rule.repair_peers if by_peers else None) or rule.repair
     if pending:
         template = rule.repair_pending
-    severity = rule.severity if rule.severity_of is None else rule.severity_of(view, device)
     finding = Finding(
         rule=rule.id,
         node=view.name,
@@ -283,7 +283,7 @@ def _drafted(
         expected=expected,
         reference=says,
         repair=_repair(rule, view, device, view.plan.name, template, expected, wanted),
-        severity=severity.value,
+        severity=rule.severity_on(view, device).value,
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
         detail="" if rule.detail is None else rule.detail(view, device),
     )
@@ -338,7 +338,7 @@ def _undecided(rule: Rule, device: str, split: Split, group: str, views: dict[st
         expected=f"one value on all nodes {group}",
         reference=Reference.PEERS.value,
         repair=_repair(rule, first, device, fold(nodes), template, "the right value"),
-        severity=rule.severity.value,
+        severity=rule.severity_on(first, device).value,
         status=Status.UNDECIDED.value,
     )
     parties = tuple(frozenset(one.node for one in side) for side in split.sides)

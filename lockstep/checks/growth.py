@@ -146,10 +146,11 @@ def _grown(
     rule: Rule, view: View, device: str, old: float, new: float, earlier: Record
 ) -> Iterator[Grown]:
     elapsed = view.record.taken_at - earlier.taken_at
+    per_hour = rule.tolerance_on(view)
     # A whole hour's worth may come at once: a shorter time than that says nothing of a rate.
-    if new - old <= rule.per_hour * max(1.0, elapsed / HOUR_S):
+    if new - old <= per_hour * max(1.0, elapsed / HOUR_S):
         return
-    more = f"at most {rule.per_hour:g} more an hour" if rule.per_hour else "no more"
+    more = f"at most {per_hour:g} more an hour" if per_hour else "no more"
     yield Grown(
         device,
         f"{rule.show(new)}: {rule.show(new - old)} more in {span(elapsed)}",

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from functools import partial
 
-from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context, View
 from lockstep.checks.rule import Kind, Local, Rule
 from lockstep.checks.rules._gpu import supported
+from lockstep.checks.site import rules_of
 from lockstep.node_check.judge import Judgement
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
@@ -32,8 +32,8 @@ def judgements(plan: NodePlan) -> tuple[Judgement, ...]:
     view = View(plan, record, Context(plan.cluster, {}, lambda node: ()))
     return tuple(
         replace(one, rule=rule.id, at_jobs=rule.local is Local.JOBS)
-        for rule in all_rules()
-        if rule.local is not None and rule.applies(view)
+        for rule in rules_of(plan.spec)
+        if rule.local is not None and rule.judges(view)
         for one in (rule.on_node or partial(_as_data, rule))(view)
     )
 

@@ -26,7 +26,7 @@ Files = Callable[[NodePlan], tuple[OwnedFile, ...]]
 def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
     """Return where two plans differ, for each kind of node that both have."""
     here, there = _kinds(left), _kinds(right)
-    found: list[Difference] = []
+    found = [*of_values(_checks(left), _checks(right))]
     for kind in sorted({*here, *there}):
         if kind not in here or kind not in there:
             sides = (fold(side[kind]) if kind in side else ABSENT for side in (here, there))
@@ -47,6 +47,10 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
     """Return the hardware classes that have one name and are two things."""
     here, there = left.spec.hardware, right.spec.hardware
     return frozenset(name for name in here.keys() & there.keys() if here[name] != there[name])
+
+
+def _checks(plan: ClusterPlan) -> dict[str, JsonValue]:
+    return {"checks": plan.spec.checks.model_dump(mode="json")}
 
 
 def _kinds(plan: ClusterPlan) -> dict[str, list[str]]:

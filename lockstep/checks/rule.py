@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.node_check.judge import Judgement
-from lockstep.report import Severity
+from lockstep.report import Severity, SwitchedOff
+from lockstep.spec.checks import Override
 
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node}"
 """The repair of everything that a role sets."""
@@ -170,3 +171,39 @@ class Rule:
     on_node: Callable[[View], Iterable[Judgement]] | None = None
     """What it judges there, where the rule looks, picks or expects by more than data."""
     explained_by: tuple[Cause, ...] = ()
+    changes: tuple[Override, ...] = ()
+    """What the site wants otherwise; at most one for a hardware class."""
+
+    @property
+    def switched_off(self) -> tuple[SwitchedOff, ...]:
+        """Return where the site does not want it judged, and why."""
+        return tuple(SwitchedOff(self.id, one.classes, one.off) for one in self.changes if one.off)
+
+    @property
+    def is_off(self) -> bool:
+        """Say whether it is judged nowhere."""
+        return any(not off.classes for off in self.switched_off)
+
+    def change(self, view: View) -> Override | None:
+        """Return what the site changed of it for a node."""
+        name = view.plan.hardware.name
+        return next((one for one in self.changes if one.covers(name)), None)
+
+    def judges(self, view: View) -> bool:
+        """Say whether it applies to a node, and is on there."""
+        change = self.change(view)
+        return (change is None or change.off is None) and self.applies(view)
+
+    def severity_on(self, view: View, device: str) -> Severity:
+        """Return how severe a difference is there."""
+        change = self.change(view)
+        if change is not None and change.severity is not None:
+            return Severity(change.severity)
+        return self.severity if self.severity_of is None else self.severity_of(view, device)
+
+    def tolerance_on(self, view: View) -> float:
+        """Return what is fine on a node: a share of the median, or growth in an hour."""
+        change = self.change(view)
+        if change is not None and change.tolerance is not None:
+            return change.tolerance
+        return self.per_hour if self.kind is Kind.GROWTH else self.tolerance

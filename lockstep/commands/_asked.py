@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Rule
+from lockstep.checks.site import rules_of
 from lockstep.facts.gather import GatherError
 from lockstep.forms.write import replace_file
 from lockstep.history.store import HistoryError
@@ -75,13 +75,13 @@ def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def chosen_rules(ids: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return the rules with these ids, which may hold ``*``; all without any.
+def chosen_rules(plan: ClusterPlan, ids: Sequence[str] | None) -> tuple[Rule, ...]:
+    """Return a cluster's rules with these ids, which may hold ``*``; all without any.
 
     Raises:
         WrongUse: there is no such rule.
     """
-    known = {rule.id: rule for rule in all_rules()}
+    known = {rule.id: rule for rule in rules_of(plan.spec)}
     chosen: dict[str, Rule] = {}
     for name in ids or ("*",):
         found = {rule: known[rule] for rule in known if fnmatchcase(rule, name)}

@@ -113,7 +113,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check; return the exit status."""
     plan = load(arguments.inventory)
-    rules = chosen_rules(arguments.rule)
+    rules = chosen_rules(plan, arguments.rule)
     limit = limited(plan, arguments.limit)
     if arguments.earlier and not arguments.records:
         raise WrongUse("--earlier FILE without --records FILE: nodes have a history of their own")
@@ -183,7 +183,7 @@ def _taken_at(reading: Reading) -> float:
 
 def _only(report: Report, severity: str) -> Shown:
     shown = [finding for finding in report.findings if finding.severity == severity]
-    return Shown(report.nodes, report.rules, shown, report.notes, whole=report)
+    return Shown(report.nodes, report.rules, shown, report.notes, report.off, whole=report)
 
 
 def _write_forms(arguments: argparse.Namespace, report: Report, how: Run) -> None:

@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare; return the exit status."""
     plans = [load(path) for path in arguments.inventories]
     labels = _labels(*plans)
-    rules = chosen_rules(arguments.rule)
+    # Where their rules differ, so do the plans, and those of the first one judge.
+    rules = chosen_rules(plans[0], arguments.rule)
     found = Comparison(differing(plans[0], plans[1], partial(managed, secrets=None)))
     begin = time.time()
     report = None if arguments.plans else _judged(plans, labels, arguments, rules)

@@ -12,6 +12,7 @@ from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
+from lockstep.checks.site import rules_of
 from lockstep.commands._asked import WrongUse, answered, no_node, no_rule
 from lockstep.commands.rules import described, references
 from lockstep.forms.text import whole
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMS = """\
 lockstep explain RULE
+       lockstep explain INVENTORY RULE
        lockstep explain INVENTORY NODE [--fresh]"""
 WIDTH = 100
 LABEL = 13
@@ -44,7 +46,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "Exit status of a node: that of lockstep check; of a rule: 0. 3 is wrong use.",
     )
     parser.add_argument(
-        "what", metavar="RULE | INVENTORY NODE", nargs="+", help="lockstep rules lists the rules"
+        "what",
+        metavar="RULE | INVENTORY RULE | INVENTORY NODE",
+        nargs="+",
+        help="lockstep rules lists the rules",
     )
     parser.add_argument(
         "--fresh", action="store_true", help="read all nodes now, in place of what was kept"
@@ -57,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain; return the exit status."""
     what = arguments.what
     if len(what) == 2:
-        return _node(*what, fresh=arguments.fresh)
+        return _of_cluster(*what, fresh=arguments.fresh)
     if len(what) > 2 or what[0].endswith(".py") or arguments.fresh:
         raise WrongUse(
             f"lockstep explain {' '.join(what)}: not one of its forms\n  expected  {FORMS}"
@@ -65,11 +70,22 @@ def run(arguments: argparse.Namespace) -> int:
     known = {rule.id: rule for rule in all_rules()}
     if what[0] not in known:
         raise no_rule(what[0], known)
-    print(_rule(known[what[0]]))
+    print(_rule(known[what[0]], "INVENTORY"))
     return ExitStatus.CONSISTENT
 
 
-def _rule(rule: Rule) -> str:
+def _of_cluster(inventory: str, name: str, *, fresh: bool) -> int:
+    plan = load(inventory)
+    known = {rule.id: rule for rule in rules_of(plan.spec)}
+    if name in plan.nodes:
+        return _node(plan, inventory, name, fresh=fresh)
+    if name not in known:
+        raise no_rule(name, known) if "." in name else no_node(name, plan.nodes)
+    print(_rule(known[name], inventory))
+    return ExitStatus.CONSISTENT
+
+
+def _rule(rule: Rule, inventory: str) -> str:
     first, entries = described(rule)
     rows = [
         *((label.lower(), text.replace("`", "")) for label, text in entries),
@@ -77,15 +93,12 @@ def _rule(rule: Rule) -> str:
         ("says", ", ".join(references(rule))),
         ("severity", rule.severity.value),
         ("repaired by", rule.owner),
-        ("judge it", f"lockstep check INVENTORY --rule {rule.id}"),
+        ("judge it", f"lockstep check {inventory} --rule {rule.id}"),
     ]
     return "\n".join([f"{rule.id}: {rule.title}", *_lines([("claim", first), *rows])])
 
 
-def _node(inventory: str, name: str, *, fresh: bool) -> int:
-    plan = load(inventory)
-    if name not in plan.nodes:
-        raise no_node(name, plan.nodes)
+def _node(plan: ClusterPlan, inventory: str, name: str, *, fresh: bool) -> int:
     report, read_at = _fresh(plan, inventory, name) if fresh else _kept(plan, inventory, name)
     print("\n".join(_about(plan.nodes[name], read_at)) + "\n")
     print(whole(report), end="")
@@ -116,10 +129,11 @@ def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
 def _report(
     plan: ClusterPlan, reading: Reading, history: sqlite3.Connection, name: str, read_at: float
 ) -> Report:
-    mine, counters = {name: reading[name]}, counter_families(all_rules())
+    rules = rules_of(plan.spec)
+    mine, counters = {name: reading[name]}, counter_families(rules)
     before = records.earlier(history, mine, counters, read_at)
     latest = records.latest(history, mine, counters, read_at)
-    report = check(all_rules(), context(plan, reading, before, latest), [name])
+    report = check(rules, context(plan, reading, before, latest), [name])
     report.findings = findings.remembered(history, report.findings)
     return report
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
 from lockstep.checks.rule import Bound, Kind, Rule
+from lockstep.checks.site import PREFIX, changed, rules_of
+from lockstep.inventory import load
 from lockstep.report import Reference
 
 if TYPE_CHECKING:
@@ -20,13 +23,20 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``rules`` to the command line."""
     parser = subparsers.add_parser("rules", help="list what the check judges, and why")
+    parser.add_argument(
+        "inventory",
+        metavar="INVENTORY",
+        nargs="?",
+        help="with the rules that it adds and changes",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the page docs/rules.md")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules; return the exit status."""
-    print(page() if arguments.markdown else _table(), end="")
+    judged = rules_of(load(arguments.inventory).spec) if arguments.inventory else all_rules()
+    print(page(judged) if arguments.markdown else _table(judged), end="")
     return 0
 
 
@@ -41,11 +51,9 @@ def references(rule: Rule) -> list[str]:
 
 
 def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
-    """Return what a rule claims, and its reasons by their labels, from the rule's own module."""
-    name = rule.id.replace(".", "_")
-    text = inspect.cleandoc(importlib.import_module(f"{rules.__name__}.{name}").__doc__ or "")
-    first, _, rest = text.partition("\n")
-    entries = _labelled([line for line in rest.strip().split("\n") if line])
+    """Return what a rule claims, and its reasons by their labels."""
+    first, entries = (rule.title, [("Site", "its own rule")]) if _of_site(rule) else _written(rule)
+    entries += [("Site", text)] if (text := changed(rule)) else []
     entries.append(("Reading", f"`{rule.reading}`"))
     entries += [("Tolerance", tolerance)] if (tolerance := _tolerance(rule)) else []
     entries.append(("Repair", f"`{rule.repair}`"))
@@ -55,8 +63,20 @@ def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
     return first, entries
 
 
-def page() -> str:
-    """Return docs/rules.md: every rule with its reasons, from the rule's own module."""
+def _of_site(rule: Rule) -> bool:
+    return rule.id.startswith(PREFIX)
+
+
+def _written(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
+    """Return what a rule's own module says of it."""
+    name = rule.id.replace(".", "_")
+    text = inspect.cleandoc(importlib.import_module(f"{rules.__name__}.{name}").__doc__ or "")
+    first, _, rest = text.partition("\n")
+    return first, _labelled([line for line in rest.strip().split("\n") if line])
+
+
+def page(judged: Sequence[Rule]) -> str:
+    """Return docs/rules.md: every rule with its reasons."""
     lines = [
         "# Rules",
         "",
@@ -70,9 +90,9 @@ def page() -> str:
     lines += [
         f"| [{rule.id}](#{_anchor(rule.id)}) | {rule.title} | {rule.kind.value} "
         f"| {', '.join(references(rule))} | {rule.owner} |"
-        for rule in all_rules()
+        for rule in judged
     ]
-    for rule in all_rules():
+    for rule in judged:
         first, entries = described(rule)
         lines += ["", f"## {rule.id}", "", first, ""]
         lines += [f"- {label}: {text}" for label, text in entries]
@@ -90,10 +110,10 @@ def _tolerance(rule: Rule) -> str:
     return ""
 
 
-def _table() -> str:
-    rows = [("RULE", "CLAIM", "SAYS", "REPAIRED BY")]
-    rows += [(r.id, r.title, ", ".join(references(r)), r.owner) for r in all_rules()]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+def _table(judged: Sequence[Rule]) -> str:
+    rows = [("RULE", "CLAIM", "SAYS", "REPAIRED BY", "")]
+    rows += [(r.id, r.title, ", ".join(references(r)), r.owner, changed(r)) for r in judged]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         + "\n"

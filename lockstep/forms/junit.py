@@ -20,14 +20,16 @@ def junit(report: Report, run: Run) -> str:
     for group in grouped(report):
         by_rule.setdefault(group.rule, []).append(group)
     results = {rule: _result(groups) for rule, groups in by_rule.items() if groups}
+    # What is off for some classes alone is a rule that was judged; a property names it.
+    off = [one for one in report.off if one.rule not in by_rule]
     tags = [result.tag for result in results.values()]
     suite = ElementTree.Element(
         "testsuite",
         name="lockstep check",
-        tests=str(len(by_rule)),
+        tests=str(len(by_rule) + len(off)),
         failures=str(tags.count("failure")),
         errors=str(tags.count("error")),
-        skipped="0",
+        skipped=str(len(off)),
         time=f"{run.duration_s:.3f}",
         # ISO 8601 without a zone is all that the schema takes.
         timestamp=datetime.fromtimestamp(run.at, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
@@ -40,6 +42,12 @@ def junit(report: Report, run: Run) -> str:
         )
         if rule in results:
             case.append(results[rule])
+    for one in off:
+        topic = one.rule.split(".")[0]
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"lockstep.{topic}", name=one.rule, time="0"
+        )
+        ElementTree.SubElement(case, "skipped", message=f"switched off: {one.reason}")
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
@@ -65,5 +73,6 @@ def _properties(suite: ElementTree.Element, report: Report, run: Run) -> None:
         ("nodes", str(len(report.nodes))),
         ("nodes unread", str(len(run.unread))),
         ("exit status", str(int(report.exit_status))),
+        *(("remark", remark) for remark in report.remarks),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=value)

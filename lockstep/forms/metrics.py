@@ -18,6 +18,11 @@ def metrics(report: Report, run: Run) -> str:
         ("finding", "What is out of step, 1 each.", ((found, 1) for found in _findings(report))),
         ("rules", "Rules that were judged.", [("", len(report.rules))]),
         (
+            "rule_off",
+            "Rules that the site switched off, 1 each; classes: only there.",
+            ((_labels(rule=off.rule, classes=",".join(off.classes)), 1) for off in report.off),
+        ),
+        (
             "nodes",
             "Nodes that were to be read, by what came of it.",
             [

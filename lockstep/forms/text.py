@@ -29,7 +29,7 @@ def whole(report: Report) -> str:
 
 
 def _ended(lines: list[str], report: Report) -> str:
-    return "\n".join([*lines, *report.notes, report.summary()]) + "\n"
+    return "\n".join([*lines, *report.remarks, report.summary()]) + "\n"
 
 
 def _many(report: Report) -> bool:
@@ -71,7 +71,7 @@ def _screen(report: Report, run: Run) -> list[str]:
     groups = grouped(report)
     lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
     others = groups[GROUPS_WITH_VALUES:]
-    room = LINES - len(lines) - len(("", "more", "one rule", "", *report.notes, "summary"))
+    room = LINES - len(lines) - len(("", "more", "one rule", "", *report.remarks, "summary"))
     width = max((len(group.rule) for group in others[:room]), default=0)
     lines += [_one_line(group, width) for group in others[:room]]
     left = len(others) - room

@@ -122,6 +122,9 @@ def _compared(one: Judgement, device: str, value: Any, wanted: Any) -> Iterator[
             yield Result(one.rule, device, f"not a number: {value!r:.60}", unread=True)
             return
         value = float(match.group())
+    if one.bound and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        yield Result(one.rule, device, f"not a number: {value!r:.60}", unread=True)
+        return
     fine = {"": value == wanted}
     if one.bound:
         fine = {"at least": value >= wanted, "at most": value <= wanted}

@@ -177,6 +177,9 @@ Uri = Annotated[
 ]
 Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
 HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
+SiteRuleId = Annotated[
+    str, _matching(r"site\.[a-z0-9_]+", "site. and a name, such as site.scratch_mounted")
+]
 SlurmTime = Annotated[
     str,
     _matching(

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from lockstep.spec.checks import Checks
 from lockstep.spec.fields import (
     Address,
     Count,
@@ -178,6 +179,7 @@ class Cluster(Model):
     scheduler: Slurm | None = None
     monitoring: Monitoring = Monitoring()
     reboots: Reboots = Reboots()
+    checks: Checks = Checks()
     secrets_dir: Folder | None = None
     """Folder of the deploying side for the generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None

@@ -15,6 +15,7 @@ from lockstep.spec.expand import RAIL_SHIFT, Node, nodes
 from lockstep.spec.hardware import MEMORY_SHARE
 from lockstep.spec.model import Cluster, Network, Role, Service
 from lockstep.spec.problem import Problem
+from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
 from lockstep.spec.validate_job_containers import job_container_problems
 from lockstep.spec.validate_nvidia import nvidia_problems
@@ -46,6 +47,8 @@ def problems(cluster: Cluster) -> list[Problem]:
         *nvidia_problems(cluster),
         *job_container_problems(cluster),
         *_jobs_have_memory(cluster),
+        *check_problems(cluster.checks),
+        *class_problems(cluster),
     ]
     if uncountable:
         return alone  # there are no addresses to judge
@@ -67,6 +70,7 @@ def independent(cluster: Cluster) -> list[Problem]:
     """
     found = [
         *_os(cluster),
+        *check_problems(cluster.checks),
         *(p for name, h in cluster.hardware.items() for p in hardware_problems(name, h)),
     ]
     if "management" not in cluster.networks or [*_networks(cluster), *_room_to_count(cluster)]:

@@ -8,7 +8,7 @@ from lockstep.spec.model import Cluster
 
 WORDS = {
     "missing": "a value: the field is required",
-    "greater_than_equal": "{ge} or more",
+    "greater_than_equal": "{ge:g} or more",
     "greater_than": "more than {gt:g}",
     "less_than_equal": "{le} or less",
     "literal_error": "{expected}",

@@ -38,8 +38,10 @@ def drifted() -> Context:
     return start
 
 
-def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "inventory.py").write_text(INVENTORY)
+def run(
+    folder: Path, *options: str, inventory: str = INVENTORY
+) -> subprocess.CompletedProcess[str]:
+    (folder / "inventory.py").write_text(inventory)
     environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     return subprocess.run(
         [
@@ -112,3 +114,25 @@ def test_hosts_of_testinfra_are_all_that_is_read_and_judged(
     done = run(tmp_path, "--hosts", "ssh://worker2,ssh://worker3")
     assert "worker3 gpu[0-7]" in done.stdout
     assert "--hosts worker9: no node of" in run(tmp_path, "--hosts", "ssh://worker9").stdout
+
+
+def test_rules_of_the_site_are_tests_and_one_that_is_off_is_skipped(
+    tmp_path: Path, drifted: Context
+) -> None:
+    some: dict[str, object] = {
+        "id": "site.cap",
+        "title": "boards draw 600 W",
+        "reading": "gpu.power.enforced_w",
+    }
+    some |= {"kind": "absolute", "bound": "at least", "expected": 600, "classes": ["hgx-h200"]}
+    off = {"rule": "gpu.power_limit", "off": "measured with a cap"}
+    checks = {"rules": [some | {"source": "us", "repair": "see"}], "overrides": [off]}
+    (tmp_path / "records.json").write_text(dumps(drifted.reading))
+    done = run(
+        *(tmp_path, "--records", str(tmp_path / "records.json")),
+        *("-m", "gpu or site", "-k", "power_limit or cap", "-rs"),
+        inventory=INVENTORY.replace("(DESCRIPTION", f"(DESCRIPTION | {{'checks': {checks}}}"),
+    )
+    assert re.search(r"1 failed, 1 skipped, \d+ deselected", done.stdout), done.stdout
+    assert "ERROR  350, expected at least 600 (says: spec)\n  on        worker[3-4]" in done.stdout
+    assert "switched off: gpu.power_limit: measured with a cap" in done.stdout

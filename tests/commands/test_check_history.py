@@ -115,7 +115,7 @@ RESETS = Rule(
 def test_a_counter_is_compared_with_the_check_before(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands._asked.all_rules", lambda: (RESETS,))
+    monkeypatch.setattr("lockstep.commands._asked.rules_of", lambda spec: (RESETS,))
     cluster.change("worker3", "gpu.resets", (), {"gpu3": 5})
     assert ended("check", "inventory.py") == 0
     first, summary = capsys.readouterr().out.splitlines()

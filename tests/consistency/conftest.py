@@ -20,8 +20,8 @@ import pytest
 import testinfra
 from testinfra.host import Host
 
-from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import check
+from lockstep.checks.site import rules_of
 from lockstep.facts.request import request
 from lockstep.forms.write import replace_file
 from lockstep.history.store import PRIVATE
@@ -34,6 +34,7 @@ from lockstep.reading import context
 from lockstep.report import Finding, Report
 from lockstep.spec import Service
 
+PLAN = pytest.StashKey[ClusterPlan]()
 AT_ONCE = 64
 CONNECT_TIMEOUT_S = 10
 NODE_TIMEOUT_S = 60
@@ -48,18 +49,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for topic in sorted({topic_of(rule.id) for rule in all_rules()}):
-        config.addinivalue_line("markers", f"{topic}: the rules {topic}.*")
     inventory = config.getoption("--inventory")
     if inventory is None or not Path(inventory).is_file():
         raise pytest.UsageError(
             f"{inventory or 'no inventory'}: expected pytest tests/consistency --inventory FILE"
         )
+    plan = config.stash[PLAN] = load(inventory)
+    for topic in sorted({topic_of(rule.id) for rule in rules_of(plan.spec)}):
+        config.addinivalue_line("markers", f"{topic}: the rules {topic}.*")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rule" in metafunc.fixturenames:
-        rules = [rule.id for rule in all_rules()]
+        rules = [rule.id for rule in rules_of(metafunc.config.stash[PLAN].spec)]
         marked = [pytest.param(rule, marks=getattr(pytest.mark, topic_of(rule))) for rule in rules]
         metafunc.parametrize("rule", marked, ids=rules)
 
@@ -73,7 +75,7 @@ def topic_of(rule: str) -> str:
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What all rules find on the cluster of --inventory."""
     options = request.config.option
-    plan = load(options.inventory)
+    plan = request.config.stash[PLAN]
     folder = tmp_path_factory.getbasetemp()
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is not None:  # each process has a folder of its own, below that of the run
@@ -83,7 +85,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     limit = None if options.hosts is None else reading
     missing = Unreachable(f"not in {options.records}" if options.records else "not in --hosts")
     everyone = {name: reading.get(name, missing) for name in plan.nodes}
-    return check(all_rules(), context(plan, everyone), limit)
+    return check(rules_of(plan.spec), context(plan, everyone), limit)
 
 
 def once(kept: Path, read: Callable[[], Reading]) -> Reading:
@@ -97,7 +99,10 @@ def once(kept: Path, read: Callable[[], Reading]) -> Reading:
 
 @pytest.fixture
 def findings(report: Report, rule: str) -> list[Finding]:
-    """What one rule finds."""
+    """What one rule finds; skipped where the site switched it off."""
+    for off in report.off:
+        if off.rule == rule and rule not in report.rules:
+            pytest.skip(off.text)
     return [finding for finding in report if finding.rule == rule]
 
 

@@ -226,7 +226,7 @@ def test_a_local_rule_is_data_or_says_what_the_node_judges(rule: Rule) -> None:
 
 def test_a_rule_of_code_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     careless = Rule(id="x.y", title="x", reading="r", look=lambda view: {}, local=Local.HEALTH)
-    monkeypatch.setattr(local, "all_rules", lambda: (careless,))
+    monkeypatch.setattr(local, "rules_of", lambda spec: (careless,))
     with pytest.raises(TypeError, match=r"x\.y: judges by code"):
         local.judgements(recorded.consistent().plan.nodes[NODE])
 

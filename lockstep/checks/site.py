@@ -1,0 +1,135 @@
+"""The rules of a cluster: ours as its description changes them, and those that it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.compare import is_number
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.rule import Bound, Cause, Kind, Local, Peers, Rule
+from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, supported
+from lockstep.node_check.judge import Judgement
+from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.probe.record import Unread, item
+from lockstep.report import Severity
+from lockstep.spec import Cluster
+from lockstep.spec.checks import EACH, Override, SiteRule
+
+PREFIX = "site."
+LOCAL = {"health": Local.HEALTH, "jobs": Local.JOBS}
+
+
+def rules_of(spec: Cluster) -> tuple[Rule, ...]:
+    """Return every rule of a cluster, by id."""
+    changes: dict[str, tuple[Override, ...]] = {}
+    for one in spec.checks.overrides:
+        changes[one.rule] = (*changes.get(one.rule, ()), one)
+    ours = [
+        replace(rule, changes=changes[rule.id]) if rule.id in changes else rule
+        for rule in all_rules()
+    ]
+    return tuple(sorted([*ours, *map(_rule, spec.checks.rules)], key=lambda rule: rule.id))
+
+
+def changed(rule: Rule) -> str:
+    """Return what the site wants otherwise, in words; "" for a rule as we have it."""
+    return "; ".join(map(_change, rule.changes))
+
+
+def _change(one: Override) -> str:
+    said = [f"switched off: {one.off}"] if one.off else []
+    said += [f"severity {one.severity}"] if one.severity else []
+    said += [f"tolerance {one.tolerance:g}"] if one.tolerance is not None else []
+    return ", ".join(said) + (f" (class {', '.join(one.classes)})" if one.classes else "")
+
+
+def _rule(wanted: SiteRule) -> Rule:
+    kind = Kind(wanted.kind)
+    declared = wanted.expected is not None
+    growth = kind is Kind.GROWTH
+    compared = not declared and kind not in (Kind.UNIQUE, Kind.GROWTH)
+    tolerance = wanted.tolerance or 0.0
+    return Rule(
+        id=wanted.id,
+        title=wanted.title,
+        reading=wanted.reading,
+        kind=kind,
+        look=partial(_look, wanted),
+        # What a model of board does not have is no fault of the node.
+        pick=supported,
+        expected=(lambda view: wanted.expected) if declared else None,
+        peers=Peers(wanted.peers) if compared else None,
+        bound=Bound(wanted.bound) if wanted.bound else Bound.AT_LEAST,
+        tolerance=0.0 if growth else tolerance,
+        per_hour=tolerance if growth else 0.0,
+        severity=Severity(wanted.severity),
+        source=wanted.source,
+        repair=wanted.repair,
+        repair_peers=wanted.repair,
+        owner="person",
+        applies=lambda view: _is_for(wanted, view),
+        local=LOCAL[wanted.local] if wanted.local else None,
+        on_node=partial(_on_node, wanted),
+        explained_by=tuple(_unread_with(wanted.reading)),
+    )
+
+
+def _is_for(wanted: SiteRule, view: View) -> bool:
+    return not wanted.classes or view.plan.hardware.name in wanted.classes
+
+
+def _unread_with(reading: str) -> Iterable[Cause]:
+    """Yield our own rules that say first why a reading could not be taken."""
+    yield from (Cause(rule.id, only_unread=True) for rule in all_rules() if rule.reading == reading)
+    if reading.startswith("gpu."):
+        yield from UNREAD_WITH_COUNT
+
+
+def _look(wanted: SiteRule, view: View) -> Items:
+    if wanted.path:
+        items = _at(wanted.path, view.read(wanted.reading), _device(wanted))
+    else:
+        items = view.items(wanted.reading)
+    if wanted.kind not in ("absolute", "within"):
+        return items
+    return {device: _number(value) for device, value in items.items()}
+
+
+def _at(path: tuple[str, ...], value: Value, device: str) -> Items:
+    """Return what lies at the end of a path, by device."""
+    if isinstance(value, Unread) or not path:
+        return {device: value}
+    key, rest = path[0], path[1:]
+    if not isinstance(value, dict):
+        return {device: Unread(unread=f"not a map: {value!r:.60}")}
+    if key == EACH:
+        found: Items = {}
+        for name, inner in value.items():
+            found |= _at(rest, item(inner), name)
+        return found
+    missing = Unread(unread=f"no {key} in the record")
+    return _at(rest, item(value[key]) if key in value else missing, device)
+
+
+def _device(wanted: SiteRule) -> str:
+    """Return what findings call the one value at a path."""
+    return "" if EACH in wanted.path else " ".join(wanted.path)
+
+
+def _number(value: Value) -> Value:
+    if isinstance(value, Unread) or is_number(value) or value == NOT_SUPPORTED:
+        return value
+    return Unread(unread=f"not a number: {value!r:.60}")
+
+
+def _on_node(wanted: SiteRule, view: View) -> Iterable[Judgement]:
+    yield Judgement(
+        (wanted.reading,),
+        path=wanted.path,
+        device=_device(wanted),
+        expected=wanted.expected,
+        bound=wanted.bound or "",
+    )

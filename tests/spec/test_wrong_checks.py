@@ -1,0 +1,164 @@
+"""Rules of a site that cannot be meant: each said with its place, value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep import spec
+from lockstep.plan import plan_or_problems
+from lockstep.spec import Problem
+from lockstep.spec.problem import message
+from tests.spec.example import SOURCE, description
+
+RULE = {
+    "id": "site.some",
+    "title": "some",
+    "reading": "rdma.type",
+    "kind": "equal",
+    "source": "us",
+    "repair": "see {node}",
+}
+
+
+def problem(**checks: Any) -> Problem:
+    wanted = description()
+    wanted["checks"] = checks
+    cluster, problems = spec.load(wanted)
+    assert cluster is None
+    (one,) = problems
+    return one
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "value", "allowed"),
+    [
+        ({"rule": "gpu.vbio", "off": "x"}, ("rule",), "gpu.vbio", "such as gpu.vbios, "),
+        ({"rule": "site.some", "off": "x"}, ("rule",), "site.some", "such as "),
+        ({"rule": "node.reachable", "off": "x"}, ("rule",), "node.reachable", "another rule"),
+        ({"rule": "gpu.vbios"}, (), "nothing changed of gpu.vbios", "off (why), severity or"),
+        ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "text that is not empty"),
+        (
+            {"rule": "gpu.vbios", "off": "x", "severity": "error"},
+            *((), "off, and severity or tolerance", "off alone"),
+        ),
+        (
+            {"rule": "gpu.vbios", "tolerance": 0.1},
+            *(("tolerance",), "0.1", "nothing: kind equal has none; within and growth have one"),
+        ),
+        ({"rule": "memory.total", "tolerance": -1}, ("tolerance",), "-1", "0 or more"),
+        ({"rule": "gpu.vbios", "severity": "info"}, ("severity",), "'info'", "'error' or"),
+        (
+            {"rule": "gpu.vbios", "severity": "error", "classes": ["hgxx"]},
+            *(("classes", 0), "hgxx", "such as hgx"),
+        ),
+        ({"rule": "gpu.vbios", "of": "x"}, ("of",), "'of'", "one of rule, off, severity, tol"),
+    ],
+)
+def test_an_override(
+    override: dict[str, Any], field: tuple[str | int, ...], value: str, allowed: str
+) -> None:
+    found = problem(overrides=[override])
+    assert (found.path, found.value) == (("checks", "overrides", 0, *field), value)
+    assert found.allowed.startswith(allowed)
+
+
+def test_two_overrides_of_one_rule_for_one_class() -> None:
+    change = {"rule": "gpu.vbios", "severity": "error"}
+    found = problem(overrides=[change, {**change, "classes": ["hgx"]}])
+    assert found.path == ("checks", "overrides", 1, "rule")
+    assert found.allowed == "one override of it for each class; overrides[0] is one already"
+
+
+def test_overrides_of_one_rule_for_two_classes() -> None:
+    wanted = description()
+    wanted["checks"] = {
+        "overrides": [
+            {"rule": "gpu.vbios", "severity": "error", "classes": [name]}
+            for name in wanted["hardware"]
+        ]
+    }
+    assert len(wanted["hardware"]) > 1
+    assert spec.load(wanted)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value", "allowed"),
+    [
+        ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "site. and a name"),
+        ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "such as rdma.type, "),
+        ({"path": ["*", "*"]}, ("path",), "*, *", "'*' once at most"),
+        ({"kind": "same"}, ("kind",), "'same'", "'equal', 'multiset'"),
+        ({"kind": "unique", "expected": 1}, ("expected",), "1", "nothing: kind unique compares"),
+        (
+            {"kind": "absolute", "bound": "at most", "expected": "5"},
+            *(("expected",), "'5'", "a number"),
+        ),
+        ({"kind": "absolute", "expected": 5}, ("bound",), "nothing", "at least or at most"),
+        ({"bound": "at most"}, ("bound",), "at most", "nothing: kind equal has none"),
+        (
+            {"kind": "within", "bound": "at most"},
+            *(("tolerance",), "nothing", "a share of the peers' median"),
+        ),
+        ({"tolerance": 1}, ("tolerance",), "1", "nothing: kind equal has none"),
+        ({"repair": "see {nodes}"}, ("repair",), "{nodes}", "text, and in braces only inven"),
+        ({"repair": "see {node"}, ("repair",), "see {node", "text, and in braces only inven"),
+        ({"repair": "see {}"}, ("repair",), "{}", "text, and in braces only inven"),
+        ({"classes": ["x"]}, ("classes", 0), "x", "such as "),
+        ({"local": "health"}, ("local",), "health for kind equal", "a rule of kind equal, slots"),
+        (
+            {"local": "jobs", "expected": "x", "path": ["*"]},
+            *(("local",), "jobs for path *", "a path without '*'"),
+        ),
+        (
+            {"local": "jobs", "expected": "x", "reading": "units"},
+            *(("local",), "jobs for reading units", "a reading that nodes take by themselves"),
+        ),
+    ],
+)
+def test_a_rule(
+    change: dict[str, Any], field: tuple[str | int, ...], value: str, allowed: str
+) -> None:
+    found = problem(rules=[{**RULE, **change}])
+    assert (found.path, found.value) == (("checks", "rules", 0, *field), value)
+    assert found.allowed.startswith(allowed)
+
+
+def test_two_rules_of_one_id() -> None:
+    found = problem(rules=[RULE, RULE])
+    assert (found.path, found.value) == (("checks", "rules", 1, "id"), "site.some")
+
+
+def test_every_field_that_has_no_default_is_asked_for() -> None:
+    wanted = description()
+    wanted["checks"] = {"rules": [{"id": "site.some"}]}
+    fields = {p.path[-1] for p in spec.load(wanted)[1]}
+    assert fields == {"title", "reading", "kind", "source", "repair"}
+
+
+def test_the_message_names_file_line_value_and_what_is_near(tmp_path: Path) -> None:
+    checks = '"checks": {"overrides": [\n    {"rule": "gpu.powerlimit", "off": "x"},\n]},\n'
+    before, name, after = SOURCE.partition('"name"')
+    file = tmp_path / "prod.py"
+    file.write_text(before + checks + name + after)
+    wanted = description()
+    wanted["checks"] = {"overrides": [{"rule": "gpu.powerlimit", "off": "x"}]}
+    planned, problems = plan_or_problems(wanted, str(file))
+    assert planned is None
+    line = file.read_text().split("\n").index('    {"rule": "gpu.powerlimit", "off": "x"},') + 1
+    assert message(problems, "prod.py") == (
+        f"ERROR prod.py:{line} checks.overrides[0].rule\n"
+        "  found    gpu.powerlimit\n"
+        "  allowed  such as gpu.power_limit, cpu.power_limit, gpu.power_default (lockstep rules)\n"
+        "1 problem in prod.py. No node was contacted. Correct them and run it again."
+    )
+
+
+def test_a_wrong_rule_shows_beside_a_wrong_node() -> None:
+    wanted = description()
+    wanted["nodes"][0]["management"] = "fd00"
+    wanted["checks"] = {"overrides": [{"rule": "gpu.vbio", "off": "x"}]}
+    fields = {problem.path[0] for problem in spec.load(wanted)[1]}
+    assert fields == {"nodes", "checks"}
