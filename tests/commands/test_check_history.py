@@ -149,7 +149,7 @@ def test_a_counter_is_compared_with_the_check_before(
 def test_a_reset_is_said_once_and_growth_counts_from_there(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands.check.all_rules", lambda: (RESETS,))
+    monkeypatch.setattr("lockstep.commands._asked.rules_of", lambda spec: (RESETS,))
 
     def counted(value: int, status: int) -> str:
         cluster.change("worker3", "gpu.resets", (), {"gpu3": value})
