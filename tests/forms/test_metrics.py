@@ -7,6 +7,8 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from lockstep.forms.metrics import metrics
+from lockstep.node_check import metrics as node_metrics
+from lockstep.node_check.judge import Judgement
 from lockstep.render import TEMPLATES
 from lockstep.report import Report, Status
 from tests.forms.large import NODES, RUN, finding, large
@@ -63,4 +65,10 @@ def test_the_alerts_ask_for_metrics_that_are_written() -> None:
     rules = (TEMPLATES / "prometheus/rules.yml.j2").read_text(encoding="utf-8")
     asked = set(re.findall(r"\blockstep_\w+", rules))
     assert asked
-    assert asked <= {name for name, _ in read(large())}
+    of_nodes = node_metrics.text([Judgement(("gpu.count",), rule="gpu.count")], [], 1.0)
+    written = {
+        sample.name
+        for family in text_string_to_metric_families(of_nodes)
+        for sample in family.samples
+    }
+    assert asked <= {name for name, _ in read(large())} | written
