@@ -293,7 +293,11 @@ class ClusterPlan:
         return tuple((str(node.management), node.name) for node in self._nodes)
 
     def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
-        """Return the nodes of a role as a pyinfra host group: names with their data."""
+        """Return the nodes of a role as a pyinfra host group: names with their data.
+
+        The part before the slash is the connector (``lockstep.fast``); pyinfra's host is called
+        by its plain name.
+        """
         access = self.spec.access
         login = {
             "ssh_user": access.user,
@@ -304,7 +308,7 @@ class ClusterPlan:
             **({"ssh_known_hosts_file": access.known_hosts} if access.known_hosts else {}),
         }
         return [
-            (name, {"ssh_hostname": plan.address, "plan": plan, **login})
+            (f"@lockstep/{name}", {"ssh_hostname": plan.address, "plan": plan, **login})
             for name, plan in self.nodes.items()
             if plan.role is Role(role)
         ]

@@ -1,0 +1,82 @@
+"""The facts that a deploy asked for last time: they are what it will ask for this time.
+
+A list says which facts, with which arguments; their commands are made by today's code. So an old
+list, or a wrong one, costs readings at most. No list: facts are read as they are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyinfra.api import FactBase, StringCommand
+
+
+def text(command: str | StringCommand) -> str:
+    """Return what a shell is given."""
+    return command if isinstance(command, str) else command.get_raw_value()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fact with its arguments, as something that can be kept."""
+
+    module: str
+    name: str
+    arguments: str
+    """JSON: ``[positional, named]``."""
+
+    def command(self) -> str | None:
+        """Return the command that reads it; None when today's code has no such fact."""
+        kind = getattr(sys.modules.get(self.module), self.name, None)
+        if not (isinstance(kind, type) and issubclass(kind, FactBase)):
+            return None
+        try:
+            given, named = json.loads(self.arguments)
+            return text(kind().command(*given, **named))
+        except (TypeError, ValueError, LookupError, AttributeError):
+            return None  # its arguments are other ones now
+
+
+def asked(kind: type, given: Sequence[Any], named: dict[str, Any]) -> Asked | None:
+    """Return what was asked for, or None where it cannot or must not be kept.
+
+    Arguments for pyinfra itself (``_sudo_password``) are not kept, nor is what JSON has no form
+    for, such as pyinfra's hidden values.
+    """
+    if not issubclass(kind, FactBase) or any(name.startswith("_") for name in named):
+        return None
+    # pyinfra wraps their commands; those are read as they are asked for.
+    if kind.requires_command is not FactBase.requires_command or kind.shell_executable:
+        return None
+    try:
+        return Asked(kind.__module__, kind.__qualname__, json.dumps([list(given), named]))
+    except (TypeError, ValueError):
+        return None
+
+
+def load(file: Path) -> list[Asked]:
+    """Return a list; an empty one when there is none, or none that can be read."""
+    try:
+        return [Asked(*map(str, entry)) for entry in json.loads(file.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def save(file: Path, facts: Sequence[Asked]) -> None:
+    """Keep a list for the next run, readable for its owner only: it names what a node has.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent)  # mode 0600
+    with os.fdopen(descriptor, "w", encoding="utf-8") as new:
+        json.dump([(one.module, one.name, one.arguments) for one in facts], new, indent=0)
+    os.replace(temporary, file)

@@ -1,0 +1,101 @@
+"""Two functions of pyinfra 3.10 that are slow for no gain, replaced by equal ones.
+
+Each is replaced only while its source is the one that was read; another pyinfra is left alone
+(and a test says so, for whoever raises the version).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyinfra
+from pyinfra.api import arguments, util
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pyinfra.api.state import State
+
+_global_arguments = cache(arguments.all_global_arguments)
+
+
+def global_arguments() -> list[tuple[str, Any]]:
+    """Return pyinfra's 37 global arguments; it evaluates their type hints each time."""
+    return _global_arguments()
+
+
+def operation_order(state: State) -> list[int]:
+    """Return the lines through which an operation is reached, from the deploy file on.
+
+    pyinfra asks ``inspect.stack()``, which reads the source around every frame from disk.
+    """
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    frames.reverse()
+    if state.current_deploy_filename:
+        files = [one.f_code.co_filename for one in frames]
+        # pyinfra's own search ends at the last frame where it finds nothing.
+        start = (
+            files.index(state.current_deploy_filename)
+            if state.current_deploy_filename in files
+            else len(files)
+        )
+        frames = frames[start:]
+    of_ours = (
+        one.f_lineno
+        for one in frames
+        if not one.f_code.co_filename.startswith(util.PYINFRA_INSTALL_DIR)
+    )
+    return [*([state.current_op_file_number] if pyinfra.is_cli else []), *of_ours]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A function of pyinfra, where it is called from, and what takes its place."""
+
+    function: Callable[..., Any]
+    source_sha256: str
+    caller: str
+    """Module in whose namespace it is looked up."""
+    instead: Callable[..., Any]
+
+    @property
+    def fits(self) -> bool:
+        """Whether pyinfra's function is the one that was read."""
+        source = inspect.getsource(self.function)
+        return hashlib.sha256(source.encode()).hexdigest() == self.source_sha256
+
+
+PATCHES = (
+    Patch(
+        arguments.all_global_arguments,
+        "f7afbc472d78c5d2f0bb282994175647651e888543da001968d903cc4a26a5a1",
+        "pyinfra.api.arguments",
+        global_arguments,
+    ),
+    Patch(
+        util.get_operation_order_from_stack,
+        "f4807f61585570e091fd453c7552d9e2b49329555f07f395a8e8f1d2a398a0b2",
+        "pyinfra.api.operation",
+        operation_order,
+    ),
+)
+
+
+@cache
+def patch() -> None:
+    """Put the lean functions in the place of those that are as expected; once per process."""
+    for one in PATCHES:
+        if one.fits:
+            # The package's attribute `operation` is a decorator: only this gives the module.
+            setattr(importlib.import_module(one.caller), one.function.__name__, one.instead)

@@ -1,0 +1,297 @@
+"""Facts read ahead: the first that is asked for brings all that will be, in one execution.
+
+What was read is handed out from memory until the host's first change. Three things keep that as
+good as reading each fact when it is asked for:
+
+- Only a command line that is the same to the letter is answered, only to ``host.get_fact``, and
+  only while an operation decides what to do (or a deploy is prepared). Once an operation has a
+  command to run, all that was read of its host is forgotten.
+- An operation that wants to change something, and decided so on what was read before its turn,
+  reads that again and decides anew. What something else changed meanwhile is said.
+- Nothing is handed out that is older than ``MOST_AGE_S``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyinfra.api import StringCommand
+from pyinfra.api.state import StateStage
+from pyinfra.connectors.util import CommandOutput
+
+from lockstep.fast import batch, foreseen
+from lockstep.fast.foreseen import Asked
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+MOST_AGE_S = 30.0
+"""Who waits longer, for a slow operation of another host, reads again."""
+BATCHED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
+"""Arguments that a batch can have; with others (``_env``, ``_timeout``) a fact is read alone."""
+
+OF_NO_CONCERN = {
+    *("_shell_executable", "_success_exit_codes"),
+    *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # of operations
+}
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""Command line, and what it is run with."""
+Execute = Callable[..., tuple[bool, CommandOutput]]
+"""``run_shell_command`` of the connector, as pyinfra has it."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a command said, and when (monotonic, in seconds)."""
+
+    answer: batch.Answer
+    at: float
+
+
+@dataclass
+class Turn:
+    """One operation of the host, from its first fact to its first command."""
+
+    began: float
+    used: dict[Key, Held] = field(default_factory=dict)
+    told: list[tuple[str, Any]] = field(default_factory=list)
+
+    @property
+    def ahead(self) -> list[Key]:
+        """What it was told although it was read before its turn."""
+        return [key for key, held in self.used.items() if held.at < self.began]
+
+
+class Memory:
+    """What was read of one host, what will be asked for, and what an operation was told."""
+
+    def __init__(self, host: Host, execute: Execute, file: Path | None) -> None:
+        """Start with nothing read.
+
+        Args:
+            host: of the memory.
+            execute: runs a command on it.
+            file: with the facts that are foreseen; None: those that the run itself shows.
+        """
+        self._host = host
+        self._execute = execute
+        self._file = file
+        self._get_fact = host.get_fact  # pyinfra's own
+        self._held: dict[Key, Held] = {}
+        self._known: list[Asked] | None = None
+        self._due: list[Asked] = []
+        self._prepared: list[Asked] = []
+        self._asked: list[Asked] = []
+        self._window: int | None = None
+        """How many are read at once; None: all."""
+        self._turn: Turn | None = None
+        self._asking = self._busy = self._executing = False
+
+    # -- facts
+
+    def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
+        """Do as ``Host.get_fact``; remember that this fact was asked for."""
+        self._begin_phase()
+        fact = foreseen.asked(kind, given, named)
+        if fact is not None and self._may_answer:
+            self._asked.append(fact)
+            if fact in self._due:
+                self._due.remove(fact)
+        before, self._asking = self._asking, True
+        try:
+            value = self._get_fact(kind, *given, **named)
+        finally:
+            self._asking = before
+        if self._turn is not None:
+            self._turn.told.append((kind.__name__, value))
+        return value
+
+    @property
+    def _may_answer(self) -> bool:
+        """Whether this is a fact for a decision, and not a question of something that runs."""
+        if self._executing:
+            return self._turn is not None
+        return self._host.state.current_stage is StateStage.Prepare
+
+    def answer(
+        self, command: str | StringCommand, arguments: dict[str, Any]
+    ) -> tuple[bool, CommandOutput] | None:
+        """Return what a command says, from memory where it is there; None: run it as usual."""
+        if self._busy:
+            return None
+        if not (self._asking and self._may_answer):
+            self.forget()  # nobody knows what it does
+            return None
+        with_what = _usual(arguments)
+        if with_what is None:
+            return None
+        key = (foreseen.text(command), with_what)
+        held = self._fresh(key)
+        if held is None:
+            self._read([key, *self._ahead(with_what)])
+            held = self._held.get(key)
+        if held is None:
+            return None
+        if self._turn is not None:
+            self._turn.used[key] = held
+        return held.answer.ok, held.answer.output
+
+    def _fresh(self, key: Key) -> Held | None:
+        held = self._held.get(key)
+        return held if held and time.monotonic() - held.at <= MOST_AGE_S else None
+
+    def _ahead(self, with_what: str) -> list[Key]:
+        """Return what to read together with a fact that has to be read."""
+        due = self._due
+        if self._window is not None:
+            # After a change few at first: the next operation may change something as well.
+            due = due[: self._window - 1]
+            self._window *= 2
+        commands = (fact.command() for fact in due)
+        keys = [(command, with_what) for command in commands if command is not None]
+        return [key for key in keys if self._fresh(key) is None]
+
+    def _read(self, keys: list[Key]) -> None:
+        """Read in one execution; what is alone is left to be read as usual."""
+        keys = list(dict.fromkeys(keys))
+        if len(keys) < 2:
+            return
+        token = token_hex()
+        arguments = json.loads(keys[0][1])
+        now = time.monotonic()
+        with self.untouched():
+            _, output = self._execute(
+                # On standard input: arguments of a process have a limit, and others see them.
+                StringCommand("sh"),
+                **arguments,
+                _stdin=batch.script([command for command, _ in keys], token),
+            )
+        for key, answer in zip(keys, batch.answers(output, token), strict=False):
+            self._held[key] = Held(answer, now)
+
+    @contextmanager
+    def untouched(self) -> Iterator[None]:
+        """Let commands pass that pyinfra needs for another one (sudo's password)."""
+        before, self._busy = self._busy, True
+        try:
+            yield
+        finally:
+            self._busy = before
+
+    # -- operations
+
+    def decide(self, commands: Callable[[], Iterator[T]]) -> Iterator[T]:
+        """Yield the commands of an operation; it decides on what is so when it runs.
+
+        Args:
+            commands: of the operation, from its own generator; called again to decide anew.
+        """
+        self._begin_phase()
+        turn = self._turn = Turn(time.monotonic())
+        generator = commands()
+        try:
+            command = self._next(generator, turn)
+            if command is not _END and turn.ahead:
+                _close(generator)
+                anew = Turn(time.monotonic())
+                self._read_again(list(turn.used))
+                generator = commands()
+                command = self._next(generator, anew)
+                self._say_what_changed(turn, anew)
+            while command is not _END:
+                self.forget()
+                yield command
+                command = self._next(generator, Turn(time.monotonic()))
+        finally:
+            _close(generator)
+
+    def _next(self, generator: Iterator[T], turn: Turn) -> T | Any:
+        self._turn = turn
+        try:
+            return next(generator, _END)
+        finally:
+            self._turn = None  # what runs now is no decision
+
+    def _read_again(self, keys: list[Key]) -> None:
+        for key in keys:
+            self._held.pop(key, None)
+        for with_what in {key[1] for key in keys}:
+            self._read([key for key in keys if key[1] == with_what])
+
+    def _say_what_changed(self, before: Turn, now: Turn) -> None:
+        changed = [
+            name for (name, was), (_, is_) in zip(before.told, now.told, strict=False) if was != is_
+        ]
+        if changed:
+            age = now.began - min(held.at for held in before.used.values())
+            self._host.log(
+                f"changed by something else in the last {age:.0f} s, decided anew: "
+                + ", ".join(dict.fromkeys(changed))
+            )
+
+    def forget(self) -> None:
+        """What was read counts no longer: the host may be changed now."""
+        if not self._busy:
+            self._held.clear()
+            self._window = 1
+
+    def renew(self) -> None:
+        """What was read counts no longer: other hosts were changed."""
+        self._held.clear()
+
+    # -- what is foreseen
+
+    def _begin_phase(self) -> None:
+        """Between its two phases pyinfra reads everything again, and so do we."""
+        executing = self._host.state.is_executing
+        if self._known is None:
+            self._known = foreseen.load(self._file) if self._file else []
+            self._due = list(self._known)
+        elif executing == self._executing:
+            return
+        elif self._asked:
+            self._due, self._prepared, self._asked = list(self._asked), self._asked, []
+        self._executing = executing
+        self._held.clear()
+        self._window = None
+
+    def save(self) -> None:
+        """Keep what this run asked for, when it came to its end on this host.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        facts = self._asked or self._prepared
+        state, host = self._host.state, self._host
+        cut_off = self._executing and (
+            state.get_results_for_host(host).ops < state.get_meta_for_host(host).ops
+        )
+        if self._file and facts and facts != self._known and not cut_off:
+            foreseen.save(self._file, facts)
+
+
+_END = object()
+
+
+def _close(generator: Iterator[Any]) -> None:
+    if isinstance(generator, Generator):
+        generator.close()
+
+
+def _usual(arguments: Mapping[str, Any]) -> str | None:
+    """Return what a command is run with where a batch can be run so, else None."""
+    if arguments.get("_shell_executable") != "sh" or arguments.get("_success_exit_codes") != [0]:
+        return None
+    given = {
+        name: value for name, value in arguments.items() if value and name not in OF_NO_CONCERN
+    }
+    return json.dumps(given, sort_keys=True) if set(given) <= BATCHED_WITH else None

@@ -1,0 +1,1 @@
+"""The fast path gives what plain pyinfra gives."""
