@@ -51,6 +51,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "paramiko",
         "gevent",
     },
+    # Under pyinfra, not above it: it knows facts and commands, and none of ours.
+    "lockstep/fast": {
+        *("lockstep.state", "lockstep.plan.NodePlan"),
+        *("pyinfra", "paramiko"),
+    },
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/history": {
         *("lockstep.report", "lockstep.spec", "lockstep.probe", "lockstep.state"),
@@ -79,6 +84,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.files",
         "lockstep.secrets",
         "lockstep.facts",
+        "lockstep.fast.connector.read_anew",
         "pyinfra.host",
         "pyinfra.api",
     },

@@ -92,16 +92,16 @@ class ReadsAhead(_Connector):
     ) -> tuple[bool, CommandOutput]:
         if self.memory is None:
             return super().run_shell_command(command, print_output, print_input, **arguments)
-        answer = self.memory.answer(command, arguments)
-        if answer is None:
+        output = self.memory.answer(command, arguments)
+        if output is None:
             with self.memory.untouched():
                 return super().run_shell_command(command, print_output, print_input, **arguments)
         if print_input:
             echo(f"{self.host.print_prefix}>>> (read ahead) {command}", err=True)
         if print_output:
-            for line in answer[1].output_lines:
+            for line in output.output_lines:
                 echo(f"{self.host.print_prefix}{line}", err=True)
-        return answer
+        return True, output
 
     @override
     def put_file(self, *arguments: Any, **named: Any) -> bool:
@@ -125,6 +125,13 @@ class LockstepConnector(ReadsAhead, SSHConnector):
     def make_paramiko_kwargs(self) -> dict[str, Any]:
         arguments = super().make_paramiko_kwargs()
         return {**arguments, "transport_factory": transport.prompt} if self.memory else arguments
+
+
+def read_anew(host: Host) -> None:
+    """Have the next fact of a host read, and all after it: other hosts were changed."""
+    memory = memory_of(host)
+    if memory is not None:
+        memory.renew()
 
 
 def memory_of(host: Host) -> Memory | None:

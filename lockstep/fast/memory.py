@@ -53,7 +53,7 @@ Execute = Callable[..., tuple[bool, CommandOutput]]
 class Held:
     """What a command said, and when (monotonic, in seconds)."""
 
-    answer: batch.Answer
+    output: CommandOutput
     at: float
 
 
@@ -62,6 +62,7 @@ class Turn:
     """One operation of the host, from its first fact to its first command."""
 
     began: float
+    anew: bool = False
     used: dict[Key, Held] = field(default_factory=dict)
     told: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -102,7 +103,7 @@ class Memory:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
         self._begin_phase()
         fact = foreseen.asked(kind, given, named)
-        if fact is not None and self._may_answer:
+        if fact is not None and self._may_answer and not (self._turn and self._turn.anew):
             self._asked.append(fact)
             if fact in self._due:
                 self._due.remove(fact)
@@ -124,8 +125,8 @@ class Memory:
 
     def answer(
         self, command: str | StringCommand, arguments: dict[str, Any]
-    ) -> tuple[bool, CommandOutput] | None:
-        """Return what a command says, from memory where it is there; None: run it as usual."""
+    ) -> CommandOutput | None:
+        """Return what a command says, where it is in memory or can be; None: run it as usual."""
         if self._busy:
             return None
         if not (self._asking and self._may_answer):
@@ -137,13 +138,14 @@ class Memory:
         key = (foreseen.text(command), with_what)
         held = self._fresh(key)
         if held is None:
+            self._held.pop(key, None)
             self._read([key, *self._ahead(with_what)])
             held = self._held.get(key)
         if held is None:
             return None
         if self._turn is not None:
             self._turn.used[key] = held
-        return held.answer.ok, held.answer.output
+        return held.output
 
     def _fresh(self, key: Key) -> Held | None:
         held = self._held.get(key)
@@ -176,7 +178,8 @@ class Memory:
                 _stdin=batch.script([command for command, _ in keys], token),
             )
         for key, answer in zip(keys, batch.answers(output, token), strict=False):
-            self._held[key] = Held(answer, now)
+            if answer.ok:  # what failed ahead of its time may be answered when it is asked for
+                self._held[key] = Held(answer.output, now)
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
@@ -202,7 +205,7 @@ class Memory:
             command = self._next(generator, turn)
             if command is not _END and turn.ahead:
                 _close(generator)
-                anew = Turn(time.monotonic())
+                anew = Turn(time.monotonic(), anew=True)
                 self._read_again(list(turn.used))
                 generator = commands()
                 command = self._next(generator, anew)

@@ -50,7 +50,9 @@ class Machine:
         """Where the facts of its deploy are kept."""
         return self.folder / "state" / "lockstep" / "c" / "facts" / "deploy" / "node1.json"
 
-    def deploy(self, text: str, *options: str, **environment: str) -> Ran:
+    def deploy(
+        self, text: str, *options: str, typed: str = "", status: int = 0, **environment: str
+    ) -> Ran:
         """Run a deploy; without options ``-y``."""
         (self.folder / "inventory.py").write_text(self.inventory, encoding="utf-8")
         (self.folder / "deploy.py").write_text(IMPORTS + text, encoding="utf-8")
@@ -70,12 +72,12 @@ class Machine:
                 "NO_COLOR": "1",
                 **environment,
             },
-            stdin=subprocess.DEVNULL,
+            input=typed,
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
         said = done.stdout + done.stderr
-        assert done.returncode == 0, said
+        assert done.returncode == status, said
         return Ran(said, tuple(executed.read_text().splitlines()))

@@ -31,7 +31,7 @@ def test_switched_off_it_is_plain_pyinfra(machine: Machine) -> None:
 
 
 def test_the_repair_of_one_file_costs_few_executions(machine: Machine) -> None:
-    fifteen = FIVE.replace("files/", "files/1") + "\n" + FIVE + "\n" + FIVE.replace("files/", "files/2")
+    fifteen = "\n".join(FIVE.replace("files/", f"files/{tens}") for tens in ("1", "", "2"))
     machine.deploy(fifteen)
     (machine.files / "12").write_text("other\n")
     repair = machine.deploy(fifteen)
@@ -41,31 +41,137 @@ def test_the_repair_of_one_file_costs_few_executions(machine: Machine) -> None:
     assert repair.said.count("No changes") == 14
 
 
-def test_a_fresh_deploy_costs_no_more_than_plain_pyinfra(machine: Machine) -> None:
+def test_where_everything_changes_it_costs_what_plain_pyinfra_costs(machine: Machine) -> None:
     machine.deploy(FIVE)
-    for file in machine.files.iterdir():
-        file.unlink()
-    again = machine.deploy(FIVE)
-    assert len(again.executed) <= len(machine.deploy(FIVE.replace("wanted", "new"), LOCKSTEP_FAST="0").executed) + 2
+    ahead = machine.deploy(FIVE.replace("wanted", "new"))
+    plain = machine.deploy(FIVE, LOCKSTEP_FAST="0")
+    assert len(ahead.executed) == len(plain.executed)
+
+
+def test_what_an_operation_changed_is_seen_by_the_next(machine: Machine) -> None:
+    twice = FIVE + "\ntext(name='Again', path='files/0', content='more')\n"
+    for _ in range(2):
+        ran = machine.deploy(twice)
+        assert "files/0 has 'more'" in ran.said or "files/0 has ''" in ran.said
+        assert (machine.files / "0").read_text() == "more\n"
 
 
 ELSEWHERE = """
 @operation()
 def elsewhere():
-    def change(state, host):
-        # As another person would: not through this host's connection.
-        open("files/2", "w").write({content!r})
-        return True
-    yield FunctionCommand(change, (), {{}})
+    # Behind pyinfra's back, as anything else on the node would: it has no command.
+    open("files/2", "w").write({content!r} + "\\n")
+    host.noop("nothing of ours")
+    yield from ()
+elsewhere(name="Elsewhere")
 """
 
 
-def test_what_an_operation_changed_is_seen_by_the_next(machine: Machine) -> None:
-    after = FIVE + "\ntext(name='Again', path='files/0', content='more')\n"
-    before = "text(name='First', path='files/0', content='wanted')\n"
+@pytest.mark.parametrize(
+    ("content", "changes"), [("wanted", "nothing is left to do"), ("foreign", "its own change")]
+)
+def test_what_something_else_changed_meanwhile_is_noticed(
+    machine: Machine, content: str, changes: str
+) -> None:
+    deploy = "text(name='First', path='files/0', content='wanted')" + ELSEWHERE.format(
+        content=content
+    )
+    machine.deploy(deploy + FIVE)
+    for file in ("0", "1", "3", "4"):
+        (machine.files / file).write_text("wanted\n")
+    (machine.files / "2").write_text("old\n")
+    ran = machine.deploy(deploy + FIVE)
+    assert "files/2 has 'old'" in ran.said  # what the batch had read
+    assert f"files/2 has '{content}'" in ran.said  # and what is there
+    assert "changed by something else" in ran.said
+    assert ("'echo wanted > files/2'" in ran.executed) == (content != "wanted"), changes
+    assert (machine.files / "2").read_text() == "wanted\n"
+
+
+def test_what_was_read_too_long_ago_is_read_again(machine: Machine) -> None:
+    old = "from lockstep.fast import memory; memory.MOST_AGE_S = -1\n"
     machine.deploy(FIVE)
-    machine.deploy(after)
-    second = machine.deploy(before + after)
-    assert "files/0 has 'more'" in second.said
-    assert second.said.count("files/0 has 'wanted'") == 2  # on both deciding again
-    assert (machine.files / "0").read_text() == "more\n"
+    ran = machine.deploy(old + FIVE)
+    assert ran.said.count("No changes") == 5
+    assert len(ran.executed) == 5
+
+
+def test_the_second_phase_reads_what_the_first_has_shown(machine: Machine) -> None:
+    """Without -y pyinfra prepares first; nothing is handed on over the prompt."""
+    assert len(machine.deploy(FIVE, "--dry").executed) == 5
+    assert len(machine.deploy(FIVE, "--dry").executed) == 1
+    for file in range(5):
+        (machine.files / str(file)).write_text("wanted\n")
+    machine.kept.unlink()
+    ran = machine.deploy(FIVE, "--parallel", "1", typed="\n")
+    assert len(ran.executed) == 6
+
+
+def test_a_command_that_is_no_fact_ends_the_memory(machine: Machine) -> None:
+    direct = """
+from pyinfra.api import StringCommand
+host.run_shell_command(StringCommand("echo direct > files/4"))
+"""
+    deploy = (
+        "host.get_fact(Text, path='files/4')\n"
+        + direct
+        + "log = host.get_fact(Text, path='files/4')\nhost.log(f'then {log!r}')\n"
+    )
+    for _ in range(2):
+        assert "then 'direct'" in machine.deploy(deploy, "--dry").said
+        (machine.files / "4").unlink()
+
+
+def test_a_question_of_something_that_runs_is_not_answered_from_memory(machine: Machine) -> None:
+    """deploys/reboot.py waits for a node so."""
+    waits = """
+from pyinfra.api.facts import get_fact
+@operation()
+def waits():
+    def wait(state, host):
+        for turn in "ab":
+            open("files/0", "w").write(turn + "\\n")
+            assert host.get_fact(Text, path="files/0") == turn
+        return True
+    yield FunctionCommand(wait, (), {})
+waits(name="Waits")
+"""
+    for _ in range(2):
+        assert machine.deploy(FIVE + waits).said.count("Success") >= 1
+
+
+def test_facts_with_a_password_or_hidden_arguments_are_not_kept(machine: Machine) -> None:
+    hidden = """
+from pyinfra.api import HiddenValue
+host.get_fact(Text, path=HiddenValue("hunter2"))
+host.get_fact(Text, path="files/0", _env={"KEY": "hunter3"})
+host.get_fact(Text, path="files/1", _sudo_password="hunter4")
+host.get_fact(Text, path="files/2")
+"""
+    machine.deploy(hidden + FIVE, "--dry")
+    assert "hunter" not in machine.kept.read_text()
+    assert "files/2" in machine.kept.read_text()
+    assert machine.kept.stat().st_mode & 0o777 == 0o600
+    assert machine.kept.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "content", ["", "nonsense", "{}", "[1]", "[[]]", '[["os", "system", "[]"]]']
+)
+def test_a_list_that_is_no_list_costs_readings_only(machine: Machine, content: str) -> None:
+    machine.deploy(FIVE)
+    machine.kept.write_text(content)
+    assert len(machine.deploy(FIVE).executed) == 5
+
+
+def test_a_run_that_fails_keeps_the_older_list(machine: Machine) -> None:
+    machine.deploy(FIVE)
+    kept = machine.kept.read_text()
+    fails = "from pyinfra.operations import server\nserver.shell(name='x', commands=['false'])\n"
+    machine.deploy(fails + FIVE, "-y", status=1)
+    assert machine.kept.read_text() == kept
+
+
+def test_what_is_shown_says_that_it_was_read_ahead(machine: Machine) -> None:
+    machine.deploy(FIVE)
+    assert ">>> (read ahead) cat files/3" in machine.deploy(FIVE, "-y", "-vv").said

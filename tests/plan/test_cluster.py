@@ -56,8 +56,8 @@ def test_the_group_of_a_role_carries_plans_and_checks_host_keys() -> None:
         )
     )
     hosts = dict(cluster.group("worker"))
-    assert list(hosts) == ["worker1", "worker2", "worker3", "worker4"]
-    data = hosts["worker2"]
+    assert list(hosts) == [f"@lockstep/worker{number}" for number in range(1, 5)]
+    data = hosts["@lockstep/worker2"]
     assert data.pop("plan") is cluster.nodes["worker2"]
     assert data == {
         "ssh_hostname": "fd00:1::101",
@@ -79,8 +79,8 @@ def test_without_a_key_the_agent_is_left_to_find_one() -> None:
 
 def test_every_node_is_in_exactly_one_group() -> None:
     cluster = planned()
-    names = [name for role in Role for name, _ in cluster.group(role.value)]
-    assert sorted(names) == sorted(cluster.nodes)
+    hosts = [data["plan"].name for role in Role for _, data in cluster.group(role.value)]
+    assert sorted(hosts) == sorted(cluster.nodes)
 
 
 def test_nodes_of_one_class_differ_in_name_and_addresses_only() -> None:
