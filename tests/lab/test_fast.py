@@ -1,0 +1,109 @@
+"""With facts read ahead a run is told what plain pyinfra is told, in far fewer executions."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lockstep.secrets import obtain
+from lockstep.state import folder
+from tests.lab.labs import ROOT, Lab
+
+pytestmark = pytest.mark.lab
+
+INVENTORY = "tests/lab/told_inventory.py"
+DEPLOYS = ("deploys/head.py", "deploys/worker.py")
+MOVING = {"ClockOffset"}
+"""Facts whose value is another one each time."""
+NOT_ASKED_HERE = {
+    *("BootEntries", "BootLoader", "Hugepages", "HugetlbMounts", "GroupOf", "KernelFiles"),
+    *("Kernels", "LoadedModules", "LoadedDriver", "OlderInitramfs"),
+}
+"""Of what containers have not: boot loader, huge pages, kernel modules."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run was told, per host in its order, and how often something was executed."""
+
+    facts: dict[str, list[tuple[str, str, str]]]
+    executions: int
+
+
+def run(lab: Lab, tmp_path: Path, deploy: str, fast: str) -> Told:
+    file = tmp_path / "told"
+    file.write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOLD", str(file))
+        patch.setenv("LOCKSTEP_FAST", fast)
+        done = lab.deploy(deploy, inventory=INVENTORY)
+    assert done.status == 0, done.errors
+    assert done.changed == []
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    facts: dict[str, list[tuple[str, str, str]]] = {}
+    for what, *rest in lines:
+        if what == "fact":
+            host, kind, arguments, value = rest
+            moving = kind in MOVING
+            facts.setdefault(host, []).append((kind, arguments, "" if moving else value))
+    return Told(facts, sum(line[0] == "execution" for line in lines))
+
+
+@pytest.fixture(params=DEPLOYS)
+def both(cluster: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Told, Told]:
+    """Plain, and read ahead with a list of what is foreseen."""
+    run(cluster, tmp_path, request.param, "1")
+    plain = run(cluster, tmp_path, request.param, "0")
+    return plain, run(cluster, tmp_path, request.param, "1")
+
+
+def test_every_fact_is_told_as_plain_pyinfra_tells_it(both: tuple[Told, Told]) -> None:
+    plain, ahead = both
+    assert ahead.facts == plain.facts
+
+
+def test_a_rerun_takes_three_executions_at_most(both: tuple[Told, Told]) -> None:
+    plain, ahead = both
+    hosts = len(plain.facts)
+    assert ahead.executions <= 3 * hosts
+    assert plain.executions >= 10 * ahead.executions
+
+
+def test_every_fact_of_every_role_is_compared(cluster: Lab, tmp_path: Path) -> None:
+    asked = {
+        name.id
+        for path in (ROOT / "roles").glob("*.py")
+        if path.stem != "reboot"  # it asks for its facts itself, each time
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "get_fact"
+        for name in node.args
+        if isinstance(name, ast.Name)
+    }
+    told = {
+        kind
+        for deploy in DEPLOYS
+        for facts in run(cluster, tmp_path, deploy, "1").facts.values()
+        for kind, _, _ in facts
+    }
+    assert asked - told == NOT_ASKED_HERE
+    assert told <= asked
+
+
+def test_no_secret_is_kept(cluster: Lab, tmp_path: Path) -> None:
+    for deploy in DEPLOYS:
+        run(cluster, tmp_path, deploy, "1")
+    state = json.loads(cluster.lab("status", "--json").stdout)
+    secrets = obtain(cluster.name, str(Path(state["ssh_config"]).parent / "secrets"))
+    files = list((folder(cluster.name) / "facts").rglob("*.json"))
+    assert len(files) >= 3
+    for file in files:
+        assert file.stat().st_mode & 0o777 == 0o600
+        text = file.read_text(encoding="utf-8")
+        for secret in (secrets.database_password, secrets.munge_key_base64):
+            assert secret not in text
