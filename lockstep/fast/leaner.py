@@ -1,4 +1,4 @@
-"""Two functions of pyinfra 3.10 that are slow for no gain, replaced by equal ones.
+"""Functions of pyinfra 3.10 that are slow for no gain, replaced by equal ones.
 
 Each is replaced only while its source is the one that was read; another pyinfra is left alone
 (and a test says so, for whoever raises the version).
@@ -11,16 +11,20 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyinfra
 from pyinfra.api import arguments, util
+from pyinfra.api.exceptions import ArgumentTypeError
+from pyinfra.context import ctx_config
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from pyinfra.api.host import Host
     from pyinfra.api.state import State
 
 _global_arguments = cache(arguments.all_global_arguments)
@@ -29,6 +33,35 @@ _global_arguments = cache(arguments.all_global_arguments)
 def global_arguments() -> list[tuple[str, Any]]:
     """Return pyinfra's 37 global arguments; it evaluates their type hints each time."""
     return _global_arguments()
+
+
+def pop_global_arguments(
+    state: State, host: Host, kwargs: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Take the global arguments out of ``kwargs``; the rest from the deploy, the host, the config.
+
+    pyinfra looks each of them up in six places of the host's data; here they are merged once.
+    """
+    own = ctx_config.isset()  # type: ignore[no-untyped-call]  # pyinfra's, and the next two
+    config = ctx_config.get() if own else state.config  # type: ignore[no-untyped-call]
+    of_host = host.data.dict()  # type: ignore[no-untyped-call]
+    of_deploy: Any = host.current_deploy_kwargs or {}
+    values, given = {}, []
+    for name, kind in global_arguments():
+        meta = arguments.all_argument_meta[name]
+        default = copy(of_host[name]) if name in of_host else meta.default(config)
+        if name in kwargs:
+            given.append(name)
+            value = kwargs.pop(name)
+        else:
+            value = of_deploy.get(name, default)
+        if meta.handler:
+            value = meta.handler(config, value)
+        if value != default:
+            problem = f"Invalid argument `{name}`:"
+            util.raise_if_bad_type(value, kind, ArgumentTypeError, problem)
+        values[name] = value
+    return values, given
 
 
 def operation_order(state: State) -> list[int]:
@@ -65,8 +98,8 @@ class Patch:
 
     function: Callable[..., Any]
     source_sha256: str
-    caller: str
-    """Module in whose namespace it is looked up."""
+    callers: tuple[str, ...]
+    """Modules in whose namespaces it is looked up."""
     instead: Callable[..., Any]
 
     @property
@@ -80,13 +113,19 @@ PATCHES = (
     Patch(
         arguments.all_global_arguments,
         "f7afbc472d78c5d2f0bb282994175647651e888543da001968d903cc4a26a5a1",
-        "pyinfra.api.arguments",
+        ("pyinfra.api.arguments",),
         global_arguments,
+    ),
+    Patch(
+        arguments.pop_global_arguments,
+        "a12a311539ff5068152b1c9c4578d77a8a893239a570f912768050a623069faf",
+        ("pyinfra.api.facts", "pyinfra.api.operation", "pyinfra.api.deploy"),
+        pop_global_arguments,
     ),
     Patch(
         util.get_operation_order_from_stack,
         "f4807f61585570e091fd453c7552d9e2b49329555f07f395a8e8f1d2a398a0b2",
-        "pyinfra.api.operation",
+        ("pyinfra.api.operation",),
         operation_order,
     ),
 )
@@ -98,4 +137,5 @@ def patch() -> None:
     for one in PATCHES:
         if one.fits:
             # The package's attribute `operation` is a decorator: only this gives the module.
-            setattr(importlib.import_module(one.caller), one.function.__name__, one.instead)
+            for caller in one.callers:
+                setattr(importlib.import_module(caller), one.function.__name__, one.instead)

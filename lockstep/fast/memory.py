@@ -138,7 +138,8 @@ class Memory:
         key = (foreseen.text(command), with_what)
         held = self._fresh(key)
         if held is None:
-            self._held.pop(key, None)
+            if key in self._held:  # too old
+                self.forget()
             self._read([key, *self._ahead(with_what)])
             held = self._held.get(key)
         if held is None:
@@ -155,7 +156,7 @@ class Memory:
         """Return what to read together with a fact that has to be read."""
         due = self._due
         if self._window is not None:
-            # After a change few at first: the next operation may change something as well.
+            # Few at first: the next operation may change something as well.
             due = due[: self._window - 1]
             self._window *= 2
         commands = (fact.command() for fact in due)
@@ -242,7 +243,10 @@ class Memory:
             )
 
     def forget(self) -> None:
-        """What was read counts no longer: the host may be changed now."""
+        """What was read counts no longer: the host may be changed now, or it took too long.
+
+        From here on few are read at once: of many the last might be too old again.
+        """
         if not self._busy:
             self._held.clear()
             self._window = 1

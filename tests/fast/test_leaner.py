@@ -40,13 +40,14 @@ state.current_deploy_filename = before
 def test_pyinfra_has_the_function_that_is_replaced(patch: leaner.Patch) -> None:
     """Fails with another pyinfra: read what its function does now, then change or drop ours."""
     assert patch.fits
-    module = importlib.import_module(patch.caller)
-    assert getattr(module, patch.function.__name__) in (patch.function, patch.instead)
+    for caller in patch.callers:
+        module = importlib.import_module(caller)
+        assert getattr(module, patch.function.__name__) in (patch.function, patch.instead)
 
 
 def test_another_pyinfra_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     patch = replace(leaner.PATCHES[0], source_sha256="of another version")
-    module = importlib.import_module(patch.caller)
+    module = importlib.import_module(patch.callers[0])
     monkeypatch.setattr(module, patch.function.__name__, patch.function)
     monkeypatch.setattr(leaner, "PATCHES", (patch,))
     leaner.patch.__wrapped__()
