@@ -119,6 +119,8 @@ class LockstepConnector(ReadsAhead, SSHConnector):
     @override
     def make_names_data(name: str) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
         """Give the host its plain name: the one of messages and of ``--limit``."""
+        if fast.wanted():
+            leaner.patch()
         yield name, {}, []
 
     @override

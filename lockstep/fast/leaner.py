@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyinfra
-from pyinfra.api import arguments, util
+from pyinfra.api import arguments, connectors, util
 from pyinfra.api.exceptions import ArgumentTypeError
 from pyinfra.context import ctx_config
 
@@ -33,6 +33,15 @@ _global_arguments = cache(arguments.all_global_arguments)
 def global_arguments() -> list[tuple[str, Any]]:
     """Return pyinfra's 37 global arguments; it evaluates their type hints each time."""
     return _global_arguments()
+
+
+_connectors = cache(connectors.get_all_connectors)
+
+
+def all_connectors() -> dict[str, Any]:
+    """Return the connectors by name; pyinfra asks the disk for them, twice per host."""
+    found: dict[str, Any] = _connectors()
+    return found
 
 
 def pop_global_arguments(
@@ -110,6 +119,12 @@ class Patch:
 
 
 PATCHES = (
+    Patch(
+        connectors.get_all_connectors,
+        "7d05cb4b81d92078b20c1ad876186310472ce3dc4c3636f3815d031bbf7e1d8e",
+        ("pyinfra.api.inventory",),
+        all_connectors,
+    ),
     Patch(
         arguments.all_global_arguments,
         "f7afbc472d78c5d2f0bb282994175647651e888543da001968d903cc4a26a5a1",

