@@ -183,3 +183,23 @@ def test_behind_a_barrier_it_is_read_again(machine: Machine) -> None:
     deploy += FIVE.replace("File", "Again")
     machine.deploy(deploy)
     assert len(machine.deploy(deploy).executed) == 2
+
+
+def test_what_a_function_of_an_operation_changed_is_seen_by_the_next(machine: Machine) -> None:
+    """It has no command that the connector could see."""
+    function = """
+@operation()
+def function():
+    def change(state, host):
+        open("files/3", "w").write("other\\n")
+        return True
+    yield FunctionCommand(change, (), {})
+function(name="Function")
+"""
+    machine.deploy(function + FIVE)
+    for _ in range(2):
+        ran = machine.deploy(
+            "text(name='First', path='files/3', content='wanted')" + function + FIVE
+        )
+        assert "files/3 has 'other'" in ran.said
+        assert (machine.files / "3").read_text() == "wanted\n"
