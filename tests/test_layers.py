@@ -90,8 +90,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
     "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
-    # One of them measures the probe, and sends it as a check does.
-    "benchmarks": {"lockstep.facts", "lockstep.inventory", "lockstep.probe"},
+    # They send the probe as a check does, and tell peers what the roles would do.
+    "benchmarks": {
+        *("lockstep.facts", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
+        *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
+        # Nodes that cannot be booted are the tests' recorded ones.
+        "tests.checks.recorded",
+    },
     "scripts": {"lockstep.inventory", "lockstep.plan", "lockstep.spec"},
     # Makes machines, and knows nothing of what is put on them.
     "lab": {"pydantic"},

@@ -1,0 +1,110 @@
+"""Measures reruns, checks, repairs and deploys beside the peers, on a lab that it makes.
+
+    python -m benchmarks.speed [--nodes 2,10] [--round-trips 0,2,20] [--tasks rerun,check]
+                               [--repeat 3] [--without ansible] [--json FILE] [--keep]
+
+Needs root, as the lab does. Prints one table; removes the lab. How to read it: docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed import figures, peers, sessions, tasks
+from benchmarks.speed.bench import Bench, say
+from benchmarks.speed.errors import BenchmarkError
+from benchmarks.speed.machine import machine
+from benchmarks.speed.network import control
+from benchmarks.speed.peers import Peers
+from benchmarks.speed.tasks import Cluster
+from lab.errors import LabError
+
+EXIT_FAILED = 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure; return the exit status: 0 when everything could be measured, 1 when not."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    asked = _parser().parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="benchmark-speed-") as folder:
+        bench = Bench(Path(folder), asked.repeat, without=frozenset(asked.without))
+        installed = peers.ensure()
+        if isinstance(installed, str):
+            bench.problem(f"Ansible, mitogen, testinfra: not installed: {installed}")
+        found = installed if isinstance(installed, Peers) else None
+        try:
+            _measure(bench, asked, found)
+        except (BenchmarkError, LabError) as failure:
+            bench.problem(str(failure))
+        finally:
+            if not asked.keep:
+                tasks.lab(asked.lab, "down")
+        summary = figures.rows(bench.runs)
+        about = {**machine(found), "command": shlex.join(["python", "-m", __package__, *words])}
+        print(f"`{about['command']}`\n\n{figures.table(summary)}")
+        for problem in bench.problems:
+            print(f"NOT MEASURED {problem}")
+        if asked.json:
+            runs = [asdict(run) for run in bench.runs]
+            rows = [asdict(row) for row in summary]
+            content = {**about, "problems": bench.problems, "runs": runs, "medians": rows}
+            Path(asked.json).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return EXIT_FAILED if bench.problems else 0
+
+
+def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> None:
+    on_lab = [name for name in asked.tasks if name in tasks.ON_A_LAB]
+    for workers in sorted(asked.nodes):
+        if on_lab:
+            cluster = Cluster.up(asked.lab, workers, bench.folder, found)
+            sessions.note(cluster.lab, [node.name for node in cluster.lab.nodes])
+            for round_trip_ms in asked.round_trips:
+                with control(cluster.lab, round_trip_ms) as here:
+                    for name in on_lab:
+                        tasks.ON_A_LAB[name](bench, cluster, here)
+        if "deploy" in asked.tasks:
+            tasks.deploy(bench, f"{asked.lab}-fresh", workers, found, asked.round_trips[0])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.speed")
+    parser.add_argument("--lab", default="bench", help="name of the lab that is made")
+    parser.add_argument("--nodes", type=_numbers(int), default=[2, 10, 50], help="workers: 2,10,50")
+    parser.add_argument(
+        "--round-trips", type=_numbers(float), default=[0.0, 2.0, 20.0], help="added, in ms: 0,2,20"
+    )
+    known = [*tasks.ON_A_LAB, "deploy"]
+    parser.add_argument("--tasks", type=_names(known), default=known, help=",".join(known))
+    parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up")
+    parser.add_argument(
+        "--without", type=lambda text: text.split(","), default=[], help="series: ansible,mitogen"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write every run for programs")
+    parser.add_argument("--keep", action="store_true", help="leave the lab up")
+    return parser
+
+
+def _numbers(kind: type) -> Any:
+    return lambda text: [kind(word) for word in text.split(",")]
+
+
+def _names(known: Sequence[str]) -> Any:
+    def names(text: str) -> list[str]:
+        if unknown := set(text.split(",")) - set(known):
+            raise argparse.ArgumentTypeError(f"{unknown}: expected some of {', '.join(known)}")
+        return text.split(",")
+
+    return names
+
+
+if __name__ == "__main__":
+    say("other work on this machine shows in every wall time")
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Answers as many nodes as there are addresses, by one real ssh server, from recorded records.
+
+    PYTHON answering.py FOLDER
+
+PYTHON has asyncssh; the folder has ``host_key``, ``authorized_keys`` and ``records``, in which a
+file is named by the address of its node. Whatever command comes is answered at once by that record:
+nothing is run. Says ``ready`` when it listens, on port 22 of every address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import asyncssh
+
+WAITING = 4096
+"""Connections that may wait for the server to take them."""
+
+
+async def serve(folder: Path) -> None:
+    """Answer until the process is ended."""
+    records = {path.name: path.read_bytes() for path in (folder / "records").iterdir()}
+
+    def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        process.stdout.write(records[process.get_extra_info("sockname")[0]])
+        process.exit(0)
+
+    server = await asyncssh.listen(
+        "::",
+        22,
+        server_host_keys=[str(folder / "host_key")],
+        authorized_client_keys=str(folder / "authorized_keys"),
+        process_factory=answer,
+        encoding=None,
+        backlog=WAITING,
+    )
+    print("ready", flush=True)
+    await server.wait_closed()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))

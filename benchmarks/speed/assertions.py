@@ -1,0 +1,47 @@
+"""A node's plan as assertions of testinfra, each a test of its own: the usual style.
+
+The first few of each kind in turn, so that the number is the same on every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+
+EACH = 30
+"""Assertions per node. The check judges some hundred things of a node."""
+BODIES = {
+    "content": "host.file({0!r}).sha256sum == {1!r}",
+    "mode": "host.file({0!r}).mode == {1}",
+    "package": "host.package({0!r}).is_installed",
+    "running": "host.service({0!r}).is_running",
+    "enabled": "host.service({0!r}).is_enabled",
+    "sysctl": "str(host.sysctl({0!r})) == {1!r}",
+}
+
+
+def write(folder: Path, nodes: Collection[NodePlan]) -> None:
+    """Write one module of tests per node to a folder."""
+    for node in nodes:
+        tests = [f"testinfra_hosts = [{'ssh://' + node.name!r}]"]
+        for number, one in enumerate(expressions(node)[:EACH]):
+            tests.append(f"def test_{number}(host):\n    assert {one}")
+        (folder / f"test_{node.name}.py").write_text("\n\n\n".join(tests) + "\n")
+
+
+def expressions(node: NodePlan) -> list[str]:
+    """Return what is to be true of a node, the kinds in turn; nothing that is secret."""
+    files = managed(node, None)
+    kinds = (
+        [BODIES["content"].format(file.path, file.sha256) for file in files],
+        [BODIES["mode"].format(file.path, f"0o{file.mode}") for file in files],
+        [BODIES["package"].format(name) for name in node.packages],
+        [BODIES["running"].format(unit) for unit in node.units],
+        [BODIES["enabled"].format(unit) for unit in node.units],
+        [BODIES["sysctl"].format(key, value) for key, value in node.sysctl.items()],
+    )
+    return [one for one in chain.from_iterable(zip_longest(*kinds)) if one is not None]

@@ -1,0 +1,157 @@
+"""Runs series in turn, from where the nodes see one control machine, and keeps what each cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.speed import sessions
+from benchmarks.speed.figures import Run
+from benchmarks.speed.meter import Cost
+from benchmarks.speed.network import Control
+from benchmarks.speed.places import ROOT
+from benchmarks.speed.series import Series
+from lab.state import LabState
+
+TAIL = 300
+WITHIN_S = 3600
+
+
+def say(text: str) -> None:
+    """Tell the person who waits."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def nothing() -> None:
+    """Prepare nothing."""
+
+
+class DidNotWork(Exception):
+    """A tool did not do its task."""
+
+
+@dataclass
+class Bench:
+    """A folder to work in, and all runs so far."""
+
+    folder: Path
+    repeat: int
+    without: frozenset[str] = frozenset()
+    """Series that nobody wants to wait for."""
+    runs: list[Run] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What could not be measured, and why."""
+
+    def measure(
+        self,
+        task: str,
+        compared: Sequence[Series],
+        lab: LabState,
+        control: Control,
+        nodes: int,
+        before_each: Callable[[], None] = nothing,
+        after_each: Callable[[], None] = nothing,
+    ) -> None:
+        """Run each series once as warm-up, then all of them in turn, several times.
+
+        Args:
+            task: what they do.
+            compared: how.
+            lab: its machines.
+            control: where they run.
+            nodes: how many they work on.
+            before_each: makes something to do.
+            after_each: raises DidNotWork where it was not done.
+        """
+        left = [series for series in compared if series.name not in self.without]
+        for number in range(self.repeat + 1):
+            # Every second round backwards, against what drifts.
+            for series in left[:: -1 if number % 2 else 1]:
+                before_each()
+                if not self.once(task, series, lab, control, nodes, number, after_each):
+                    left.remove(series)
+
+    def once(
+        self,
+        task: str,
+        series: Series,
+        lab: LabState,
+        control: Control,
+        nodes: int,
+        number: int,
+        after: Callable[[], None] = nothing,
+    ) -> bool:
+        """Run a series once and keep what it cost; say whether it did its work."""
+        where = f"{task}, {nodes} nodes, {control.round_trip_ms:g} ms, {series.name}"
+        try:
+            run = self._run(task, series, lab, control, nodes, number)
+            after()
+        except DidNotWork as failure:
+            self.problem(f"{where}: {failure}")
+            return False
+        self.runs.append(run)
+        kind = "warm-up" if number == 0 else f"run {number}"
+        say(f"{where}: {kind}, {run.wall_s:.2f} s, {run.cpu_s:.2f} CPU s")
+        return True
+
+    def problem(self, text: str) -> None:
+        """Note what could not be measured."""
+        self.problems.append(text)
+        say(f"NOT MEASURED {text}")
+
+    def _run(
+        self, task: str, series: Series, lab: LabState, control: Control, nodes: int, number: int
+    ) -> Run:
+        names = [node.name for node in lab.nodes]
+        counting = number == 0
+        seen = sessions.counted(lab, names) if counting else 0
+        load, sent = os.getloadavg()[0], control.bytes()
+        cost = self.cost(series, lab, control.prefix)
+        sent = control.bytes() - sent
+        # The second look finds itself in the journal as well.
+        seen = sessions.counted(lab, names) - len(names) - seen if counting else 0
+        return Run(
+            task=task,
+            series=series.name,
+            nodes=nodes,
+            round_trip_ms=control.round_trip_ms,
+            number=number,
+            wall_s=cost.wall_s,
+            cpu_s=cost.cpu_s,
+            peak_mib=cost.peak_mib,
+            sent_bytes=sent,
+            sessions=seen if counting else None,
+            load=load,
+        )
+
+    def cost(self, series: Series, lab: LabState, prefix: Sequence[str]) -> Cost:
+        """Run a series once; return what it cost.
+
+        Raises:
+            DidNotWork: by its exit status or its words.
+        """
+        log, written = self.folder / "output", self.folder / "cost.json"
+        written.unlink(missing_ok=True)
+        meter = [*prefix, sys.executable, "-m", "benchmarks.speed.meter", str(written)]
+        environment = {"LOCKSTEP_LAB": lab.name, "PYTHONPATH": str(ROOT), **series.environment}
+        with log.open("w", encoding="utf-8") as output:
+            done = subprocess.run(
+                [*meter, *series.argv],
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=WITHIN_S,
+                check=False,
+            )
+        said = log.read_text(encoding="utf-8", errors="replace")
+        if done.returncode not in series.statuses or not re.search(series.says, said):
+            raise DidNotWork(f"exit {done.returncode}: ...{said.strip()[-TAIL:]}")
+        return Cost(**json.loads(written.read_text(encoding="utf-8")))

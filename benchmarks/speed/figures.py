@@ -1,0 +1,126 @@
+"""From runs to medians, ratios and a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+OURS = "lockstep"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one series."""
+
+    task: str
+    series: str
+    nodes: int
+    """That it was asked to do something on."""
+    round_trip_ms: float
+    number: int
+    """0 is the warm-up, which no figure counts."""
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    sent_bytes: int | None = None
+    """Sent and received by the control side; None where it was not on a wire of its own."""
+    sessions: int | None = None
+    """Of all nodes together; counted in the warm-up alone."""
+    load: float = 0.0
+    """Of the machine, when it began."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Medians of one series in one place."""
+
+    task: str
+    nodes: int
+    round_trip_ms: float
+    series: str
+    runs: int
+    wall_s: float
+    fastest_s: float
+    slowest_s: float
+    cpu_per_node_s: float
+    peak_mib: float
+    kilobytes_per_node: float | None
+    sessions_per_node: float | None
+    wall_ratio: float | None
+    """To ours in the same place; None where we have no run there."""
+    cpu_ratio: float | None
+
+
+Place = tuple[str, int, float]
+
+
+def rows(runs: Iterable[Run]) -> list[Row]:
+    """Return the medians of every series, in the order of their first runs."""
+    series: dict[tuple[Place, str], list[Run]] = {}
+    for run in runs:
+        place = (run.task, run.nodes, run.round_trip_ms)
+        series.setdefault((place, run.series), []).append(run)
+    measured = {key: found for key, of in series.items() if (found := [r for r in of if r.number])}
+    return [
+        _row(place, name, found, measured.get((place, OURS)), series[place, name])
+        for (place, name), found in measured.items()
+    ]
+
+
+def _row(
+    place: Place, name: str, found: list[Run], ours: list[Run] | None, every: list[Run]
+) -> Row:
+    task, nodes, round_trip_ms = place
+    walls = [run.wall_s for run in found]
+    sent = [run.sent_bytes for run in found if run.sent_bytes is not None]
+    sessions = [run.sessions for run in every if run.sessions is not None]
+    return Row(
+        task=task,
+        nodes=nodes,
+        round_trip_ms=round_trip_ms,
+        series=name,
+        runs=len(found),
+        wall_s=_wall(found),
+        fastest_s=min(walls),
+        slowest_s=max(walls),
+        cpu_per_node_s=_cpu(found) / nodes,
+        peak_mib=statistics.median(run.peak_mib for run in found),
+        kilobytes_per_node=statistics.median(sent) / nodes / 1000 if sent else None,
+        sessions_per_node=statistics.median(sessions) / nodes if sessions else None,
+        wall_ratio=_wall(found) / _wall(ours) if ours else None,
+        cpu_ratio=_cpu(found) / _cpu(ours) if ours else None,
+    )
+
+
+def _wall(runs: list[Run]) -> float:
+    return statistics.median(run.wall_s for run in runs)
+
+
+def _cpu(runs: list[Run]) -> float:
+    return statistics.median(run.cpu_s for run in runs)
+
+
+def table(found: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table."""
+    lines = [
+        "| task | nodes | round trip | series | wall s | from-to | CPU s/node | executions/node "
+        "| kB/node | wall, ours = 1 | CPU, ours = 1 |",
+        "|---|---:|---:|---|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in found:
+        cells = [
+            *(row.task, str(row.nodes), f"{row.round_trip_ms:g} ms", row.series),
+            *(figure(row.wall_s), f"{figure(row.fastest_s)}-{figure(row.slowest_s)}"),
+            *(figure(row.cpu_per_node_s), figure(row.sessions_per_node)),
+            *(figure(row.kilobytes_per_node), figure(row.wall_ratio), figure(row.cpu_ratio)),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def figure(value: float | None) -> str:
+    """Return a number with three significant digits at most, without exponent."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) >= 0.001 else "0"

@@ -1,0 +1,90 @@
+"""Runs one command and says what it and everything it started cost.
+
+    python -m benchmarks.speed.meter FILE COMMAND...
+
+Writes the cost to FILE as JSON. Of what outlives the command (ssh's masters) the processor time
+counts as well: it is adopted, ended, and waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+LOOK_EVERY_S = 0.1
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one command, on the machine that runs it."""
+
+    status: int
+    wall_s: float
+    cpu_s: float
+    """User and system time of all its processes."""
+    peak_mib: float
+    """Most resident memory that its processes had at one time, looked at ten times a second."""
+
+
+def metered(argv: list[str]) -> Cost:
+    """Run a command and wait for it. In a process of its own: it waits for every child it has."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    began, peak = time.monotonic(), 0
+    with subprocess.Popen(argv) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(resident, below(os.getpid()))))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_EVERY_S)
+        wall_s = time.monotonic() - began
+    _end_what_is_left()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(process.returncode, wall_s, used.ru_utime + used.ru_stime, peak / 2**20)
+
+
+def below(pid: int) -> list[int]:
+    """Return a process's children, theirs, and so on."""
+    found = []
+    with contextlib.suppress(OSError):  # it has just ended
+        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, listed.read_text().split()):
+                found += [child, *below(child)]
+    return found
+
+
+def resident(pid: int) -> int:
+    """Return the resident memory of a process in bytes; 0 when it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except OSError:
+        return 0
+
+
+def _end_what_is_left() -> None:
+    while left := below(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ChildProcessError):
+            os.wait()
+
+
+def main(words: list[str]) -> int:
+    """Run the command; return its exit status."""
+    cost = metered(words[1:])
+    Path(words[0]).write_text(json.dumps(asdict(cost)), encoding="utf-8")
+    return cost.status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

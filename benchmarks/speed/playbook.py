@@ -1,0 +1,150 @@
+"""The workers' end state as an Ansible playbook, made from the same plan that the roles act on.
+
+Files, packages, holds, masks, units and running sysctls as tasks of ansible-core; what it has no
+module for is read by a command. It knows fewer things than the roles do (no judge of a file, no
+restart for a changed one, no driver that waits for a reboot), so Ansible has less to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from lockstep.files import ManagedFile, managed
+from lockstep.plan import NodePlan
+from lockstep.secrets import Secrets
+
+Task = dict[str, Any]
+FORKS = 50
+CONFIG = f"""[defaults]
+inventory = hosts
+forks = {FORKS}
+host_key_checking = True
+gathering = explicit
+interpreter_python = /usr/bin/python3
+[ssh_connection]
+pipelining = True
+ssh_args = -F {{ssh_config}} -o ControlMaster=auto -o ControlPersist=60s
+"""
+GPU_FIELDS = "persistence_mode,power.limit,compute_mode,ecc.mode.pending"
+
+
+def write(
+    folder: Path, nodes: Collection[NodePlan], secrets: Secrets | None, ssh_config: str
+) -> None:
+    """Write playbook, inventory, configuration and every node's files to a folder.
+
+    Args:
+        folder: a private one: a node's files hold secrets.
+        nodes: workers of one hardware class; the tasks are the first one's.
+        secrets: of the cluster.
+        ssh_config: a file that says how to reach the nodes.
+    """
+    for node in nodes:
+        for file in managed(node, secrets):
+            path = folder / "files" / node.name / file.path.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.content)
+    names = "\n".join(node.name for node in nodes)
+    (folder / "hosts").write_text(f"[worker]\n{names}\n[worker:vars]\nansible_user=ops\n")
+    (folder / "ansible.cfg").write_text(CONFIG.format(ssh_config=ssh_config))
+    play = {"hosts": "worker", "become": True, "tasks": tasks(next(iter(nodes)), secrets)}
+    # YAML reads JSON.
+    (folder / "site.yml").write_text(json.dumps([play], indent=1))
+
+
+def tasks(node: NodePlan, secrets: Secrets | None) -> list[Task]:
+    """Return the tasks that bring a node, and those like it, to its plan."""
+    by_role = [(role, list(files)) for role, files in groupby(managed(node, secrets), _role)]
+    first = [_files(role, files) for role, files in by_role if role == "packages"]
+    others = [_files(role, files) for role, files in by_role if role != "packages"]
+    return [*first, *_packages(node), *others, *_running(node), *map(_unit, node.units), *_read()]
+
+
+def _role(file: ManagedFile) -> str:
+    return file.role
+
+
+def _files(role: str, files: list[ManagedFile]) -> Task:
+    return {
+        "name": f"{role}: files",
+        "ansible.builtin.copy": {
+            "src": "files/{{ inventory_hostname }}{{ item.path }}",
+            "dest": "{{ item.path }}",
+            "owner": "{{ item.owner }}",
+            "group": "{{ item.group }}",
+            "mode": "{{ item.mode }}",
+        },
+        "loop": [
+            {"path": file.path, "owner": file.user, "group": file.group, "mode": f"0{file.mode}"}
+            for file in files
+        ],
+        "loop_control": {"label": "{{ item.path }}"},
+    }
+
+
+def _packages(node: NodePlan) -> list[Task]:
+    versions = node.versions
+    names = [f"{name}={versions[name]}" if name in versions else name for name in node.packages]
+    held = " ".join(sorted(node.held))
+    return [
+        {
+            "name": "packages",
+            "ansible.builtin.apt": {
+                "name": names,
+                "install_recommends": False,
+                "update_cache": True,
+                "cache_valid_time": 86400,
+            },
+            "environment": {"LOCKSTEP_DEFER_START": "1"},
+        },
+        {"name": "held", "register": "held", **_reads("apt-mark showhold")},
+        {
+            "name": "hold",
+            "ansible.builtin.command": f"apt-mark hold {held}",
+            "when": f"'{held}'.split() | difference(held.stdout_lines)",
+        },
+    ]
+
+
+def _running(node: NodePlan) -> list[Task]:
+    keys = " ".join(node.sysctl)
+    values = [" ".join(value.split()) for value in node.sysctl.values()]
+    settings = " ".join(f"'{key}={value}'" for key, value in node.sysctl.items())
+    return [
+        {"name": "sysctl", "register": "running", **_reads(f"sysctl -n {keys}")},
+        {
+            "name": "set sysctl",
+            "ansible.builtin.command": f"sysctl -q -w {settings}",
+            "when": f"running.stdout_lines != {values}",
+        },
+        {
+            "name": "masked units",
+            "ansible.builtin.file": {
+                "src": "/dev/null",
+                "dest": "/etc/systemd/system/{{ item }}",
+                "state": "link",
+            },
+            "loop": list(node.masked_units),
+        },
+    ]
+
+
+def _unit(unit: str) -> Task:
+    service = {"name": unit, "enabled": True, "state": "started"}
+    return {"name": unit, "ansible.builtin.systemd_service": service}
+
+
+def _read() -> list[Task]:
+    """Return what there is no module for: read, as a rerun does that finds all in place."""
+    return [
+        {"name": "boards", **_reads(f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv,noheader")},
+        {"name": "registered", **_reads("scontrol -o show node {{ inventory_hostname }}")},
+    ]
+
+
+def _reads(command: str) -> Task:
+    return {"ansible.builtin.command": command, "changed_when": False}

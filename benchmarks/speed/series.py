@@ -1,0 +1,131 @@
+"""The command lines that are compared: one task, and how each tool does it."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.speed.figures import OURS
+from benchmarks.speed.peers import Peers
+from benchmarks.speed.places import INVENTORY, ROOT, WORKERS, program
+from lockstep.facts.request import request
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.probe.ship import command
+
+PLAIN = {"LOCKSTEP_FAST": "0"}
+FAN_OUT = "64"
+"""clush(1)'s own default."""
+BY_HAND = "apt-get by clush"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One way to do a task."""
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    statuses: tuple[int, ...] = (0,)
+    """What it ends with when it has done its work."""
+    says: str = ""
+    """A regular expression for what its output holds when it has done its work."""
+
+
+def rerun(peers: Peers | None, playbook: str, limit: Sequence[str]) -> list[Series]:
+    """Return the ways to bring workers to their plan.
+
+    Args:
+        peers: None when they could not be installed.
+        playbook: folder of the playbook.
+        limit: names, or a group, of pyinfra and Ansible alike.
+    """
+    limits = [word for name in limit for word in ("--limit", name)]
+    ours = (program("pyinfra"), "-y", *limits, INVENTORY, WORKERS)
+    found = [Series(OURS, ours), Series("plain pyinfra", ours, PLAIN)]
+    if peers is None:
+        return found
+    ansible = (peers.program("ansible-playbook"), "--limit", ",".join(limit), "site.yml")
+    words = ("env", f"--chdir={playbook}", *ansible)
+    ends = r"failed=0"
+    mitogen = {
+        "ANSIBLE_STRATEGY": "mitogen_linear",
+        "ANSIBLE_STRATEGY_PLUGINS": peers.mitogen_strategies,
+    }
+    return [
+        *found,
+        Series("ansible", words, says=ends),
+        Series("mitogen", words, mitogen, says=ends),
+    ]
+
+
+def check(
+    peers: Peers | None, tests: str, ssh_config: str, nodes: Sequence[NodePlan]
+) -> list[Series]:
+    """Return the ways to see whether nodes are as planned; the probe alone is the lower bound.
+
+    Args:
+        peers: None when they could not be installed.
+        tests: folder of testinfra's tests.
+        ssh_config: how ssh(1) reaches the nodes.
+        nodes: all of them.
+    """
+    probe = f"sudo -n -H {command(request(nodes[-1]))}"
+    found = [
+        Series(OURS, (program("lockstep"), "check", INVENTORY), statuses=(0, 1)),
+        Series("probe by clush", (*_clush(ssh_config, nodes), probe)),
+    ]
+    if peers is None:
+        return found
+    options = ("-q", "-p", "no:cacheprovider", "--sudo", f"--ssh-config={ssh_config}")
+    testinfra = (peers.program("pytest"), *options, "--rootdir", tests, tests)
+    return [*found, Series("testinfra", testinfra, says=r"\d+ passed")]
+
+
+def _clush(ssh_config: str, nodes: Sequence[NodePlan]) -> tuple[str, ...]:
+    """Return the words before a command for all nodes at once; the worst exit status counts."""
+    names = ",".join(node.name for node in nodes)
+    return (program("clush"), "-S", "-f", FAN_OUT, "-o", f"-F {ssh_config}", "-w", names)
+
+
+def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
+    """Return the ways to bring back one node that drifted, where nobody knows which."""
+    known = rerun(None, playbook, [node])[0]
+    if (ROOT / "lockstep" / "commands" / "repair.py").exists():
+        ours = (program("lockstep"), "repair", INVENTORY)
+    else:  # what the check's finding says to run
+        check_first = shlex.join((program("lockstep"), "check", INVENTORY))
+        ours = ("sh", "-c", f"{check_first} >/dev/null; {shlex.join(known.argv)}")
+    everywhere = [one for one in rerun(peers, playbook, ["worker"]) if one.name != OURS]
+    return [Series(OURS, ours), Series("lockstep, node named", known.argv), *everywhere]
+
+
+def deploy(
+    peers: Peers | None, playbook: str, ssh_config: str, nodes: Sequence[NodePlan]
+) -> list[Series]:
+    """Return the ways to set up workers that have nothing; packages alone are the lower bound."""
+    names = [node.name for node in nodes]
+    by_hand = (*_clush(ssh_config, nodes), f"sudo -n sh -c {shlex.quote(installation(nodes[0]))}")
+    return [*rerun(peers, playbook, names), Series(BY_HAND, by_hand)]
+
+
+def installation(node: NodePlan) -> str:
+    """Return a script that installs the packages of a node, and does nothing else."""
+    lines = ["set -e"]
+    for file in managed(node, None, "packages"):  # sources, keys and pins: what apt has to know
+        text = base64.b64encode(file.content).decode("ascii")
+        lines.append(f"mkdir -p {file.path.rpartition('/')[0]}")
+        lines.append(f"echo {text} | base64 -d >{file.path}")
+        lines.append(f"chmod {file.mode} {file.path}")
+    versions = node.versions
+    names = [f"{name}={versions[name]}" if name in versions else name for name in node.packages]
+    return "\n".join(
+        [
+            *lines,
+            "export DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1",
+            "apt-get -q update",
+            f"apt-get -q -y --no-install-recommends install {shlex.join(names)}",
+        ]
+    )

@@ -1,0 +1,173 @@
+"""What is measured: a rerun with nothing to do, a check, the repair of one node, a fresh deploy."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.speed import assertions, playbook, series, sessions
+from benchmarks.speed.bench import Bench, DidNotWork, say
+from benchmarks.speed.errors import BenchmarkError
+from benchmarks.speed.network import Control, control
+from benchmarks.speed.peers import Peers
+from benchmarks.speed.places import INVENTORY, ROOT, program
+from lab import state
+from lab.state import LabState
+from lockstep import secrets
+from lockstep.files import managed
+from lockstep.inventory import load
+from lockstep.plan import NodePlan
+from lockstep.spec import Role
+
+DRIFTS = "/etc/sysctl.d/99-zz-lockstep.conf"
+"""A file that no running service reads: its repair restarts nothing."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A lab that was deployed, and what the peers need to know of it."""
+
+    lab: LabState
+    nodes: tuple[NodePlan, ...]
+    workers: tuple[NodePlan, ...]
+    peers: Peers | None
+    playbook: str
+    tests: str
+
+    @classmethod
+    def up(cls, name: str, workers: int, folder: Path, peers: Peers | None) -> Cluster:
+        """Make a lab, or complete it, and deploy it.
+
+        Raises:
+            BenchmarkError: that failed.
+        """
+        cluster = cls.booted(name, workers, folder, peers)
+        say(f"deploying {workers} workers and their head")
+        deployed(name, "deploys/cluster.py")
+        return cluster
+
+    @classmethod
+    def booted(cls, name: str, workers: int, folder: Path, peers: Peers | None) -> Cluster:
+        """Make a lab, or complete it.
+
+        Raises:
+            BenchmarkError: that failed.
+        """
+        done = lab(name, "up", "--workers", str(workers))
+        if done.returncode != 0:
+            raise BenchmarkError(f"lab {name}: {done.stdout}{done.stderr}")
+        os.environ["LOCKSTEP_LAB"] = name
+        plan = load(str(ROOT / INVENTORY))
+        nodes = tuple(plan.nodes.values())
+        only = tuple(node for node in nodes if node.role is Role.WORKER)
+        found = state.load(name)
+        books, tests = folder / f"playbook-{name}-{workers}", folder / f"tests-{workers}"
+        for made in (books, tests):
+            made.mkdir(exist_ok=True)
+        made_of = secrets.obtain(plan.spec.name, plan.spec.secrets_dir)
+        playbook.write(books, only, made_of, found.ssh_config)
+        assertions.write(tests, nodes)
+        return cls(found, nodes, only, peers, str(books), str(tests))
+
+    def on(self, node: str, command: str) -> str:
+        """Run a command as root on a node, from beside it.
+
+        Raises:
+            BenchmarkError: it failed.
+        """
+        words = ("ssh", "-F", self.lab.ssh_config, node, f"sudo -n sh -c {shlex.quote(command)}")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchmarkError(f"{node}: {command}: {done.stderr.strip()}")
+        return done.stdout
+
+
+def lab(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the lab."""
+    argv = [sys.executable, "-m", "lab", "--name", name, *words]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def deployed(name: str, deploy: str, *options: str) -> None:
+    """Deploy, not measured.
+
+    Raises:
+        BenchmarkError: it failed.
+    """
+    done = subprocess.run(
+        [program("pyinfra"), "-y", *options, INVENTORY, deploy],
+        cwd=ROOT,
+        env={**os.environ, "LOCKSTEP_LAB": name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BenchmarkError(f"{deploy} ended with {done.returncode}: {done.stderr[-1000:]}")
+
+
+def rerun(bench: Bench, cluster: Cluster, here: Control) -> None:
+    """Bring workers to their plan that are there already."""
+    compared = series.rerun(cluster.peers, cluster.playbook, ["worker"])
+    bench.measure("rerun", compared, cluster.lab, here, len(cluster.workers))
+
+
+def check(bench: Bench, cluster: Cluster, here: Control) -> None:
+    """Compare all nodes with their plan; the head is one of them."""
+    compared = series.check(cluster.peers, cluster.tests, cluster.lab.ssh_config, cluster.nodes)
+    bench.measure("check", compared, cluster.lab, here, len(cluster.nodes))
+
+
+def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
+    """Bring back one worker of all, one file of which was changed."""
+    node = cluster.workers[0]
+    wanted = next(file.sha256 for file in managed(node, None) if file.path == DRIFTS)
+
+    def drift() -> None:
+        cluster.on(node.name, f"echo '# drift' >>{DRIFTS}")
+
+    def repaired() -> None:
+        if wanted not in cluster.on(node.name, f"sha256sum {DRIFTS}"):
+            raise DidNotWork(f"{DRIFTS} on {node.name} is as it was before")
+
+    compared = series.repair(cluster.peers, cluster.playbook, node.name)
+    workers = len(cluster.workers)
+    bench.measure("repair", compared, cluster.lab, here, workers, drift, repaired)
+
+
+ON_A_LAB = {"rerun": rerun, "check": check, "repair": repair}
+
+
+def deploy(
+    bench: Bench, name: str, workers: int, peers: Peers | None, round_trip_ms: float
+) -> None:
+    """Deploy workers that nothing was done to; each series has its own, in one lab per round."""
+    names = [one.name for one in series.rerun(peers, "", [])] + [series.BY_HAND]
+    wanted = [one for one in names if one not in bench.without]
+    for number in range(bench.repeat + 1):
+        try:
+            cluster = Cluster.booted(name, workers * len(wanted), bench.folder, peers)
+            deployed(name, "deploys/head.py", "--limit", "head")
+            with control(cluster.lab, round_trip_ms) as here:
+                _one_round(bench, cluster, here, wanted, number)
+        finally:
+            lab(name, "down")
+
+
+def _one_round(
+    bench: Bench, cluster: Cluster, here: Control, wanted: Sequence[str], number: int
+) -> None:
+    """Give each series its workers; in each round other ones, at another turn."""
+    sessions.note(cluster.lab, [node.name for node in cluster.lab.nodes])
+    workers = len(cluster.workers) // len(wanted)
+    for turn in range(len(wanted)):
+        mine = cluster.workers[turn * workers : (turn + 1) * workers]
+        ways = series.deploy(cluster.peers, cluster.playbook, cluster.lab.ssh_config, mine)
+        name = wanted[(turn + number) % len(wanted)]
+        one = next(way for way in ways if way.name == name)
+        bench.once("deploy", one, cluster.lab, here, workers, number)
