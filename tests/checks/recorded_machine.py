@@ -87,7 +87,7 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
         collectors |= {"nv-hostengine": ["nv-hostengine -n"], "dcgm-exporter": [DCGM_EXPORTER]}
     return {
         "os.machine_id": f"1d{number:030x}",
-        "os.host_keys": {"ed25519": f"1d{number:062x}", "rsa": f"1d{number + 100:062x}"},
+        "os.host_keys": {"ed25519": f"1d{number:062x}", "rsa": f"2d{number:062x}"},
         "os.resolver": {
             "nameserver": "fd00:1::53",
             "search": "cluster.example",
@@ -101,11 +101,11 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
             unit: {"soft": "131072", "hard": "131072"} for unit in sorted(node.job_parents)
         },
         "collectors": collectors,
-        "services.cpu_share": {"munge.service": 0.1 * number, "slurmd.service": 90.0},
+        "services.cpu_share": {"munge.service": 0.1 * (number % 10), "slurmd.service": 90.0},
         "mounts.shared": {"/home": "nfs4 [fd00:1::5]:/home hard,nconnect=8,rw,vers=4.2"},
         "mounts.local": {"/": "rw", "/boot": "rw"},
         "mounts.fstab": {"/home": "mounted", "/boot": "mounted"},
-        "storage.space": {"/": 30.0 + number, "/boot": 20.0},
+        "storage.space": {"/": 30.0 + number % 10, "/boot": 20.0},
         "storage.inodes": {"/": 5.0, "/boot": 1.0},
     }
 
@@ -125,11 +125,12 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
         "net.errors": number,
         "net.carrier_changes": 2 + number,
     }
+    board = f"a0:88:c2:{number >> 8:02x}:{number & 0xFF:02x}"
     return {
         **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
         "net.addresses": {name: [node.address] if name == "eno1" else [] for name in names},
         "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
-        "net.mac": {name: f"a0:88:c2:00:{number:02x}:{i:02x}" for i, name in enumerate(names)},
+        "net.mac": {name: f"{board}:{i:02x}" for i, name in enumerate(names)},
     }
 
 
