@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed import assertions, figures, playbook, relay, series, simulation
+from benchmarks.speed import assertions, figures, playbook, promises, relay, series, simulation
 from benchmarks.speed.figures import Run
 from benchmarks.speed.meter import below
 from benchmarks.speed.peers import REQUIREMENTS, ensure
@@ -75,6 +75,23 @@ def test_growth_is_against_as_many_times_the_first() -> None:
     first, more = simulation.Size(10, 2.0, 1.0, 100.0), simulation.Size(100, 10.0, 5.0, 145.0)
     assert more.row(first) == "| 100 | 10 | 5 | 50 | 0.5 | 0.5 | 145 | 0.5 |"
     assert first.row(first).endswith("| 1 | 1 | 100 | - |")
+
+
+def test_promises_are_judged_where_they_were_measured() -> None:
+    at_20 = [replace(run, round_trip_ms=20.0) for run in runs()]
+    lines = promises.table(figures.rows(at_20)).splitlines()[2:]
+    assert lines == [
+        "| rerun | 10 | 20 ms | executions per node | at most 3 | 2 | kept |",
+        "| rerun | 10 | 20 ms | wall, ansible / ours | at least 40 | 10 | **not kept** |",
+    ]
+
+
+def test_a_check_is_compared_with_the_rerun_of_the_same_lab() -> None:
+    check = [replace(run, task="check", nodes=11) for run in runs() if run.series == "lockstep"]
+    plain = [replace(run, series="plain pyinfra") for run in runs() if run.series == "ansible"]
+    (line,) = promises.table(figures.rows([*check, *plain])).splitlines()[2:]
+    # 1 s for 11 nodes beside 10 s for 10 nodes
+    assert line == "| check | 10 | 0 ms | CPU, plain rerun / ours | at least 10 | 11 | kept |"
 
 
 # -- relay

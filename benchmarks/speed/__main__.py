@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import figures, peers, sessions, tasks
+from benchmarks.speed import figures, peers, promises, sessions, tasks
 from benchmarks.speed.bench import Bench, say
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.machine import machine
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 tasks.lab(asked.lab, "down")
         summary = figures.rows(bench.runs)
         about = {**machine(found), "command": shlex.join(["python", "-m", __package__, *words])}
-        print(f"`{about['command']}`\n\n{figures.table(summary)}")
+        print(f"`{about['command']}`\n\n{figures.table(summary)}\n{promises.table(summary)}")
         for problem in bench.problems:
             print(f"NOT MEASURED {problem}")
         if asked.json:
@@ -77,7 +77,9 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.speed")
     parser.add_argument("--lab", default="bench", help="name of the lab that is made")
-    parser.add_argument("--nodes", type=_numbers(int), default=[2, 10, 50], help="workers: 2,10,50")
+    parser.add_argument(
+        "--nodes", type=_numbers(int), default=[1, 2, 10, 50], help="workers: 1,2,10,50"
+    )
     parser.add_argument(
         "--round-trips", type=_numbers(float), default=[0.0, 2.0, 20.0], help="added, in ms: 0,2,20"
     )
