@@ -19,7 +19,7 @@ from benchmarks.speed.places import ROOT
 from benchmarks.speed.series import Series
 from lab.state import LabState
 
-TAIL = 300
+TAIL = 1000
 WITHIN_S = 3600
 
 

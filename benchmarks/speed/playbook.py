@@ -105,7 +105,7 @@ def _packages(node: NodePlan) -> list[Task]:
         {
             "name": "hold",
             "ansible.builtin.command": f"apt-mark hold {held}",
-            "when": f"'{held}'.split() | difference(held.stdout_lines)",
+            "when": f"'{held}'.split() is not subset(held.stdout_lines)",
         },
     ]
 

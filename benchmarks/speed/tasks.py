@@ -147,7 +147,7 @@ def deploy(
     bench: Bench, name: str, workers: int, peers: Peers | None, round_trip_ms: float
 ) -> None:
     """Deploy workers that nothing was done to; each series has its own, in one lab per round."""
-    names = [one.name for one in series.rerun(peers, "", [])] + [series.BY_HAND]
+    names = [one.name for one in series.apply(peers, "", [])] + [series.BY_HAND]
     wanted = [one for one in names if one not in bench.without]
     for number in range(bench.repeat + 1):
         try:
