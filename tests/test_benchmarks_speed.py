@@ -24,7 +24,7 @@ from lockstep.plan import NodePlan
 from lockstep.spec import Role
 from tests.checks.recorded import SECRETS, consistent
 
-START = Run("rerun", "lockstep", 10, 0.0, 0, wall_s=99.0, cpu_s=99.0, peak_mib=1.0, sessions=20)
+START = Run("rerun", "lockstep", 10, 0.0, 0, wall_s=99.0, cpu_s=99.0, peak_mib=1.0)
 
 
 def worker() -> NodePlan:
@@ -41,7 +41,7 @@ def runs() -> list[Run]:
     for name, factor in (("lockstep", 1.0), ("ansible", 10.0)):
         found.append(replace(START, series=name))
         for number, wall_s in enumerate((1.0, 9.0, 2.0), start=1):
-            run = replace(START, series=name, number=number, sessions=None, sent_bytes=20_000)
+            run = replace(START, series=name, number=number, sessions=20, sent_bytes=20_000)
             found.append(replace(run, wall_s=wall_s * factor, cpu_s=factor))
     return found
 

@@ -109,7 +109,8 @@ class Bench:
         self, task: str, series: Series, lab: LabState, control: Control, nodes: int, number: int
     ) -> Run:
         names = [node.name for node in lab.nodes]
-        counting = number == 0
+        # Once, and last: a tool may learn in its first run what it saves in the next ones.
+        counting = number == self.repeat
         seen = sessions.counted(lab, names) if counting else 0
         load, sent = os.getloadavg()[0], control.bytes()
         cost = self.cost(series, lab, control.prefix)

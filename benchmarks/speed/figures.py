@@ -26,7 +26,7 @@ class Run:
     sent_bytes: int | None = None
     """Sent and received by the control side; None where it was not on a wire of its own."""
     sessions: int | None = None
-    """Of all nodes together; counted in the warm-up alone."""
+    """Of all nodes together; counted in the last run alone."""
     load: float = 0.0
     """Of the machine, when it began."""
 
@@ -63,18 +63,16 @@ def rows(runs: Iterable[Run]) -> list[Row]:
         series.setdefault((place, run.series), []).append(run)
     measured = {key: found for key, of in series.items() if (found := [r for r in of if r.number])}
     return [
-        _row(place, name, found, measured.get((place, OURS)), series[place, name])
+        _row(place, name, found, measured.get((place, OURS)))
         for (place, name), found in measured.items()
     ]
 
 
-def _row(
-    place: Place, name: str, found: list[Run], ours: list[Run] | None, every: list[Run]
-) -> Row:
+def _row(place: Place, name: str, found: list[Run], ours: list[Run] | None) -> Row:
     task, nodes, round_trip_ms = place
     walls = [run.wall_s for run in found]
     sent = [run.sent_bytes for run in found if run.sent_bytes is not None]
-    sessions = [run.sessions for run in every if run.sessions is not None]
+    sessions = [run.sessions for run in found if run.sessions is not None]
     return Row(
         task=task,
         nodes=nodes,
