@@ -100,6 +100,7 @@ def _clush(ssh_config: str, nodes: Sequence[NodePlan]) -> tuple[str, ...]:
 def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
     """Return the ways to bring back one node that drifted, where nobody knows which."""
     known = apply(None, playbook, [node])[0]
+    ours: tuple[str, ...]
     if (ROOT / "lockstep" / "commands" / "repair.py").exists():
         ours = (program("lockstep"), "repair", "-y", INVENTORY)
     else:  # what the check's finding says to run
