@@ -1,0 +1,46 @@
+"""The speed suite's control side: as far away as it says, with a wire of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+from benchmarks.speed import sessions
+from benchmarks.speed.network import Control, control
+from lab.state import LabState, load
+from tests.lab.labs import Lab
+
+
+def connected_s(lab: LabState, here: Control) -> float:
+    """Return how long a TCP handshake with a worker's sshd takes, of five the shortest."""
+    program = (
+        "import socket, sys, time\n"
+        "def once():\n"
+        "    began = time.monotonic()\n"
+        "    socket.create_connection((sys.argv[1], 22), 10).close()\n"
+        "    return time.monotonic() - began\n"
+        "print(min(once() for _ in range(5)))"
+    )
+    words = [*here.prefix, "python3", "-c", program, lab.node("worker1").address]
+    return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def test_a_handshake_takes_the_round_trip_that_was_added(cluster: Lab) -> None:
+    lab = load(cluster.name)
+    with control(lab, 0) as here:
+        assert connected_s(lab, here) < 0.1
+    with control(lab, 200) as here:
+        before = here.bytes()
+        assert 0.2 <= connected_s(lab, here) < 0.4
+        assert here.bytes() - before > 5 * 3 * 60
+
+
+def test_each_session_of_a_node_is_counted(cluster: Lab) -> None:
+    lab = load(cluster.name)
+    sessions.note(lab, ["worker1"])
+    before = sessions.counted(lab, ["worker1"])
+    for _ in range(3):
+        subprocess.run(["ssh", "-F", lab.ssh_config, "worker1", "true"], check=True)
+    # sshd's words reach the journal a little later.
+    time.sleep(0.5)
+    assert sessions.counted(lab, ["worker1"]) - before == 3 + 1
