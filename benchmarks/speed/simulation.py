@@ -75,6 +75,7 @@ class Size:
 
 
 SERVER = Path(__file__).with_name("answering.py")
+FIRST_LINES = 6
 HEADER = (
     "| nodes | wall s | CPU s | CPU ms/node | wall, against so many times the first "
     "| CPU, the same | MiB at most | MiB per further node |\n"
@@ -144,16 +145,16 @@ def answered(folder: Path, prefix: str, found: Peers) -> Iterator[None]:
         ip("netns", "delete", NAMESPACE)
 
 
-def check(folder: Path) -> tuple[Cost, str]:
-    """Check the cluster once; return what that cost, and the last line of the report."""
+def check(folder: Path) -> tuple[Cost, list[str]]:
+    """Check the cluster once; return what that cost, and the report."""
     written = folder / "cost.json"
     words = ["ip", "netns", "exec", NAMESPACE, sys.executable, "-m", "benchmarks.speed.meter"]
     command = [program("lockstep"), "check", str(folder / "inventory.py")]
     done = subprocess.run(
         [*words, str(written), *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    lines = (done.stdout or done.stderr).splitlines()
-    return Cost(**json.loads(written.read_text(encoding="utf-8"))), lines[-1] if lines else ""
+    cost = Cost(**json.loads(written.read_text(encoding="utf-8")))
+    return cost, (done.stdout or done.stderr or "nothing").splitlines()
 
 
 def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str, Any]]]:
@@ -169,9 +170,11 @@ def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str,
         runs: list[dict[str, Any]] = []
         with answered(folder, prefix, found):
             for number in range(repeat + 1):
-                cost, said = check(folder)
+                cost, report = check(folder)
+                said = report[-1]
                 if cost.status not in (0, 1) or not said.startswith(f"{nodes} nodes, "):
-                    raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {said}")
+                    began = "\n".join(report[:FIRST_LINES])
+                    raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {said}\n{began}")
                 runs.append({"nodes": nodes, "number": number, **asdict(cost), "said": said})
                 print(f"{nodes} nodes: {cost.wall_s:.1f} s, {said}", file=sys.stderr, flush=True)
     measured = [run for run in runs if run["number"]]
@@ -196,7 +199,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes: list[Size] = []
     runs: list[dict[str, Any]] = []
     for nodes in asked.nodes or [10, 100, 500, 2000]:
-        size, ran = measure(nodes, asked.repeat, found)
+        try:
+            size, ran = measure(nodes, asked.repeat, found)
+        except BenchmarkError as failure:
+            sys.exit(str(failure))
         sizes.append(size)
         runs += ran
     about = {**machine(found), "command": shlex.join(["python", "-m", str(__spec__.name), *words])}
