@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _measure(bench, asked, found)
         except (BenchmarkError, LabError) as failure:
             bench.problem(str(failure))
+        except KeyboardInterrupt:
+            bench.problem("interrupted: what would have followed")
         finally:
             if not asked.keep:
                 tasks.lab(asked.lab, "down")
