@@ -71,6 +71,8 @@ class Finding:
     severity: str = Severity.ERROR.value
     status: str = Status.DIFFERS.value
     detail: str = ""
+    roles: tuple[str, ...] = ()
+    """Roles whose deploy on ``node`` is the repair; none where it is not a deploy's."""
     since: str = ""
     """When the current unbroken row of checks with this finding began; "" where none are kept."""
     checks: int = 0

@@ -13,13 +13,14 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.boot import BootEntries, BootLoader, in_grub
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import absent
 from roles._files import managed_files
+from roles._role import role
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
 """Keys that only the plan sets: where it has them no more, they are taken away (entries)."""
@@ -73,7 +74,7 @@ def _key(argument: str) -> str:
     return argument.partition("=")[0]
 
 
-@deploy("Boot loader")
+@role("Boot loader")
 def apply(plan: NodePlan) -> None:
     """Bring the kernel arguments to where this system's boot loader reads them."""
     args = plan.hardware.kernel_args

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.gpus import (
     CRI_NAMESPACE,
@@ -23,6 +23,7 @@ from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 PROGRAMS = {"containerd.service": "/usr/bin/containerd", "docker.service": "/usr/sbin/dockerd"}
@@ -89,7 +90,7 @@ def check_image(engine: str) -> Generator[str, None, None]:
         yield f"({ARCHIVE}) | {LOADERS[engine]} >/dev/null"
 
 
-@deploy("Container runtime")
+@role("Container runtime")
 def apply(plan: NodePlan) -> None:
     """Configure and run each engine of the plan."""
     if "container_runtime" not in plan.capabilities:

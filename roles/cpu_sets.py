@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.cpu_sets import ManagerCpus, ServiceCpus
 from lockstep.files import managed, systemd_configuration
@@ -19,6 +19,7 @@ from lockstep.plan import NodePlan
 from lockstep.spec.names import cpus
 from roles._files import managed_files
 from roles._kernel_files import running_kernel_files
+from roles._role import role
 from roles._service import manager_configuration
 
 
@@ -68,7 +69,7 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Generator[str, None,
         host.noop("every service is on the housekeeping CPUs")
 
 
-@deploy("CPU sets")
+@role("CPU sets")
 def apply(plan: NodePlan) -> None:
     """Write the CPU sets; before any service of ours starts, so that each starts inside them."""
     managed_files(name="Files", files=managed(plan, None, "cpu_sets"))

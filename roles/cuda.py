@@ -5,14 +5,13 @@ Owns     a file of /etc/profile.d.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 
 
-@deploy("CUDA")
+@role("CUDA")
 def apply(plan: NodePlan) -> None:
     """Let shells find the compiler."""
     if "cuda" not in plan.capabilities:

@@ -5,14 +5,13 @@ Owns     its arguments and unit.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import DCGM_EXPORTER
 from roles._daemon import daemon
+from roles._role import role
 
 
-@deploy("DCGM exporter")
+@role("DCGM exporter")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
     daemon(plan, "dcgm_exporter", DCGM_EXPORTER, "/usr/bin/dcgm-exporter")

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.job_containers import FoldersForAll
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import ENROOT_TMPFILES
 from roles._files import managed_files
+from roles._role import role
 
 
 @operation()
@@ -27,7 +28,7 @@ def folders_for_all(folders: tuple[str, ...]) -> Generator[str, None, None]:
         yield f"systemd-tmpfiles --create {ENROOT_TMPFILES}"
 
 
-@deploy("enroot")
+@role("enroot")
 def apply(plan: NodePlan) -> None:
     """Configure it."""
     if "enroot" not in plan.capabilities:

@@ -6,14 +6,13 @@ Restart  nothing: a job reads them when it starts.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 
 
-@deploy("Fabric")
+@role("Fabric")
 def apply(plan: NodePlan) -> None:
     """Write the files; the libraries themselves need not be there."""
     managed_files(name="Files", files=managed(plan, None, "fabric"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.gpus import Gpus, GpuSettings
 from lockstep.files import managed
@@ -21,6 +21,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import GPU_SETTINGS, MIG_MADE, mig_missing
 from lockstep.spec.hardware import Gpu
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
@@ -101,7 +102,7 @@ def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
     )
 
 
-@deploy("GPU settings")
+@role("GPU settings")
 def apply(plan: NodePlan) -> None:
     """Set what differs, where the plan has GPUs."""
     gpu = plan.gpu

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.boot import (
     HUGEPAGES_TRIED,
@@ -24,6 +24,7 @@ from lockstep.facts.services import Service
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 
 MOUNTS = {
     "2M": ("/dev/hugepages", "dev-hugepages.mount"),
@@ -117,7 +118,7 @@ def group(gid: int | None, files: tuple[str, ...]) -> Generator[str, None, None]
         )
 
 
-@deploy("Huge pages")
+@role("Huge pages")
 def apply(plan: NodePlan) -> None:
     """Ask the running kernel; what it cannot give waits for the boot arguments (boot_loader)."""
     files = managed(plan, None, "hugepages")

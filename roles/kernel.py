@@ -7,15 +7,14 @@ Restart  nothing: the kernel takes them at once.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
 from roles._kernel_files import running_kernel_files
+from roles._role import role
 
 
-@deploy("Kernel settings")
+@role("Kernel settings")
 def apply(plan: NodePlan) -> None:
     """Write what each boot sets, then set it now."""
     managed_files(name="Files", files=managed(plan, None, "kernel"))

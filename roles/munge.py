@@ -6,16 +6,15 @@ Secret   the key travels on standard input only; what is compared is its hash.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 from roles._secrets import secrets_of
 from roles._service import service
 
 
-@deploy("Munge")
+@role("Munge")
 def apply(plan: NodePlan) -> None:
     """Install the key and run munged on it."""
     if "munge" not in plan.capabilities:

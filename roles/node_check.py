@@ -6,17 +6,16 @@ Restart  only of the timer; the program is read anew with every run.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.software import NODE_CHECK_TIMER
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 
-@deploy("Node check, first")
+@role("Node check, first")
 def program(plan: NodePlan) -> None:
     """Install the program that slurm.conf names; it changes nothing without what it judges by."""
     if "node_check" not in plan.capabilities:
@@ -25,7 +24,7 @@ def program(plan: NodePlan) -> None:
     managed_files(name="Program", files=files)
 
 
-@deploy("Node check")
+@role("Node check")
 def apply(plan: NodePlan) -> None:
     """Install it and start its timer."""
     if "node_check" not in plan.capabilities:

@@ -5,13 +5,12 @@ Owns     its arguments and unit.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.plan import NodePlan
 from roles._daemon import daemon
+from roles._role import role
 
 
-@deploy("Node exporter")
+@role("Node exporter")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
     daemon(

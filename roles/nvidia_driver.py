@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
 from lockstep.facts.services import Service
@@ -20,6 +20,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import PERSISTENCED
 from roles._files import managed_files
 from roles._modules import built, loaded
+from roles._role import role
 from roles._service import service
 
 
@@ -60,7 +61,7 @@ def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
         host.noop("no unit runs without its hardware")
 
 
-@deploy("NVIDIA driver")
+@role("NVIDIA driver")
 def apply(plan: NodePlan) -> None:
     """Configure it; the packages are there already."""
     if "nvidia_driver" not in plan.capabilities:

@@ -5,14 +5,13 @@ Owns     its unit.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import FABRIC_MANAGER
 from roles._daemon import daemon
+from roles._role import role
 
 
-@deploy("Fabric manager")
+@role("Fabric manager")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
     daemon(

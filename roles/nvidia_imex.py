@@ -5,14 +5,13 @@ Owns     the list of nodes, its unit.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import IMEX
 from roles._daemon import daemon
+from roles._role import role
 
 
-@deploy("IMEX")
+@role("IMEX")
 def apply(plan: NodePlan) -> None:
     """Configure and run it."""
     daemon(plan, "nvidia_imex", IMEX, "/usr/bin/nvidia-imex", restart=False)

@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.settings import Settings
 from lockstep.files import managed, systemd_configuration
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 from roles._service import manager_configuration
 
 
@@ -52,7 +53,7 @@ def running_settings(
         )
 
 
-@deploy("OS settings")
+@role("OS settings")
 def apply(plan: NodePlan) -> None:
     """Write the files, then make them run."""
     files = managed(plan, None, "os_settings")

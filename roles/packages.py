@@ -7,15 +7,14 @@ Restart  nothing: services are started by the roles that own them.
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
 from roles._packages import locked_packages
+from roles._role import role
 
 
-@deploy("Packages")
+@role("Packages")
 def apply(plan: NodePlan) -> None:
     """Install what the node's capabilities need."""
     if "packages" not in plan.capabilities:

@@ -6,16 +6,15 @@ Restart  only for new arguments or a new program; targets and rules are reloaded
 
 from __future__ import annotations
 
-from pyinfra.api import deploy
-
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.spec import Service
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 
-@deploy("Prometheus")
+@role("Prometheus")
 def apply(plan: NodePlan) -> None:
     """Configure and run it, on the node that the plan names."""
     if not plan.runs(Service.PROMETHEUS):

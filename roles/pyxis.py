@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.job_containers import PyxisLoads, loads
 from lockstep.facts.packages import Packages
@@ -24,6 +24,7 @@ from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUG
 from lockstep.spec import Role
 from roles._files import managed_files
 from roles._packages import APT_GET, change
+from roles._role import role
 from roles._workers_first import files_after_workers
 
 TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
@@ -54,7 +55,7 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[
     )
 
 
-@deploy("pyxis")
+@role("pyxis")
 def apply(plan: NodePlan) -> None:
     """See that Slurm loads the plugin, then let it."""
     if "pyxis" not in plan.capabilities:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.kernel_files import KernelFiles
 from lockstep.files import managed
 from lockstep.plan import NodePlan, fabric
 from roles._files import managed_files
+from roles._role import role
 
 
 @operation()
@@ -33,7 +34,7 @@ def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
         host.noop("the kernel has its RDMA interfaces")
 
 
-@deploy("RDMA")
+@role("RDMA")
 def apply(plan: NodePlan) -> None:
     """Write the rule before any device of ours can appear, then load what is missing."""
     managed_files(name="Files", files=managed(plan, None, "rdma"))

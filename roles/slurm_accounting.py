@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import StringCommand, deploy, operation
+from pyinfra.api import StringCommand, operation
 
 from lockstep.facts.slurm import DatabaseLogin
 from lockstep.files import managed
@@ -17,6 +17,7 @@ from lockstep.plan import NodePlan
 from lockstep.secrets import Secrets
 from lockstep.spec import Service
 from roles._files import managed_files
+from roles._role import role
 from roles._secrets import secrets_of
 from roles._service import service
 
@@ -43,7 +44,7 @@ def database(secrets: Secrets) -> Generator[StringCommand, None, None]:
     yield StringCommand("mariadb --batch >/dev/null", _stdin=statements)
 
 
-@deploy("Slurm accounting")
+@role("Slurm accounting")
 def apply(plan: NodePlan) -> None:
     """Run the database, then slurmdbd on it, on the node that the plan names."""
     if not plan.runs(Service.SLURM_ACCOUNTING):

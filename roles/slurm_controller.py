@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.slurm import (
     DISTRIBUTED,
@@ -23,6 +23,7 @@ from lockstep.files.slurm import SLURM_CONF
 from lockstep.plan import NodePlan
 from lockstep.spec import Service
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 from roles._workers_first import on_every_worker
 
@@ -57,7 +58,7 @@ def distributed(files: tuple[str, ...]) -> Generator[str, None, None]:
     )
 
 
-@deploy("Slurm controller")
+@role("Slurm controller")
 def apply(plan: NodePlan) -> None:
     """Configure and run slurmctld, on the node that the plan names."""
     if not plan.runs(Service.SLURM_CONTROLLER):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.files import FileStates
 from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
@@ -19,6 +19,7 @@ from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.slurm import MUNGE_KEY
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 WAIT_S = 60
@@ -87,7 +88,7 @@ def configuration_fetched(sha256: str) -> Generator[str, None, None]:
     )
 
 
-@deploy("Slurm worker")
+@role("Slurm worker")
 def apply(plan: NodePlan) -> None:
     """Configure and run slurmd, then see it registered."""
     if "slurm_worker" not in plan.capabilities:

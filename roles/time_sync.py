@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import deploy, operation
+from pyinfra.api import operation
 
 from lockstep.facts.clock import ClockOffset
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from roles._files import managed_files
+from roles._role import role
 from roles._service import service
 
 WAIT_TRIES = 90
@@ -41,7 +42,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
         yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1"
 
 
-@deploy("Time sync")
+@role("Time sync")
 def apply(plan: NodePlan) -> None:
     """Configure chrony and wait for the clock."""
     if "time_sync" not in plan.capabilities:

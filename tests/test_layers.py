@@ -75,6 +75,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.secrets", "lockstep.checks", "lockstep.facts", "lockstep.files"),
         *("lockstep.history", "lockstep.plan", "lockstep.probe"),
     },
+    "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
     "lockstep/__main__": {"lockstep.commands", "lockstep.plan"},
     "lockstep/__init__": set[str](),

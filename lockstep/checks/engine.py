@@ -16,8 +16,9 @@ from lockstep.checks.causes import Draft
 from lockstep.checks.compare import Majority, Split, Vote
 from lockstep.checks.context import Context, Items, View
 from lockstep.checks.growth import Tally, Unsure
-from lockstep.checks.rule import Kind, Rule, Skip, anything
+from lockstep.checks.rule import DEPLOY, NO_ROLE, Kind, Rule, Skip, anything
 from lockstep.checks.rules import node_reachable
+from lockstep.plan import owners
 from lockstep.probe.record import Record, Unreachable, Unread
 from lockstep.report import Finding, Reference, Report, Status, count, fold
 from lockstep.spec import Service
@@ -274,6 +275,9 @@ def _drafted(
     template = (rule.repair_peers if by_peers else None) or rule.repair
     if pending:
         template = rule.repair_pending
+    roles = _roles(rule, view, device) if template.startswith(DEPLOY) else ()
+    if template.startswith(DEPLOY) and not roles:
+        template = NO_ROLE
     finding = Finding(
         rule=rule.id,
         node=view.name,
@@ -282,7 +286,8 @@ def _drafted(
         found=found,
         expected=expected,
         reference=says,
-        repair=_repair(rule, view, device, view.plan.name, template, expected, wanted),
+        repair=_repair(rule, view, device, view.plan.name, template, expected, wanted, roles),
+        roles=roles,
         severity=rule.severity_on(view, device).value,
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
         detail="" if rule.detail is None else rule.detail(view, device),
@@ -345,6 +350,12 @@ def _undecided(rule: Rule, device: str, split: Split, group: str, views: dict[st
     return Draft(finding, nodes, rule, sides=parties)
 
 
+def _roles(rule: Rule, view: View, device: str) -> tuple[str, ...]:
+    """Return the roles that set an item of a node, in deploy order."""
+    named = (rule.owner,) if rule.roles is None else rule.roles(view, device)
+    return owners.together(view.plan, named)
+
+
 def _repair(
     rule: Rule,
     view: View,
@@ -353,11 +364,13 @@ def _repair(
     template: str,
     expected: str,
     value: JsonValue = "",
+    roles: tuple[str, ...] = (),
 ) -> str:
     return template.format(
         inventory=_inventory(view),
         node=node,
         role=view.plan.role.value,
+        roles=",".join(roles or _roles(rule, view, device)),
         device=device,
         expected=expected,
         value=anything(value),

@@ -13,8 +13,11 @@ from lockstep.node_check.judge import Judgement
 from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 
-DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node}"
-"""The repair of everything that a role sets."""
+DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
+"""The repair of everything that a role sets; one that begins so, ``lockstep repair`` can make."""
+
+NO_ROLE = "on {node}: find what changed {device}; no role sets it"
+"""The repair in its place of what a role sets elsewhere, and none here."""
 
 REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
 """The repair of what is on disk as wanted and only waits for a reboot."""
@@ -156,13 +159,16 @@ class Rule:
     source: str = ""
     """Where the rule comes from: a manual page, a measurement, another project's check."""
     repair: str = DEPLOY
-    """{inventory} {node} {role} {address} {device} {expected} (as text) {value} are filled in."""
+    """{inventory} {node} {role} (head, worker) {roles} (of ours) {address} {device} {expected} (as
+    text) {value} are filled in."""
     repair_pending: str = REBOOT
     """Where ``pending`` says that a reboot is all that is missing."""
     repair_peers: str | None = None
     """Where the peers say so: what a role sets cannot repair what nobody declared."""
     owner: str = "person"
-    """Role that sets it, or "person"."""
+    """Role that sets it, or "person"; in words where it is not the same for all items."""
+    roles: Callable[[View, str], Iterable[str]] | None = None
+    """Roles that set an item, where ``owner`` is words."""
     grounds: Callable[[View, str], frozenset[str]] | None = None
     """What a difference itself gives as its grounds, where not every cause may explain it."""
     applies: Callable[[View], bool] = everywhere

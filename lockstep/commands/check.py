@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from lockstep.checks.engine import REACHABLE, check
-from lockstep.checks.growth import counter_families
+from lockstep.checks.engine import check
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
+from lockstep.commands._judged import judged
 from lockstep.forms import Run
 from lockstep.forms.html import html
 from lockstep.forms.junit import junit
 from lockstep.forms.metrics import metrics
 from lockstep.forms.text import text, whole
 from lockstep.forms.write import PUBLIC
-from lockstep.history import findings, records
-from lockstep.history.store import PRIVATE, opened
+from lockstep.history.store import PRIVATE
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
-from lockstep.reading import context, history_of, now, saved, saved_of
+from lockstep.reading import context, now, saved, saved_of
 from lockstep.report import ExitStatus, Report, Severity
 
 if TYPE_CHECKING:
@@ -147,32 +146,10 @@ def _judged(
         reading = saved_of(plan, arguments.records)
         before = saved(arguments.earlier) if arguments.earlier else {}
         return reading, check(rules, context(plan, reading, only_records(before)), limit)
-    if not arguments.no_history:
-        with opened(history_of(plan)):
-            pass  # a history that cannot be used is said before any node is read
-    reading = now(plan, arguments.inventory, containers=arguments.containers)
     if arguments.no_history:
+        reading = now(plan, arguments.inventory, containers=arguments.containers)
         return reading, check(rules, context(plan, reading), limit)
-    return reading, _kept(plan, reading, rules, limit)
-
-
-def _kept(
-    plan: ClusterPlan, reading: Reading, rules: Sequence[Rule], limit: frozenset[str] | None
-) -> Report:
-    """Return the report of a reading, and keep both."""
-    read_at = time.time()
-    with opened(history_of(plan)) as history:
-        counters = counter_families(rules)
-        before = records.earlier(history, reading, counters, read_at)
-        latest = records.latest(history, reading, counters, read_at)
-        records.save(history, reading, read_at)
-    report = check(rules, context(plan, reading, before, latest), limit)
-    judged = [name for name in report.nodes if isinstance(reading.get(name), Record)]
-    with opened(history_of(plan)) as history:
-        report.findings = findings.noted(
-            history, report.findings, {*report.rules, REACHABLE}, judged, read_at
-        )
-    return report
+    return judged(plan, arguments.inventory, rules, limit, containers=arguments.containers)
 
 
 def _taken_at(reading: Reading) -> float:

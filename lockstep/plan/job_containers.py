@@ -40,12 +40,20 @@ class JobContainersPlan:
     option: str = PYXIS_OPTION
 
     @property
+    def packages_of(self) -> dict[str, dict[str, str]]:
+        """Part -> its packages -> their versions as patterns."""
+        return {
+            part: dict(job_containers.packages(part, version))
+            for part, version in self.parts.items()
+        }
+
+    @property
     def versions(self) -> dict[str, str]:
         """Package -> version as a pattern."""
         return {
             name: pattern
-            for part, version in self.parts.items()
-            for name, pattern in job_containers.packages(part, version).items()
+            for packages in self.packages_of.values()
+            for name, pattern in packages.items()
         }
 
     @property

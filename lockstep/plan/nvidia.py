@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from lockstep.catalog import gpus, nvidia
 from lockstep.spec import Cluster, HardwareClass
@@ -38,8 +39,8 @@ class NvidiaPlan:
     parts: tuple[str, ...]
     modules: str | None
     """``open`` or ``proprietary``; None: the kernel is not the machine's own, nor its modules."""
-    versions: Mapping[str, str]
-    """Package -> its version as a pattern; in the order of the parts."""
+    packages_of: Mapping[str, Mapping[str, str]]
+    """Part -> its packages -> their versions as patterns."""
     pins: Mapping[str, str]
     """Further package -> pattern: what comes along by dependency, and must not be a newer one."""
     driver_packages: tuple[str, ...]
@@ -48,6 +49,15 @@ class NvidiaPlan:
     """Kernel modules to load at boot, in this order; none where the kernel is not its own."""
     replaced: tuple[str, ...] = ()
     """Packages of the other flavour of modules, which must not stay beside these."""
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """Package -> its version as a pattern; in the order of the parts."""
+        return {
+            name: version
+            for packages in self.packages_of.values()
+            for name, version in packages.items()
+        }
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -114,7 +124,7 @@ def plan(cluster: Cluster, hardware: HardwareClass) -> NvidiaPlan | None:
         modules=flavour,
         load_modules=_load_modules(hardware, flavour),
         replaced=_replaced(packaging, stack, flavour),
-        versions={name: version for part in chosen for name, version in of_part[part].items()},
+        packages_of=of_part,
         pins=dict(packaging.pins("driver", stack.driver)),
         driver_packages=tuple(
             name for part in chosen if part in DRIVER_PARTS for name in of_part[part]

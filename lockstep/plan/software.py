@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lockstep.catalog.os import Release
 from lockstep.plan import job_containers, nvidia
@@ -75,6 +75,15 @@ GPU_ROLES = {
 }
 """Part of the NVIDIA stack -> the role that sets it up, in deploy order."""
 
+STACK_ROLES = {
+    **GPU_ROLES,
+    "modules_open": "nvidia_driver",
+    "modules_proprietary": "nvidia_driver",
+    "nscq": "nvidia_fabric_manager",
+    "container_toolkit": "container_runtime",
+}
+"""Part of the NVIDIA stack -> the role that works with it."""
+
 
 def gpu_capabilities(
     cluster: Cluster, hardware: HardwareClass, stack: nvidia.NvidiaPlan | None
@@ -113,6 +122,35 @@ def capabilities(
     return tuple(name for name in chosen if release.can(name))
 
 
+def packages_by_role(
+    cluster: Cluster,
+    release: Release,
+    node: Node,
+    done: tuple[str, ...],
+    stack: nvidia.NvidiaPlan | None,
+) -> dict[str, set[str]]:
+    """Return role -> packages that it needs; what only has to be there is ``packages``' own."""
+    needed = {role: set(release.packages.get(role, ())) for role in done}
+
+    def add(role: str | None, names: Iterable[str]) -> None:
+        needed.setdefault(role if role in done else "packages", set()).update(names)
+
+    if stack is not None:
+        for part, names in stack.packages_of.items():
+            add(STACK_ROLES.get(part), names)
+    gpu = cluster.hardware[node.hardware].gpu
+    if gpu is not None and gpu.mig and "slurm_worker" in done:
+        add("slurm_worker", release.slurm_mig)
+    for part, versions in job_containers.plan(cluster, release, node).packages_of.items():
+        add(part, versions)
+    for engine in _engines(cluster, done):
+        add("container_runtime", release.engines[engine])
+    # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
+    if not cluster.os.locale.startswith("C."):
+        add("os_settings", release.locales)
+    return needed
+
+
 def packages(
     cluster: Cluster,
     release: Release,
@@ -123,25 +161,23 @@ def packages(
     """Return the packages behind these capabilities, sorted."""
     if "packages" not in done:
         return ()
-    names = {name for capability in done for name in release.packages.get(capability, ())}
-    if stack is not None:
-        names |= set(stack.packages)
-    gpu = cluster.hardware[node.hardware].gpu
-    if gpu is not None and gpu.mig and "slurm_worker" in done:
-        names |= set(release.slurm_mig)
-    names |= job_containers.plan(cluster, release, node).versions.keys()
-    names |= {name for engine in _engines(cluster, done) for name in release.engines[engine]}
-    locale = cluster.os.locale
-    # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
-    return tuple(sorted(names | (set() if locale.startswith("C.") else set(release.locales))))
+    needed = packages_by_role(cluster, release, node, done, stack)
+    return tuple(sorted(set[str]().union(*needed.values())))
+
+
+def units_by_role(cluster: Cluster, done: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return role -> units that it runs."""
+    engines = [unit for engine in _engines(cluster, done) for unit in ENGINE_UNITS.get(engine, ())]
+    return {role: UNITS[role] for role in done if role in UNITS} | {
+        "container_runtime": tuple(engines)
+    }
 
 
 def units(cluster: Cluster, done: tuple[str, ...], gpu: Gpu | None) -> tuple[str, ...]:
     """Return the units that must be enabled and running."""
-    chosen = [unit for capability in done for unit in UNITS.get(capability, ())]
+    chosen = [unit for units in units_by_role(cluster, done).values() for unit in units]
     if gpu is not None and not gpu.persistence:
         chosen = [unit for unit in chosen if unit != nvidia.PERSISTENCED]
-    chosen += [u for engine in _engines(cluster, done) for u in ENGINE_UNITS.get(engine, ())]
     return tuple(dict.fromkeys(chosen))
 
 

@@ -65,7 +65,8 @@ def test_a_difference_names_node_place_values_source_and_repair(
         "  reading   gpu.power.enforced_w\n"
         "  found     350 W\n"
         "  expected  700 W   (says: device)\n"
-        "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3\n"
+        "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3 "
+        "--data roles=gpu_settings\n"
         "\n"
         "9 nodes, 1 rule: 1 differing. Nothing was changed. Exit 1.\n"
     )

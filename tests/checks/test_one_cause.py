@@ -81,7 +81,11 @@ def test_each_rule_alone_says_pending_as_well() -> None:
 
 def test_pages_lost_at_run_time_differ_and_the_deploy_asks_for_them() -> None:
     one = the_one(("hugepages", ("2M", "0"), 100))
-    assert (one.rule, one.status, one.repair) == ("hugepages", "differs", DEPLOY)
+    assert (one.rule, one.status, one.repair) == (
+        "hugepages",
+        "differs",
+        f"{DEPLOY} --data roles=hugepages",
+    )
 
 
 def test_the_right_total_with_the_wrong_split_is_a_finding() -> None:
@@ -108,7 +112,11 @@ def test_a_pending_argument_hides_no_lost_pages() -> None:
 
 def test_isolation_that_the_next_boot_loses_is_found_while_it_still_runs() -> None:
     one = the_one((PERSISTED, (), without("isolcpus", "nohz_full")))
-    assert (one.rule, one.status, one.repair) == ("kernel.args_persisted", "differs", DEPLOY)
+    assert (one.rule, one.status, one.repair) == (
+        "kernel.args_persisted",
+        "differs",
+        f"{DEPLOY} --data roles=boot_loader",
+    )
 
 
 def test_an_edited_drop_in_is_the_cause_of_what_became_of_it() -> None:
@@ -131,7 +139,7 @@ def test_an_edited_drop_in_hides_no_pending_reboot() -> None:
 def test_an_argument_that_nobody_wrote_anywhere_is_one_finding() -> None:
     one = the_one((CMDLINE, (), LINE), (PERSISTED, (), []))
     assert (one.rule, one.status) == ("kernel.args", "differs")
-    assert one.repair == f"{DEPLOY}, then {REBOOT}"
+    assert one.repair == f"{DEPLOY} --data roles=boot_loader, then {REBOOT}"
 
 
 def test_an_earlier_value_of_the_plan_is_part_of_the_pending_argument() -> None:

@@ -95,7 +95,7 @@ def test_a_failure_says_what_was_found_and_on_which_nodes(tmp_path: Path, drifte
         "  on        worker[3-4] gpu[0-7]\n"
         "  reading   gpu.power.enforced_w\n"
         f"  repair    pyinfra -y {tmp_path}/inventory.py deploys/worker.py "
-        "--limit worker3 --limit worker4\n"
+        "--limit worker3 --limit worker4 --data roles=gpu_settings\n"
     )
     assert said in done.stdout
 

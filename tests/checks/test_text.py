@@ -20,9 +20,9 @@ def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
     assert f"ERROR   file.content  worker[2-3] {PATH}\n" in text
     assert (
         "  repair    pyinfra -y inventories/recorded.py deploys/worker.py "
-        "--limit worker2 --limit worker3\n" in text
+        "--limit worker2 --limit worker3 --data roles=os_settings\n" in text
     )
-    assert "deploys/head.py --limit head1\n" in text
+    assert "deploys/head.py --limit head1 --data roles=os_settings\n" in text
     assert text.endswith("9 nodes, 1 rule: 3 differing. Nothing was changed. Exit 1.\n")
 
 
@@ -36,7 +36,7 @@ def test_many_nodes_are_repaired_by_their_group() -> None:
     for number in range(1, 10):
         start = recorded.mutated(start, f"worker{number}", "files", (PATH,), {"absent": True})
     text = recorded.text(recorded.report(start, "file.content"))
-    assert "deploys/worker.py --limit worker\n" in text
+    assert "deploys/worker.py --limit worker --data roles=os_settings\n" in text
 
 
 def test_a_repair_names_all_nodes_of_its_block() -> None:

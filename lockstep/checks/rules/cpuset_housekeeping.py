@@ -5,7 +5,7 @@ Blind    A service that widens its own affinity, as slurmd does on purpose; kern
 """
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule, Skip
+from lockstep.checks.rule import DEPLOY, Rule, Skip
 
 
 def _look(view: View) -> Items:
@@ -27,7 +27,6 @@ RULE = Rule(
     show=lambda value: f"CPUs {value}",
     applies=lambda view: bool(view.plan.hardware.cpu.housekeeping),
     owner="cpu_sets",
-    repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}; then, for services that "
-    "already run, reboot {node} when it is idle",
+    repair=f"{DEPLOY}; then, for services that already run, reboot {{node}} when it is idle",
     source="systemd-system.conf(5), CPUAffinity=; systemd.resource-control(5), AllowedCPUs=",
 )

@@ -43,5 +43,6 @@ RULE = Rule(
     # The names that are wrong say more than a hash.
     explained_by=(Cause("hosts.entries", of_device="/etc/hosts"),),
     owner="the role named in the detail",
+    roles=lambda view, path: (view.context.files_of(view.plan)[path].role,),
     source="lockstep/files.py",
 )

@@ -29,6 +29,7 @@ RULE = Rule(
     pick=_mode,
     detail=lambda view, path: f"owned by role {view.context.files_of(view.plan)[path].role}",
     owner="the role named in the detail",
+    roles=lambda view, path: (view.context.files_of(view.plan)[path].role,),
     # One finding per path: the same deploy repairs both.
     explained_by=(Cause("file.content", same_device=True),),
     source="lockstep/files.py",

@@ -25,5 +25,6 @@ RULE = Rule(
     repair="look for NVreg_EnableGpuFirmware in /etc/modprobe.d and the kernel's command line of "
     f"{{node}}, take it out, then {REBOOT_BY_SLURM}",
     explained_by=UNREAD_WITH_COUNT,
+    owner="nvidia_driver",
     source="NVIDIA driver README, GSP firmware; gsp.mode.default",
 )

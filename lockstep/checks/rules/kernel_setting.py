@@ -83,6 +83,11 @@ def _which(view: View, path: str) -> str:
     return fold(wrong) if wrong and len(wrong) < len(values) else ""
 
 
+def _roles(view: View, path: str) -> tuple[str]:
+    of_cpus = path in [file.path for file in view.plan.hardware.cpu_files]
+    return ("cpu_sets" if of_cpus else "kernel",)
+
+
 RULE = Rule(
     id="kernel.setting",
     title="declared settings of the kernel are in force",
@@ -92,6 +97,7 @@ RULE = Rule(
     detail=_which,
     applies=lambda view: bool(_files(view)),
     owner="kernel, cpu_sets",
+    roles=_roles,
     explained_by=tuple(
         Cause("file.content", device=file, of_device=path)
         for file, paths in AT_BOOT.items()

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
+from lockstep.plan import owners
 from lockstep.probe.record import Unread
 
 READING = "listeners"
@@ -65,6 +66,7 @@ RULE = Rule(
     detail=lambda view, port: f"port of {_units(view)[port]}",
     grounds=lambda view, port: frozenset({_units(view)[port]}),
     owner="the role of the unit",
+    roles=lambda view, port: owners.of_unit(view.plan, _units(view)[port]),
     explained_by=(
         *(
             Cause("file.content", device=file, grounds=unit)

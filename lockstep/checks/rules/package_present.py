@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules._driver import grounds_of_packages
+from lockstep.plan import owners
 from lockstep.probe.record import Unread
 
 
@@ -32,6 +33,7 @@ RULE = Rule(
     look=_look,
     expected_each=_expected,
     grounds=lambda view, device: grounds_of_packages(device, view),
-    owner="the role that needs it",
+    owner="packages, and the role that needs it",
+    roles=lambda view, name: owners.of_package(view.plan, name),
     source="dpkg-query(1)",
 )

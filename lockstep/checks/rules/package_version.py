@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._driver import grounds_of_packages, other_packages, upstream
+from lockstep.plan import owners
 from lockstep.plan.job_containers import PYXIS_PACKAGE
 from lockstep.probe.record import Unread
 
@@ -56,6 +57,11 @@ def _grounds(view: View, device: str) -> frozenset[str]:
     return frozenset().union(*(grounds_of_packages(name, view) for name in device.split(", ")))
 
 
+def _roles(view: View, device: str) -> frozenset[str]:
+    names = device.split(", ")
+    return frozenset().union(*(owners.of_package(view.plan, name) for name in names))
+
+
 RULE = Rule(
     id="package.version",
     title="one version of each package",
@@ -67,7 +73,8 @@ RULE = Rule(
     pending=_of_driver,
     grounds=_grounds,
     repair_peers="apt-get install {device}={expected} on {node}, or lock it in software.versions",
-    owner="packages",
+    owner="packages, and the role that needs it",
+    roles=_roles,
     explained_by=(
         Cause("package.present", same_device=True),
         Cause("package.present", device=""),

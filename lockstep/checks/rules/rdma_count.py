@@ -7,7 +7,7 @@ Blind    A device that is listed and does not work.
 from collections.abc import Iterator
 
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Local, Rule
+from lockstep.checks.rule import DEPLOY, Local, Rule
 from lockstep.checks.rules._rdma import has_rdma
 from lockstep.node_check.judge import Judgement
 from lockstep.spec.names import expand
@@ -47,7 +47,7 @@ RULE = Rule(
     local=Local.JOBS,
     on_node=_on_node,
     owner="rdma",
-    repair="pyinfra -y {inventory} deploys/{role}.py --limit {node}; a device that stays away: "
+    repair=f"{DEPLOY}; a device that stays away: "
     "lspci, journalctl -k -g 'mlx|rdma|infiniband', then reseat or replace the adapter",
     source="kernel documentation, ABI/stable/sysfs-class-infiniband",
 )

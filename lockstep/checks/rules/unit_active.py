@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Rule, Skip
 from lockstep.checks.rules._driver import FABRIC_MANAGER
-from lockstep.plan import nvidia
+from lockstep.plan import nvidia, owners
 
 OF_DRIVER = (nvidia.FABRIC_MANAGER, nvidia.PERSISTENCED, nvidia.DCGM, nvidia.DCGM_EXPORTER)
 
@@ -35,6 +35,7 @@ RULE = Rule(
     expected_each=_expected,
     pick=_state,
     owner="the role of the unit",
+    roles=lambda view, unit: owners.of_unit(view.plan, unit),
     explained_by=(
         Cause("package.present", says="(unit not found)"),
         # slurmd does not start without every device file of gres.conf.

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Rule, Skip
+from lockstep.plan import owners
 
 STARTS = ("enabled", "static", "alias", "generated", "indirect")
 
@@ -29,6 +30,7 @@ RULE = Rule(
     expected_each=_expected,
     pick=_state,
     owner="the role of the unit",
+    roles=lambda view, unit: owners.of_unit(view.plan, unit),
     explained_by=(Cause("unit.active", same_device=True),),
     source="systemctl(1)",
 )

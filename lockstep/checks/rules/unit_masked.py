@@ -32,6 +32,6 @@ RULE = Rule(
     expected_each=_expected,
     pick=_state,
     applies=lambda view: bool(view.plan.masked_units),
-    owner="packages",
+    owner="os_settings",
     source="apt.systemd.daily(8)",
 )

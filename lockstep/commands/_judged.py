@@ -1,0 +1,43 @@
+"""The nodes read now and judged, with what the history knows; and kept in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from lockstep.checks.engine import REACHABLE, check
+from lockstep.checks.growth import counter_families
+from lockstep.checks.rule import Rule
+from lockstep.history import findings, records
+from lockstep.history.store import opened
+from lockstep.plan import ClusterPlan
+from lockstep.probe.record import Reading, Record
+from lockstep.reading import context, history_of, now
+from lockstep.report import Report
+
+
+def judged(
+    plan: ClusterPlan,
+    inventory: str,
+    rules: Sequence[Rule],
+    limit: frozenset[str] | None,
+    *,
+    containers: bool = False,
+) -> tuple[Reading, Report]:
+    """Return the records of all nodes and the report on those of the limit; keep both."""
+    with opened(history_of(plan)):
+        pass  # a history that cannot be used is said before any node is read
+    reading = now(plan, inventory, containers=containers)
+    read_at = time.time()
+    with opened(history_of(plan)) as history:
+        counters = counter_families(rules)
+        before = records.earlier(history, reading, counters, read_at)
+        latest = records.latest(history, reading, counters, read_at)
+        records.save(history, reading, read_at)
+    report = check(rules, context(plan, reading, before, latest), limit)
+    read = [name for name in report.nodes if isinstance(reading.get(name), Record)]
+    with opened(history_of(plan)) as history:
+        report.findings = findings.noted(
+            history, report.findings, {*report.rules, REACHABLE}, read, read_at
+        )
+    return reading, report
