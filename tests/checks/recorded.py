@@ -256,11 +256,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         "packages": {
             **dict.fromkeys(node.packages, "1.0-1"),
             **seen["packages"],
-            **{
-                name: pattern.replace("*", "1")
-                for name, pattern in node.versions.items()
-                if "*" in pattern
-            },
+            **{name: pattern.replace("*", "1") for name, pattern in node.versions.items()},
         },
         "packages.held": sorted(node.held),
         **_kernel(node),
@@ -398,9 +394,9 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
         "/sys/kernel/mm/transparent_hugepage/defrag": (
             "always defer [defer+madvise] madvise never"
         ),
-        "/sys/devices/virtual/workqueue/cpumask": "0101",
-        "/proc/irq/default_smp_affinity": "0101",
     }
+    # The kernel fills the first group of a mask up with zeros.
+    shown |= {file.path: f"0{file.value}" for file in hardware.cpu_files}
     files: dict[str, Any] = {}
     for file in (*hardware.cpu_files, *hardware.kernel_files):
         if "*" in file.path:

@@ -5,7 +5,7 @@ Blind    gres.conf and cgroup.conf, which come the same way: slurm.node sees the
 """
 
 from lockstep.checks.context import View
-from lockstep.checks.rule import Cause, Rule
+from lockstep.checks.rule import DEPLOY, Cause, Rule
 from lockstep.spec import Role, Service
 
 FILE = "/etc/slurm/slurm.conf"
@@ -32,8 +32,7 @@ RULE = Rule(
         and view.plan.cluster.configless
     ),
     owner="slurm_worker",
-    repair="scontrol reconfigure on the controller; if that is not enough: "
-    "systemctl restart slurmd on {node} when it is idle",
+    repair=f"{DEPLOY}; where the controller itself has another one: scontrol reconfigure there",
     explained_by=(
         Cause("file.content", device=FILE, on_controller=True),
         Cause("unit.active", device="slurmd.service"),

@@ -1,0 +1,201 @@
+"""What the operations of roles write on a node, and what its record shows when that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan, owners
+from lockstep.plan.job_containers import PYXIS_PLUGIN
+from lockstep.plan.running import KernelFile
+from lockstep.plan.slurm import MUNGE_KEY
+from lockstep.probe.record import Record
+from tests.checks.recorded import REMOVED, SECRETS
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One thing that a role wrote, changed: where a record shows it, and as what."""
+
+    role: str
+    reading: str
+    path: tuple[str, ...]
+    value: Any
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """The place with its item (a file, a unit, a package) left open."""
+        return (self.reading, *self.path[1:], str(self.value is REMOVED))
+
+
+Effects = Callable[[NodePlan, Record], Iterator[Effect]]
+
+
+def files(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for file in managed(plan, SECRETS):
+        yield Effect(file.role, "files", (file.path, "mode"), "777")
+        yield Effect(file.role, "files", (file.path, "user"), "nobody")
+        yield Effect(file.role, "files", (file.path, "group"), "nogroup")
+        if file.path == MUNGE_KEY:
+            yield Effect(file.role, "munge.key_sha256", (), "0" * 64)
+            yield Effect(file.role, "munge.key_sha256", (), "absent")
+        else:
+            yield Effect(file.role, "files", (file.path, "sha256"), "0" * 64)
+            yield Effect(file.role, "files", (file.path,), {"absent": True})
+
+
+def packages(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    held = list(plan.held)
+    for name in plan.packages:
+        yield Effect("packages", "packages", (name,), REMOVED)
+    for name in plan.versions:
+        if plan.driver is None or name not in plan.driver.packages:  # those are the rollout's
+            yield Effect("packages", "packages", (name,), "0.1-1")
+    for name in held:
+        others = sorted(other for other in held if other != name)
+        yield Effect("packages", "packages.held", (), others)
+
+
+def units(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for unit in plan.units:
+        (role,) = owners.of_unit(plan, unit)
+        yield Effect(role, "units", (unit, "active"), "inactive")
+        yield Effect(role, "units", (unit, "enabled"), "disabled")
+
+
+def systemd(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.hardware.cpu.housekeeping:
+        yield Effect("cpu_sets", "cpuset.user_slice", (), plan.hardware.cpu.all)
+
+
+def manager_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.hardware.cpu.housekeeping:
+        yield Effect("cpu_sets", "cpuset.manager", (), plan.hardware.cpu.all)
+
+
+def service_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.hardware.cpu.housekeeping:
+        for unit in record.get("cpuset.services"):  # type: ignore[union-attr]
+            if unit not in plan.job_parents:
+                yield Effect("cpu_sets", "cpuset.services", (unit,), plan.hardware.cpu.all)
+
+
+def kernel_files(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    written = {"kernel": plan.hardware.kernel_files, "cpu_sets": plan.hardware.cpu_files}
+    for role, settings in written.items():
+        for file in settings:
+            for path in record.get("kernel.files")[file.path]:  # type: ignore[index,call-overload]
+                yield Effect(role, "kernel.files", (file.path, path), _other(file))
+
+
+def _other(file: KernelFile) -> str:
+    return {"word": "other", "choice": "[other] x", "mask": "f"}[file.form]
+
+
+def kernel_arguments(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    args = list(plan.hardware.kernel_args)
+    for argument in args:
+        left = [other for other in args if other != argument]
+        yield Effect("boot_loader", "kernel.cmdline_persisted", (), left)
+
+
+def os_running(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    yield Effect("os_settings", "os.hostname", (), "localhost")
+    yield Effect("os_settings", "os.time_zone", (), "Europe/Rome")
+    yield Effect("os_settings", "os.locale", (), "")
+    for key in plan.sysctl:
+        yield Effect("os_settings", "sysctl.running", (key,), "77")
+    for unit in plan.masked_units:
+        yield Effect("os_settings", "units", (unit, "load"), "loaded")
+
+
+def hugepages(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for size, split in plan.hardware.hugepages.items():
+        for node in split:
+            yield Effect("hugepages", "hugepages", (size, str(node)), 3)
+
+
+def hugepage_mounts(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.hardware.hugepages:
+        for point in record.get("hugepages.mounts"):  # type: ignore[union-attr]
+            yield Effect("hugepages", "hugepages.mounts", (point,), REMOVED)
+            yield Effect("hugepages", "hugepages.mounts", (point, "mode"), "700")
+            yield Effect("hugepages", "hugepages.mounts", (point, "gid"), 77)
+
+
+def gpu_settings(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for board in range(plan.gpu.count if plan.gpu else 0):
+        for reading, value in (
+            ("gpu.power.enforced_w", 350.0),
+            ("gpu.persistence", "Disabled"),
+            ("gpu.compute_mode", "Prohibited"),
+            ("gpu.ecc.pending", "Disabled"),
+            ("gpu.mig.pending", "Disabled" if plan.gpu and plan.gpu.mig else "Enabled"),
+            *((("gpu.mig.devices", []),) if plan.gpu and plan.gpu.mig else ()),
+        ):
+            yield Effect("gpu_settings", reading, (f"gpu{board}",), value)
+
+
+def idle_units(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for unit in plan.forbidden_units:
+        yield Effect("nvidia_driver", "units", (unit, "active"), "active")
+        yield Effect("nvidia_driver", "units", (unit, "enabled"), "enabled")
+
+
+def built_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.nvidia is not None and plan.nvidia.modules is not None:
+        yield Effect("nvidia_driver", "driver.module_on_disk", ("version",), "absent")
+        yield Effect("nvidia_driver", "driver.module_next", ("version",), "absent")
+
+
+def cdi(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
+        yield Effect("container_runtime", "cdi.devices", ("all",), ["/dev/nvidia0"])
+        yield Effect("container_runtime", "cdi.libraries", (), ["1.2.3"])
+
+
+def pyxis(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if "pyxis" in plan.capabilities:
+        yield Effect("pyxis", "slurm.spank_plugins", (PYXIS_PLUGIN,), "23.11")
+
+
+def rdma_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if "rdma" in plan.capabilities:
+        yield Effect("rdma", "rdma.device_files", ("/dev/infiniband/rdma_cm",), REMOVED)
+
+
+def fetched(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if "slurm_worker" in plan.capabilities and plan.cluster.configless:
+        yield Effect("slurm_worker", "slurm.conf_sha256", (), "0" * 64)
+
+
+WRITTEN: dict[str, Effects] = {
+    "_files.managed_files": files,
+    "_packages.locked_packages": packages,
+    "_service.service": units,
+    "_service.manager_configuration": systemd,
+    "_kernel_files.running_kernel_files": kernel_files,
+    "_modules.built": built_modules,
+    "boot_loader.menu": kernel_arguments,
+    "boot_loader.entries": kernel_arguments,
+    "container_runtime.cdi_specification": cdi,
+    "cpu_sets.manager_cpus": manager_cpus,
+    "cpu_sets.confined": service_cpus,
+    "gpu_settings.running_settings": gpu_settings,
+    "hugepages.running_hugepages": hugepages,
+    "hugepages.mounted": hugepage_mounts,
+    "nvidia_driver.idle_units": idle_units,
+    "os_settings.running_settings": os_running,
+    "pyxis.plugin_of_this_slurm": pyxis,
+    "rdma.loaded_modules": rdma_modules,
+    "slurm_worker.configuration_fetched": fetched,
+}
+"""Operation -> what it writes."""
+
+WRITES_NOTHING = (
+    "_secrets.refused",  # fails
+    "barrier.reached",
+    "time_sync.clock_is_right",  # waits
+)

@@ -1,0 +1,127 @@
+"""What a role writes is what the check reads: each thing that a role set, changed on one node."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.context import Context
+from lockstep.checks.engine import check
+from lockstep.checks.not_noticed import NOT_NOTICED, OF_ROLLOUT
+from lockstep.probe.record import Record
+from lockstep.report import Finding
+from tests.checks import recorded
+from tests.checks.effects import WRITES_NOTHING, WRITTEN, Effect
+from tests.golden.write import production
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def divided() -> Context:
+    """Boards in MIG devices, shared beyond the node by IMEX; containerd as well."""
+
+    def change(wanted: dict[str, Any]) -> None:
+        wanted["hardware"]["hgx-h200"]["gpu"] |= {
+            "mig": ["3g.71gb", "3g.71gb"],
+            "multi_node_nvlink": True,
+        }
+        wanted["software"]["nvidia"]["imex"] = recorded.DRIVER
+        wanted["software"]["containers"]["engines"].append("containerd")
+
+    return recorded.clustered(change)
+
+
+@cache
+def golden() -> Context:
+    plan = production()
+    return recorded.context(plan, {n.name: recorded.raw_record(n) for n in plan.nodes.values()})
+
+
+CLUSTERS: dict[str, tuple[Callable[[], Context], tuple[str, ...]]] = {
+    "recorded": (recorded.consistent, ("head1", "worker3")),
+    "divided": (divided, ("worker3",)),
+    "golden": (golden, ("head1", "head2", "worker01")),
+}
+NODES = [(cluster, node) for cluster, (_, nodes) in CLUSTERS.items() for node in nodes]
+
+
+def operations() -> set[str]:
+    """Every operation that a role has: ``module.function``."""
+    return {
+        f"{path.stem}.{node.name}"
+        for path in (ROOT / "roles").glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        and any(
+            ast.unparse(decorator).startswith("operation(") for decorator in node.decorator_list
+        )
+    }
+
+
+def test_every_operation_says_what_it_writes_or_why_nobody_sees_it() -> None:
+    listed = [*WRITTEN, *WRITES_NOTHING, *NOT_NOTICED, *OF_ROLLOUT]
+    assert sorted(listed) == sorted(operations())
+
+
+@cache
+def before(cluster: str, node: str) -> frozenset[tuple[str, str]]:
+    """What is found on a node without any change: the golden cluster's records are half made."""
+    found = check(all_rules(), CLUSTERS[cluster][0](), [node])
+    return frozenset((finding.rule, finding.device) for finding in found)
+
+
+def noticed(cluster: str, node: str, effect: Effect, rules: frozenset[str]) -> list[Finding]:
+    """The new findings on the node whose repair names the role, by these rules; all, if none."""
+    chosen = [rule for rule in all_rules() if not rules or rule.id in rules]
+    start = CLUSTERS[cluster][0]()
+    changed = recorded.mutated(start, node, effect.reading, effect.path, effect.value)
+    return [
+        finding
+        for finding in check(chosen, changed, [node])
+        if effect.role in finding.roles
+        and (finding.rule, finding.device) not in before(cluster, node)
+    ]
+
+
+@pytest.mark.parametrize("operation", WRITTEN)
+@pytest.mark.parametrize(("cluster", "node"), NODES)
+def test_a_change_is_found_and_its_repair_names_the_role(
+    cluster: str, node: str, operation: str
+) -> None:
+    start = CLUSTERS[cluster][0]()
+    record = start.reading[node]
+    assert isinstance(record, Record)
+    effects = list(WRITTEN[operation](start.plan.nodes[node], record))
+    by_shape: dict[tuple[str, ...], frozenset[str]] = {}
+    missed = []
+    for effect in effects:
+        # The whole check for the first of a kind, then the rules that found that.
+        found = noticed(cluster, node, effect, by_shape.get(effect.shape, frozenset()))
+        by_shape.setdefault(effect.shape, frozenset(finding.rule for finding in found))
+        if not found:
+            missed.append(effect)
+    assert missed == []
+
+
+def test_every_role_writes_something_that_is_proved() -> None:
+    proved = {
+        effect.role
+        for cluster, (start, nodes) in CLUSTERS.items()
+        for node in nodes
+        for written in WRITTEN.values()
+        for effect in written(start().plan.nodes[node], start().reading[node])  # type: ignore[arg-type]
+    }
+    done = {
+        role
+        for _, (start, nodes) in CLUSTERS.items()
+        for node in nodes
+        for role in start().plan.nodes[node].capabilities
+    }
+    assert done <= proved
