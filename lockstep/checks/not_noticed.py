@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 NOT_NOTICED = {
-    "_modules.loaded": "a node without the module is found as not read (driver.module_version) and "
-    "without boards (gpu.count): a person looks first, the deploy loads it",
+    "_modules.loaded": "a node without the module is a finding that it was not read "
+    "(driver.module_version), for a person; the next deploy loads it",
     "container_runtime.live_restore": "the file is judged (file.content); a running Docker's own "
     "flag counts at its next restart only, which our deploy precedes by a reload",
     "container_runtime.check_image": "lockstep check --containers starts it: without it the "
@@ -17,9 +17,9 @@ NOT_NOTICED = {
     "(hugepages.mount), by number",
     "nvidia_driver.initramfs": "the files in it are judged on disk; an initramfs without them "
     "shows after a boot, as driver.parameters and kernel.nouveau",
-    "slurm_accounting.database": "slurmdbd does not start without it: unit.active",
-    "slurm_controller.registered_in_accounting": "slurmctld says so in its log; jobs are not "
-    "accounted until the next deploy",
+    "slurm_accounting.database": "slurmdbd ends at its next start without it: unit.active",
+    "slurm_controller.registered_in_accounting": "the probe does not ask the database; the "
+    "next deploy does",
     "slurm_controller.distributed": "each worker's slurm.conf is judged (slurm.conf)",
     "slurm_worker.registered": "slurm.state names every node that takes no jobs; the deploy "
     "returns only those that went away by themselves, the others are a person's",

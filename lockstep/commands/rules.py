@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
+from lockstep.checks.not_noticed import NOT_NOTICED
 from lockstep.checks.rule import Bound, Kind, Rule
 from lockstep.checks.site import PREFIX, changed, rules_of
 from lockstep.inventory import load
@@ -98,6 +99,14 @@ def page(judged: Sequence[Rule]) -> str:
         lines += [f"- {label}: {text}" for label, text in entries]
     lines += ["", "## Not compared", "", "Read, and by themselves neither right nor wrong:", ""]
     lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
+    lines += [
+        "",
+        "## Not noticed",
+        "",
+        "Set by an operation of a role; its change is no finding:",
+        "",
+    ]
+    lines += [f"- `{name}`: {why}" for name, why in sorted(NOT_NOTICED.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -30,6 +30,12 @@ class Effect:
         return (self.reading, *self.path[1:], str(self.value is REMOVED))
 
 
+def _items(record: Record, reading: str) -> dict[str, Any]:
+    items = record.items(reading)
+    assert isinstance(items, dict)
+    return items
+
+
 Effects = Callable[[NodePlan, Record], Iterator[Effect]]
 
 
@@ -77,7 +83,7 @@ def manager_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 def service_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if plan.hardware.cpu.housekeeping:
-        for unit in record.get("cpuset.services"):  # type: ignore[union-attr]
+        for unit in _items(record, "cpuset.services"):
             if unit not in plan.job_parents:
                 yield Effect("cpu_sets", "cpuset.services", (unit,), plan.hardware.cpu.all)
 
@@ -86,7 +92,7 @@ def kernel_files(plan: NodePlan, record: Record) -> Iterator[Effect]:
     written = {"kernel": plan.hardware.kernel_files, "cpu_sets": plan.hardware.cpu_files}
     for role, settings in written.items():
         for file in settings:
-            for path in record.get("kernel.files")[file.path]:  # type: ignore[index,call-overload]
+            for path in _items(record, "kernel.files")[file.path]:
                 yield Effect(role, "kernel.files", (file.path, path), _other(file))
 
 
@@ -119,7 +125,7 @@ def hugepages(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 def hugepage_mounts(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if plan.hardware.hugepages:
-        for point in record.get("hugepages.mounts"):  # type: ignore[union-attr]
+        for point in _items(record, "hugepages.mounts"):
             yield Effect("hugepages", "hugepages.mounts", (point,), REMOVED)
             yield Effect("hugepages", "hugepages.mounts", (point, "mode"), "700")
             yield Effect("hugepages", "hugepages.mounts", (point, "gid"), 77)
@@ -152,7 +158,10 @@ def built_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 def cdi(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
-        yield Effect("container_runtime", "cdi.devices", ("all",), ["/dev/nvidia0"])
+        if plan.gpu and plan.gpu.mig:
+            yield Effect("container_runtime", "cdi.devices", ("0:1",), REMOVED)
+        else:
+            yield Effect("container_runtime", "cdi.devices", ("all",), ["/dev/nvidia0"])
         yield Effect("container_runtime", "cdi.libraries", (), ["1.2.3"])
 
 
