@@ -68,7 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Repair; return the exit status."""
     plan = load(arguments.inventory)
-    rules, limit = chosen_rules(arguments.rule), limited(plan, arguments.limit)
+    rules, limit = chosen_rules(plan, arguments.rule), limited(plan, arguments.limit)
     _, before = judged(plan, arguments.inventory, rules, limit)
     wanted = repairs.deploys(before, plan)
     for deploy in wanted:

@@ -187,6 +187,7 @@ WRITTEN: dict[str, Effects] = {
     "_service.manager_configuration": systemd,
     "_kernel_files.running_kernel_files": kernel_files,
     "_modules.built": built_modules,
+    "_workers_first.files_after_workers": files,
     "boot_loader.menu": kernel_arguments,
     "boot_loader.entries": kernel_arguments,
     "container_runtime.cdi_specification": cdi,
@@ -205,6 +206,7 @@ WRITTEN: dict[str, Effects] = {
 
 WRITES_NOTHING = (
     "_secrets.refused",  # fails
+    "_workers_first.on_every_worker",  # fails where one lacks a file
     "barrier.reached",
     "time_sync.clock_is_right",  # waits
 )
