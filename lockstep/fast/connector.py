@@ -149,5 +149,7 @@ def _file(host: Host) -> Path | None:
     deploys = context.params.get("operations", ()) if context else ()
     if plan is None or not deploys or not all(name.endswith(".py") for name in deploys):
         return None
+    if host.data.get("roles") is not None:
+        return None  # a run of some roles would leave a short list to the next whole one
     deploy = "+".join(Path(name).stem for name in deploys)
     return folder(plan.spec.name) / "facts" / deploy / f"{host.name}.json"

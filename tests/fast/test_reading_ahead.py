@@ -24,6 +24,14 @@ def test_a_rerun_reads_everything_in_one_execution(machine: Machine) -> None:
     assert rerun.said.count("No changes") == 5
 
 
+def test_a_run_of_some_roles_leaves_the_list_of_the_whole_deploy_alone(machine: Machine) -> None:
+    machine.deploy(FIVE)
+    kept = machine.kept.read_text()
+    some = machine.deploy("\n".join(FIVE.splitlines()[:2]), "-y", "--data", "roles=munge")
+    assert len(some.executed) == 2
+    assert machine.kept.read_text() == kept
+
+
 def test_switched_off_it_is_plain_pyinfra(machine: Machine) -> None:
     for executions in (10, 5, 5):
         assert len(machine.deploy(FIVE, LOCKSTEP_FAST="0").executed) == executions
