@@ -7,7 +7,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from itertools import islice
+from typing import TypeAlias, TypeGuard
 
 from pydantic import JsonValue
 
@@ -45,6 +46,35 @@ class Split:
 def key(value: JsonValue) -> str:
     """Return a hashable form of a value; equal values have equal keys."""
     return json.dumps(value, sort_keys=True)
+
+
+Said: TypeAlias = Mapping[str, Mapping[str, JsonValue]]
+"""Node -> device -> value."""
+
+
+def ballot(said: Said) -> list[Vote]:
+    """Return every value as one vote."""
+    return [Vote(node, device, v) for node, items in said.items() for device, v in items.items()]
+
+
+def differing_slots(said: Said) -> dict[str, list[Vote]]:
+    """Return the votes of each device on which nodes do not agree; most agree on most of them."""
+    first: dict[str, JsonValue] = {}
+    differing: dict[str, list[Vote]] = {}
+    for items in said.values():
+        for device, value in items.items():
+            if first.setdefault(device, value) != value:
+                differing[device] = []
+    for node, items in said.items() if differing else ():
+        for device in items.keys() & differing.keys():
+            differing[device].append(Vote(node, device, items[device]))
+    return differing
+
+
+def all_alike(said: Iterable[Mapping[str, JsonValue]]) -> bool:
+    """Say whether all devices of all nodes have one value."""
+    values = (value for items in said for value in items.values())
+    return all(value == first for first in islice(values, 1) for value in values)
 
 
 def vote(votes: Iterable[Vote]) -> Majority | Split | None:
@@ -127,6 +157,10 @@ def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
 def duplicates(votes: Iterable[Vote]) -> list[tuple[Vote, ...]]:
     """Return the holders of each value that appears more than once."""
     holders: dict[str, list[Vote]] = {}
-    for one in sorted(votes, key=lambda v: (v.node, v.device)):
+    for one in votes:
         holders.setdefault(key(one.value), []).append(one)
-    return [tuple(same) for _, same in sorted(holders.items()) if len(same) > 1]
+    return [
+        tuple(sorted(same, key=lambda v: (v.node, v.device)))
+        for _, same in sorted(holders.items())
+        if len(same) > 1
+    ]

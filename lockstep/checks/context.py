@@ -112,7 +112,7 @@ class View:
     record: Record
     context: Context
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The node's name as findings have it."""
         return self.context.labelled(self.plan.name)

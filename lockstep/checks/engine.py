@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -23,6 +24,7 @@ from lockstep.probe.record import Record, Unreachable, Unread
 from lockstep.report import Finding, Reference, Report, Status, count, fold
 from lockstep.spec import Service
 
+MISSING = Unread(unread="not in the record")
 REACHABLE = node_reachable.RULE.id
 """The rule whose finding ends all others for its node; judged whatever rules are chosen."""
 
@@ -81,12 +83,19 @@ def _judge(rule: Rule, contexts: Sequence[Context], tally: Tally) -> Iterator[Dr
     everyone = [view for context in contexts for view in context.views.values()]
     views = {view.name: view for view in everyone if rule.judges(view)}
     for name, view in views.items():
-        for device, value in _picked(rule, view).items():
-            if isinstance(value, Unread):
-                yield _unknown(rule, view, device, f"not read: {value.unread}")
-                incomplete.add(name)
-            else:
-                seen.setdefault(name, {})[device] = value
+        items = _picked(rule, view)
+        unread = {device: one for device, one in items.items() if isinstance(one, Unread)}
+        for device, value in unread.items():
+            yield _unknown(rule, view, device, f"not read: {value.unread}")
+            incomplete.add(name)
+        if len(items) > len(unread):
+            # A view of the same object where all of it was read: equal nodes share what they say.
+            seen[name] = cast(
+                dict[str, JsonValue],
+                {device: items[device] for device in items.keys() - unread.keys()}
+                if unread
+                else items,
+            )
     if rule.kind is Kind.UNIQUE:
         yield from _duplicates(rule, seen, views)
     elif rule.kind is Kind.GROWTH:
@@ -119,16 +128,15 @@ def _picked(rule: Rule, view: View) -> Items:
 def _items(rule: Rule, view: View) -> Items:
     """Return what a rule has to judge on a node, its missing devices as unread."""
     items = rule.look(view) if rule.look is not None else view.items(rule.reading)
-    missing = Unread(unread="not in the record")
     whole = items.get("")
     if isinstance(whole, Unread) and len(items) == 1:
         return items
     if rule.expected_each is not None:
-        return {device: items.get(device, missing) for device in rule.expected_each(view)}
+        return {device: items.get(device, MISSING) for device in rule.expected_each(view)}
     if rule.devices is not None:
         listed = view.record.items(rule.devices)
-        if not isinstance(listed, Unread):
-            return {device: items.get(device, missing) for device in sorted({*items, *listed})}
+        if not isinstance(listed, Unread) and not listed.keys() <= items.keys():
+            return {device: items.get(device, MISSING) for device in sorted({*items, *listed})}
     return items
 
 
@@ -142,6 +150,11 @@ def _differing(
         each = {} if declared is None else declared(view)
         common = None if rule.expected is None else rule.expected(view)
         defaults = {} if rule.device is None else view.items(rule.device)
+        if not each and not defaults and common is None:
+            undeclared[name] = items
+            continue
+        if each == items and rule.kind is not Kind.ABSOLUTE and None not in each.values():
+            continue
         for device, value in items.items():
             wanted, reference = each.get(device, common), Reference.SPEC
             if wanted is None:
@@ -168,11 +181,14 @@ def _outvoted(
     assert rule.peers is not None
     present = [view for name, view in views.items() if name in seen]
     for group, members in classes.groups(present, rule.peers).items():
-        ballots: dict[str, list[Vote]] = {}
-        for view in members:
-            for device, value in seen[view.name].items():
-                ballot = device if rule.kind is Kind.SLOTS else ""
-                ballots.setdefault(ballot, []).append(Vote(view.name, device, value))
+        said = {view.name: seen[view.name] for view in members}
+        ballots = (
+            compare.differing_slots(said)
+            if rule.kind is Kind.SLOTS
+            else {"": compare.ballot(said)}
+            if rule.kind is Kind.WITHIN or not compare.all_alike(said.values())
+            else {}
+        )
         for ballot, votes in ballots.items():
             verdict = (
                 compare.worse(votes, rule.bound, rule.tolerance_on(members[0]))
@@ -204,8 +220,7 @@ def _growth(
 def _duplicates(
     rule: Rule, seen: dict[str, dict[str, JsonValue]], views: dict[str, View]
 ) -> Iterator[Draft]:
-    votes = (Vote(n, device, v) for n, items in seen.items() for device, v in items.items())
-    for same in compare.duplicates(votes):
+    for same in compare.duplicates(compare.ballot(seen)):
         nodes = frozenset(one.node for one in same)
         where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
         finding = Finding(

@@ -11,11 +11,10 @@ from pydantic import JsonValue
 from lockstep.checks import compare
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Kind, Rule
-from lockstep.probe.record import Record, Unread
+from lockstep.probe.record import BOOT, Record, Unread
 from lockstep.report import Reference, fold
 from lockstep.when import HOUR_S, span, utc
 
-BOOT = "os.boot_id"
 LEAST_S = 60.0
 """Between two records. Less, or less than nothing, and the node's clock was set meanwhile."""
 

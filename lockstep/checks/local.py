@@ -45,12 +45,16 @@ def configuration(plan: NodePlan) -> str:
         "housekeeping": plan.hardware.cpu.housekeeping,
         "textfile": TEXTFILE,
         "request": _REQUEST if "pyxis" in plan.capabilities else {},
-        "judgements": [
-            {name: value for name, value in asdict(one).items() if value != _DEFAULTS[name]}
-            for one in judgements(plan)
-        ],
+        "judgements": plan.once("judgements", partial(_as_json, plan)),
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _as_json(plan: NodePlan) -> list[dict[str, object]]:
+    return [
+        {name: value for name, value in asdict(one).items() if value != _DEFAULTS[name]}
+        for one in judgements(plan)
+    ]
 
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:

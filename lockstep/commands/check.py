@@ -144,7 +144,8 @@ def _judged(
     """Return the records that were asked for, and the report of them."""
     if arguments.records is not None:
         reading = saved_of(plan, arguments.records)
-        before = saved(arguments.earlier) if arguments.earlier else {}
+        families = counter_families(rules)
+        before = saved(arguments.earlier, families) if arguments.earlier else {}
         return reading, check(rules, context(plan, reading, only_records(before)), limit)
     if arguments.no_history:
         reading = now(plan, arguments.inventory, containers=arguments.containers)

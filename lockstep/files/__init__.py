@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from lockstep.files import fabric, gpus, job_containers, node_check, processors, slurm, system
 from lockstep.files._entry import Entry
@@ -57,6 +57,8 @@ def managed(
     """Return the files of a node (of one role, if named); secret ones only with ``secrets``."""
     return tuple(
         _file(entry, plan, secrets)
+        if entry.own or entry.secret
+        else plan.once((entry.role, entry.path), partial(_file, entry, plan, secrets))
         for entry in _entries(plan)
         if (role is None or entry.role == role) and (secrets is not None or not entry.secret)
     )

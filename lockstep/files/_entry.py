@@ -20,6 +20,8 @@ class Entry:
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False
+    own: bool = False
+    """The content names the node itself; of the others, nodes alike have the same."""
     validate: str = ""
     wanted: Callable[[NodePlan], bool] = lambda plan: True
     """Says whether the node has the file, beyond having the role."""

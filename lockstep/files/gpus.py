@@ -51,11 +51,17 @@ ENTRIES = (
         # Debian's packages put their programs into /usr/bin.
         wanted=lambda plan: plan.nvidia is not None and plan.nvidia.spec.packaging == "nvidia",
     ),
-    Entry("nvidia_imex", "/etc/nvidia-imex/nodes_config.cfg", "nvidia_imex/nodes_config.cfg.j2"),
+    Entry(
+        "nvidia_imex",
+        "/etc/nvidia-imex/nodes_config.cfg",
+        "nvidia_imex/nodes_config.cfg.j2",
+        own=True,
+    ),
     Entry(
         "dcgm_exporter",
         f"/etc/systemd/system/{DCGM_EXPORTER}.d/50-lockstep.conf",
         "dcgm_exporter/exporter.conf.j2",
+        own=True,
         validate=drop_in(DCGM_EXPORTER),
     ),
     Entry(

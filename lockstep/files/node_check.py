@@ -39,6 +39,7 @@ ENTRIES = (
         "node_check",
         "/etc/lockstep/node-check.json",
         text=local.configuration,
+        own=True,
         validate=f"{PYTHON} -m lockstep.node_check.program verify {{new}}",
     ),
     Entry(

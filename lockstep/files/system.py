@@ -18,7 +18,7 @@ def _has_locale_file(plan: NodePlan, path: str) -> bool:
 
 
 ENTRIES = (
-    Entry("os_settings", "/etc/hostname", "os_settings/hostname.j2"),
+    Entry("os_settings", "/etc/hostname", "os_settings/hostname.j2", own=True),
     Entry("os_settings", "/etc/hosts", "os_settings/hosts.j2"),
     Entry("os_settings", "/etc/gai.conf", "os_settings/gai.conf.j2"),
     *(
@@ -91,6 +91,7 @@ ENTRIES = (
         "time_sync",
         "/etc/chrony/chrony.conf",
         "time_sync/chrony.conf.j2",
+        own=True,
         validate="chronyd -p -f {new} >/dev/null",
         wanted=_debian,
     ),
@@ -105,6 +106,7 @@ ENTRIES = (
         "node_exporter",
         "/etc/default/prometheus-node-exporter",
         "node_exporter/default.j2",
+        own=True,
         validate="sh -n {new}",
         wanted=_debian,
     ),

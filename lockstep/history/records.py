@@ -12,10 +12,10 @@ from typing import Literal
 from pydantic import ValidationError
 
 from lockstep.history.store import HistoryError
-from lockstep.probe.record import Reading, Record
+from lockstep.probe.parse import record as parsed
+from lockstep.probe.record import BOOT, Reading, Record
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
-BOOT = "os.boot_id"
 APART_S = 10 * MINUTE_S
 """Between two records whose counters are compared: a rate of seconds says little. Every moment
 lies between some two of them, however often nodes are read."""
@@ -131,14 +131,7 @@ def _kept(row: tuple[str, float, bytes], families: Collection[str] | None = None
     node, read_at, data = row
     try:
         document = json.loads(zlib.decompress(data))
-        if families is not None:
-            document["commands"] = []
-            document["readings"] = {
-                name: reading
-                for name, reading in document["readings"].items()
-                if name == BOOT or name.split(".")[0] in families
-            }
-        return Kept(node, read_at, Record.model_validate(document))
+        return Kept(node, read_at, parsed(document, families))
     except (zlib.error, ValueError, ValidationError) as error:
         raise HistoryError(
             f"the kept record of {node}, {utc(read_at)}: not readable: {str(error)[:120]}\n"

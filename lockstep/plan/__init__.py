@@ -7,11 +7,11 @@ carry as data. What does not differ inside a hardware class is computed once per
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
@@ -24,6 +24,7 @@ from lockstep.spec import message as problem_message
 from lockstep.spec import nodes as expand_nodes
 from lockstep.spec.hardware import Gpu
 
+T = TypeVar("T")
 WRONG_USE = int(ExitStatus.WRONG_USE)
 
 
@@ -37,6 +38,14 @@ class NodePlan:
     packages: tuple[str, ...]
     units: tuple[str, ...]
     cluster: ClusterPlan = field(repr=False, compare=False)
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what is made once for all nodes of one role, class, services and capabilities."""
+        alike = (what, self.role, self.hardware.name, self.node.runs, self.capabilities)
+        if alike not in self.cluster.made:
+            self.cluster.made[alike] = make()
+        made: T = self.cluster.made[alike]
+        return made
 
     @property
     def name(self) -> str:
@@ -92,7 +101,7 @@ class NodePlan:
         """InnoDB buffer pool: a sixteenth of the memory, at least 128 MiB, at most 8 GiB."""
         return min(8192, max(128, self.hardware.hardware.memory_mib // 16))
 
-    @property
+    @cached_property
     def sysctl(self) -> dict[str, str]:
         """Kernel parameters of this node: the cluster's, and those of its hardware class."""
         return {**self.spec.os.sysctl, **self.hardware.sysctl}
@@ -117,7 +126,7 @@ class NodePlan:
         """Units that must not run here because what they serve is not there."""
         return nvidia.forbidden_units(self.hardware.hardware) if self.nvidia else ()
 
-    @property
+    @cached_property
     def listeners(self) -> tuple[listeners.Listener, ...]:
         """What listens on the network, and where others reach it."""
         return listeners.plan(self.spec, self.capabilities, self.time.allow)
@@ -163,18 +172,18 @@ class NodePlan:
             if plan.node.group == self.node.group
         )
 
-    @property
+    @cached_property
     def job_containers(self) -> job_containers.JobContainersPlan:
         """Apptainer, enroot and pyxis of this node."""
         return job_containers.plan(self.spec, self.cluster.release, self.node)
 
-    @property
+    @cached_property
     def set_versions(self) -> dict[str, str]:
         """Packages of NVIDIA's stack and of job containers, with their versions as patterns."""
         of_stack = self.nvidia.versions if self.nvidia is not None else {}
         return {**of_stack, **self.job_containers.versions}
 
-    @property
+    @cached_property
     def versions(self) -> dict[str, str]:
         """Locked versions of the packages this node gets; may be patterns (apt_preferences(5))."""
         locked = self.spec.software.versions
@@ -190,7 +199,7 @@ class NodePlan:
         """What apt is told to prefer: the locked versions, and those that come with them."""
         return {**(self.nvidia.pins if self.nvidia is not None else {}), **self.versions}
 
-    @property
+    @cached_property
     def held(self) -> tuple[str, ...]:
         """Packages that no upgrade may touch, also one that a person starts: dpkg's hold."""
         return tuple(name for name in self.packages if name in self.set_versions)
@@ -244,6 +253,11 @@ class ClusterPlan:
     def nodes(self) -> dict[str, NodePlan]:
         """Node name -> plan, in the order of the description."""
         return {node.name: self._node_plan(node) for node in self._nodes}
+
+    @cached_property
+    def made(self) -> dict[Hashable, Any]:
+        """What was made once for nodes alike."""
+        return {}
 
     def _node_plan(self, node: Node) -> NodePlan:
         stack = self.classes[node.hardware].nvidia if node.role is Role.WORKER else None

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from typing_extensions import override
 
 from lockstep.plan.driver import BootKernels, Driver
+from lockstep.spec.software import fits
 
 REPEATED = ("hugepagesz", "hugepages", "console")
 """Kernel arguments that may stand on the line more than once; of all others the last one counts."""
@@ -210,6 +210,6 @@ def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
     wrong = tuple(
         name
         for name, version in driver.packages.items()
-        if not fnmatchcase(seen.driver.get(name, ""), version)
+        if not fits(seen.driver.get(name, ""), version)
     )
     return wrong + tuple(name for name in driver.replaced if name in seen.driver)

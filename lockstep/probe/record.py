@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+
+BOOT = "os.boot_id"
+"""The reading that says which boot of its node a record is of."""
 
 
 class _Part(BaseModel):
@@ -24,6 +28,13 @@ class Taken(_Part):
     """A reading that was taken."""
 
     value: JsonValue
+
+    @cached_property
+    def items(self) -> dict[str, JsonValue | Unread] | None:
+        """A map item by item, each may be unread by itself; None for what is no map."""
+        if not isinstance(self.value, dict):
+            return None
+        return {key: item(entry) for key, entry in self.value.items()}
 
 
 class CommandRun(_Part):
@@ -62,7 +73,7 @@ class Record(_Part):
         if isinstance(value, Unread):
             return value
         if not isinstance(value, dict):
-            return Unread(unread=f"not a map: {value!r:.60}")
+            return _no_map(value)
         return item(value[key]) if key in value else None
 
     def items(self, name: str) -> dict[str, JsonValue | Unread] | Unread:
@@ -70,9 +81,9 @@ class Record(_Part):
         value = self.get(name)
         if isinstance(value, Unread):
             return value
-        if not isinstance(value, dict):
-            return Unread(unread=f"not a map: {value!r:.60}")
-        return {key: item(entry) for key, entry in value.items()}
+        reading = self.readings[name]
+        items = reading.items if isinstance(reading, Taken) else None
+        return _no_map(value) if items is None else items
 
 
 class NodeRecord(_Part):
@@ -102,6 +113,10 @@ class SavedRecords(_Part):
             name: got.record if isinstance(got, NodeRecord) else Unreachable(got.unreachable)
             for name, got in self.nodes.items()
         }
+
+
+def _no_map(value: JsonValue) -> Unread:
+    return Unread(unread=f"not a map: {value!r:.60}")
 
 
 def item(entry: JsonValue) -> JsonValue | Unread:

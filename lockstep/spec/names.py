@@ -46,5 +46,9 @@ def cpus(text: str) -> frozenset[int]:
 
 def cpulist(numbers: Iterable[int]) -> str:
     """Return CPU numbers in Linux's cpulist format: ``0-3,56-59``; "" for none."""
-    ordered = sorted(numbers)
-    return str(RangeSet(",".join(map(str, ordered)))) if ordered else ""
+    return _written(frozenset(numbers))
+
+
+@cache
+def _written(numbers: frozenset[int]) -> str:
+    return str(RangeSet(",".join(map(str, sorted(numbers))))) if numbers else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import Field
@@ -83,3 +84,8 @@ class Software(Model):
     nvidia: Nvidia | None = None
     """None: GPUs are used as the nodes have them; no driver is installed."""
     containers: Containers = Containers()
+
+
+def fits(version: str, pattern: str) -> bool:
+    """Say whether a package's version is the one of a lock, which may be a pattern."""
+    return fnmatchcase(version, pattern)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from lockstep.catalog import job_containers
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia.compatibility import at_least
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem
+from lockstep.spec.software import fits
 
 HERE = ("software", "containers")
 
@@ -50,7 +50,7 @@ def _locked(cluster: Cluster, wanted: dict[str, str]) -> Iterator[Problem]:
     for part, version in wanted.items():
         for name, pattern in job_containers.packages(part, version).items():
             locked = cluster.software.versions.get(name)
-            if locked is not None and not fnmatchcase(locked, pattern):
+            if locked is not None and not fits(locked, pattern):
                 yield Problem(
                     ("software", "versions", name),
                     f"{locked} beside {part} {version}",

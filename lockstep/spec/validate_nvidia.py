@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from lockstep.catalog import gpus, nvidia
 from lockstep.catalog import os as operating_systems
@@ -12,7 +11,7 @@ from lockstep.catalog.nvidia import compatibility as table
 from lockstep.spec.hardware import Gpu
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem
-from lockstep.spec.software import Nvidia
+from lockstep.spec.software import Nvidia, fits
 
 HERE = ("software", "nvidia")
 
@@ -318,7 +317,7 @@ def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
             continue
         for name, pattern in packaging.packages(part, version, stack.driver, stack.cuda):
             locked = cluster.software.versions.get(name)
-            if locked is not None and not fnmatchcase(
+            if locked is not None and not fits(
                 locked.partition(":")[2] or locked, pattern.partition(":")[2] or pattern
             ):
                 yield Problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -27,7 +28,7 @@ def clustered(seed: int) -> Context:
     cluster, problems = load(described(chance))
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/healthy.py")
-    now = records(planned, chance)
+    now = dict(records(planned, chance))
     before = {name: healthy_nodes.earlier(raw, chance) for name, raw in now.items()}
     return replace(
         recorded.context(planned, now),
@@ -35,11 +36,10 @@ def clustered(seed: int) -> Context:
     )
 
 
-def records(planned: ClusterPlan, chance: Random) -> dict[str, dict[str, Any]]:
-    """Return the record of each node."""
+def records(planned: ClusterPlan, chance: Random) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each node with its record."""
     kinds = {name: healthy_nodes.kind(chance) for name in planned.classes}
     at_work = {name for name in planned.nodes if chance.random() < 0.4}
-    found = {}
     for name, node in planned.nodes.items():
         raw = recorded.raw_record(node)
         changes = healthy_nodes.own(node, raw, kinds[node.hardware.name], chance)
@@ -50,8 +50,7 @@ def records(planned: ClusterPlan, chance: Random) -> dict[str, dict[str, Any]]:
             unread = isinstance(value, dict) and value.keys() == {"unread"}
             raw["readings"][reading] = value if unread else {"value": value}
         raw["taken_at"] += chance.uniform(-2, 2)
-        found[name] = raw
-    return found
+        yield name, raw
 
 
 def described(chance: Random) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def own(
         **_kernel(node),
         "mounts.shared": _some(kind["mounts.shared"], chance),
         "mounts.local": {**seen["mounts.local"], f"/data{chance.randrange(9)}": "rw"},
-        "hosts.entries": {**seen["hosts.entries"], f"{node.name}.own": ["127.0.1.1"]},
+        "hosts.entries": {**seen["hosts.entries"], **_own_host(node, chance)},
         "kernel.tainted": chance.choice((0, 1 << 12, 1 << 13 | 1)),
         "irq.affinity": {
             name: str(chance.choice(allowed)) if allowed and value != "1" else value
@@ -98,6 +98,11 @@ def own(
         **_network(node, seen, chance),
         **_adapters(node, seen, chance),
     }
+
+
+def _own_host(node: NodePlan, chance: Random) -> dict[str, list[str]]:
+    """Return the entry that an installer left on some nodes."""
+    return {f"{node.name}.installed": ["127.0.1.1"]} if chance.random() < 0.1 else {}
 
 
 def _clock(node: NodePlan, chance: Random) -> dict[str, Any]:

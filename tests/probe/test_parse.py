@@ -29,9 +29,9 @@ def test_a_greeting_before_the_record_is_ignored() -> None:
         ("", "begins with: nothing"),
         ("bash: python3: command not found", "begins with: bash: python3"),
         (MARKER, "ends before the record"),
-        (f"{MARKER}\n{{", "EOF"),
+        (f"{MARKER}\n{{", "no JSON: Expecting property name"),
         (f'{MARKER}\n{{"format": 2}}', "format"),
-        (f"{MARKER}\n[]", "should be an object"),
+        (f"{MARKER}\n[]", "should be a valid dictionary"),
     ],
 )
 def test_anything_else_is_one_kind_of_error(text: str, message: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from lockstep.checks.context import Value, View
 from lockstep.checks.rule import DEPLOY, Cause
 from lockstep.probe.record import Unread
+from lockstep.spec.software import fits
 
 LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
 NEXT = "driver.module_next"
@@ -84,7 +83,7 @@ def other_packages(view: View) -> dict[str, str]:
     return {
         name: str(installed[name])
         for name, wanted in view.plan.versions.items()
-        if name in installed and not fnmatchcase(str(installed[name]), wanted)
+        if name in installed and not fits(str(installed[name]), wanted)
     }
 
 

@@ -1,0 +1,1 @@
+"""What it costs to compare many nodes: CPU seconds, memory, lines on the screen."""

@@ -1,0 +1,123 @@
+"""Compares clusters of several sizes and says what that costs, against what is promised.
+
+    python -m benchmarks.compare [--nodes 200 1000 2000] [--json FILE]
+
+Each figure is of one ``lockstep check --records FILE --earlier FILE`` from its start to its end:
+both files are read, all rules judge, the text is written. The largest size is checked twice more,
+with one node of a hundred and with every node out of step. Exit status: 0 within the promise for
+2,000 nodes, 1 beyond it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compare.cluster import Drift, Files, written
+from lockstep.checks.catalogue import all_rules
+from lockstep.report import ExitStatus
+
+PROMISED_NODES, MOST_CPU_S, MOST_MIB = 2000, 10.0, 1024.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one check."""
+
+    case: str
+    nodes: int
+    cpu_s: float
+    peak_mib: float
+    lines: int
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is within the promise, which is for one size and below."""
+        larger = self.nodes > PROMISED_NODES
+        return larger or (self.cpu_s <= MOST_CPU_S and self.peak_mib <= MOST_MIB)
+
+
+def healthy(number: int, readings: dict[str, Any]) -> None:
+    """Leave the record as it is."""
+
+
+def one_of_a_hundred(number: int, readings: dict[str, Any]) -> None:
+    """Cap a board of one node of a hundred."""
+    if number % 100 == 1:
+        readings["gpu.power.enforced_w"]["value"]["gpu3"] = 350.0
+
+
+def each_otherwise(number: int, readings: dict[str, Any]) -> None:
+    """Give each node another BIOS."""
+    readings["platform"]["value"]["bios_version"] = f"2.{number}"
+
+
+def checked(case: str, nodes: int, files: Files) -> Cost:
+    """Return what one check costs.
+
+    Raises:
+        ValueError: it did not end as a check does.
+    """
+    words = ["check", files.inventory, "--records", files.now, "--earlier", files.earlier]
+    argv = [sys.executable, "-m", "lockstep", *map(str, words)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = len(process.stdout.readlines())
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (ExitStatus.CONSISTENT, ExitStatus.DIFFERS):
+        raise ValueError(f"{case}, {nodes} nodes: exit {process.returncode}")
+    return Cost(case, nodes, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, lines)
+
+
+def measured(case: str, nodes: int, drift: Drift) -> Cost:
+    """Return what a check of a new cluster costs."""
+    with tempfile.TemporaryDirectory() as folder:
+        return checked(case, nodes, written(Path(folder), nodes, drift))
+
+
+def table(costs: list[Cost]) -> str:
+    """Return the costs as Markdown; growth is that of the cost of one node, from the first size."""
+    rows = [
+        f"{len(all_rules())} rules; promised for {PROMISED_NODES} nodes: "
+        f"{MOST_CPU_S:g} CPU seconds, {MOST_MIB:g} MiB",
+        "",
+        "| nodes | case | CPU s | ms per node | growth | peak MiB | lines |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    first = costs[0].cpu_s / costs[0].nodes
+    for one in costs:
+        each = one.cpu_s / one.nodes
+        rows.append(
+            f"| {one.nodes} | {one.case} | {one.cpu_s:.1f} | {1000 * each:.1f} "
+            f"| {each / first:.2f} | {one.peak_mib:.0f} | {one.lines} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def main(words: list[str]) -> int:
+    """Measure; return the exit status."""
+    parser = argparse.ArgumentParser(prog="benchmarks.compare")
+    parser.add_argument("--nodes", type=int, nargs="+", default=[200, 1000, PROMISED_NODES])
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    asked = parser.parse_args(words)
+    costs = [measured("healthy", nodes, healthy) for nodes in sorted(asked.nodes)]
+    most = max(asked.nodes)
+    costs.append(measured("one of a hundred differs", most, one_of_a_hundred))
+    costs.append(measured("each differs from all", most, each_otherwise))
+    sys.stdout.write(table(costs))
+    if asked.json:
+        content = json.dumps([asdict(one) for one in costs], indent=1)
+        Path(asked.json).write_text(content + "\n", encoding="utf-8")
+    return int(not all(one.kept for one in costs))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""Work grows with the nodes and no faster; what equal nodes share is made and kept once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from lockstep import files
+from lockstep.checks import compare
+from lockstep.checks.context import Context, View
+from lockstep.probe.parse import dumps, loads, record
+from lockstep.probe.record import Record
+from lockstep.render import render
+from tests.checks import healthy, recorded
+
+SIZES = (4, 8, 16)
+
+
+def cluster(workers: int) -> Context:
+    def change(description: dict[str, Any]) -> None:
+        description["nodes"][1]["name"] = f"worker[01-{workers:02}]"
+
+    return recorded.clustered(change)
+
+
+def counted(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, contexts: list[Context]
+) -> list[int]:
+    """Calls of a function in the check of each cluster."""
+    calls: Counter[int] = Counter()
+    function = getattr(owner, name)
+    for number, context in enumerate(contexts):
+
+        def noted(*given: Any, number: int = number, **named: Any) -> Any:
+            calls[number] += 1
+            return function(*given, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+        assert recorded.report(context).findings == []
+    return [calls[number] for number in range(len(contexts))]
+
+
+@pytest.mark.parametrize(("owner", "name"), [(View, "items"), (Record, "get"), (compare, "key")])
+def test_work_grows_with_the_nodes(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    few, more, most = counted(monkeypatch, owner, name, [cluster(size) for size in SIZES])
+    assert few > 0
+    assert most - more == 2 * (more - few), "as much for each node, however many there are"
+
+
+def test_where_nodes_agree_no_vote_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert counted(monkeypatch, compare, "vote", [cluster(8)]) == [0]
+
+
+def test_files_of_nodes_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+
+    def noted(template: str, **values: object) -> str:
+        calls[template] += 1
+        return render(template, **values)
+
+    monkeypatch.setattr("lockstep.files.render", noted)
+    context = cluster(8)
+    own = {entry.template for entry in files.ENTRIES if entry.own or entry.secret}
+    calls.clear()
+    for node in context.plan.nodes.values():
+        files.managed(node, recorded.SECRETS)
+    assert calls, "nothing was rendered"
+    assert {template for template, times in calls.items() if times > 2} <= own
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 5))
+def test_files_that_are_shared_are_what_each_node_would_have(seed: int) -> None:
+    for node in healthy.clustered(seed).plan.nodes.values():
+        shared = {file.path: file.content for file in files.managed(node, None)}
+        for entry in files.ENTRIES:
+            if entry.role in node.capabilities and entry.wanted(node) and not entry.secret:
+                alone = files._file(entry, node, None)
+                assert shared[entry.path] == alone.content, (node.name, entry.path)
+
+
+def test_equal_readings_of_two_nodes_are_one_object() -> None:
+    reading = loads(dumps(cluster(2).reading))
+    first, second = reading["worker01"], reading["worker02"]
+    assert isinstance(first, Record)
+    assert isinstance(second, Record)
+    assert first.readings["packages"] is second.readings["packages"]
+    assert first.readings["os.hostname"] != second.readings["os.hostname"]
+
+
+def test_values_that_only_seem_equal_are_two() -> None:
+    first = {"format": 1, "taken_at": 1, "duration_s": 1, "readings": {"x": {"value": 1}}}
+    other = json.loads(json.dumps(first)) | {"readings": {"x": {"value": True}}}
+    assert record(first).get("x") is not record(other).get("x")
