@@ -16,7 +16,7 @@ from lockstep.facts.progress import Progress
 from lockstep.files import managed
 from lockstep.history import records, store
 from lockstep.plan import ClusterPlan
-from lockstep.probe.parse import ProbeFormatError, loads
+from lockstep.probe.parse import ProbeFormatError, load
 from lockstep.probe.record import Reading, Record, Unreachable
 
 
@@ -51,12 +51,14 @@ def saved(path: str, families: Collection[str] | None = None) -> Reading:
     """
     gc.disable()  # nothing of what is read is garbage: looking for it takes a third of the time
     try:
-        return loads(Path(path).read_text(encoding="utf-8"), families)
+        with Path(path).open(encoding="utf-8") as file:
+            return load(file, families)
     except (OSError, UnicodeDecodeError, ProbeFormatError) as error:
         said = error.strerror if isinstance(error, OSError) else error
         wanted = "a file that lockstep check --save-records wrote"
         raise RecordsError(f"{path}: {said}\n  expected  {wanted}") from error
     finally:
+        gc.freeze()
         gc.enable()
 
 

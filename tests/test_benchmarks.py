@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from benchmarks.compare import __main__ as compare
 from benchmarks.kernel_settings import __main__ as driver
 from benchmarks.kernel_settings import figures
 from benchmarks.kernel_settings.figures import Neighbour, Process
@@ -309,3 +310,11 @@ def test_refuses_a_node_with_other_jobs() -> None:
 def test_a_lab_that_is_not_there_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert driver.main(["--lab", "no-such-lab-here"]) == 1
     assert "ended with status" in capfd.readouterr().err
+
+
+def test_a_comparison_is_measured_from_its_start_to_its_end() -> None:
+    cost = compare.measured("one differs", 3, compare.one_of_a_hundred)
+    assert (cost.nodes, cost.kept) == (3, True)
+    assert cost.lines > 2, "a finding and the summary"
+    assert replace(cost, nodes=2000, cpu_s=11.0).kept is False
+    assert "| 3 | one differs |" in compare.table([cost])

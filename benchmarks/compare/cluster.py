@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from lockstep.plan import ClusterPlan, plan
+from lockstep.probe.parse import FIRST_LINE, LAST_LINE
 from lockstep.spec import load
 from tests.checks import healthy, healthy_nodes, recorded
 
@@ -55,13 +56,13 @@ def written(folder: Path, nodes: int, drift: Drift) -> Files:
     files = Files(folder / "inventory.py", folder / "now.json", folder / "earlier.json")
     files.inventory.write_text(INVENTORY.format(text=json.dumps(description)), encoding="utf-8")
     with files.now.open("w") as now, files.earlier.open("w") as earlier:
-        start = '{"format":1,"nodes":{'
+        start = FIRST_LINE
         for name, raw, old in _records(plan(cluster), drift):
             now.write(f"{start}{json.dumps(name)}:{_record(raw)}")
             earlier.write(f"{start}{json.dumps(name)}:{_record(old)}")
             start = ",\n"
         for file in (now, earlier):
-            file.write("}}\n")
+            file.write(LAST_LINE)
     return files
 
 

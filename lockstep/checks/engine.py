@@ -150,10 +150,13 @@ def _differing(
         each = {} if declared is None else declared(view)
         common = None if rule.expected is None else rule.expected(view)
         defaults = {} if rule.device is None else view.items(rule.device)
-        if not each and not defaults and common is None:
+        declared_each = {device: one for device, one in each.items() if one is not None}
+        if not declared_each and not defaults and common is None:
             undeclared[name] = items
             continue
-        if each == items and rule.kind is not Kind.ABSOLUTE and None not in each.values():
+        sure = declared_each or (defaults if common is None else dict.fromkeys(items, common))
+        # The usual case at a glance: everything is as it should be.
+        if rule.kind is not Kind.ABSOLUTE and items == sure and None not in sure.values():
             continue
         for device, value in items.items():
             wanted, reference = each.get(device, common), Reference.SPEC

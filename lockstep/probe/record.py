@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -34,7 +34,13 @@ class Taken(_Part):
         """A map item by item, each may be unread by itself; None for what is no map."""
         if not isinstance(self.value, dict):
             return None
-        return {key: item(entry) for key, entry in self.value.items()}
+        unread = {
+            key: one for key, entry in self.value.items() if isinstance(one := item(entry), Unread)
+        }
+        # Mostly all of it was read: then no second map is kept.
+        return (
+            {**self.value, **unread} if unread else cast(dict[str, JsonValue | Unread], self.value)
+        )
 
 
 class CommandRun(_Part):

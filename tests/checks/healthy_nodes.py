@@ -59,7 +59,6 @@ def own(
         **_kernel(node),
         "mounts.shared": _some(kind["mounts.shared"], chance),
         "mounts.local": {**seen["mounts.local"], f"/data{chance.randrange(9)}": "rw"},
-        "hosts.entries": {**seen["hosts.entries"], **_own_host(node, chance)},
         "kernel.tainted": chance.choice((0, 1 << 12, 1 << 13 | 1)),
         "irq.affinity": {
             name: str(chance.choice(allowed)) if allowed and value != "1" else value
@@ -78,7 +77,7 @@ def own(
         "kernel.cmdline": [*disk, *line],
         "munge.credential": f"MUNGE:{_hex(chance, 40)}:",
         "munge.decoded": NO_OTHER if node.runs(Service.SLURM_CONTROLLER) else "Success",
-        "packages": _packages(node, seen["packages"], chance.randrange(9)),
+        "packages": _packages(node, seen["packages"], chance),
         "units": {
             unit: {**state, "started_at": state["started_at"] and chance.randrange(10**9)}
             for unit, state in seen["units"].items()
@@ -98,11 +97,6 @@ def own(
         **_network(node, seen, chance),
         **_adapters(node, seen, chance),
     }
-
-
-def _own_host(node: NodePlan, chance: Random) -> dict[str, list[str]]:
-    """Return the entry that an installer left on some nodes."""
-    return {f"{node.name}.installed": ["127.0.1.1"]} if chance.random() < 0.1 else {}
 
 
 def _clock(node: NodePlan, chance: Random) -> dict[str, Any]:
@@ -211,9 +205,10 @@ def _shown(file: KernelFile) -> dict[str, str]:
     return {file.path.replace("*", str(number)): file.value for number in range(2)}
 
 
-def _packages(node: NodePlan, seen: dict[str, str], number: int) -> dict[str, str]:
+def _packages(node: NodePlan, seen: dict[str, str], chance: Random) -> dict[str, str]:
     patterns = {name: pattern.replace("*", "1") for name, pattern in node.versions.items()}
-    return {**seen, **patterns, f"own-{node.name}": f"{number}.0"}
+    own = {f"own-{node.name}": f"{chance.randrange(9)}.0"} if chance.random() < 0.1 else {}
+    return {**seen, **patterns, **own}
 
 
 def told_by_slurm(planned: ClusterPlan, at_work: set[str], chance: Random) -> dict[str, Any]:

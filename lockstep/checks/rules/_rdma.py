@@ -29,7 +29,10 @@ def of_the_fabric(view: View, reading: str) -> Items:
     named = view.plan.hardware.hardware.nics.rdma_devices
     if not named or "" in items:
         return items
-    return {port: value for port, value in items.items() if port.split("/")[0] in expand(named)}
+    declared = expand(named)
+    if all(port in declared for port in items):
+        return items
+    return {port: value for port, value in items.items() if port.split("/")[0] in declared}
 
 
 def named(view: View) -> tuple[str, ...]:
