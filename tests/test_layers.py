@@ -91,12 +91,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
     "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
-    # They send the probe as a check does, and tell peers what the roles would do.
+    # They send the probe as a check does, judge as it does, and tell peers what the roles would do.
     "benchmarks": {
         *("lockstep.facts", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
+        *("lockstep.checks.catalogue", "lockstep.report"),
         # Nodes that cannot be booted are the tests' recorded ones.
-        "tests.checks.recorded",
+        "tests.checks",
     },
     "scripts": {"lockstep.inventory", "lockstep.plan", "lockstep.spec"},
     # Makes machines, and knows nothing of what is put on them.
