@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from lockstep.checks.engine import check
+from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
 from lockstep.commands._judged import judged
