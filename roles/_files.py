@@ -50,7 +50,7 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
     for file in files:
         steps += _put(file)
         contents.append(base64.b64encode(file.content).decode("ascii"))
-    return StringCommand("; ".join(steps), _stdin="\n".join(contents))
+    return StringCommand("; ".join(steps), _stdin="".join(f"{content}\n" for content in contents))
 
 
 def _put(file: ManagedFile) -> list[str]:
