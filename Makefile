@@ -31,5 +31,5 @@ test: lint ## Everything CI needs: lint, unit tests, a lab of its own (root)
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)
 	@sh scripts/test.sh --kernel
 
-test-slow: setup ## Drifts one by one, containers, DKMS, Debian 12, deploys killed at five moments (root, 45 min)
+test-slow: setup ## Drifts one by one, upgrades, containers, DKMS, Debian 12, killed deploys (root, 45 min)
 	@sh scripts/test.sh --slow

@@ -197,6 +197,7 @@ def set_of(folder: Path, version: str) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_upgrade_goes_through_node_by_node_and_no_job_is_lost(
     cluster: Lab, tmp_path: Path
 ) -> None:
@@ -217,6 +218,7 @@ def test_an_upgrade_goes_through_node_by_node_and_no_job_is_lost(
     assert cluster.deploy(inventory=newer).changed == []
 
 
+@pytest.mark.slow
 def test_a_package_that_fails_stops_the_rollout_there(cluster: Lab, tmp_path: Path) -> None:
     broken = set_of(tmp_path, BROKEN)
     rolled = rollout(cluster, broken)
