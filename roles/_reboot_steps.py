@@ -39,6 +39,10 @@ class Failed(Exception):
         self.then = then
 
 
+class NotAgain(Failed):
+    """Why this node alone fails: nothing was done to it, so nothing speaks against the others."""
+
+
 class Turn:
     """One node's way through the rollout."""
 
@@ -60,7 +64,7 @@ class Turn:
         self.again = f"pyinfra -y {inventory} deploys/reboot.py --limit {plan.name}"
 
     def run(self) -> bool:
-        """Do all of it; False when the node failed, and the rollout ends here."""
+        """Do all of it; False when the node failed. The rollout ends here if it did anything."""
         name = self.plan.name
         over = False
         try:
@@ -68,7 +72,8 @@ class Turn:
             over = True
         except Failed as failed:
             over = True
-            self.rollout.stop(name, str(failed))
+            if not isinstance(failed, NotAgain):
+                self.rollout.stop(name, str(failed))
             kept = " It stays drained." if self.ours else ""
             self._log(f"{name} {failed}.{kept} Next: {failed.then}", fg="red", bold=True)
             return False
@@ -249,12 +254,12 @@ class Turn:
         )
 
     def _not_again(self) -> None:
-        """End the rollout at a node that waits for what no reboot brings; not at one held out."""
+        """Fail for a node that waits for what no reboot brings; not for one held out."""
         if self.decision.hold.states & HELD and not self.ours:
             return
-        raise Failed(
+        raise NotAgain(
             f"was not rebooted again: {self.decision.stands}",
-            f"find out why; a reboot by hand allows one more try: {self.again}",
+            f"find out why and repair it; reboot {self.plan.name} by hand, then {self.again}",
         )
 
     def _settled(self, look: Callable[[], str]) -> str:

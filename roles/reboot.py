@@ -3,7 +3,8 @@
 Owns     the boot of a node, and the change of an installed driver just before it; the node's state
          in Slurm only where this rollout drained it.
 Restart  the whole node, when nothing runs on it any more; no job is ended.
-Stops    at the first node that fails: it stays drained, and no further node is touched.
+Stops    at the first node that fails: it stays drained, and no further node is touched. One that
+         is not rebooted again, for what a reboot did not end, fails alone.
 """
 
 from __future__ import annotations

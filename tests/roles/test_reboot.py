@@ -530,10 +530,13 @@ def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..
     assert (again.reasons, again.in_vain) == ((), (STANDS,))
     assert due("another").in_vain == ()
     assert len(due(str(STANDS), marker="").reasons) == 2, "a new reason is one more try for all"
-    doubles = Doubles()
-    ran = go(doubles, again)
-    assert (ran.ok, doubles.said) == (False, [])
-    assert "was not rebooted again: a reboot did not end MIG layout: differs on" in ran.stopped
+    for left in ({}, {"states": {"IDLE", "DRAIN"}, "reason": MARK}):
+        doubles = Doubles(**cast(Any, left))
+        ran = go(doubles, again)
+        assert (ran.ok, doubles.said) == (False, [])
+        assert ran.stopped == "", "nothing was done to it: the others get their turn"
+        assert "was not rebooted again: a reboot did not end MIG layout: differs on" in ran.last
+        assert ("It stays drained. Next: find out why" in ran.last) == bool(left)
     held = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
     ran = go(held, again)
     assert (ran.ok, ran.stopped, held.said) == (True, "", []), "it is out anyway"
