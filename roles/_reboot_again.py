@@ -6,22 +6,22 @@ import shlex
 from collections.abc import Callable
 
 from lockstep.facts.reboot import IN_VAIN, Conversation, Unanswered
-from lockstep.plan.reboot import Pending
+from lockstep.plan.reboot import Pending, Reason
 
 
-def still(look: Callable[[], Pending], before: Pending) -> tuple[str, ...]:
+def still(look: Callable[[], Pending], before: Pending) -> tuple[Reason, ...]:
     """Return the reasons of before that a reboot did not end. Raises Unanswered."""
     now = look()
-    after = {*map(str, now.reasons), *map(str, now.in_vain)}
-    return tuple(text for text in map(str, before.reasons) if text in after)
+    after = {*now.reasons, *now.in_vain}
+    return tuple(reason for reason in before.reasons if reason in after)
 
 
-def remember(talk: Conversation, reasons: tuple[str, ...]) -> None:
+def remember(talk: Conversation, reasons: tuple[Reason, ...]) -> None:
     """Keep reasons on the node until its next boot, whoever makes that. Raises Unanswered."""
     if not reasons:
         return
     folder = IN_VAIN.rpartition("/")[0]
-    lines = " ".join(map(shlex.quote, reasons))
+    lines = " ".join(shlex.quote(str(reason)) for reason in reasons)
     kept, output = talk.say(f"mkdir -p {folder} && printf '%s\\n' {lines} > {IN_VAIN}")
     if not kept:
         raise Unanswered(f"{IN_VAIN}: {' '.join(output.stderr_lines)[:200]}")

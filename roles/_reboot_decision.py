@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lockstep.facts.reboot import HoldState
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Pending
+from lockstep.plan.reboot import Pending, listed
 
 OURS = "lockstep-reboot:"
 """How our reasons begin. Not "lockstep:": Slurm's health check resumes what begins with that."""
@@ -39,7 +39,7 @@ class Decision:
     @property
     def stands(self) -> str:
         """Say what no reboot ended."""
-        return f"a reboot did not end {'; '.join(map(str, self.pending.in_vain))}"
+        return f"a reboot did not end {listed(self.pending.in_vain)}"
 
     def why(self, plan: NodePlan) -> str:
         """Say what is done, or why nothing is."""

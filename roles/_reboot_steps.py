@@ -12,7 +12,7 @@ from pyinfra.api import Host
 from lockstep.facts.gpus import Gpus
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Pending
+from lockstep.plan.reboot import Pending, listed
 from roles._check import check, objections
 from roles._reboot_again import remember, still
 from roles._reboot_decision import HELD, OURS, OUT, Decision
@@ -286,7 +286,7 @@ class Turn:
             stands = still(self.look, self.decision.pending)
         except Unanswered as unanswered:
             return str(unanswered)
-        return f"still waits for a reboot ({'; '.join(stands)})" if stands else ""
+        return f"still waits for a reboot ({listed(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
         """Say what the controller still misses of this boot's slurmd."""

@@ -5,7 +5,7 @@ and what this boot has. Pure; the readings come from ``lockstep.facts``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
@@ -44,10 +44,10 @@ class Seen:
     """The next load of the module has the planned ones: their file is as planned."""
     kernels: BootKernels | None = None
     """None: the machine has no boot loader of its own."""
-    modes: int = 0
-    """Boards on which the planned ECC or MIG mode waits for a reset."""
-    layouts: int = 0
-    """Boards that are divided in another way than planned."""
+    modes: tuple[str, ...] = ()
+    """UUIDs of boards on which the planned ECC or MIG mode waits for a reset."""
+    layouts: tuple[str, ...] = ()
+    """UUIDs of boards that are divided in another way than planned."""
     resets: tuple[str, ...] = ()
     """UUIDs of boards that need a reset."""
     in_vain: tuple[str, ...] = ()
@@ -56,7 +56,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that only a reboot brings into force."""
+    """One thing that only a reboot brings into force; of boards, one for each.
+
+    It reads the same after a reboot that did not end it: by that it is known again.
+    """
 
     kind: str
     """A few words, for Slurm's reason."""
@@ -86,12 +89,20 @@ class Pending:
     @property
     def kinds(self) -> str:
         """Return the reasons in a few words."""
-        return ", ".join(reason.kind for reason in self.reasons)
+        return ", ".join(dict.fromkeys(reason.kind for reason in self.reasons))
 
     @override
     def __str__(self) -> str:
         """Return the reasons as one line."""
-        return "; ".join(map(str, self.reasons))
+        return listed(self.reasons)
+
+
+def listed(reasons: Iterable[Reason]) -> str:
+    """Return reasons as one line, those of a kind together."""
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(reason.kind, []).append(reason.detail)
+    return "; ".join(str(Reason(kind, ", ".join(details))) for kind, details in kinds.items())
 
 
 def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +136,7 @@ def pending(
         driver: the planned driver; None: none is planned.
     """
     short = tuple(
-        f"{size} on node {node}: {seen.pages.get((size, node), 0)} of {count}"
+        f"fewer than {count} of {size} on node {node}"
         for size, split in hugepages.items()
         for node, count in split.items()
         if seen.pages.get((size, node), 0) < count
@@ -138,8 +149,7 @@ def pending(
     remark = ""
     if missing:
         reasons.append(Reason("pending kernel arguments", " ".join(missing)))
-        if short:
-            reasons.append(Reason("huge pages", ", ".join(short)))
+        reasons += [Reason("huge pages", which) for which in short]
     elif short and args:
         remark = (
             f"huge pages {', '.join(short)}, booted with the planned arguments: a reboot does not "
@@ -163,12 +173,9 @@ def pending(
             reasons.append(Reason("driver parameters", wrong))
         else:
             remark = f"driver parameters {wrong}: deploy first"
-    if seen.modes:
-        reasons.append(Reason("ECC or MIG mode", f"waits on {seen.modes} boards"))
-    if seen.layouts:
-        reasons.append(Reason("MIG layout", f"differs on {seen.layouts} boards"))
-    if seen.resets:
-        reasons.append(Reason("GPU reset", f"due on {', '.join(seen.resets)}"))
+    reasons += [Reason("ECC or MIG mode waits", board) for board in seen.modes]
+    reasons += [Reason("MIG layout differs", board) for board in seen.layouts]
+    reasons += [Reason("GPU reset due", board) for board in seen.resets]
     own = driver is not None and driver.flavour is not None and (seen.driver or change)
     due = Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
     if due.reasons and all(str(reason) in seen.in_vain for reason in reasons):

@@ -74,7 +74,7 @@ def test_huge_pages_that_this_boot_was_not_asked_for_are_named_as_well() -> None
     seen = Seen(cmdline=OLD, menu=ARGS, pages={("2M", 0): 64, ("2M", 1): 3})
     assert reasons(seen) == (
         "pending kernel arguments: hugepagesz=2M hugepages=0:64,1:64 iommu=pt; "
-        "huge pages: 2M on node 1: 3 of 64"
+        "huge pages: fewer than 64 of 2M on node 1"
     )
 
 
@@ -87,7 +87,7 @@ def test_huge_pages_that_the_boot_itself_could_not_give_are_no_reason() -> None:
     found = pending(ARGS, PAGES, Seen(cmdline=ARGS, menu=ARGS, pages={("2M", 0): 64}))
     assert found.reasons == ()
     assert found.remark == (
-        "huge pages 2M on node 1: 0 of 64, booted with the planned arguments: "
+        "huge pages fewer than 64 of 2M on node 1, booted with the planned arguments: "
         "a reboot does not change that"
     )
 
@@ -170,14 +170,14 @@ def test_the_other_flavour_is_replaced_by_the_rollout() -> None:
 
 
 def test_a_mode_that_waits_for_a_reset_is_a_reason() -> None:
-    assert str(pending((), {}, Seen((), (), {}, modes=2))) == "ECC or MIG mode: waits on 2 boards"
+    found = pending((), {}, Seen((), (), {}, modes=("GPU-a", "GPU-b")))
+    assert str(found) == "ECC or MIG mode waits: GPU-a, GPU-b"
+    assert found.kinds == "ECC or MIG mode waits"
 
 
 def test_another_layout_and_a_board_that_asks_for_a_reset_are_reasons() -> None:
-    seen = Seen((), (), {}, layouts=1, resets=("GPU-a",))
-    assert str(pending((), {}, seen)) == (
-        "MIG layout: differs on 1 boards; GPU reset: due on GPU-a"
-    )
+    seen = Seen((), (), {}, layouts=("GPU-a",), resets=("GPU-a",))
+    assert str(pending((), {}, seen)) == ("MIG layout differs: GPU-a; GPU reset due: GPU-a")
 
 
 SILENT = Boards(answered=False)
@@ -249,9 +249,9 @@ def divided(*devices: str, mode: str = "Enabled") -> GpuSettings:
     ("board", "why"),
     [
         (divided("2g.35gb", "3g.71gb"), ""),
-        (divided("3g.71gb"), "MIG layout: differs on 1 boards"),
-        (divided("7g.141gb"), "MIG layout: differs on 1 boards"),
-        (divided(mode="Disabled"), "ECC or MIG mode: waits on 1 boards"),
+        (divided("3g.71gb"), "MIG layout differs: GPU-a"),
+        (divided("7g.141gb"), "MIG layout differs: GPU-a"),
+        (divided(mode="Disabled"), "ECC or MIG mode waits: GPU-a"),
     ],
 )
 def test_a_divided_node_reboots_for_its_mode_and_its_layout(board: GpuSettings, why: str) -> None:
@@ -266,7 +266,7 @@ def test_a_divided_node_reboots_for_its_mode_and_its_layout(board: GpuSettings, 
 def test_a_node_reboots_for_a_board_that_asks_for_a_reset() -> None:
     plan = planned().nodes["worker1"]
     read = reader(plan, menu=True, resets=("GPU-a",), booted=True)
-    assert str(decide(read, plan).pending) == "GPU reset: due on GPU-a"
+    assert str(decide(read, plan).pending) == "GPU reset due: GPU-a"
 
 
 # -- readings
@@ -505,7 +505,7 @@ def test_a_node_is_drained_rebooted_checked_and_resumed(go: Callable[..., Ran]) 
     assert doubles.states == {"IDLE"}
 
 
-STANDS = Reason("MIG layout", "differs on 1 boards")
+STANDS = Reason("MIG layout differs", "GPU-a")
 
 
 def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
@@ -524,7 +524,7 @@ def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
 
 def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..., Ran]) -> None:
     def due(*in_vain: str, marker: str | None = None) -> Pending:
-        return pending((), {}, Seen((), (), {}, marker=marker, layouts=1, in_vain=in_vain))
+        return pending((), {}, Seen((), (), {}, marker=marker, layouts=("GPU-a",), in_vain=in_vain))
 
     again = due(str(STANDS))
     assert (again.reasons, again.in_vain) == ((), (STANDS,))
@@ -535,12 +535,36 @@ def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..
         ran = go(doubles, again)
         assert (ran.ok, doubles.said) == (False, [])
         assert ran.stopped == "", "nothing was done to it: the others get their turn"
-        assert "was not rebooted again: a reboot did not end MIG layout: differs on" in ran.last
+        assert "was not rebooted again: a reboot did not end MIG layout differs: GPU-a" in ran.last
         assert ("It stays drained. Next: find out why" in ran.last) == bool(left)
     held = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
     ran = go(held, again)
     assert (ran.ok, ran.stopped, held.said) == (True, "", []), "it is out anyway"
     assert ran.last.startswith("not rebooted again: ")
+
+
+@pytest.mark.parametrize("what", ["modes", "layouts", "resets"])
+def test_what_a_reboot_ended_on_one_board_only_is_kept_for_the_other(
+    go: Callable[..., Ran], what: str
+) -> None:
+    def due(*boards: str, in_vain: tuple[str, ...] = ()) -> Pending:
+        return pending((), {}, Seen((), (), {}, in_vain=in_vain, **cast(Any, {what: boards})))
+
+    doubles = Doubles(stands=due("GPU-b"))
+    ran = go(doubles, due("GPU-a", "GPU-b"))
+    (kept,) = map(str, due("GPU-b").reasons)
+    assert f"still waits for a reboot ({kept})" in ran.stopped
+    assert doubles.said[-1] == f"'{kept}' > /run/lockstep/rebooted-in-vain"
+    assert due("GPU-b", in_vain=(kept,)).reasons == ()
+    assert due("GPU-a", "GPU-b", in_vain=(kept,)).reasons, "another board is one more try"
+
+
+def test_huge_pages_that_differ_from_boot_to_boot_are_the_same_reason() -> None:
+    def due(pages: int, *in_vain: str) -> Pending:
+        given = {("2M", 0): 64, ("2M", 1): pages}
+        return pending(ARGS, PAGES, Seen(OLD, ARGS, given, in_vain=in_vain))
+
+    assert due(5, *map(str, due(3).reasons)).reasons == ()
 
 
 def test_what_a_reboot_did_not_end_is_read_as_it_was_kept(
@@ -550,10 +574,10 @@ def test_what_a_reboot_did_not_end_is_read_as_it_was_kept(
         monkeypatch.setattr(f"{module}.IN_VAIN", str(tmp_path / "run" / "in-vain"))
     assert fact(RebootedInVain) == ()
     (host,) = machine().inventory
-    reasons = (str(STANDS), "kernel 6.12.117: it's 6.12.94 that runs")
+    reasons = (STANDS, Reason("kernel 6.12.117", "it's 6.12.94 that runs"))
     for _ in range(2):
         remember(Conversation(host, {}), reasons)
-        assert fact(RebootedInVain) == reasons
+        assert fact(RebootedInVain) == tuple(map(str, reasons))
 
 
 CHANGE = Pending((Reason("driver 570.1", "instead of nvidia-smi 550.1"),), change=("nvidia-smi",))
