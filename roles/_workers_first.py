@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from gevent.pool import Pool
 from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
@@ -67,12 +68,17 @@ def _all_have(
 
 
 def _lacking(state: State, plan: NodePlan, path: str, arguments: dict[str, Any]) -> list[str]:
-    return [
-        name
-        for name, other in plan.cluster.nodes.items()
-        if other.role is Role.WORKER
-        and not _has(Conversation(state.inventory.get_host(name), arguments), path)
-    ]
+    workers = [name for name, other in plan.cluster.nodes.items() if other.role is Role.WORKER]
+
+    def has(name: str) -> bool:
+        other: Host = state.inventory.get_host(name)
+        if other in state.failed_hosts and not other.connected:  # this run has waited for it
+            return False
+        return _has(Conversation(other, arguments), path)
+
+    # Not state.pool: this greenlet is one of it, and it may be full of such.
+    answers = Pool(state.config.PARALLEL).map(has, workers)
+    return [name for name, there in zip(workers, answers, strict=True) if not there]
 
 
 def _has(talk: Conversation, path: str) -> bool:

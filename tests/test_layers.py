@@ -86,6 +86,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.secrets",
         "lockstep.facts",
         "lockstep.fast.connector.read_anew",
+        "gevent.pool",
         "pyinfra.host",
         "pyinfra.api",
     },

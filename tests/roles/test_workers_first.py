@@ -6,12 +6,17 @@ import getpass
 import runpy
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import gevent
 import pyinfra
 import pytest
+from pyinfra.api import Host
+from pyinfra.api.config import Config
 from pyinfra.api.inventory import Inventory
 
 from lockstep.facts.files import FileState
@@ -28,6 +33,18 @@ PROGRAM = "/usr/local/libexec/lockstep/node-check"
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@dataclass(frozen=True)
+class Worker:
+    """A host of pyinfra, as far as it is looked at."""
+
+    name: str
+    connected: bool = True
+
+
+ASKED: list[tuple[str, int]] = []
+"""Workers, each with how many were being asked then."""
+
+
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The controller's slurm.conf; not there yet."""
@@ -38,21 +55,36 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NodePlan]:
-    """Makes a head whose workers have every file; those named have none, or do not answer."""
+    """Makes a head whose workers have every file.
 
-    def made(without: str = "", silent: str = "") -> NodePlan:
+    Those named have none, do not answer, or did not when the run began.
+    """
+    ASKED.clear()
+    asking: set[str] = set()
+
+    def made(without: str = "", silent: str = "", away: str = "") -> NodePlan:
         class Talk:
             def __init__(self, host: Any, arguments: object) -> None:
                 self.node = host.name
 
             def read(self, kind: object, paths: tuple[str, ...]) -> dict[str, FileState | None]:
+                asking.add(self.node)
+                ASKED.append((self.node, len(asking)))
+                gevent.sleep(0.01)
+                asking.discard(self.node)
                 if self.node == silent:
                     raise Unanswered("no route")
                 there = FileState("0", "755", "root", "root")
                 return dict.fromkeys(paths, None if self.node == without else there)
 
+        def get_host(inventory: Inventory, name: str) -> Worker:
+            worker = Worker(name, connected=name != away)
+            if name == away:
+                inventory.state.failed_hosts.add(cast(Host, worker))
+            return worker
+
         monkeypatch.setattr(_workers_first, "Conversation", Talk)
-        monkeypatch.setattr(Inventory, "get_host", lambda self, name: SimpleNamespace(name=name))
+        monkeypatch.setattr(Inventory, "get_host", get_host)
         return planned().nodes["head1"]
 
     return made
@@ -86,7 +118,9 @@ def test_a_running_cluster_gets_the_program_named_when_every_worker_has_it(
     assert (done.succeeded, done.commands) == (True, 1)
 
 
-@pytest.mark.parametrize("lacking", [{"without": "worker2"}, {"silent": "worker2"}])
+@pytest.mark.parametrize(
+    "lacking", [{"without": "worker2"}, {"silent": "worker2"}, {"away": "worker2"}]
+)
 def test_a_worker_without_the_program_stops_the_head(
     conf: Path,
     deployed: Callable[..., Done],
@@ -98,6 +132,18 @@ def test_a_worker_without_the_program_stops_the_head(
         assert not deployed(**lacking).succeeded
     assert f"worker2: no {PROGRAM} there, or no answer" in caplog.text
     assert "deploys/cluster.py" in caplog.text
+
+
+def test_workers_are_asked_at_once_and_one_that_was_away_is_not_waited_for(
+    conf: Path, deployed: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.roles.local.Config", partial(Config, PARALLEL=4))
+    conf.write_text("ClusterName=test\n")
+    assert deployed().succeeded
+    assert max(count for _, count in ASKED) > 1
+    ASKED.clear()
+    assert not deployed(away="worker2").succeeded
+    assert "worker2" not in dict(ASKED)
 
 
 @pytest.mark.parametrize("text", [None, f"Prolog={PROGRAM}\n"])
