@@ -11,13 +11,15 @@ from pathlib import Path
 
 from lockstep import secrets
 from lockstep.checks.context import Context
+from lockstep.checks.engine import REACHABLE
 from lockstep.facts.gather import gather
 from lockstep.facts.progress import Progress
 from lockstep.files import managed
-from lockstep.history import records, store
+from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import ProbeFormatError, load
 from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.when import utc
 
 
 class RecordsError(Exception):
@@ -73,9 +75,17 @@ def saved_of(plan: ClusterPlan, path: str) -> Reading:
 
 
 def kept(plan: ClusterPlan, history: sqlite3.Connection) -> Reading:
-    """Return the newest record that is kept of each node of a cluster."""
-    found, missing = records.newest(history, plan.nodes), Unreachable("no record of it is kept")
-    return {name: found[name].record if name in found else missing for name in plan.nodes}
+    """Return the newest record that is kept of each node; of one that is gone since then, none."""
+    newest, gone = records.newest(history, plan.nodes), findings.last_found(history, REACHABLE)
+    missing = Unreachable("no record of it is kept")
+    found: dict[str, Record | Unreachable] = dict.fromkeys(plan.nodes, missing)
+    for name in plan.nodes:
+        read_at = newest[name].read_at if name in newest else 0.0
+        if gone.get(name, 0.0) > read_at:
+            found[name] = Unreachable(f"not read by the check of {utc(gone[name])}")
+        elif name in newest:
+            found[name] = newest[name].record
+    return found
 
 
 def history_of(plan: ClusterPlan) -> Path:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lockstep.checks.catalogue import all_rules
-from lockstep.checks.engine import check
+from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
@@ -115,15 +115,22 @@ def _fresh(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
 
 def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
     with opened(history_of(plan)) as history:
-        newest = records.at(history, name, float("inf"))
-        if newest is None:
-            raise WrongUse(
-                f"no record of {name} is kept\n"
-                f"  next      lockstep explain {inventory} {name} --fresh"
-            )
-        report = _report(plan, kept(plan, history), history, name, newest.read_at)
-        times = records.times(history, name)
-    return report, f"of {utc(newest.read_at)}, the newest of {len(times)} since {utc(times[0])}"
+        times, reading = records.times(history, name), kept(plan, history)
+        report = _report(plan, reading, history, name, times[-1] if times else time.time())
+    kept_since = _since(times) if times else "none is kept"
+    down = next((finding for finding in report.findings if finding.rule == REACHABLE), None)
+    if down is None:
+        return report, kept_since
+    if not down.since:
+        raise WrongUse(
+            f"no record of {name} is kept\n"
+            f"  next      lockstep explain {inventory} {name} --fresh"
+        )
+    return report, f"unreachable since {down.history}; before that: {kept_since}"
+
+
+def _since(times: list[float]) -> str:
+    return f"of {utc(times[-1])}, the newest of {len(times)} since {utc(times[0])}"
 
 
 def _report(

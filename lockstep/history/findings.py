@@ -58,6 +58,12 @@ def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list
     return [_with_row(finding, rows) for finding in findings]
 
 
+def last_found(history: sqlite3.Connection, rule: str) -> dict[str, float]:
+    """Return node -> when a check last found a rule violated there, in a row that goes on."""
+    rows = history.execute("SELECT node, last FROM finding WHERE rule = ? AND device = ''", (rule,))
+    return dict(rows)
+
+
 def _with_row(finding: Finding, rows: dict[Place, tuple[float, int]]) -> Finding:
     found = [rows[place] for place in _places(finding) if place in rows]
     if not found:

@@ -6,6 +6,7 @@ import pytest
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.when import HOUR_S
+from tests.checks import recorded
 from tests.commands.conftest import Cluster, ended, refused
 
 
@@ -50,6 +51,62 @@ def test_a_node_is_explained_from_what_is_kept(
     assert "gpu.vbios  worker3 gpu3\n" in finding
     assert "  since     2026-11-20 18:40 UTC (2 checks)\n" in finding
     assert "os.locale" not in said.out
+
+
+def test_a_node_that_is_down_says_so_first_and_its_last_record_has_no_say(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.change("worker3", "gpu.vbios", ("gpu3",), "old")
+    ended("check", "inventory.py")
+    up = cluster.context
+    cluster.context = recorded.unreachable(up, "worker3")
+    for _ in range(2):
+        cluster.now += HOUR_S
+        ended("check", "inventory.py")
+    capsys.readouterr()
+    assert ended("explain", "inventory.py", "worker3") == 1
+    about, finding, *_ = capsys.readouterr().out.split("\n\n")
+    assert about.splitlines()[1:3] == [
+        "  record       unreachable since 2026-11-20 19:40 UTC (2 checks); before that: of "
+        "2026-11-20 18:40",
+        "               UTC, the newest of 1 since 2026-11-20 18:40 UTC",
+    ]
+    assert finding.startswith("ERROR   node.reachable  worker3\n")
+    assert "  found     not read by the check of 2026-11-20 20:40 UTC\n" in finding
+    assert "gpu.vbios" not in finding
+    cluster.context = up
+    cluster.now += HOUR_S
+    ended("record", "inventory.py")
+    capsys.readouterr()
+    assert ended("explain", "inventory.py", "worker3") == 1
+    assert "gpu.vbios  worker3 gpu3\n" in capsys.readouterr().out
+
+
+def test_what_a_node_said_before_it_went_down_is_no_vote(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in range(1, 5):
+        cluster.change(f"worker{node}", "gpu.vbios", (), {f"gpu{n}": "old" for n in range(8)})
+    ended("check", "inventory.py")
+    ended("explain", "inventory.py", "worker5")
+    assert "gpu.vbios" in capsys.readouterr().out
+    cluster.context = recorded.unreachable(cluster.context, *(f"worker{n}" for n in range(1, 5)))
+    cluster.now += HOUR_S
+    ended("check", "inventory.py")
+    assert "gpu.vbios" not in capsys.readouterr().out
+    assert ended("explain", "inventory.py", "worker5") == 0
+
+
+def test_a_node_that_never_answered_is_explained_once_a_check_asked_it(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.context = recorded.unreachable(cluster.context, "worker3")
+    ended("check", "inventory.py")
+    capsys.readouterr()
+    assert ended("explain", "inventory.py", "worker3") == 1
+    assert "unreachable since 2026-11-20 18:40 UTC (1 check); before that: none is kept" in (
+        capsys.readouterr().out
+    )
 
 
 def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
