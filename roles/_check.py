@@ -56,7 +56,7 @@ def objections(findings: list[dict[str, Any]], node: str) -> str:
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
         and finding["severity"] != "warning"
-        # "peers", or "peers: 15 nodes of class ..." where they have a majority.
+        # "peers", or "peers: 4 of 7 nodes of class ..." where they have a majority.
         and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
     ]
     said = ", ".join(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from lockstep.checks.context import View
 from lockstep.checks.rule import Peers
+from lockstep.report import Reference, count
 
 
 def groups(views: Iterable[View], peers: Peers) -> dict[str, list[View]]:
@@ -25,3 +26,9 @@ def _name(view: View, peers: Peers) -> str:
         return f"of role {view.plan.role.value}"
     name = view.plan.hardware.name
     return f"of class {name}" + (f" of {view.context.label}" if name in view.context.apart else "")
+
+
+def agreeing(nodes: int, of: int, group: str) -> str:
+    """Return who says so: nodes that agree, and out of how many where it is not all but one."""
+    said = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
+    return f"{Reference.PEERS.value}: {said} {group}"

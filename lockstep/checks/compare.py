@@ -33,6 +33,8 @@ class Majority:
 
     value: JsonValue
     nodes: int
+    of: int
+    """Nodes that voted."""
     others: tuple[Vote, ...]
 
 
@@ -94,6 +96,7 @@ def vote(votes: Iterable[Vote]) -> Majority | Split | None:
     return Majority(
         largest[0].value,
         len({one.node for one in largest}),
+        len(nodes),
         tuple(one for _, side in ordered[1:] for one in side),
     )
 
@@ -114,7 +117,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
     right = tuple(one for one in every if one not in wrong)
     if len(nodes) < MEMBERS_FOR_A_VOTE and not _alone_on_their_nodes(every, wrong):
         return Split((right, wrong))
-    return Majority(limit, len({one.node for one in right}), wrong)
+    return Majority(limit, len({one.node for one in right}), len(nodes), wrong)
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:

@@ -21,7 +21,7 @@ from lockstep.checks.rule import DEPLOY, NO_ROLE, Kind, Rule, Skip, anything
 from lockstep.checks.rules import node_reachable
 from lockstep.plan import owners
 from lockstep.probe.record import Record, Unreachable, Unread
-from lockstep.report import Finding, Reference, Report, Status, count, fold
+from lockstep.report import Finding, Reference, Report, Status, fold
 from lockstep.spec import Service
 
 MISSING = Unread(unread="not in the record")
@@ -199,7 +199,7 @@ def _outvoted(
                 else compare.vote(votes)
             )
             if isinstance(verdict, Majority):
-                says = f"{Reference.PEERS.value}: {count(verdict.nodes, 'node')} {group}"
+                says = classes.agreeing(verdict.nodes, verdict.of, group)
                 for one in verdict.others:
                     view = views[one.node]
                     yield _finding(rule, view, one.device, one.value, verdict.value, says)

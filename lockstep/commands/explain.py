@@ -123,8 +123,7 @@ def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
         return report, kept_since
     if not down.since:
         raise WrongUse(
-            f"no record of {name} is kept\n"
-            f"  next      lockstep explain {inventory} {name} --fresh"
+            f"no record of {name} is kept\n  next      lockstep explain {inventory} {name} --fresh"
         )
     return report, f"unreachable since {down.history}; before that: {kept_since}"
 

@@ -19,7 +19,7 @@ def test_all_equal_is_no_verdict() -> None:
 
 def test_a_strict_majority_of_three_names_the_other() -> None:
     verdict = vote(votes(a=1, b=2, c=1))
-    assert verdict == Majority(1, 2, (Vote("b", "", 2),))
+    assert verdict == Majority(1, 2, 3, (Vote("b", "", 2),))
 
 
 def test_two_nodes_are_a_split_however_many_devices_they_have() -> None:
@@ -88,7 +88,7 @@ def boards(node: str, *values: int) -> list[Vote]:
 
 def test_of_two_nodes_a_board_is_named_that_its_own_neighbours_speak_against() -> None:
     found = worse(boards("a", 345, 345, 1500, 345) + boards("b", *[345] * 4), Bound.AT_MOST, 0.5)
-    assert found == Majority(517.5, 2, (Vote("a", "gpu2", 1500),))
+    assert found == Majority(517.5, 2, 2, (Vote("a", "gpu2", 1500),))
 
 
 def test_of_two_nodes_neither_is_named_where_half_of_one_differs() -> None:

@@ -200,6 +200,20 @@ def test_peers_speak_where_spec_and_device_are_silent() -> None:
     assert found.reference == "peers: 8 nodes of class hgx-h200"
 
 
+def test_a_bare_majority_says_out_of_how_many() -> None:
+    start = recorded.unreachable(recorded.consistent(), "worker8")
+    for node in ("worker1", "worker2", "worker3"):
+        start = recorded.mutated(start, node, "gpu.vbios", ("gpu5",), "old")
+    found = [one for one in recorded.report(start) if one.rule == "gpu.vbios"]
+    assert {one.reference for one in found} == {"peers: 7 nodes of class hgx-h200"}  # other boards
+    start = on(start, WORKERS[:3], "gpu.vbios", dict.fromkeys(boards(0.0), "old"))
+    found = [one for one in recorded.report(start) if one.rule == "gpu.vbios"]
+    assert {one.node for one in found} == {"worker1", "worker2", "worker3"}
+    assert {one.reference for one in found} == {"peers: 4 of 7 nodes of class hgx-h200"}
+    alone = on(recorded.consistent(), WORKERS[:1], "gpu.vbios", dict.fromkeys(boards(0.0), "old"))
+    assert recorded.only(recorded.report(alone)).reference == "peers: 7 nodes of class hgx-h200"
+
+
 def test_an_argument_that_is_nowhere_is_no_pending_reboot() -> None:
     start = recorded.consistent()
     line = start.views["worker3"].read("kernel.cmdline")

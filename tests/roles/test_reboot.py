@@ -853,7 +853,7 @@ def test_findings_are_read_as_the_engine_writes_them(
 ) -> None:
     start = recorded.mutated(recorded.consistent(), "worker3", reading, path, value)
     (one,) = json.loads(recorded.report(start).to_json())["findings"]
-    assert re.fullmatch(r"peers: \d+ nodes of class [\w-]+", one["reference"])
+    assert re.fullmatch(r"peers: (\d+ of )?\d+ nodes of class [\w-]+", one["reference"])
     assert bool(objections([one], "worker3")) is kept_out
 
 
