@@ -52,7 +52,7 @@ MUTATIONS = (
         ("docker", "devices", "/dev/nvidia7"),
         REMOVED,
         "docker",
-        "/dev/nvidia6",
+        "lacks /dev/nvidia7",
     ),
     Mutation(
         "container.uuids",

@@ -5,14 +5,29 @@ Blind    Containers that jobs start with other options; which board has which na
          (container.uuids).
 """
 
+from pydantic import JsonValue
+
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Rule
-from lockstep.checks.rules._container import BY_HAND, OLD_SPECIFICATION, asked, boards, named, part
+from lockstep.checks.rule import Rule, anything
+from lockstep.checks.rules._container import (
+    BY_HAND,
+    OLD_SPECIFICATION,
+    asked,
+    boards,
+    named,
+    part,
+    unlike_the_node,
+)
 
 
 def _look(view: View) -> Items:
     seen = part(view, "devices")
     return {engine: named(files, r"/dev/nvidia\d+") for engine, files in seen.items()}
+
+
+def _words(seen: JsonValue, wanted: JsonValue) -> tuple[str, str]:
+    """Return what is missing or too many in place of two lists to compare by eye."""
+    return anything(unlike_the_node(seen, wanted)), anything(wanted)
 
 
 RULE = Rule(
@@ -21,6 +36,7 @@ RULE = Rule(
     reading="containers",
     look=_look,
     expected=boards,
+    words=_words,
     applies=asked,
     repair=BY_HAND,
     owner="container_runtime",
