@@ -34,6 +34,8 @@ class Comparison:
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """Readings that neither side has, for the same reason: not known to be equal."""
+    left_out: int = 0
+    """Places that differ as they must."""
 
     def to_text(self, left: str, right: str) -> str:
         """Return a block per difference; what differs alike on several devices is one."""
@@ -58,7 +60,9 @@ def of_records(left: Record, right: Record, ignored: Collection[str]) -> Compari
             if not _ignored(ignored, (name,)):
                 found.unread.append(name)
             continue
-        found.differences += _between(name, (), one, other, ignored)
+        shown = [*_between(name, (), one, other, ignored)]
+        found.differences += shown
+        found.left_out += sum(1 for _ in _between(name, (), one, other, ())) - len(shown)
     return found
 
 

@@ -27,6 +27,10 @@ class WrongUse(Exception):
     """What was asked for does not exist; the text says what does."""
 
 
+class NotRead(Exception):
+    """What was asked for needs a record of a node that gave none; the text says which."""
+
+
 def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """Give a command its exit status and one message where it cannot do what was asked."""
 
@@ -37,6 +41,9 @@ def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
         except (WrongUse, RecordsError, SecretsUnsafe, HistoryError) as error:
             print(f"ERROR {error}", file=sys.stderr)
             return ExitStatus.WRONG_USE
+        except NotRead as error:
+            print(f"ERROR {error}", file=sys.stderr)
+            return ExitStatus.UNREAD
         except GatherError as error:
             print(f"ERROR no node was read: {error}", file=sys.stderr)
             return ExitStatus.UNREAD

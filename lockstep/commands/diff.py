@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.checks import not_compared
 from lockstep.checks.difference import Comparison, of_records
-from lockstep.commands._asked import WrongUse, answered, no_node, write
+from lockstep.commands._asked import NotRead, WrongUse, answered, no_node, write
 from lockstep.files import managed
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         usage=FORMS,
         help="show what differs between two nodes, two times of a node, or two saved records",
         description="Shows every reading that differs; lockstep check says which one is right. "
-        "Exit status: 0 nothing differs, 1 something does, 3 wrong use.",
+        "Exit status: 0 nothing differs, 1 something does, 2 a node was not read, 3 wrong use.",
     )
     parser.add_argument(
         "what",
@@ -109,6 +109,8 @@ class Sides:
         of = f", {count(len(self.found), 'node')}" if "" not in self.found else ""
         places = {0: "no places differ", 1: "1 place differs"}
         said = places.get(self.count, f"{self.count} places differ")
+        left_out = sum(found.left_out for found in self.found.values())
+        said += f" ({left_out} more with --all)" if left_out else ""
         lines.append(f"{self.left} and {self.right}{of}: {said}. Exit {int(self.status)}.")
         return "".join(f"{line}\n" for line in lines)
 
@@ -195,7 +197,7 @@ def _known(plan: ClusterPlan, name: str) -> None:
 
 def _record(got: Record | Unreachable, name: str) -> Record:
     if isinstance(got, Unreachable):
-        raise WrongUse(f"{name}: no record: {got.reason}")
+        raise NotRead(f"{name}: no record: {got.reason}")
     return got
 
 

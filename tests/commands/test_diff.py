@@ -18,10 +18,14 @@ def test_two_equal_nodes_do_not_differ(
 ) -> None:
     assert ended("diff", "inventory.py", "worker1", "worker2") == 0
     said = capsys.readouterr()
-    assert said.out.splitlines()[-1] == "worker1 and worker2: no places differ. Exit 0."
+    assert said.out.splitlines()[-1] == (
+        "worker1 and worker2: no places differ (55 more with --all). Exit 0."
+    )
     assert said.err == "reading 2 nodes ...\nread 2 of 2 nodes in 0 s\n"
     assert ended("diff", "inventory.py", "worker1", "worker2", "--all") == 1
-    assert "os.hostname\n  worker1  worker1\n  worker2  worker2\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "os.hostname\n  worker1  worker1\n  worker2  worker2\n" in out
+    assert out.endswith("worker1 and worker2: 55 places differ. Exit 1.\n")
 
 
 def test_each_place_that_differs_is_shown_with_both_sides(
@@ -41,7 +45,9 @@ def test_each_place_that_differs_is_shown_with_both_sides(
     assert "packages bash\n  worker1  5.2.37-2+b10\n  worker2  absent\n\n" in out
     assert "  worker2  not read: not in the record\n\n" in out
     assert "kernel.cmdline\n  worker1  -\n  worker2  + nosmt\n\n" in out
-    assert out.splitlines()[-1] == "worker1 and worker2: 5 places differ. Exit 1."
+    assert out.splitlines()[-1] == (
+        "worker1 and worker2: 5 places differ (55 more with --all). Exit 1."
+    )
 
 
 def test_what_neither_side_could_read_is_named(
@@ -70,7 +76,8 @@ def test_one_node_before_and_after_a_maintenance(
         "  2026-11-21 18:40 UTC  GPU-new\n"
         "\n"
         "not read on either side: cpuset.system_slice, slurm.nodes\n"
-        "2026-11-20 18:40 UTC and 2026-11-21 18:40 UTC: 1 place differs. Exit 1.\n"
+        "2026-11-20 18:40 UTC and 2026-11-21 18:40 UTC: 1 place differs (1 more with --all). "
+        "Exit 1.\n"
     )
     times = ("--before", "2026-11-20T19:00", "--after", "1h")
     assert ended("diff", "inventory.py", "worker3", *times) == 1
@@ -113,7 +120,8 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         "worker3": [place]
     }
     assert ended("diff", "inventory.py", "worker1", "worker3", "--json", "two.json") == 1
-    assert capsys.readouterr().out.endswith("worker1 and worker3: 1 place differs. Exit 1.\n")
+    said = "worker1 and worker3: 1 place differs (53 more with --all). Exit 1.\n"
+    assert capsys.readouterr().out.endswith(said)
     with open("two.json", encoding="utf-8") as file:
         assert json.load(file)["nodes"][""]["differences"] == [place]
 
@@ -135,10 +143,6 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
             "  next      lockstep record inventory.py --limit worker1",
         ),
         (("no.json", "no.json"), "no.json: No such file or directory\n  expected  a file that"),
-        (
-            ("inventory.py", "worker1", "worker2", "--records", "lost.json"),
-            "worker2: no record: ssh: Could not connect",
-        ),
     ],
 )
 def test_what_cannot_be_compared_ends_with_3(
@@ -148,9 +152,19 @@ def test_what_cannot_be_compared_ends_with_3(
     message: str,
 ) -> None:
     ended("record", "inventory.py")
+    assert refused(capsys, "diff", *words).startswith(f"ERROR {message}")
+
+
+@pytest.mark.parametrize("records", [(), ("--records", "lost.json")])
+def test_a_node_that_is_down_is_not_read_rather_than_wrong_use(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], records: tuple[str, ...]
+) -> None:
     cluster.context = recorded.unreachable(cluster.context, "worker2")
     cluster.save("lost.json")
-    assert refused(capsys, "diff", *words).startswith(f"ERROR {message}")
+    assert ended("diff", "inventory.py", "worker1", "worker2", *records) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "ERROR worker2: no record: ssh: Could not connect" in said.err
 
 
 def test_a_node_of_which_nothing_is_kept_says_how_to_begin(
