@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import OwnedFile
 from lockstep.checks.difference import ABSENT, Difference, of_values
-from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.plan import ClusterPlan, NodePlan, plan
 from lockstep.report import fold
 from lockstep.spec.names import expand
 
@@ -25,6 +25,7 @@ Files = Callable[[NodePlan], tuple[OwnedFile, ...]]
 
 def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
     """Return where two plans differ, for each kind of node that both have."""
+    left, right = _without_name(left), _without_name(right)
     here, there = _kinds(left), _kinds(right)
     found = [*of_values(_checks(left), _checks(right))]
     for kind in sorted({*here, *there}):
@@ -49,14 +50,19 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
     return frozenset(name for name in here.keys() & there.keys() if here[name] != there[name])
 
 
-def _checks(plan: ClusterPlan) -> dict[str, JsonValue]:
-    return {"checks": plan.spec.checks.model_dump(mode="json")}
+def _without_name(named: ClusterPlan) -> ClusterPlan:
+    """Return the plan of the same cluster without a name: any word of a file may equal a name."""
+    return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.inventory)
 
 
-def _kinds(plan: ClusterPlan) -> dict[str, list[str]]:
+def _checks(of: ClusterPlan) -> dict[str, JsonValue]:
+    return {"checks": of.spec.checks.model_dump(mode="json")}
+
+
+def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
     """Return kind of node -> names: what has one role, one class and one set of services."""
     kinds: dict[str, list[str]] = {}
-    for name, node in plan.nodes.items():
+    for name, node in of.nodes.items():
         runs = ", ".join(service.value for service in node.node.runs)
         kind = f"{node.role.value} {node.hardware.name}" + (f" with {runs}" if runs else "")
         kinds.setdefault(kind, []).append(name)
@@ -95,20 +101,18 @@ def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
     }
 
 
-def _neutral(plan: ClusterPlan, text: str) -> Iterator[str]:
-    """Yield the lines with the cluster's own names and addresses replaced by what they are."""
+def _neutral(of: ClusterPlan, text: str) -> Iterator[str]:
+    """Yield the lines with the cluster's names of nodes and addresses replaced by what they are."""
 
     def what(found: re.Match[str]) -> str:
         word = found[0]
-        if word == plan.spec.name:
-            return "CLUSTER"
         if _is_address(word):
             return "ADDRESS"
         try:
             names = expand(word)
         except ValueError:
             return word
-        return "NODES" if names and all(name in plan.nodes for name in names) else word
+        return "NODES" if names and all(name in of.nodes for name in names) else word
 
     for line in text.splitlines():
         yield _WORD.sub(what, line)

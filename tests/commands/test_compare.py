@@ -243,6 +243,16 @@ def test_equal_names_need_files_of_different_names(
     assert capsys.readouterr().out == "plans of alpha and copy: no differences.\n"
 
 
+@pytest.mark.parametrize("name", ["gpu", "node", "other", "test", "prod2"])
+def test_a_name_that_is_a_word_of_a_file_makes_no_difference(name: str) -> None:
+    one, _ = plan_or_problems({**recorded.DESCRIPTION, "name": "gpu"}, "alpha.py")
+    other, _ = plan_or_problems({**recorded.DESCRIPTION, "name": name}, "beta.py")
+    assert one is not None
+    assert other is not None
+    assert plans.differing(one, other, NO_SECRETS) == []
+    assert plans.differing(other, one, NO_SECRETS) == []
+
+
 def test_plans_that_differ_in_names_and_addresses_do_not_differ() -> None:
     """What is a name or an address must not show as a difference of content."""
     description = changed()
