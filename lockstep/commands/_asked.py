@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +21,10 @@ from lockstep.report import ExitStatus, fold
 from lockstep.secrets import SecretsUnsafe
 from lockstep.spec import Role
 from lockstep.spec.names import expand
+
+NAMED = 9
+"""Rules that one line names."""
+LISTED = "one of those that lockstep rules lists"
 
 
 class WrongUse(Exception):
@@ -104,10 +108,15 @@ def no_node(name: str, known: Iterable[str]) -> WrongUse:
     return WrongUse(f"no node {name!r}\n  expected  {', '.join(close)}")
 
 
-def no_rule(name: str, known: Iterable[str]) -> WrongUse:
-    """Return what is said of a rule that does not exist."""
-    close = get_close_matches(name, list(known), n=3) or sorted(known)
-    return WrongUse(f"no rule {name!r}\n  expected  {', '.join(close)}")
+def no_rule(name: str, known: Mapping[str, Rule]) -> WrongUse:
+    """Return what is said of a rule that does not exist: those of its family, reading or like."""
+    found = (
+        [rule for rule in known if rule.startswith(name)]
+        or [rule.id for rule in known.values() if f"{name}.".startswith(f"{rule.reading}.")]
+        or get_close_matches(name, list(known), n=3)
+    )
+    named = found[:NAMED] + ([f"and {len(found) - NAMED} more"] if len(found) > NAMED else [])
+    return WrongUse(f"no rule {name!r}\n  expected  {', '.join(named) or LISTED}")
 
 
 def write(path: str, content: str, mode: int | None = None) -> None:

@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     known = {rule.id: rule for rule in all_rules()}
     if what[0] not in known:
-        raise no_rule(what[0], known)
+        raise WrongUse(
+            f"{no_rule(what[0], known)}\n  a node    lockstep explain INVENTORY {what[0]}"
+        )
     print(_rule(known[what[0]], "INVENTORY"))
     return ExitStatus.CONSISTENT
 

@@ -14,6 +14,7 @@ from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
 from lockstep.checks.not_noticed import NOT_NOTICED
 from lockstep.checks.rule import Bound, Kind, Rule
 from lockstep.checks.site import PREFIX, changed, rules_of
+from lockstep.commands._asked import WrongUse, answered
 from lockstep.inventory import load
 from lockstep.report import Reference
 
@@ -34,8 +35,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(run=run)
 
 
+@answered
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules; return the exit status."""
+    if arguments.inventory in {rule.id for rule in all_rules()}:
+        raise WrongUse(
+            f"{arguments.inventory}: a rule, no inventory\n"
+            f"  expected  lockstep explain {arguments.inventory}"
+        )
     judged = rules_of(load(arguments.inventory).spec) if arguments.inventory else all_rules()
     print(page(judged) if arguments.markdown else _table(judged), end="")
     return 0

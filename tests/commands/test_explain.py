@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lockstep.checks.catalogue import all_rules
@@ -121,6 +123,17 @@ def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[
     ("words", "message"),
     [
         (("gpu.powerlimit",), "no rule 'gpu.powerlimit'\n  expected  gpu.power_limit"),
+        (
+            ("worker3",),
+            "no rule 'worker3'\n  expected  one of those that lockstep rules lists\n"
+            "  a node    lockstep explain INVENTORY worker3\n",
+        ),
+        (("cpuset",), "no rule 'cpuset'\n  expected  cpuset.housekeeping, cpuset.services\n"),
+        (
+            ("gpu.power.enforced_w",),
+            "no rule 'gpu.power.enforced_w'\n  expected  gpu.power_limit\n",
+        ),
+        (("gpu.power.enforced_w.gpu3",), "no rule 'gpu.power.enforced_w.gpu3'\n  expected  gpu.p"),
         (("inventory.py",), "lockstep explain inventory.py: not one of its forms\n"),
         (("inventory.py", "worker33"), "no node 'worker33'\n  expected  worker3"),
         (
@@ -137,3 +150,16 @@ def test_what_does_not_exist_ends_with_3(
     message: str,
 ) -> None:
     assert refused(capsys, "explain", *words).startswith(f"ERROR {message}")
+
+
+def test_a_family_of_many_rules_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "explain", "gpu").splitlines()[1]
+    assert said.startswith("  expected  gpu.")
+    assert re.search(r", and \d+ more$", said)
+
+
+def test_rules_of_a_rule_says_who_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "rules", "gpu.power_limit") == (
+        "ERROR gpu.power_limit: a rule, no inventory\n"
+        "  expected  lockstep explain gpu.power_limit\n"
+    )
