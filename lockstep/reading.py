@@ -19,6 +19,7 @@ from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import ProbeFormatError, load
 from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.report import fold
 from lockstep.when import utc
 
 
@@ -65,12 +66,17 @@ def saved(path: str, families: Collection[str] | None = None) -> Reading:
 
 
 def saved_of(plan: ClusterPlan, path: str) -> Reading:
-    """Return the records in a file, of each node of a cluster.
+    """Return the records in a file, of each node of a cluster; names others on standard error.
 
     Raises:
-        RecordsError: there is no such file, or it holds something else.
+        RecordsError: there is no such file, or it holds something else, or none of its nodes.
     """
     found, missing = saved(path), Unreachable(f"not in {path}")
+    if strangers := found.keys() - plan.nodes.keys():
+        said = f"{path} has {fold(strangers)}, which the inventory lacks"
+        if not found.keys() & plan.nodes.keys():
+            raise RecordsError(f"{said}\n  expected  {fold(plan.nodes)}")
+        print(said, file=sys.stderr)
     return {name: found.get(name, missing) for name in plan.nodes}
 
 

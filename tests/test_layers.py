@@ -74,6 +74,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/reading": {
         *("lockstep.secrets", "lockstep.checks", "lockstep.facts", "lockstep.files"),
         *("lockstep.history", "lockstep.plan", "lockstep.probe", "lockstep.when"),
+        "lockstep.report.fold",
     },
     "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
