@@ -17,7 +17,7 @@ from lockstep.checks.causes import Draft
 from lockstep.checks.compare import Majority, Split, Vote
 from lockstep.checks.context import Context, Items, View
 from lockstep.checks.growth import Tally, Unsure
-from lockstep.checks.rule import DEPLOY, NO_ROLE, Kind, Rule, Skip, anything
+from lockstep.checks.rule import DEPLOY, Kind, Rule, Skip, anything
 from lockstep.checks.rules import node_reachable
 from lockstep.plan import owners
 from lockstep.probe.record import Record, Unreachable, Unread
@@ -295,7 +295,7 @@ def _drafted(
         template = rule.repair_pending
     roles = _roles(rule, view, device) if template.startswith(DEPLOY) else ()
     if template.startswith(DEPLOY) and not roles:
-        template = NO_ROLE
+        template = rule.repair_no_role
     finding = Finding(
         rule=rule.id,
         node=view.name,

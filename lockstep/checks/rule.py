@@ -161,6 +161,8 @@ class Rule:
     repair: str = DEPLOY
     """{inventory} {node} {role} (head, worker) {roles} (of ours) {address} {device} {expected} (as
     text) {value} are filled in."""
+    repair_no_role: str = NO_ROLE
+    """Where a role sets it elsewhere, and none can repair this."""
     repair_pending: str = REBOOT
     """Where ``pending`` says that a reboot is all that is missing."""
     repair_peers: str | None = None

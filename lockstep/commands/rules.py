@@ -12,7 +12,7 @@ from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
 from lockstep.checks.not_noticed import NOT_NOTICED
-from lockstep.checks.rule import Bound, Kind, Rule
+from lockstep.checks.rule import NO_ROLE, Bound, Kind, Rule
 from lockstep.checks.site import PREFIX, changed, rules_of
 from lockstep.commands._asked import WrongUse, answered
 from lockstep.inventory import load
@@ -65,6 +65,8 @@ def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
     entries.append(("Reading", f"`{rule.reading}`"))
     entries += [("Tolerance", tolerance)] if (tolerance := _tolerance(rule)) else []
     entries.append(("Repair", f"`{rule.repair}`"))
+    if rule.repair_no_role != NO_ROLE:
+        entries.append(("By hand", f"`{rule.repair_no_role}`"))
     if rule.local is not None:
         entries.append(("On the node", f"{rule.local.value} ([node-check.md](node-check.md))"))
     entries += [("Source", rule.source)] if rule.source else []

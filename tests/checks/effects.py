@@ -134,7 +134,8 @@ def hugepage_mounts(plan: NodePlan, record: Record) -> Iterator[Effect]:
 def gpu_settings(plan: NodePlan, record: Record) -> Iterator[Effect]:
     for board in range(plan.gpu.count if plan.gpu else 0):
         for reading, value in (
-            ("gpu.power.enforced_w", 350.0),
+            # Less of it alone would be a cap from below the driver, which no role set.
+            ("gpu.power.enforced_w", 750.0),
             ("gpu.persistence", "Disabled"),
             ("gpu.compute_mode", "Prohibited"),
             ("gpu.ecc.pending", "Disabled"),

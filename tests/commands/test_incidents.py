@@ -40,7 +40,7 @@ DEPLOY = f"pyinfra -y inventory.py deploys/worker.py --limit {NODE}"
 INCIDENTS = (
     Incident(
         "one GPU limited to 350 W",
-        (("gpu.power.enforced_w", ("gpu3",), 350.0),),
+        tuple((f"gpu.power.{name}_w", ("gpu3",), 350.0) for name in ("enforced", "requested")),
         "gpu.power_limit",
         "gpu3",
         "350 W",
@@ -79,7 +79,7 @@ INCIDENTS = (
         (("containers", ("docker", "devices", "/dev/nvidia7"), REMOVED),),
         "container.devices",
         "docker",
-        "/dev/nvidia5, /dev/nvidia6",
+        "lacks /dev/nvidia7",
         "/dev/nvidia6, /dev/nvidia7   (says: spec)",
         f"on {NODE}: start one by hand",
     ),

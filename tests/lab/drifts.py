@@ -96,7 +96,7 @@ DRIFTS = (
     Drift(
         "GPU limited to 350 W",
         "worker1",
-        "--gpu 3 --set enforced.power.limit=350",
+        "--gpu 3 --set power.limit=350 --set enforced.power.limit=350",
         "gpu.power_limit",
         "gpu3",
         gpu=True,

@@ -1,14 +1,17 @@
 """Every board may draw its full power.
 
 Why      A board left capped passes every other check and sets the pace of the whole job.
-Blind    A cap below the driver (firmware, power supply): it shows under load only.
+Blind    What slows a board and lowers no limit: gpu.power_brake, gpu.thermal_hw.
 """
 
+from lockstep.checks.compare import is_number
 from lockstep.checks.context import View
 from lockstep.checks.rule import Cause, Local, Peers, Rule
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, has_gpus, watts
 
 ENFORCED = "gpu.power.enforced_w"
+REQUESTED = "gpu.power.requested_w"
+OWNER = "gpu_settings"
 
 
 def _declared(view: View) -> float | None:
@@ -17,11 +20,16 @@ def _declared(view: View) -> float | None:
 
 
 def _capped(view: View, board: str) -> str:
-    """Say where the driver was asked for another limit: no deploy lifts a cap from below it."""
-    asked = view.items("gpu.power.requested_w").get(board)
-    if not isinstance(asked, int | float) or asked == view.items(ENFORCED).get(board):
+    """Say where less is enforced than the driver was asked for."""
+    asked, enforced = (view.items(name).get(board) for name in (REQUESTED, ENFORCED))
+    if not is_number(asked) or not is_number(enforced) or asked <= enforced:
         return ""
     return f"capped below the driver, which was asked for {watts(asked)}"
+
+
+def _roles(view: View, board: str) -> tuple[str, ...]:
+    """Return who can set it: no deploy lifts a cap from below the driver."""
+    return () if _capped(view, board) else (OWNER,)
 
 
 RULE = Rule(
@@ -37,7 +45,10 @@ RULE = Rule(
     detail=_capped,
     applies=has_gpus,
     local=Local.JOBS,
-    owner="gpu_settings",
+    owner=OWNER,
+    roles=_roles,
+    repair_no_role="on {node}: lift the cap of {device} where it was set (BMC, power supplies, "
+    "firmware)",
     explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.power_default", same_device=True)),
     source="nvidia-smi --help-query-gpu, enforced.power.limit",
 )
