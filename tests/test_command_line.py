@@ -68,6 +68,30 @@ def test_a_node_that_does_not_exist(
     assert said.err == f"ERROR unit.py: no node '{node}'\n  expected  {expected}\n"
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import os\nnodes = count\n", "wrong.py:2: NameError: name 'count' is not defined"),
+        ("def f():\n    return 1 / 0\nf()\n", "wrong.py:2: ZeroDivisionError: division by zero"),
+        ("import json\njson.loads('')\n", "wrong.py:2: json.decoder.JSONDecodeError: Expecting"),
+        ('{"exit_status": null}', "wrong.py:1: NameError: name 'null' is not defined"),
+        ("\0", "wrong.py:1: source code"),
+    ],
+    ids=["name", "in a function", "below", "records in its place", "no text"],
+)
+def test_an_inventory_that_raises_is_wrong_use_and_says_where(
+    source: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wrong.py").write_text(source, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "wrong.py"])
+    assert ended.value.code == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"ERROR {expected}")
+    assert len(said.err.splitlines()) == 2
+
+
 @pytest.mark.parametrize("words", [[], ["plam"], ["plan"], ["plan", "unit.py", "--jsn"]])
 def test_wrong_use_ends_with_3_and_leaves_standard_output_alone(
     words: list[str], capsys: pytest.CaptureFixture[str]
