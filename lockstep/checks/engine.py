@@ -324,7 +324,7 @@ def _unknown(rule: Rule, view: View, device: str, found: str, expected: str = "a
         expected=expected,
         reference=Reference.SPEC.value,
         repair=(
-            f"find out why on {view.plan.name}, then: "
+            f"find out why on {view.plan.name}, then read it anew: "
             f"lockstep check {_inventory(view)} --limit {view.plan.name} --rule {rule.id}"
         ),
         severity=rule.unread.value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
@@ -15,7 +16,12 @@ from lockstep.forms import joined, plain
 from lockstep.report import Finding, Severity, Status, fold
 
 NAMED_IN_A_COMMAND = 8
-"""Up to this many nodes a merged repair names each; beyond, it names their group."""
+"""Up to this many nodes a deploy names each; beyond, ``lockstep repair`` takes them folded."""
+NODE_IN_REPAIR = (
+    r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) deploys/(?P<file>\w+)\.py) --limit |"
+    r"(?P<limit>--limit )|(?<![\w-])){}(?![\w-])(?(deploy)(?P<roles> --data roles=[\w,]*\w)?)"
+)
+"""A node as a repair names it: as the limit of a deploy, as that of our own commands, or so."""
 WORD = re.compile(r"[\w-]+")
 NUMBERED = re.compile(r"[A-Za-z_]+\d+(_\d+)?")
 """Devices that fold like names of nodes; others (files, units) do not."""
@@ -232,22 +238,24 @@ def _by_repair(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
 
 
 def _repair(first: Finding, nodes: list[str]) -> str:
-    """Return the repair of the first node, for all of these."""
+    """Return the repair of the first node, for all of these and no other."""
     if len(nodes) < 2:
         return first.repair
-    if len(nodes) <= NAMED_IN_A_COMMAND:
-        limit = " ".join(f"--limit {node}" for node in nodes)
-    else:
-        limit = r"--limit \1"
+    folded = fold(nodes)
+    ours = f"--limit {shlex.quote(folded)}"
     # pyinfra reads [1-16] as a set of characters: a folded name would be another node.
-    repair = re.sub(
-        rf"(?<=deploys/)(\w+)\.py --limit {re.escape(first.node)}(?![\w-])",
-        rf"\1.py {limit}",
-        first.repair,
-    )
-    # Not a role: that deploy is for whoever needs it.
-    repair = repair.replace("reboot.py --limit reboot", "reboot.py")
-    return _named(repair, first.node, fold(nodes)) if repair == first.repair else repair
+    each = " ".join(f"--limit {node}" for node in nodes)
+
+    def of_all(named: re.Match[str]) -> str:
+        if not named["deploy"]:
+            return ours if named["limit"] else folded
+        if len(nodes) <= NAMED_IN_A_COMMAND:
+            return f"{named['deploy']} {each}{named['roles'] or ''}"
+        if named["file"] == "reboot":  # that deploy is for whoever waits for a reboot
+            return named["deploy"]
+        return f"lockstep repair {named['inventory']} --rule {first.rule} {ours}"
+
+    return re.sub(NODE_IN_REPAIR.format(re.escape(first.node)), of_all, first.repair)
 
 
 def _named(text: str, node: str, name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.checks import recorded
 
 PATH = "/etc/gai.conf"
@@ -26,17 +28,31 @@ def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
     assert text.endswith("9 nodes, 1 rule: 3 differing. Nothing was changed. Exit 1.\n")
 
 
-def test_many_nodes_are_repaired_by_their_group() -> None:
-    from typing import Any
-
+def eleven_of_twelve(reading: str, path: tuple[str, ...], value: Any) -> str:
     def many(description: dict[str, Any]) -> None:
-        description["nodes"][1]["name"] = "worker[1-9]"
+        description["nodes"][1]["name"] = "worker[1-12]"
 
     start = recorded.clustered(many)
-    for number in range(1, 10):
-        start = recorded.mutated(start, f"worker{number}", "files", (PATH,), {"absent": True})
-    text = recorded.text(recorded.report(start, "file.content"))
-    assert "deploys/worker.py --limit worker --data roles=os_settings\n" in text
+    for number in range(1, 12):
+        start = recorded.mutated(start, f"worker{number}", reading, path, value)
+    return recorded.text(recorded.report(start, "file.content", "os.locale"))
+
+
+def test_a_repair_of_many_nodes_is_for_these_alone() -> None:
+    text = eleven_of_twelve("files", (PATH,), {"absent": True})
+    assert (
+        "  repair    lockstep repair inventories/recorded.py --rule file.content "
+        "--limit 'worker[1-11]'\n" in text
+    )
+    assert "--limit worker" not in text
+
+
+def test_what_was_not_read_is_read_anew_by_a_command_that_a_shell_takes() -> None:
+    text = eleven_of_twelve("os.locale", (), recorded.REMOVED)
+    assert (
+        "  repair    find out why on worker[1-11], then read it anew: lockstep check "
+        "inventories/recorded.py --limit 'worker[1-11]' --rule os.locale\n" in text
+    )
 
 
 def test_a_repair_names_all_nodes_of_its_block() -> None:

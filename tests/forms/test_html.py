@@ -69,8 +69,9 @@ def test_outliers_come_first_and_the_consistent_are_one_line() -> None:
 
 def test_repairs_are_there_to_copy_without_scripts() -> None:
     page = Page(html(large(), RUN))
-    assert "pyinfra -y prod.py deploys/worker.py --limit worker" in page.text
-    assert "ssh worker[0020,0070," in "".join(page.text)
+    shown = "".join(page.text)
+    assert "lockstep repair prod.py --rule gpu.power_limit --limit 'worker[0003,0043," in shown
+    assert "ssh worker[0020,0070," in shown
 
 
 def test_the_page_says_since_when_and_what_was_not_judged() -> None:

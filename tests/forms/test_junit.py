@@ -33,7 +33,7 @@ def test_a_failure_holds_all_that_its_rule_found() -> None:
     assert failure.get("message") == "17 nodes: 350 W, expected 700 W (says: device)"
     text = failure.text or ""
     assert "ERROR  300 W, expected 700 W (says: device)\n  on        worker0043 gpu3\n" in text
-    assert "  repair    pyinfra -y prod.py deploys/worker.py --limit worker" in text
+    assert "lockstep repair prod.py --rule gpu.power_limit --limit 'worker[0003,0043," in text
     unread = root.find(".//testcase[@name='gpu.ecc']/error")
     assert unread is not None
     assert unread.get("type") == "unknown"
