@@ -171,9 +171,9 @@ class Report:
         wrong = len(self.with_status(Status.DIFFERS, Status.UNDECIDED))
         pending = len(self.with_status(Status.PENDING_REBOOT))
         unread = len(self.with_status(Status.UNKNOWN))
-        counts = f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}: "
+        judged = f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}"
         if not self.findings:
-            return counts + "all consistent. Nothing was changed. Exit 0."
+            return f"{judged}: all consistent. Nothing was changed. Exit 0."
         said = [
             text
             for number, text in (
@@ -183,7 +183,8 @@ class Report:
             )
             if number
         ]
-        return f"{counts}{', '.join(said)}. Nothing was changed. Exit {int(self.exit_status)}."
+        counts = f"{judged}, {count(len(self.findings), 'finding')}: {', '.join(said)}."
+        return f"{counts} Nothing was changed. Exit {int(self.exit_status)}."
 
 
 def count(number: int, noun: str) -> str:

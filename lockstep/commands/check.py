@@ -123,10 +123,11 @@ def run(arguments: argparse.Namespace) -> int:
         write(arguments.save_records, dumps(reading), PRIVATE)
     how = Run(
         inventory=arguments.inventory,
-        again=_again(arguments),
+        command=_command(arguments),
         at=_taken_at(reading),
         duration_s=time.monotonic() - began,
         unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
+        rules=tuple(arguments.rule or ()),
     )
     if arguments.severity:
         report = _only(report, arguments.severity)
@@ -176,12 +177,11 @@ def _write_forms(arguments: argparse.Namespace, report: Report, how: Run) -> Non
         write(arguments.json, report.to_json())
 
 
-def _again(arguments: argparse.Namespace) -> str:
-    """Return the command that finds the same again."""
+def _command(arguments: argparse.Namespace) -> str:
+    """Return the command that finds the same again, but for its rules."""
     given = vars(arguments)
     words = ["lockstep", "check", arguments.inventory]
-    for name in ("limit", "rule"):
-        words += [word for value in given[name] or () for word in (f"--{name}", value)]
+    words += [word for value in given["limit"] or () for word in ("--limit", value)]
     for name in ("severity", "records", "earlier"):
         words += [f"--{name}", given[name]] if given[name] else []
     for name in ("containers", "no_history"):

@@ -20,7 +20,7 @@ from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind, Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, write
 from lockstep.files import managed
-from lockstep.forms import Run
+from lockstep.forms import Run, with_rules
 from lockstep.forms.text import BLOCKS, text, whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
@@ -80,7 +80,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         _print(arguments, labels, found)
         if report is not None:
-            how = Run(arguments.inventories[0], _again(arguments), begin, time.time() - begin)
+            how = Run(
+                arguments.inventories[0],
+                _command(arguments),
+                begin,
+                time.time() - begin,
+                rules=tuple(arguments.rule or ()),
+            )
             sys.stdout.write("\n" + (whole(report) if arguments.all else text(report, how)))
     return status
 
@@ -91,7 +97,8 @@ def _print(arguments: argparse.Namespace, labels: tuple[str, str], found: Compar
     sys.stdout.write(Comparison(shown).to_text(*labels))
     left_out = len(found.differences) - len(shown)
     if left_out:
-        print(f"... and {count(left_out, 'more place')}: {_again(arguments)} --all\n")
+        again = with_rules(_command(arguments), arguments.rule or ())
+        print(f"... and {count(left_out, 'more place')}: {again} --all\n")
     total = count(len(found.differences), "difference") if found.differences else "no differences"
     print(f"plans of {' and '.join(labels)}: {total}.")
 
@@ -125,12 +132,11 @@ def _document(
     return json.dumps(document, indent=2) + "\n"
 
 
-def _again(arguments: argparse.Namespace) -> str:
-    """Return the command that compares the same again."""
+def _command(arguments: argparse.Namespace) -> str:
+    """Return the command that compares the same again, but for its rules."""
     words = ["lockstep", "compare", *arguments.inventories]
     words += ["--plans"] if arguments.plans else []
     words += ["--records", *arguments.records] if arguments.records else []
-    words += [word for rule in arguments.rule or () for word in ("--rule", rule)]
     return shlex.join(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,13 +15,29 @@ class Run:
     """How the report came about: what its form says beside the findings."""
 
     inventory: str
-    again: str
-    """The command that makes this report, to be completed by options."""
+    command: str
+    """The command that makes this report, but for its rules."""
     at: float
     """When the nodes were read, in seconds since 1970."""
     duration_s: float
     unread: tuple[str, ...] = ()
     """Nodes that gave no record."""
+    rules: tuple[str, ...] = ()
+    """What was asked for by ``--rule``; none: all."""
+
+    @property
+    def again(self) -> str:
+        """Return the command that makes this report, to be completed by options."""
+        return with_rules(self.command, self.rules)
+
+    def alone(self, rule: str) -> str:
+        """Return the command that reports on one rule of this report."""
+        return with_rules(self.command, (rule,))
+
+
+def with_rules(command: str, rules: Iterable[str]) -> str:
+    """Return a command that chooses these rules."""
+    return " ".join([command, *(f"--rule {shlex.quote(rule)}" for rule in rules)])
 
 
 def plain(text: str) -> str:

@@ -14,6 +14,7 @@ BLOCKS = 8
 """More of them are more than a screen."""
 GROUPS_WITH_VALUES = 6
 """Rules of which a screen shows values and repair; the others get one line each."""
+WHY = "Why a rule exists, and what it is blind to: lockstep explain RULE"
 VALUES = 2
 VALUE_COLUMNS = 50
 
@@ -29,7 +30,8 @@ def whole(report: Report) -> str:
 
 
 def _ended(lines: list[str], report: Report) -> str:
-    return "\n".join([*lines, *report.remarks, report.summary()]) + "\n"
+    why = [WHY] if report.findings else []
+    return "\n".join([*lines, *why, *report.remarks, report.summary()]) + "\n"
 
 
 def _many(report: Report) -> bool:
@@ -71,7 +73,7 @@ def _screen(report: Report, run: Run) -> list[str]:
     groups = grouped(report)
     lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
     others = groups[GROUPS_WITH_VALUES:]
-    room = LINES - len(lines) - len(("", "more", "one rule", "", *report.remarks, "summary"))
+    room = LINES - len(lines) - len(("", "more", "one rule", "", WHY, *report.remarks, "summary"))
     width = max((len(group.rule) for group in others[:room]), default=0)
     lines += [_one_line(group, width) for group in others[:room]]
     left = len(others) - room
@@ -80,7 +82,7 @@ def _screen(report: Report, run: Run) -> list[str]:
         *lines,
         *([""] if others else []),
         f"{more}{run.again} --all",
-        f"One rule alone: the same with --rule {groups[0].rule}",
+        f"One rule alone: {run.alone(groups[0].rule)}",
         "",
     ]
 
@@ -115,14 +117,25 @@ def _size(group: Group) -> str:
 
 
 def _value(value: Value) -> str:
-    whole = str(value) if len(str(value)) <= VALUE_COLUMNS else value.found
-    said = f"  found     {shortened(whole, VALUE_COLUMNS)}  "
+    said = f"  found     {_found(value)}  "
     return said + _places(value, COLUMNS - len(said))
+
+
+def _found(value: Value) -> str:
+    """Return what was found and, wherever it is short, what was expected."""
+    if len(whole := str(value)) <= VALUE_COLUMNS:
+        return whole
+    expected = f", expected {value.expected}"
+    if len(expected) > VALUE_COLUMNS // 2:
+        return shortened(value.found, VALUE_COLUMNS)
+    return shortened(value.found, VALUE_COLUMNS - len(expected)) + expected
 
 
 def _one_line(group: Group, width: int) -> str:
     said = f"{group.label:7} {group.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
-    return said + _places(group.values[0], COLUMNS - len(said))
+    others = len(group.values) - 1
+    more = f" and {count(others, 'more value')}" if others else ""
+    return said + _places(group.values[0], COLUMNS - len(said) - len(more)) + more
 
 
 def _places(value: Value, width: int) -> str:

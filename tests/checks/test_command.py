@@ -68,7 +68,8 @@ def test_a_difference_names_node_place_values_source_and_repair(
         "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3 "
         "--data roles=gpu_settings\n"
         "\n"
-        "9 nodes, 1 rule: 1 differing. Nothing was changed. Exit 1.\n"
+        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        "9 nodes, 1 rule, 1 finding: 1 differing. Nothing was changed. Exit 1.\n"
     )
 
 
@@ -204,12 +205,14 @@ def test_a_screen_names_the_command_that_shows_all(
 ) -> None:
     start = recorded.consistent()
     save(recorded.unreachable(start, *start.plan.nodes))
-    shown = ("--limit", "worker", "--limit", "head", "--rule", "node.*", "--severity", "error")
+    shown = ("--limit", "worker", "--limit", "head", "--severity", "error")
     judged = ("--records", "records.json", "--earlier", "records.json", "--no-history")
-    assert main(["check", inventory, *shown, *judged]) == 1
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("In full")]
-    command = shlex.split(line.removeprefix("In full: "))
-    assert command == ["lockstep", "check", inventory, *shown, *judged, "--all"]
+    again = ["lockstep", "check", inventory, *shown, *judged]
+    assert main([*again[1:], "--rule", "node.*"]) == 1
+    said = dict(line.partition(": ")[::2] for line in capsys.readouterr().out.splitlines())
+    assert shlex.split(said["One rule alone"]) == [*again, "--rule", "node.reachable"]
+    command = shlex.split(said["In full"])
+    assert command == [*again, "--rule", "node.*", "--all"]
     assert main(command[1:]) == 1
     assert capsys.readouterr().out.count("ERROR   node.reachable") == 9
 

@@ -25,7 +25,7 @@ def test_what_differs_alike_on_several_nodes_is_one_block() -> None:
         "--limit worker2 --limit worker3 --data roles=os_settings\n" in text
     )
     assert "deploys/head.py --limit head1 --data roles=os_settings\n" in text
-    assert text.endswith("9 nodes, 1 rule: 3 differing. Nothing was changed. Exit 1.\n")
+    assert text.endswith("9 nodes, 1 rule, 3 findings: 3 differing. Nothing was changed. Exit 1.\n")
 
 
 def eleven_of_twelve(reading: str, path: tuple[str, ...], value: Any) -> str:

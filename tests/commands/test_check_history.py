@@ -60,7 +60,8 @@ def test_a_finding_says_since_when_and_how_often(
         "  since     2026-11-20 18:40 UTC (6 checks)\n"
         "  repair    have the vendor's firmware 96.00.A5.00.03 flashed on worker3\n"
         "\n"
-        f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules: "
+        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules, 1 finding: "
         "1 differing. Nothing was changed. Exit 1.\n"
     )
     (found,) = json.loads(Path("report.json").read_text())["findings"]
@@ -142,7 +143,8 @@ def test_a_counter_is_compared_with_the_check_before(
         "  since     2026-11-20 20:55 UTC (1 check)\n"
         "  repair    look at worker3\n"
         "\n"
-        "9 nodes, 1 rule: 1 differing. Nothing was changed. Exit 1.\n"
+        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        "9 nodes, 1 rule, 1 finding: 1 differing. Nothing was changed. Exit 1.\n"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from typing_extensions import override
@@ -72,6 +73,15 @@ def test_repairs_are_there_to_copy_without_scripts() -> None:
     shown = "".join(page.text)
     assert "lockstep repair prod.py --rule gpu.power_limit --limit 'worker[0003,0043," in shown
     assert "ssh worker[0020,0070," in shown
+    assert "lockstep explain RULE" in page.text
+
+
+def test_what_the_page_leaves_out_is_shown_by_a_command_for_that_rule_alone() -> None:
+    report = Report(NODES[:1], ("gpu.ecc", "gpu.vbios"))
+    paths = [finding("gpu.ecc", NODES[0], f"/{n}", "off", "on") for n in range(201)]
+    report.add(paths)
+    text = html(report, replace(RUN, rules=("gpu.*",)))
+    assert "and 1 more place: lockstep check prod.py --rule gpu.ecc --all<" in text
 
 
 def test_the_page_says_since_when_and_what_was_not_judged() -> None:

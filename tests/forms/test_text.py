@@ -45,6 +45,44 @@ def test_values_that_all_differ_are_counted() -> None:
     assert "In full: lockstep check prod.py --all" in lines
 
 
+def test_a_line_of_many_values_counts_those_it_does_not_show() -> None:
+    report = Report(NODES, ("rule",))
+    report.add(finding(f"a{n}", node, "", "1", "2") for n in range(6) for node in NODES[:50])
+    report.add(finding("rule", node, "/", f"{n}%", "20%") for n, node in enumerate(NODES[:40]))
+    report.add(finding("equal", node, "/", "1%", "20%") for node in NODES[:40])
+    said = [line for line in text(report, RUN).splitlines() if " 40 nodes " in line]
+    assert said == [
+        "ERROR   equal    40 nodes  worker[0001-0040] /",
+        "ERROR   rule     40 nodes  worker0001 / and 39 more values",
+    ]
+
+
+def test_a_value_that_does_not_fit_still_says_what_was_expected() -> None:
+    says = "peers: 8 nodes of class hgx-h200 of a long name"
+    report = Report(NODES, ())
+    report.add(finding(f"r{n}", NODES[0], "", "1", "2") for n in range(8))
+    for number, (found, expected) in enumerate((("off", "on"), ("x" * 60, "on"), ("a", "b" * 60))):
+        report.add([finding(f"a{number}", NODES[0], "", found, expected, reference=says)])
+    lines = text(report, RUN).splitlines()
+    assert "  found     off, expected on  worker0001" in lines
+    assert f"  found     {'x' * 34}..., expected on  worker0001" in lines
+    assert "  found     a  worker0001" in lines
+
+
+def test_findings_are_counted_as_such() -> None:
+    end = (
+        "2000 nodes, 42 rules, 824 findings: 673 differing, 120 waiting for a reboot, 31 not read."
+    )
+    assert end in large().summary()
+
+
+def test_what_is_found_leads_to_the_reasons_of_its_rules() -> None:
+    why = "lockstep explain RULE\n"
+    assert why in text(dated(), RUN)
+    assert why in text(large(), RUN)
+    assert "explain" not in text(Report(NODES, ("os.locale",)), RUN)
+
+
 def test_devices_of_a_node_are_one_block_unless_their_repair_names_them() -> None:
     def shown(repair: str) -> str:
         report = Report(NODES[:1], ("gpu.ecc",))
