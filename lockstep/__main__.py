@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -14,6 +16,9 @@ from typing_extensions import override
 
 from lockstep import commands
 from lockstep.plan import WRONG_USE
+
+BROKEN_PIPE = 128 + signal.SIGPIPE
+"""As a shell says it of programs that ``| head`` ended."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for module in (name for name in modules if not name.startswith("_")):
         importlib.import_module(f"{commands.__name__}.{module}").add_parser(subparsers)
     arguments = parser.parse_args(argv)
-    status: int = arguments.run(arguments)
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end, and would say the same again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     return status
 
 

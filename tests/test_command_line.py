@@ -1,12 +1,18 @@
 """``lockstep plan`` as a person calls it, and what wrong use says."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from lockstep.__main__ import main
+from lockstep.checks.catalogue import all_rules
 from lockstep.commands import plan as command
+from lockstep.commands._asked import write
 from tests.plan.example import planned
 from tests.spec.example import SOURCE
 
@@ -102,6 +108,43 @@ def test_wrong_use_ends_with_3_and_leaves_standard_output_alone(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("usage: lockstep")
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "unit.py"], ["rules"], ["plan", "unit.py", "--json"]], ids=" ".join
+)
+def test_a_reader_that_has_enough_ends_a_command_quietly(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "lockstep", *words]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_file_of_which_a_reader_has_enough_is_no_wrong_use() -> None:
+    reader, writer = os.pipe()
+
+    def read() -> None:
+        os.read(reader, 1)
+        os.close(reader)
+
+    some = threading.Thread(target=read)
+    some.start()
+    with pytest.raises(BrokenPipeError):
+        write(f"/proc/self/fd/{writer}", "lockstep_rules 1\n" * 100_000, 0o644)
+    some.join()
+    os.close(writer)
+
+
+def test_the_reasons_of_a_rule_are_text_for_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for rule in all_rules():
+        main(["explain", rule.id])
+    said = capsys.readouterr().out
+    assert "](" not in said
+    assert "on the node  health check (docs/node-check.md)\n" in said
 
 
 def test_help_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:

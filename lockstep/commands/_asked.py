@@ -128,5 +128,7 @@ def write(path: str, content: str, mode: int | None = None) -> None:
             Path(path).write_text(content, encoding="utf-8")
         else:
             replace_file(path, content, mode)
+    except BrokenPipeError:
+        raise  # who read it has enough
     except OSError as error:
         raise WrongUse(f"{path}: {error.strerror}") from error

@@ -21,6 +21,10 @@ from lockstep.report import Reference
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
 
+NODE_CHECK = "docs/node-check.md"
+LINK = "node-check.md"
+"""The same, as seen from docs/rules.md."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``rules`` to the command line."""
@@ -68,7 +72,7 @@ def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
     if rule.repair_no_role != NO_ROLE:
         entries.append(("By hand", f"`{rule.repair_no_role}`"))
     if rule.local is not None:
-        entries.append(("On the node", f"{rule.local.value} ([node-check.md](node-check.md))"))
+        entries.append(("On the node", f"{rule.local.value} ({NODE_CHECK})"))
     entries += [("Source", rule.source)] if rule.source else []
     return first, entries
 
@@ -106,6 +110,7 @@ def page(judged: Sequence[Rule]) -> str:
         first, entries = described(rule)
         lines += ["", f"## {rule.id}", "", first, ""]
         lines += [f"- {label}: {text}" for label, text in entries]
+    lines = [line.replace(NODE_CHECK, f"[{LINK}]({LINK})") for line in lines]
     lines += ["", "## Not compared", "", "Read, and by themselves neither right nor wrong:", ""]
     lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
     lines += [

@@ -55,6 +55,13 @@ def test_what_was_not_read_is_read_anew_by_a_command_that_a_shell_takes() -> Non
     )
 
 
+def test_nodes_that_give_no_record_have_one_repair() -> None:
+    start = recorded.consistent()
+    text = recorded.text(recorded.report(recorded.unreachable(start, *start.plan.nodes)))
+    assert text.count("  repair    ") == 1
+    assert "  repair    look at head1,worker[1-8] itself (power," in text
+
+
 def test_a_repair_names_all_nodes_of_its_block() -> None:
     start = recorded.consistent()
     for node in ("worker1", "worker2"):

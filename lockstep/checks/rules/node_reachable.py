@@ -10,6 +10,8 @@ RULE = Rule(
     id="node.reachable",
     title="the node gives a record over ssh",
     reading="ssh",
-    repair="look at {node} itself (power, network, sshd, sudo): ssh {address}",
+    # Without the address: equal for all nodes, it is one repair of them all.
+    repair="look at {node} itself (power, network, sshd, sudo); "
+    "address: lockstep plan {inventory} NODE",
     source="every finding of a node rests on it",
 )
