@@ -99,7 +99,8 @@ INCIDENTS = (
         "mlx5_0",
         "off",
         "on   (says: peers",
-        f"on {NODE}, at each boot: mlxreg",
+        f"on {NODE}, at each boot: mlxreg (or mstreg) -d the PCI address of mlx5_0 --reg_name "
+        "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that it is on",
     ),
     Incident(
         "a clock beside the others",

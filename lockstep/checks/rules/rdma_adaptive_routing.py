@@ -39,7 +39,7 @@ RULE = Rule(
     unread=Severity.WARNING,
     applies=has_roce,
     repair="on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} --reg_name "
-    "ROCE_ACCL --set adaptive_routing_forced_en=1, or 0, as on its peers",
+    "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that it is {expected}",
     explained_by=FOLLOWS_PORT,
     source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
 )
