@@ -153,7 +153,7 @@ def test_a_chosen_rule_does_not_hide_that_no_node_was_read(
     start = recorded.consistent()
     save(recorded.unreachable(start, *start.plan.nodes))
     assert status(inventory, "--rule", "os.locale") == 1
-    assert capsys.readouterr().out.startswith("ERROR   node.reachable  9 nodes\n")
+    assert capsys.readouterr().out.startswith("ERROR   node.reachable  head1,worker[1-8]\n")
 
 
 def test_records_are_kept_for_nobody_else_where_others_could_read(inventory: str) -> None:
@@ -204,17 +204,19 @@ def test_a_screen_names_the_command_that_shows_all(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start = recorded.consistent()
-    save(recorded.unreachable(start, *start.plan.nodes))
-    shown = ("--limit", "worker", "--limit", "head", "--severity", "error")
+    for number, node in enumerate(start.plan.nodes):
+        start = recorded.mutated(start, node, "os.locale", (), f"locale {number}")
+    save(start)
+    shown = ("--limit", "worker", "--limit", "head", "--severity", "warning")
     judged = ("--records", "records.json", "--earlier", "records.json", "--no-history")
     again = ["lockstep", "check", inventory, *shown, *judged]
-    assert main([*again[1:], "--rule", "node.*"]) == 1
+    assert main([*again[1:], "--rule", "os.*"]) == 1
     said = dict(line.partition(": ")[::2] for line in capsys.readouterr().out.splitlines())
-    assert shlex.split(said["One rule alone"]) == [*again, "--rule", "node.reachable"]
+    assert shlex.split(said["One rule alone"]) == [*again, "--rule", "os.locale"]
     command = shlex.split(said["In full"])
-    assert command == [*again, "--rule", "node.*", "--all"]
+    assert command == [*again, "--rule", "os.*", "--all"]
     assert main(command[1:]) == 1
-    assert capsys.readouterr().out.count("ERROR   node.reachable") == 9
+    assert capsys.readouterr().out.count("WARNING os.locale") == 9
 
 
 def test_metrics_are_replaced_at_once_for_everyone_to_read(inventory: str) -> None:
