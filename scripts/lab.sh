@@ -45,6 +45,6 @@ cat <<END
     Slurm       .venv/bin/python -m lab run head -- sinfo
     repair      .venv/bin/pyinfra -y inventories/lab.py deploys/cluster.py
     compare     .venv/bin/lockstep check inventories/lab.py --containers
-    break one   .venv/bin/python -m lab gpu worker1 --gpu 3 --set power.limit=350 --set enforced.power.limit=350
+    break one   .venv/bin/python -m lab run worker1 -- nvidia-smi -i 3 -pl 350
     remove all  make clean-lab
 END
