@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from pyinfra.api import FactBase, FactProcessError
@@ -30,8 +31,8 @@ NO_MENU = "no menu of GRUB here"
 
 def has_module(kernel: str, version: str) -> str:
     """Return a command that fails where a kernel has no module of this version on disk."""
-    files = f"modinfo -k {kernel} -F version {' '.join(MODULES)} 2>/dev/null"
-    return f"{files} | grep -q -x -F {version}"
+    files = f"modinfo -k {shlex.quote(kernel)} -F version {' '.join(MODULES)} 2>/dev/null"
+    return f"{files} | grep -q -x -F {shlex.quote(version)}"
 
 
 class LoadedModules(FactBase[frozenset[str]]):
@@ -40,7 +41,7 @@ class LoadedModules(FactBase[frozenset[str]]):
     @override
     def command(self, names: Iterable[str]) -> str:
         return (
-            f"for name in {' '.join(names)}; do "
+            f"for name in {shlex.join(names)}; do "
             'if [ -d "/sys/module/$(echo "$name" | tr - _)" ]; then echo "$name"; fi; '
             "done; echo end"
         )

@@ -6,6 +6,7 @@ list, or a wrong one, costs readings at most. No list: facts are read as they ar
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from pyinfra.api import FactBase, StringCommand
+
+READ_ONLY = ("lockstep.facts.", "pyinfra.facts.")
+"""Modules whose facts change nothing, whatever they are asked."""
 
 
 def text(command: str | StringCommand) -> str:
@@ -35,7 +39,7 @@ class Asked:
     def command(self) -> str | None:
         """Return the command that reads it; None when today's code has no such fact."""
         kind = getattr(sys.modules.get(self.module), self.name, None)
-        if not (isinstance(kind, type) and issubclass(kind, FactBase)):
+        if not (isinstance(kind, type) and _may_be_foreseen(kind)):
             return None
         try:
             given, named = json.loads(self.arguments)
@@ -50,15 +54,25 @@ def asked(kind: type, given: Sequence[Any], named: dict[str, Any]) -> Asked | No
     Arguments for pyinfra itself (``_sudo_password``) are not kept, nor is what JSON has no form
     for, such as pyinfra's hidden values.
     """
-    if not issubclass(kind, FactBase) or any(name.startswith("_") for name in named):
-        return None
-    # pyinfra wraps their commands; those are read as they are asked for.
-    if kind.requires_command is not FactBase.requires_command or kind.shell_executable:
+    if not _may_be_foreseen(kind) or any(name.startswith("_") for name in named):
         return None
     try:
         return Asked(kind.__module__, kind.__qualname__, json.dumps([list(given), named]))
     except (TypeError, ValueError):
         return None
+
+
+def _may_be_foreseen(kind: type) -> bool:
+    """Say whether a fact may be read before it is asked for: it only reads, and is its command."""
+    return (
+        issubclass(kind, FactBase)
+        and kind.__module__.startswith(READ_ONLY)
+        # pyinfra's server.Command is whatever it is given, which may change the node.
+        and "command" not in inspect.signature(kind.command).parameters
+        # pyinfra wraps the commands of those.
+        and kind.requires_command is FactBase.requires_command
+        and not kind.shell_executable
+    )
 
 
 def load(file: Path) -> list[Asked]:

@@ -8,6 +8,10 @@ from pyinfra import host
 from pyinfra.api import FactBase, operation
 from typing_extensions import override
 
+from lockstep.fast import foreseen
+
+foreseen.READ_ONLY += (__name__,)
+
 
 class Text(FactBase[str]):
     """Returns what is in a file, "" without one."""

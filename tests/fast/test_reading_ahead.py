@@ -172,6 +172,37 @@ def test_a_list_that_is_no_list_costs_readings_only(machine: Machine, content: s
     assert len(machine.deploy(FIVE).executed) == 5
 
 
+def test_commands_that_a_deploy_writes_itself_are_not_run_ahead(machine: Machine) -> None:
+    """They may change something."""
+    commands = """
+from pyinfra.facts.server import Command
+host.get_fact(Command, command="echo ran >> files/ran")
+host.get_fact(Command, "echo ran >> files/ran")
+"""
+    machine.deploy(FIVE + commands)
+    assert "Command" not in machine.kept.read_text()
+    machine.kept.write_text(
+        '[["pyinfra.facts.server", "Command", "[[\\"echo ran >> files/ran\\"], {}]"],'
+        ' ["tests.fast.facts", "Text", "[[\\"files/0\\"], {}]"]]'
+    )
+    (machine.files / "ran").unlink()
+    machine.deploy("from pyinfra.facts.server import Command\n" + FIVE)
+    assert not (machine.files / "ran").exists()
+
+
+FOREIGN = """
+class Foreign(FactBase):
+    def command(self):
+        return "echo ran >> files/ran; echo end"
+"""
+
+
+def test_nor_is_a_fact_of_the_deploy_itself(machine: Machine) -> None:
+    deploy = "from pyinfra.api import FactBase\n" + FOREIGN + FIVE + "\nhost.get_fact(Foreign)\n"
+    machine.deploy(deploy)
+    assert "Foreign" not in machine.kept.read_text()
+
+
 def test_a_run_that_fails_keeps_the_older_list(machine: Machine) -> None:
     machine.deploy(FIVE)
     kept = machine.kept.read_text()

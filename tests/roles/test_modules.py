@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels, LoadedModules
+from lockstep.facts.kernels import has_module as kernel_has_module
 from lockstep.plan.driver import Driver, Kernel
 from roles._modules import built, loaded
 from tests.roles.local import fact, run
@@ -116,3 +118,13 @@ def test_nouveau_on_the_boards_needs_a_boot(node: Path, monkeypatch: pytest.Monk
     done = run(loaded, driver=DRIVER, modules=MODULES)
     assert (done.succeeded, done.commands) == (True, 0), "the rest of the deploy must go on"
     assert calls(node) == []
+
+
+def test_names_are_no_commands(tmp_path: Path) -> None:
+    """What a description says stands in these commands, as root."""
+    for command in (
+        LoadedModules().command(names=(f"a$(touch {tmp_path}/b)", f"; touch {tmp_path}/b; ")),
+        kernel_has_module(f"6.12; touch {tmp_path}/b;", f"1; touch {tmp_path}/b"),
+    ):
+        subprocess.run(["sh", "-c", command], check=False, capture_output=True)
+    assert not (tmp_path / "b").exists()
