@@ -54,7 +54,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {
         *("lockstep.state", "lockstep.plan.NodePlan"),
-        *("pyinfra", "paramiko"),
+        *("pyinfra", "paramiko", "gevent.local.local"),
     },
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/history": {

@@ -18,7 +18,7 @@ from typing import Any
 
 from pyinfra.api import FactBase, StringCommand
 
-READ_ONLY = ("lockstep.facts.", "pyinfra.facts.")
+READ_ONLY: tuple[str, ...] = ("lockstep.facts.", "pyinfra.facts.")
 """Modules whose facts change nothing, whatever they are asked."""
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gevent.local import local
 from pyinfra.api import StringCommand
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput
@@ -72,6 +73,17 @@ class Turn:
         return [key for key, held in self.used.items() if held.at < self.began]
 
 
+class Doing(local):  # type: ignore[misc]  # gevent's has no types
+    """What a greenlet does with the host: of two at once one may decide, and the other change."""
+
+    asking = False
+    """Reads a fact."""
+    busy = False
+    """Runs a command of ours, or one that we let pass."""
+    turn: Turn | None = None
+    """Decides what an operation does."""
+
+
 class Memory:
     """What was read of one host, what will be asked for, and what an operation was told."""
 
@@ -94,42 +106,42 @@ class Memory:
         self._asked: list[Asked] = []
         self._window: int | None = None
         """How many are read at once; None: all."""
-        self._turn: Turn | None = None
-        self._asking = self._busy = self._executing = False
+        self._doing = Doing()
+        self._executing = False
 
     # -- facts
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
         self._begin_phase()
-        fact = foreseen.asked(kind, given, named)
-        if fact is not None and self._may_answer and not (self._turn and self._turn.anew):
+        fact, turn = foreseen.asked(kind, given, named), self._doing.turn
+        if fact is not None and self._may_answer and not (turn and turn.anew):
             self._asked.append(fact)
             if fact in self._due:
                 self._due.remove(fact)
-        before, self._asking = self._asking, True
+        before, self._doing.asking = self._doing.asking, True
         try:
             value = self._get_fact(kind, *given, **named)
         finally:
-            self._asking = before
-        if self._turn is not None:
-            self._turn.told.append((kind.__name__, value))
+            self._doing.asking = before
+        if turn is not None:
+            turn.told.append((kind.__name__, value))
         return value
 
     @property
     def _may_answer(self) -> bool:
         """Whether this is a fact for a decision, and not a question of something that runs."""
         if self._executing:
-            return self._turn is not None
+            return self._doing.turn is not None
         return self._host.state.current_stage is StateStage.Prepare
 
     def answer(
         self, command: str | StringCommand, arguments: dict[str, Any]
     ) -> CommandOutput | None:
         """Return what a command says, where it is in memory or can be; None: run it as usual."""
-        if self._busy:
+        if self._doing.busy:
             return None
-        if not (self._asking and self._may_answer):
+        if not (self._doing.asking and self._may_answer):
             self.forget()  # nobody knows what it does
             return None
         with_what = _usual(arguments)
@@ -144,8 +156,8 @@ class Memory:
             held = self._held.get(key)
         if held is None:
             return None
-        if self._turn is not None:
-            self._turn.used[key] = held
+        if self._doing.turn is not None:
+            self._doing.turn.used[key] = held
         return held.output
 
     def _fresh(self, key: Key) -> Held | None:
@@ -171,6 +183,7 @@ class Memory:
         token = token_hex()
         arguments = json.loads(keys[0][1])
         now = time.monotonic()
+        held = self._held  # another one, if somebody forgets it meanwhile
         with self.untouched():
             _, output = self._execute(
                 # On standard input: arguments of a process have a limit, and others see them.
@@ -180,16 +193,16 @@ class Memory:
             )
         for key, answer in zip(keys, batch.answers(output, token), strict=False):
             if answer.ok:  # what failed ahead of its time may be answered when it is asked for
-                self._held[key] = Held(answer.output, now)
+                held[key] = Held(answer.output, now)
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
         """Let commands pass that pyinfra needs for another one (sudo's password)."""
-        before, self._busy = self._busy, True
+        before, self._doing.busy = self._doing.busy, True
         try:
             yield
         finally:
-            self._busy = before
+            self._doing.busy = before
 
     # -- operations
 
@@ -200,7 +213,7 @@ class Memory:
             commands: of the operation, from its own generator; called again to decide anew.
         """
         self._begin_phase()
-        turn = self._turn = Turn(time.monotonic())
+        turn = Turn(time.monotonic())
         generator = commands()
         try:
             command = self._next(generator, turn)
@@ -219,11 +232,11 @@ class Memory:
             _close(generator)
 
     def _next(self, generator: Iterator[T], turn: Turn) -> T | Any:
-        self._turn = turn
+        self._doing.turn = turn
         try:
             return next(generator, _END)
         finally:
-            self._turn = None  # what runs now is no decision
+            self._doing.turn = None  # what runs now is no decision
 
     def _read_again(self, keys: list[Key]) -> None:
         for key in keys:
@@ -247,13 +260,13 @@ class Memory:
 
         From here on few are read at once: of many the last might be too old again.
         """
-        if not self._busy:
-            self._held.clear()
+        if not self._doing.busy:
+            self._held = {}
             self._window = 1
 
     def renew(self) -> None:
         """What was read counts no longer: other hosts were changed."""
-        self._held.clear()
+        self._held = {}
 
     # -- what is foreseen
 
@@ -268,7 +281,7 @@ class Memory:
         elif self._asked:
             self._due, self._prepared, self._asked = list(self._asked), self._asked, []
         self._executing = executing
-        self._held.clear()
+        self._held = {}
         self._window = None
 
     def save(self) -> None:

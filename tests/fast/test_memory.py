@@ -1,0 +1,102 @@
+"""The memory of a host that several greenlets talk to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import gevent
+import pytest
+from gevent.event import Event
+from pyinfra.api import Host
+from pyinfra.api.state import StateStage
+from pyinfra.connectors.util import CommandOutput, run_local_process
+
+from lockstep.fast import foreseen
+from lockstep.fast.memory import Memory
+from tests.fast.facts import Text
+
+ARGUMENTS = {"_shell_executable": "sh", "_success_exit_codes": [0]}
+
+
+class Node:
+    """This machine, with two files whose facts are foreseen; executions are counted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = [str(folder / name) for name in "ab"]
+        self.write("old")
+        self.executions = 0
+        self.has_read, self.goes_on = Event(), Event()
+        self.goes_on.set()
+        known = [foreseen.asked(Text, (), {"path": path}) for path in self.files]
+        foreseen.save(folder / "known", [fact for fact in known if fact])
+        self.state = SimpleNamespace(is_executing=False, current_stage=StateStage.Prepare)
+        self.memory = Memory(cast(Host, self), self.execute, folder / "known")
+
+    def write(self, content: str) -> None:
+        for file in self.files:
+            Path(file).write_text(content + "\n", encoding="utf-8")
+
+    def execute(self, command: Any, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
+        self.executions += 1
+        done = run_local_process(str(command), stdin=_stdin)
+        self.has_read.set()
+        self.goes_on.wait()
+        return done[0] == 0, done[1]
+
+    def get_fact(self, kind: type[Text], path: str) -> str:
+        """As pyinfra's own: through the connector."""
+        command = kind().command(path)
+        told = self.memory.answer(command, ARGUMENTS)
+        return kind().process((told or run_local_process(command)[1]).stdout_lines)
+
+    def read(self) -> list[str]:
+        return [self.memory.get_fact(Text, path=path) for path in self.files]
+
+    def log(self, said: str) -> None:
+        pass
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def talk(node: Node, until: Event) -> None:
+    with node.memory.untouched():
+        until.wait()
+
+
+def test_another_one_who_talks_to_the_node_does_not_keep_what_was_read(node: Node) -> None:
+    """The head asks a worker while an operation of the worker is about to change it."""
+    assert node.read() == ["old", "old"]
+    over = Event()
+    head = gevent.spawn(talk, node, over)
+    gevent.sleep(0)
+    node.memory.forget()
+    over.set()
+    head.join()
+    node.write("new")
+    assert node.read() == ["new", "new"]
+
+
+def test_two_who_talk_at_once_leave_no_trace(node: Node) -> None:
+    ends = [Event(), Event()]
+    talking = [gevent.spawn(talk, node, end) for end in ends]
+    gevent.sleep(0)
+    for end, one in zip(ends, talking, strict=True):
+        end.set()
+        one.join()
+    assert node.read() == ["old", "old"]
+    assert node.executions == 1
+
+
+def test_what_was_on_its_way_when_the_node_was_changed_does_not_count(node: Node) -> None:
+    node.goes_on.clear()
+    reading = gevent.spawn(node.read)
+    node.has_read.wait()
+    node.write("new")
+    node.memory.forget()
+    node.goes_on.set()
+    assert reading.get() == ["new", "new"]
