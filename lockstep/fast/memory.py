@@ -239,8 +239,7 @@ class Memory:
             self._doing.turn = None  # what runs now is no decision
 
     def _read_again(self, keys: list[Key]) -> None:
-        for key in keys:
-            self._held.pop(key, None)
+        self.forget()  # the second decision may ask for more than the first
         for with_what in {key[1] for key in keys}:
             self._read([key for key in keys if key[1] == with_what])
 

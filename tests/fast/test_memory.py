@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -100,3 +101,19 @@ def test_what_was_on_its_way_when_the_node_was_changed_does_not_count(node: Node
     node.memory.forget()
     node.goes_on.set()
     assert reading.get() == ["new", "new"]
+
+
+def test_who_decides_anew_is_told_nothing_from_before(node: Node) -> None:
+    """Its second decision may ask for more than its first."""
+    node.read()
+    asked: list[list[str]] = []
+
+    def operation() -> Iterator[str]:
+        asked.append([node.memory.get_fact(Text, path=node.files[0])])
+        if asked[-1] != ["old"]:
+            asked[-1].append(node.memory.get_fact(Text, path=node.files[1]))
+        yield "a command"
+
+    node.write("new")
+    assert list(node.memory.decide(operation)) == ["a command"]
+    assert asked == [["old"], ["new", "new"]]
