@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MOST_AGE_S = 30.0
 """Who waits longer, for a slow operation of another host, reads again."""
+SLOW_S = 10.0
+"""A batch that took longer has a fact that holds up all others: no further one is made."""
 BATCHED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
 """Arguments that a batch can have; with others (``_env``, ``_timeout``) a fact is read alone."""
 
@@ -102,6 +104,8 @@ class Memory:
         self._held: dict[Key, Held] = {}
         self._known: list[Asked] | None = None
         self._due: list[Asked] = []
+        self._failed: set[Key] = set()
+        """Not read ahead again; when they are asked for they may be answered."""
         self._prepared: list[Asked] = []
         self._asked: list[Asked] = []
         self._window: int | None = None
@@ -149,7 +153,7 @@ class Memory:
             return None
         key = (foreseen.text(command), with_what)
         held = self._fresh(key)
-        if held is None:
+        if held is None and key not in self._failed:
             if key in self._held:  # too old
                 self.forget()
             self._read([key, *self._ahead(with_what)])
@@ -173,7 +177,7 @@ class Memory:
             self._window *= 2
         commands = (fact.command() for fact in due)
         keys = [(command, with_what) for command in commands if command is not None]
-        return [key for key in keys if self._fresh(key) is None]
+        return [key for key in keys if key not in self._failed and self._fresh(key) is None]
 
     def _read(self, keys: list[Key]) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
@@ -192,8 +196,11 @@ class Memory:
                 _stdin=batch.script([command for command, _ in keys], token),
             )
         for key, answer in zip(keys, batch.answers(output, token), strict=False):
-            if answer.ok:  # what failed ahead of its time may be answered when it is asked for
+            if answer.ok:
                 held[key] = Held(answer.output, now)
+        self._failed.update(key for key in keys if key not in held)
+        if time.monotonic() - now > SLOW_S:
+            self._due = []
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
@@ -281,6 +288,7 @@ class Memory:
             self._due, self._prepared, self._asked = list(self._asked), self._asked, []
         self._executing = executing
         self._held = {}
+        self._failed = set()
         self._window = None
 
     def save(self) -> None:

@@ -25,6 +25,14 @@ class Text(FactBase[str]):
         return "\n".join(output[:-1])
 
 
+class Fails(FactBase[str]):
+    """Has no answer, and writes down that it was asked."""
+
+    @override
+    def command(self) -> str:
+        return "echo asked >> files/asked; exit 1"
+
+
 @operation()
 def text(path: str, content: str) -> Generator[str, None, None]:
     """Bring a file to its content."""

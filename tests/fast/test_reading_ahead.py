@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,24 @@ def test_what_was_read_too_long_ago_is_read_again(machine: Machine) -> None:
     ran = machine.deploy(old + FIVE)
     assert ran.said.count("No changes") == 5
     assert len(ran.executed) == 5
+
+
+def test_a_fact_that_holds_up_the_others_does_so_once(machine: Machine) -> None:
+    slow = "from lockstep.fast import memory; memory.MOST_AGE_S = memory.SLOW_S = -1\n"
+    machine.deploy(FIVE)
+    ran = machine.deploy(slow + FIVE)
+    assert ran.said.count("No changes") == 5
+    assert ran.executed.count("'sh'") == 1, "batches"
+
+
+def test_a_fact_that_fails_is_read_ahead_once(machine: Machine) -> None:
+    fifteen = "\n".join(FIVE.replace("files/", f"files/{tens}") for tens in ("1", "", "2"))
+    machine.deploy(fifteen)
+    kept = json.loads(machine.kept.read_text())
+    machine.kept.write_text(json.dumps([*kept, ["tests.fast.facts", "Fails", "[[], {}]"]]))
+    (machine.files / "12").write_text("other\n")
+    assert machine.deploy(fifteen).said.count("No changes") == 14
+    assert (machine.files / "asked").read_text() == "asked\n"
 
 
 def test_the_second_phase_reads_what_the_first_has_shown(machine: Machine) -> None:
