@@ -24,5 +24,6 @@ def prompt(sock: Any, **arguments: Any) -> Transport:
         below.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     transport = Transport(sock, **arguments)
     options = transport.get_security_options()
-    options.ciphers = (CIPHER, *(cipher for cipher in options.ciphers if cipher != CIPHER))
+    if CIPHER in options.ciphers:  # not every paramiko and its cryptography have it
+        options.ciphers = (CIPHER, *(cipher for cipher in options.ciphers if cipher != CIPHER))
     return transport

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from paramiko import Channel, ProxyCommand, Transport
@@ -37,6 +38,21 @@ def test_so_does_the_connection_to_a_jump_host(connected: socket.socket) -> None
     channel.transport = Transport(connected)
     transport.prompt(channel)
     assert sends_at_once(connected)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_cipher_is_preferred_where_there_is_one(
+    connected: socket.socket, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    paramiko: Any = Transport  # what it has is in private names
+    others = tuple(name for name in paramiko._preferred_ciphers if name != transport.CIPHER)
+    ours = (transport.CIPHER,) if known else ()
+    monkeypatch.setattr(Transport, "_preferred_ciphers", (*others, *ours))
+    if not known:
+        infos = {name: paramiko._cipher_info[name] for name in others}
+        monkeypatch.setattr(Transport, "_cipher_info", infos)
+    options = transport.prompt(connected).get_security_options()
+    assert tuple(options.ciphers) == (*ours, *others)
 
 
 class Pipes(ProxyCommand):
