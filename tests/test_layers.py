@@ -19,7 +19,10 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "netaddr",
         "ClusterShell",
     },
-    "lockstep/plan": {"lockstep.report", "lockstep.spec", "lockstep.catalog"},
+    "lockstep/plan": {
+        *("lockstep.report", "lockstep.spec", "lockstep.catalog"),
+        "lockstep.fast.inventory_name",
+    },
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
@@ -53,7 +56,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {
-        *("lockstep.state", "lockstep.plan.NodePlan"),
+        "lockstep.state",
         *("pyinfra", "paramiko", "gevent.local.local"),
     },
     # Beside the deploy path: no pyinfra, no facts.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyinfra.api.state import State
     from pyinfra.connectors.util import CommandOutput
 
-    from lockstep.plan import NodePlan
-
 
 class Operations(BaseStateCallback):
     """Has each operation of a host decide through the host's memory."""
@@ -144,7 +142,7 @@ def memory_of(host: Host) -> Memory | None:
 
 def _file(host: Host) -> Path | None:
     """Return where the facts of this deploy and host are kept; None where there is no deploy."""
-    plan: NodePlan | None = host.data.get("plan")
+    plan = host.data.get("plan")
     context = click.get_current_context(silent=True)  # of the command `pyinfra`
     deploys = context.params.get("operations", ()) if context else ()
     if plan is None or not deploys or not all(name.endswith(".py") for name in deploys):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
+from lockstep.fast import inventory_name
 from lockstep.plan import fabric, job_containers, listeners, nvidia, slurm, software, timing
 from lockstep.plan.classes import ClassPlan, class_plan
 from lockstep.plan.driver import Driver
@@ -309,8 +310,8 @@ class ClusterPlan:
     def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the nodes of a role as a pyinfra host group: names with their data.
 
-        The part before the slash is the connector (``lockstep.fast``); pyinfra's host is called
-        by its plain name.
+        A part before a slash is the connector (``lockstep.fast``); pyinfra's host is called by its
+        plain name.
         """
         access = self.spec.access
         login = {
@@ -322,7 +323,7 @@ class ClusterPlan:
             **({"ssh_known_hosts_file": access.known_hosts} if access.known_hosts else {}),
         }
         return [
-            (f"@lockstep/{name}", {"ssh_hostname": plan.address, "plan": plan, **login})
+            (inventory_name(name), {"ssh_hostname": plan.address, "plan": plan, **login})
             for name, plan in self.nodes.items()
             if plan.role is Role(role)
         ]

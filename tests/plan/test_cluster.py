@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lockstep import fast
 from lockstep.plan import plan
 from lockstep.spec import Role, Service, load
 from tests.plan.example import planned
@@ -68,6 +69,22 @@ def test_the_group_of_a_role_carries_plans_and_checks_host_keys() -> None:
         "ssh_known_hosts_file": "/h",
         "_sudo": True,
     }
+
+
+def test_without_our_connector_hosts_have_plain_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkout that was renewed and not installed again must not end in pyinfra's error."""
+    fast._installed.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(fast, "entry_points", lambda **_: ())
+        for _ in range(2):
+            assert [name for name, _ in planned().group("head")] == ["head1", "head2"]
+    assert capsys.readouterr().err.count("make setup") == 1
+    fast._installed.cache_clear()
+    assert [name for name, _ in planned().group("head")] == ["@lockstep/head1", "@lockstep/head2"]
+    monkeypatch.setenv("LOCKSTEP_FAST", "0")
+    assert [name for name, _ in planned().group("head")] == ["head1", "head2"]
 
 
 def test_without_a_key_the_agent_is_left_to_find_one() -> None:
