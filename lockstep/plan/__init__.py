@@ -19,6 +19,7 @@ from lockstep.fast import inventory_name
 from lockstep.plan import fabric, job_containers, listeners, nvidia, slurm, software, timing
 from lockstep.plan.classes import ClassPlan, class_plan
 from lockstep.plan.driver import Driver
+from lockstep.plan.hosts import login, named
 from lockstep.report import ExitStatus
 from lockstep.spec import Cluster, Node, Problem, Role, Service, load, located
 from lockstep.spec import message as problem_message
@@ -313,20 +314,20 @@ class ClusterPlan:
         A part before a slash is the connector (``lockstep.fast``); pyinfra's host is called by its
         plain name.
         """
-        access = self.spec.access
-        login = {
-            "ssh_user": access.user,
-            "ssh_port": access.port,
-            "ssh_strict_host_key_checking": "yes",
-            "_sudo": True,
-            **({"ssh_key": access.key} if access.key else {}),
-            **({"ssh_known_hosts_file": access.known_hosts} if access.known_hosts else {}),
-        }
+        data = login(self.spec.access)
         return [
-            (inventory_name(name), {"ssh_hostname": plan.address, "plan": plan, **login})
+            (inventory_name(name), {"ssh_hostname": plan.address, "plan": plan, **data})
             for name, plan in self.nodes.items()
             if plan.role is Role(role)
         ]
+
+    def named(self, nodes: str) -> list[str]:
+        """Return nodes (``worker[1-4]``) as a further host group; their data is in ``group``'s.
+
+        Raises:
+            ValueError: as ``hosts.named``.
+        """
+        return named(nodes, self.nodes)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan of the whole cluster for programs."""

@@ -6,6 +6,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from pyinfra.api.inventory import Inventory
 
 from lockstep import fast
 from lockstep.plan import plan
@@ -69,6 +70,21 @@ def test_the_group_of_a_role_carries_plans_and_checks_host_keys() -> None:
         "ssh_known_hosts_file": "/h",
         "_sudo": True,
     }
+
+
+def test_a_group_of_the_users_own_is_of_the_same_hosts() -> None:
+    """pyinfra takes a plain name for another host."""
+    cluster = planned()
+    workers, rack = cluster.group("worker"), cluster.named("worker[1-2]")
+    everyone = list(dict.fromkeys([*dict(workers), *rack]))  # as pyinfra's command line does
+    groups: dict[str, Any] = {"worker": (workers, {}), "rack": (rack, {})}
+    inventory = Inventory((everyone, {}), **groups)  # type: ignore[no-untyped-call]
+    assert len(everyone) == 4
+    assert [host.name for host in inventory.groups["rack"]] == ["worker1", "worker2"]
+    assert [host.name for host in inventory.groups["worker"]][:2] == ["worker1", "worker2"]
+    assert all(hasattr(host.data, "plan") for host in inventory)
+    with pytest.raises(ValueError, match="worker9: no such node"):
+        cluster.named("worker[4,9]")
 
 
 def test_without_our_connector_hosts_have_plain_names(
