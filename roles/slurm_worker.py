@@ -27,6 +27,9 @@ FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
 """Where a configless slurmd keeps what it fetched: below SlurmdSpoolDir."""
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
 """Reasons that slurmctld itself gives to a node that went away: the deploy brings it back."""
+OUTDATED = "CoreSpec differ"
+"""slurmctld's reason where a slurmd registers with the CPUs of the slurm.conf before: on a slow
+machine that happens between the controller's deploy and the worker's (seen with 24.11)."""
 OURS = "lockstep:"
 """How a reason begins that the health check gave."""
 
@@ -42,6 +45,7 @@ def registered(node: str) -> Generator[str, None, None]:
     away = not state.states or bool(state.states & {"NOT_RESPONDING", "UNKNOWN"})
     taken_out = state.reason.startswith(OURS) and state.healthy
     returns = "DOWN" in state.states and state.reason in RETURNS
+    returns |= "DRAIN" in state.states and state.reason == OUTDATED
     if not away and not taken_out and not returns:
         host.noop("the controller has the node")
         return
@@ -59,7 +63,12 @@ def registered(node: str) -> Generator[str, None, None]:
         yield HEALTH_CHECK
     else:
         # The state may have changed while we waited, so the node asks again.
-        reasons = "|".join(f"*State=DOWN*Reason='{reason}'*" for reason in RETURNS)
+        reasons = "|".join(
+            (
+                *(f"*State=DOWN*Reason='{reason}'*" for reason in RETURNS),
+                f"*State=*DRAIN*Reason='{OUTDATED}'*",
+            )
+        )
         yield (
             f'case "$(timeout 30 scontrol -o show node {node})" in {reasons}) '
             f"scontrol update NodeName={node} State=RESUME;; esac"

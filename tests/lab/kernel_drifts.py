@@ -24,17 +24,6 @@ echo 0-3 > $g/cpuset.cpus
 for p in $(cat $g/cgroup.procs); do taskset -apc 1 $p; done
 """
 
-# Less than what chronyd takes for a jump (10 s); it sees it when it asks its server next.
-FIVE_SECONDS_ON = """
-date -s "@$(($(date +%s) + 5))" >/dev/null
-chronyc burst 1/2 >/dev/null
-for i in $(seq 30); do
-    chronyc -c tracking | awk -F, '{ exit !($5 > 1 || $5 < -1) }' && exit 0
-    sleep 1
-done
-exit 1
-"""
-
 DRIFTS = (
     Drift(
         "huge pages lowered at run time",
@@ -113,13 +102,4 @@ DRIFTS = (
         "hugepages.mount",
         "/dev/hugepages",
     ),
-    Drift(
-        "logins on the jobs' CPUs",
-        "worker1",
-        "echo 0-3 > /sys/fs/cgroup/user.slice/cpuset.cpus",
-        "cpuset.housekeeping",
-        "logins",
-    ),
-    # The last one: chronyd begins to bring it back at once.
-    Drift("a clock that is five seconds on", "worker2", FIVE_SECONDS_ON, "time.offset"),
 )

@@ -1,7 +1,7 @@
 """What made whole clusters slow, done to one node of the lab: each is the one finding.
 
-Huge pages, CPU sets, clocks and listeners: kernel_drifts.py. Adaptive routing needs an adapter:
-tests/probe/test_networks.py reads it, tests/commands/test_incidents.py judges it.
+Huge pages, CPU sets and listeners: kernel_drifts.py. Adaptive routing needs an adapter, clocks that
+differ need more than one: tests/probe reads them, tests/commands/test_incidents.py judges them.
 """
 
 from __future__ import annotations
