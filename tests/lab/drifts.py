@@ -186,9 +186,9 @@ DRIFTS = (
     Drift(
         "a board beyond its threshold of errors",
         "worker2",
-        "--gpu 6 --set ecc.errors.uncorrected.aggregate.sram.thresholdExceeded=Yes",
+        "--gpu 3 --set ecc.errors.uncorrected.aggregate.sram.thresholdExceeded=Yes",
         "gpu.ecc_sram_threshold",
-        "gpu6",
+        "gpu3",
         gpu=True,
         repaired=False,
     ),
