@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import ValidationError
-
 from lockstep.history.store import HistoryError
+from lockstep.probe.parse import ProbeFormatError
 from lockstep.probe.parse import record as parsed
 from lockstep.probe.record import BOOT, Reading, Record
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
@@ -130,9 +128,8 @@ def newest(history: sqlite3.Connection, nodes: Iterable[str]) -> Mapping[str, Ke
 def _kept(row: tuple[str, float, bytes], families: Collection[str] | None = None) -> Kept:
     node, read_at, data = row
     try:
-        document = json.loads(zlib.decompress(data))
-        return Kept(node, read_at, parsed(document, families))
-    except (zlib.error, ValueError, ValidationError) as error:
+        return Kept(node, read_at, parsed(zlib.decompress(data), families))
+    except (zlib.error, ProbeFormatError) as error:
         raise HistoryError(
             f"the kept record of {node}, {utc(read_at)}: not readable: {str(error)[:120]}\n"
             "  next      restore the history from a backup, or move it away"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import marshal
 import sys
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from pydantic import ValidationError
+import msgspec
+from pydantic import BaseModel, ValidationError
 
 from lockstep.probe.record import (
     BOOT,
@@ -28,8 +28,7 @@ ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
 MARKER = "LOCKSTEP-RECORD 1"
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
 """Of saved records; between them stands one node on each line."""
-WITHOUT_REFERENCES = 2
-"""A version of marshal's format in which equal values have equal bytes."""
+Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
 
 
@@ -50,7 +49,7 @@ def parse(output: str) -> Record:
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")
-    return _record(rest[0])
+    return record(rest[0])
 
 
 def dumps(reading: Reading) -> str:
@@ -101,59 +100,88 @@ def loads(text: str, families: Collection[str] | None = None) -> Reading:
         ProbeFormatError: the text is something else.
     """
     try:
-        return _reading(json.loads(text), families)
-    except ValidationError as error:
-        raise ProbeFormatError(f"not saved records: {_first(error)}") from error
-    except ValueError as error:
-        raise ProbeFormatError(f"not saved records: {error}") from error
+        saved = msgspec.json.decode(text, type=_Saved)
+        return {name: _read(got, families) for name, got in saved.nodes.items()}
+    except (ValueError, msgspec.MsgspecError):
+        return _refused(text, SavedRecords, "not saved records: ").reading
 
 
-def _record(line: str) -> Record:
-    try:
-        return record(json.loads(line))
-    except ValidationError as error:
-        raise ProbeFormatError(_first(error)) from error
-    except ValueError as error:
-        raise ProbeFormatError(f"no JSON: {error}") from error
-
-
-def record(document: object, families: Collection[str] | None = None) -> Record:
+def record(text: str | bytes, families: Collection[str] | None = None) -> Record:
     """Return a record; what equal nodes have in common is in memory once.
 
     Args:
-        document: as the probe wrote it.
+        text: as the probe wrote it.
         families: first words of the readings that are wanted; all without.
 
     Raises:
-        ValidationError: it is no record.
+        ProbeFormatError: it is no record.
     """
-    if isinstance(document, dict) and isinstance(readings := document.get("readings"), dict):
-        wanted = {
-            name: _shared(reading)
-            for name, reading in readings.items()
-            if families is None or name == BOOT or name.partition(".")[0] in families
-        }
-        commands = () if families is not None else document.get("commands", ())
-        document = {**document, "readings": wanted, "commands": commands}
-    return Record.model_validate(document)
-
-
-def _shared(reading: Any) -> object:
-    """Return the one object for all equal readings; what is none of them as it is."""
     try:
-        key = blake2b(marshal.dumps(reading, WITHOUT_REFERENCES), digest_size=16).digest()
-        known = _KNOWN.get(key)
-        if known is None:
-            # What json read needs no second look; it is most of a record.
-            taken = isinstance(reading, dict) and reading.keys() == {"value"}
-            known = (
-                Taken.model_construct(value=_interned(reading["value"]))
-                if taken
-                else Unread.model_validate(reading)
-            )
-            _KNOWN[key] = known
-    except (ValidationError, ValueError):
-        return reading  # named by its place when the record is judged
+        return _record(msgspec.json.decode(text, type=_Record), families)
+    except (ValueError, msgspec.MsgspecError):
+        return _refused(text, Record)
+
+
+# Readings are split off as they stand in the text: those that equal nodes have in common are not
+# parsed again. These classes say where they are; what a record is, say those of record.py.
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    format: int
+    taken_at: float
+    duration_s: float
+    readings: dict[str, msgspec.Raw]
+    commands: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Node(msgspec.Struct, forbid_unknown_fields=True):
+    record: _Record | None = None
+    unreachable: str | None = None
+
+
+class _Saved(msgspec.Struct, forbid_unknown_fields=True):
+    format: Literal[1]
+    nodes: dict[str, _Node]
+
+
+def _read(got: _Node, families: Collection[str] | None) -> Record | Unreachable:
+    if got.record is not None and got.unreachable is None:
+        return _record(got.record, families)
+    if got.record is None and got.unreachable is not None:
+        return Unreachable(got.unreachable)
+    raise ValueError("a record, or why there is none")
+
+
+def _record(split: _Record, families: Collection[str] | None) -> Record:
+    readings = {
+        name: _shared(reading)
+        for name, reading in split.readings.items()
+        if families is None or name == BOOT or name.partition(".")[0] in families
+    }
+    return Record.model_validate(
+        {
+            "format": split.format,
+            "taken_at": split.taken_at,
+            "duration_s": split.duration_s,
+            "readings": readings,
+            "commands": json.loads(bytes(split.commands)) if families is None else (),
+        }
+    )
+
+
+def _shared(text: msgspec.Raw) -> Taken | Unread:
+    """Return the one object for all readings of the same text."""
+    key = blake2b(text, digest_size=16).digest()
+    known = _KNOWN.get(key)
+    if known is None:
+        reading = json.loads(bytes(text))
+        # What json read needs no second look; it is most of a record.
+        taken = isinstance(reading, dict) and reading.keys() == {"value"}
+        known = _KNOWN[key] = (
+            Taken.model_construct(value=_interned(reading["value"]))
+            if taken
+            else Unread.model_validate(reading)
+        )
     return known
 
 
@@ -167,22 +195,18 @@ def _interned(value: Any) -> Any:
     }
 
 
-def _reading(document: Any, families: Collection[str] | None) -> Reading:
-    """Return what saved records hold, each record with what it shares."""
-    nodes = document.get("nodes") if isinstance(document, dict) else None
-    if isinstance(nodes, dict):
-        made = {name: _with_record(got, families) for name, got in nodes.items()}
-        document = {**document, "nodes": made}
-    return SavedRecords.model_validate(document).reading
+def _refused(text: str | bytes, model: type[Model], said: str = "") -> Model:
+    """Return what was wanted after all, or say what is wrong with the text and where.
 
-
-def _with_record(got: Any, families: Collection[str] | None) -> Any:
-    if not isinstance(got, dict) or got.keys() != {"record"}:
-        return got
+    Raises:
+        ProbeFormatError: always, but for what JSON knows not and Python does (NaN).
+    """
     try:
-        return NodeRecord(record=record(got["record"], families))
-    except ValidationError:
-        return got  # named by its node when all are judged
+        return model.model_validate(json.loads(text))
+    except ValidationError as error:
+        raise ProbeFormatError(f"{said}{_first(error)}") from error
+    except ValueError as error:
+        raise ProbeFormatError(f"{said or 'no JSON: '}{error}") from error
 
 
 def _first(error: ValidationError) -> str:
