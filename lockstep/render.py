@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 PAGES = Path(__file__).resolve().parent / "forms"
@@ -23,7 +23,13 @@ def _environment(folder: Path, *, markup: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=markup,
+        auto_reload=False,
     )
+
+
+@cache
+def _template(folder: Path, name: str, *, markup: bool) -> Template:
+    return _environment(folder, markup=markup).get_template(name)
 
 
 def render(template: str, **values: object) -> str:
@@ -32,7 +38,7 @@ def render(template: str, **values: object) -> str:
     Raises:
         jinja2.UndefinedError: the template names a value that was not given.
     """
-    return _environment(TEMPLATES, markup=False).get_template(template).render(**values)
+    return _template(TEMPLATES, template, markup=False).render(**values)
 
 
 def page(template: str, **values: object) -> str:
@@ -41,4 +47,4 @@ def page(template: str, **values: object) -> str:
     Raises:
         jinja2.UndefinedError: the template names a value that was not given.
     """
-    return _environment(PAGES, markup=True).get_template(template).render(**values)
+    return _template(PAGES, template, markup=True).render(**values)

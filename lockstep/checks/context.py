@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -13,6 +13,7 @@ from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
 from lockstep.spec import Service
 
+T = TypeVar("T")
 Value = JsonValue | Unread
 Items = dict[str, Value]
 """Device (a GPU, a unit, a file; "" for the node itself) -> what was read of it."""
@@ -78,6 +79,11 @@ class Context:
         }
 
     @cached_property
+    def made(self) -> dict[Hashable, Items]:
+        """What nodes of one kind share whose readings are equal (``shared``)."""
+        return {}
+
+    @cached_property
     def _files(self) -> dict[str, dict[str, OwnedFile]]:
         return {}
 
@@ -117,19 +123,47 @@ class View:
         """The node's name as findings have it."""
         return self.context.labelled(self.plan.name)
 
+    @cached_property
+    def _made(self) -> dict[Callable[[View], Any], Any]:
+        return {}
+
+    def once(self, make: Callable[[View], T]) -> T:
+        """Return what several rules ask for; made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
     def read(self, name: str) -> Value:
         """Return one reading of the node."""
         return self.record.get(name)
 
     def items(self, name: str) -> Items:
         """Return a reading item by item; one item "" for a plain one or an unread map."""
-        value = self.record.get(name)
-        if isinstance(value, dict):
-            found = self.record.items(name)
-            return found if isinstance(found, dict) else {"": found}
-        return {"": value}
+        return self.record.parts(name)
 
     @property
     def is_controller(self) -> bool:
         """Say whether slurmctld runs here."""
         return self.plan.runs(Service.SLURM_CONTROLLER)
+
+
+def shared(*readings: str) -> Callable[[Callable[[View], Items]], Callable[[View], Items]]:
+    """Decorate a look that is one for nodes of a kind (``NodePlan.kind``) with equal readings.
+
+    Equal readings of nodes are one object, so that nobody needs to compare them.
+    """
+
+    def decorated(look: Callable[[View], Items]) -> Callable[[View], Items]:
+        def found(view: View) -> Items:
+            # The context keeps the records, so no other object gets the id of one of theirs.
+            read = tuple(id(view.record.readings.get(name)) for name in readings)
+            key = (look, view.plan.kind, read)
+            made = view.context.made
+            if key not in made:
+                made[key] = look(view)
+            return made[key]
+
+        return found
+
+    return decorated

@@ -45,16 +45,19 @@ def configuration(plan: NodePlan) -> str:
         "housekeeping": plan.hardware.cpu.housekeeping,
         "textfile": TEXTFILE,
         "request": _REQUEST if "pyxis" in plan.capabilities else {},
-        "judgements": plan.once("judgements", partial(_as_json, plan)),
     }
-    return json.dumps(document, indent=1) + "\n"
+    # The longest part is the same for all nodes of a kind.
+    judged = plan.once("judgements", partial(_as_json, plan))
+    return json.dumps(document, indent=1).removesuffix("\n}") + judged
 
 
-def _as_json(plan: NodePlan) -> list[dict[str, object]]:
-    return [
+def _as_json(plan: NodePlan) -> str:
+    """Return the end of the file: all judgements."""
+    judged = [
         {name: value for name, value in asdict(one).items() if value != _DEFAULTS[name]}
         for one in judgements(plan)
     ]
+    return json.dumps({"judgements": judged}, indent=1).replace("{", ",", 1) + "\n"
 
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:

@@ -194,6 +194,8 @@ class Rule:
 
     def change(self, view: View) -> Override | None:
         """Return what the site changed of it for a node."""
+        if not self.changes:
+            return None
         name = view.plan.hardware.name
         return next((one for one in self.changes if one.covers(name)), None)
 

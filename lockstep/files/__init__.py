@@ -7,7 +7,6 @@ Adding a file is one line in a module of this folder and one template.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -85,10 +84,13 @@ def systemd_configuration(plan: NodePlan) -> tuple[str, ...]:
     )
 
 
-def _entries(plan: NodePlan) -> Iterator[Entry]:
-    for entry in ENTRIES:
-        if entry.role in plan.capabilities and entry.wanted(plan):
-            yield entry
+def _entries(plan: NodePlan) -> tuple[Entry, ...]:
+    return plan.once(
+        "entries",
+        lambda: tuple(
+            entry for entry in ENTRIES if entry.role in plan.capabilities and entry.wanted(plan)
+        ),
+    )
 
 
 def _file(entry: Entry, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:

@@ -16,7 +16,16 @@ from typing import Any, TypeVar
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
 from lockstep.fast import inventory_name
-from lockstep.plan import fabric, job_containers, listeners, nvidia, slurm, software, timing
+from lockstep.plan import (
+    document,
+    fabric,
+    job_containers,
+    listeners,
+    nvidia,
+    slurm,
+    software,
+    timing,
+)
 from lockstep.plan.classes import ClassPlan, class_plan
 from lockstep.plan.driver import Driver
 from lockstep.plan.hosts import login, named
@@ -41,9 +50,14 @@ class NodePlan:
     units: tuple[str, ...]
     cluster: ClusterPlan = field(repr=False, compare=False)
 
+    @cached_property
+    def kind(self) -> Hashable:
+        """What nodes have in common that differ by their names and addresses alone."""
+        return (self.role, self.hardware.name, self.node.runs, self.capabilities)
+
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what is made once for all nodes of one role, class, services and capabilities."""
-        alike = (what, self.role, self.hardware.name, self.node.runs, self.capabilities)
+        """Return what is made once for all nodes of a kind."""
+        alike = (what, self.kind)
         if alike not in self.cluster.made:
             self.cluster.made[alike] = make()
         made: T = self.cluster.made[alike]
@@ -64,7 +78,7 @@ class NodePlan:
         """The whole description."""
         return self.cluster.spec
 
-    @property
+    @cached_property
     def address(self) -> str:
         """Management address."""
         return str(self.node.management)
@@ -83,7 +97,7 @@ class NodePlan:
         version_6 = self.node.management.version == 6
         return f"[{self.address}]:{port}" if version_6 else f"{self.address}:{port}"
 
-    @property
+    @cached_property
     def time(self) -> timing.TimePlan:
         """Where this node's clock comes from."""
         return timing.plan(self.spec, self.cluster.heads, self.name)
@@ -208,35 +222,7 @@ class NodePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the node's own part for programs (pyinfra prints host data with this)."""
-        hardware = self.hardware
-        return {
-            "name": self.name,
-            "role": self.role.value,
-            "runs": [service.value for service in self.node.runs],
-            "hardware": hardware.name,
-            "management": self.address,
-            "fabric": [str(address) for address in self.node.fabric],
-            "cpus": {
-                "all": hardware.cpu.all,
-                "housekeeping": hardware.cpu.housekeeping,
-                "workload": hardware.cpu.workload,
-                "numa": list(hardware.cpu.numa),
-            },
-            "hugepages": {
-                size: {str(node): pages for node, pages in split.items()}
-                for size, split in hardware.hugepages.items()
-            },
-            "kernel_args": list(hardware.kernel_args),
-            "kernel_files": {
-                file.path: file.value for file in (*hardware.cpu_files, *hardware.kernel_files)
-            },
-            "sysctl": self.sysctl,
-            "listeners": [f"{one.protocol}/{one.port}" for one in self.listeners],
-            "slurm": _slurm_json(hardware.slurm) if self.role is Role.WORKER else None,
-            "gpus": list(hardware.gpu_devices),
-            "packages": {name: self.versions.get(name) for name in self.packages},
-            "units": list(self.units),
-        }
+        return document.of_node(self)
 
 
 @dataclass(frozen=True)
@@ -384,16 +370,3 @@ def _shown(file: str) -> str:
     path = Path(file).resolve()
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def _slurm_json(node: slurm.SlurmNodePlan) -> dict[str, Any]:
-    return {
-        "CPUs": node.cpus,
-        "CpuSpecList": node.cpu_spec_list,
-        "RealMemory": node.real_memory_mib,
-        "MemSpecLimit": node.mem_spec_limit_mib,
-        "Gres": node.gres,
-        "gres.conf": [f"AutoDetect={node.autodetect}"]
-        if node.autodetect
-        else [f"File={line.file} Cores={line.cores}" for line in node.gres_lines],
-    }

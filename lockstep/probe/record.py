@@ -34,13 +34,18 @@ class Taken(_Part):
         """A map item by item, each may be unread by itself; None for what is no map."""
         if not isinstance(self.value, dict):
             return None
-        unread = {
-            key: one for key, entry in self.value.items() if isinstance(one := item(entry), Unread)
-        }
+        entries = self.value.items()
+        unread = {key: item(entry) for key, entry in entries if isinstance(entry, dict)}
+        unread = {key: one for key, one in unread.items() if isinstance(one, Unread)}
         # Mostly all of it was read: then no second map is kept.
         return (
             {**self.value, **unread} if unread else cast(dict[str, JsonValue | Unread], self.value)
         )
+
+    @cached_property
+    def parts(self) -> dict[str, JsonValue | Unread]:
+        """A map item by item; what is no map as the one item ""."""
+        return {"": self.value} if self.items is None else self.items
 
 
 class CommandRun(_Part):
@@ -72,6 +77,11 @@ class Record(_Part):
         if reading is None:
             return Unread(unread="not in the record")
         return reading if isinstance(reading, Unread) else reading.value
+
+    def parts(self, name: str) -> dict[str, JsonValue | Unread]:
+        """Return a reading item by item; one item "" for what is no map or was not taken."""
+        reading = self.readings.get(name)
+        return reading.parts if isinstance(reading, Taken) else {"": self.get(name)}
 
     def entry(self, name: str, key: str) -> JsonValue | Unread | None:
         """Return one item of a reading that is a map; None when the map has no such item."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -422,13 +423,16 @@ def test_numa_nodes_of_the_machine_below_are_not_judged() -> None:
 
 def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     used: set[str] = set()
-    get = Record.get
 
-    def noted(record: Record, name: str) -> Any:
-        used.add(name)
-        return get(record, name)
+    def noting(function: Callable[[Record, str], Any]) -> Callable[[Record, str], Any]:
+        def noted(record: Record, name: str) -> Any:
+            used.add(name)
+            return function(record, name)
 
-    monkeypatch.setattr(Record, "get", noted)
+        return noted
+
+    for function in (Record.get, Record.parts):
+        monkeypatch.setattr(Record, function.__name__, noting(function))
     recorded.report(recorded.consistent())
     # Some are asked for only where something differs: is it on disk for the next boot?
     for reading, path, value in (

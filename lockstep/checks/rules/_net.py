@@ -37,6 +37,10 @@ def interfaces(view: View) -> dict[str, str]:
 
     A machine has more of them: bridges of containers, storage, spare ports.
     """
+    return view.once(_interfaces)
+
+
+def _interfaces(view: View) -> dict[str, str]:
     nics = view.plan.hardware.hardware.nics
     # InfiniBand's own interfaces may be down by design: jobs speak verbs.
     ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()

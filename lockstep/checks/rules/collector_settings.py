@@ -35,12 +35,17 @@ def _common(view: View, lines: Value) -> Value:
     """Return how a collector was started, the node's own address and name taken out."""
     if not isinstance(lines, list):
         return lines
-    name = re.compile(rf"\b{re.escape(view.plan.name)}\b")
+    said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
     # Not where it is a part of a longer one: fd00::1 of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
-    address = re.compile(rf"(?<!{goes_on}){re.escape(view.plan.address)}(?!{goes_on})")
-    said = (LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines)
-    return [name.sub("NAME", address.sub("ADDRESS", line)) for line in said]
+    for own, what, more in (
+        (view.plan.address, "ADDRESS", goes_on),
+        (view.plan.name, "NAME", r"\w"),
+    ):
+        if any(own in line for line in said):
+            pattern = re.compile(rf"(?<!{more}){re.escape(own)}(?!{more})")
+            said = [pattern.sub(what, line) for line in said]
+    return [*said]
 
 
 RULE = Rule(

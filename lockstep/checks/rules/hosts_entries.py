@@ -6,11 +6,12 @@ Blind    What a name server answers for other names.
 
 from pydantic import JsonValue
 
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, View, shared
 from lockstep.checks.rule import Cause, Rule, anything
 from lockstep.report import fold
 
 
+@shared("hosts.entries")
 def _look(view: View) -> Items:
     seen = view.read("hosts.entries")
     if not isinstance(seen, dict):

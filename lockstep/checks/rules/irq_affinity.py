@@ -7,7 +7,7 @@ Blind    What is equal on all nodes and wrong; interrupts that only one node has
          waits for a reboot is not compared: another command line spread its interrupts.
 """
 
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, View, shared
 from lockstep.checks.rule import Cause, Kind, Peers, Rule
 from lockstep.checks.rules._boot import own_kernel, started_otherwise
 from lockstep.plan.running import NEW_INTERRUPTS
@@ -26,6 +26,7 @@ CPUs (managed interrupts: nobody can move them, and disks have another number at
 HOUSEKEEPING = "housekeeping"
 
 
+@shared(READING)
 def _look(view: View) -> Items:
     allowed = cpus(view.plan.hardware.cpu.housekeeping)
     return {

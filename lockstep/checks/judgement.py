@@ -1,0 +1,231 @@
+"""One rule and all nodes: what it says of each by itself, then of all of them together.
+
+For each item the first reference that speaks decides: the spec, else the device itself, else the
+peers. An item that was not read is a finding of its own and has no vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from pydantic import JsonValue
+
+from lockstep.checks import causes, classes, compare, drafts, growth
+from lockstep.checks.causes import Draft
+from lockstep.checks.compare import Majority, Split
+from lockstep.checks.context import Items, View
+from lockstep.checks.growth import Tally, Unsure
+from lockstep.checks.rule import Kind, Rule, Skip
+from lockstep.probe.record import Unread
+from lockstep.report import Finding, Reference, fold
+
+MISSING = Unread(unread="not in the record")
+
+
+@dataclass
+class Judgement:
+    """A rule that hears one node after the other."""
+
+    rule: Rule
+    views: Mapping[str, View]
+    """All nodes by name."""
+    tally: Tally
+    _found: list[Draft] = field(default_factory=list)
+    _open: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    """Node -> device -> value, where only a look at all nodes tells."""
+    _last: _Sorted | None = None
+    _right: tuple[object, object] = (None, None)
+    """The last items that were as they should be, and what was wanted of them."""
+
+    def hear(self, view: View) -> None:
+        """Judge a node by itself; note what only its peers can judge."""
+        rule = self.rule
+        if not rule.judges(view):
+            return
+        declared = None if rule.expected_each is None else rule.expected_each(view)
+        one = self._sorted(_items(rule, view, declared))
+        for device, value in one.unread.items():
+            self._found.append(drafts.unknown(rule, view, device, f"not read: {value.unread}"))
+        if not one.read:
+            return
+        if rule.kind is Kind.UNIQUE:
+            self._open[view.name] = one.read
+        elif rule.kind is Kind.GROWTH:
+            self._found += _grown(rule, view, one.read, self.tally)
+        elif rule.kind is not Kind.MULTISET:
+            self._differing(view, one.read, declared)
+        elif not one.unread:  # a set that lacks what could not be read is no set to compare
+            self._differing(view, {"": compare.multiset(one.read)}, declared)
+
+    def drafts(self) -> Iterator[Draft]:
+        """Return what is found, once all nodes were heard."""
+        yield from self._found
+        if self.rule.kind is Kind.UNIQUE:
+            yield from _duplicates(self.rule, self._open, self.views)
+        elif self.rule.peers is not None:
+            yield from _outvoted(self.rule, self._open, self.views)
+
+    def _sorted(self, items: Items) -> _Sorted:
+        """Return the items; those of the node before, where it says the same.
+
+        What nodes agree on is in memory once, and is compared by being the same object.
+        """
+        last = self._last
+        if last is None or (items is not last.items and items != last.items):
+            last = self._last = _sorted(items, _picked(self.rule, items))
+        return last
+
+    def _differing(
+        self, view: View, items: dict[str, JsonValue], declared: Mapping[str, JsonValue] | None
+    ) -> None:
+        rule = self.rule
+        each = declared or {}
+        if rule.expected_each is None and rule.expected_some is not None:
+            each = rule.expected_some(view)
+        common = None if rule.expected is None else rule.expected(view)
+        defaults = {} if rule.device is None else view.items(rule.device)
+        wants = (each, common, defaults)
+        if items is self._right[0] and wants == self._right[1]:
+            return
+        declared_each = {device: one for device, one in each.items() if one is not None}
+        if not declared_each and not defaults and common is None:
+            self._open[view.name] = items
+            return
+        sure = declared_each or (defaults if common is None else dict.fromkeys(items, common))
+        # The usual case at a glance: everything is as it should be.
+        if rule.kind is not Kind.ABSOLUTE and items == sure and None not in sure.values():
+            self._right = items, wants
+            return
+        undeclared: dict[str, JsonValue] = {}
+        differ: list[Draft] = []
+        for device, value in items.items():
+            wanted, reference = each.get(device, common), Reference.SPEC
+            if wanted is None:
+                default = defaults.get(device)
+                if default is None or isinstance(default, Unread):
+                    undeclared[device] = value
+                    continue
+                wanted, reference = default, Reference.DEVICE
+            if not _agrees(rule, value, wanted):
+                differ.append(drafts.differs(rule, view, device, value, wanted, reference.value))
+        self._found += differ
+        if undeclared:
+            self._open[view.name] = undeclared
+        elif not differ:
+            self._right = items, wants
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """The items of a node, those that were read and those that were not."""
+
+    items: Items
+    """As they were before a part of each was picked; kept, so that nothing else gets its id."""
+    read: dict[str, JsonValue]
+    unread: dict[str, Unread]
+
+
+def _sorted(items: Items, picked: Items) -> _Sorted:
+    unread = {device: one for device, one in picked.items() if isinstance(one, Unread)}
+    read = {d: picked[d] for d in picked.keys() - unread.keys()} if unread else picked
+    return _Sorted(items, cast(dict[str, JsonValue], read), unread)
+
+
+def _judged_items(rule: Rule, view: View) -> Items:
+    """Return what a rule has to judge on a node, of each item the part that matters."""
+    declared = None if rule.expected_each is None else rule.expected_each(view)
+    return _picked(rule, _items(rule, view, declared))
+
+
+def _picked(rule: Rule, items: Items) -> Items:
+    """Return the part of each item that matters to a rule; what was not read stays unread."""
+    if rule.pick is None:
+        return items
+    found: Items = {}
+    for device, value in items.items():
+        picked = value if isinstance(value, Unread) else rule.pick(value)
+        if not isinstance(picked, Skip):
+            found[device] = picked
+    return found
+
+
+def _items(rule: Rule, view: View, declared: Mapping[str, JsonValue] | None) -> Items:
+    """Return what a rule has to judge on a node, its missing devices as unread."""
+    items = view.items(rule.reading) if rule.look is None else rule.look(view)
+    if len(items) == 1 and isinstance(items.get(""), Unread):
+        return items
+    if declared is not None:
+        if declared.keys() == items.keys():
+            return items
+        return {device: items.get(device, MISSING) for device in declared}
+    if rule.devices is not None:
+        listed = view.record.items(rule.devices)
+        if not isinstance(listed, Unread) and not listed.keys() <= items.keys():
+            return {device: items.get(device, MISSING) for device in sorted({*items, *listed})}
+    return items
+
+
+def _agrees(rule: Rule, value: JsonValue, wanted: JsonValue) -> bool:
+    if rule.kind is Kind.ABSOLUTE:
+        return compare.holds(value, wanted, rule.bound)
+    return value == wanted
+
+
+def _outvoted(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: Mapping[str, View]
+) -> Iterator[Draft]:
+    assert rule.peers is not None
+    present = [views[name] for name in seen]
+    for group, members in classes.groups(present, rule.peers).items():
+        said = {view.name: seen[view.name] for view in members}
+        ballots = (
+            compare.differing_slots(said)
+            if rule.kind is Kind.SLOTS
+            else {"": compare.ballot(said)}
+            if rule.kind is Kind.WITHIN or not compare.all_alike(said.values())
+            else {}
+        )
+        for ballot, votes in ballots.items():
+            verdict = (
+                compare.worse(votes, rule.bound, rule.tolerance_on(members[0]))
+                if rule.kind is Kind.WITHIN
+                else compare.vote(votes)
+            )
+            if isinstance(verdict, Majority):
+                says = classes.agreeing(verdict.nodes, verdict.of, group)
+                for one in verdict.others:
+                    view = views[one.node]
+                    yield drafts.differs(rule, view, one.device, one.value, verdict.value, says)
+            elif isinstance(verdict, Split):
+                yield drafts.undecided(rule, ballot, verdict, group, views)
+
+
+def _grown(rule: Rule, view: View, items: dict[str, JsonValue], tally: Tally) -> Iterator[Draft]:
+    for one in growth.verdicts(rule, view, items, _judged_items, tally):
+        if isinstance(one, Unsure):
+            draft = drafts.unknown(rule, view, one.device, one.found, one.expected)
+            yield replace(draft, grounds=frozenset({causes.NO_GROWTH}))
+        else:
+            yield drafts.drafted(rule, view, one.device, (one.found, one.expected), one.says)
+
+
+def _duplicates(
+    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: Mapping[str, View]
+) -> Iterator[Draft]:
+    for same in compare.duplicates(compare.ballot(seen)):
+        nodes = frozenset(one.node for one in same)
+        where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
+        finding = Finding(
+            rule=rule.id,
+            node=fold(nodes),
+            device="",
+            field=rule.reading,
+            found=f"{rule.show(same[0].value)} on {where}",
+            expected="a value used once",
+            reference=Reference.PEERS.value,
+            repair=drafts.repair(rule, views[same[0].node], "", fold(nodes), rule.repair, ""),
+            severity=rule.severity_on(views[same[0].node], "").value,
+        )
+        yield Draft(finding, nodes, rule)
