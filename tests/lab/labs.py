@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv" / "bin" / "python"
 INVENTORY = "inventories/lab.py"
 NODE_CHECK = "/usr/local/libexec/lockstep/node-check"
+LAST_LINES = 60
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ class Lab:
             check=False,
         )
         if check and done.returncode != 0:
+            # What went wrong is said last, and a report that is cut is cut at its end.
+            said = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
             raise AssertionError(
-                f"{' '.join(argv)}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+                f"{' '.join(argv)}: status {done.returncode}\n{done.stderr}\n{said}"
             )
         return done
 
