@@ -11,7 +11,6 @@ from typing import Any
 from lockstep.catalog import gpus
 from lockstep.checks.context import Context
 from lockstep.plan import ClusterPlan, plan
-from lockstep.probe.record import Record
 from lockstep.spec import Service, load
 from tests.checks import healthy_boards, healthy_nodes, recorded
 
@@ -32,7 +31,7 @@ def clustered(seed: int) -> Context:
     before = {name: healthy_nodes.earlier(raw, chance) for name, raw in now.items()}
     return replace(
         recorded.context(planned, now),
-        before={name: Record.model_validate(raw) for name, raw in before.items()},
+        before={name: recorded.parsed(raw) for name, raw in before.items()},
     )
 
 

@@ -18,6 +18,7 @@ from lockstep.files import ManagedFile, managed
 from lockstep.forms import Run
 from lockstep.forms import text as text_form
 from lockstep.plan import ClusterPlan, NodePlan, plan
+from lockstep.probe.parse import record as record_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import Finding, Report
 from lockstep.secrets import Secrets
@@ -123,9 +124,14 @@ def clustered(change: Callable[[dict[str, Any]], None] = lambda description: Non
     return context(planned, {name: raw_record(node) for name, node in planned.nodes.items()})
 
 
+def parsed(raw: dict[str, Any]) -> Record:
+    """Return a record as a check reads it: with what other records say as well, shared."""
+    return record_of(json.dumps(raw))
+
+
 def context(planned: ClusterPlan, raw: dict[str, dict[str, Any]]) -> Context:
     """Return what the engine judges; an hour ago everything was as it is now."""
-    reading: Reading = {name: Record.model_validate(record) for name, record in raw.items()}
+    reading: Reading = {name: parsed(record) for name, record in raw.items()}
     now = Context(planned, reading, _files, SECRETS.munge_key_sha256)
     before = {
         name: record.model_copy(update={"taken_at": record.taken_at - HOUR_S})
@@ -159,7 +165,7 @@ def mutated(start: Context, node: str, reading: str, path: tuple[str, ...], valu
     else:
         assert last not in place or place[last] != new, "the mutation changes nothing"
         place[last] = new
-    return with_reading(start, {**start.reading, node: Record.model_validate(raw)})
+    return with_reading(start, {**start.reading, node: parsed(raw)})
 
 
 def unreachable(start: Context, *nodes: str) -> Context:

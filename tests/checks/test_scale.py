@@ -9,7 +9,9 @@ import pytest
 
 from lockstep import files
 from lockstep.checks import compare
-from lockstep.checks.context import Context, View
+from lockstep.checks.context import Context, Items, View, shared
+from lockstep.checks.engine import check
+from lockstep.checks.rule import Rule
 from lockstep.probe.parse import dumps, loads, record
 from lockstep.probe.record import Record
 from lockstep.render import render
@@ -94,3 +96,45 @@ def test_equal_readings_of_two_nodes_are_one_object() -> None:
 def test_values_that_only_seem_equal_are_two() -> None:
     text = '{{"format":1,"taken_at":1,"duration_s":1,"readings":{{"x":{{"value":{}}}}}}}'
     assert record(text.format("1")).get("x") is not record(text.format("true")).get("x")
+
+
+def test_what_a_node_shares_is_not_another_kinds() -> None:
+    looks: list[str] = []
+
+    @shared("net.packages")  # no node has it: the head reads what the workers read
+    def look(view: View) -> Items:
+        looks.append(view.name)
+        return {"": view.plan.role.value}
+
+    said = [look(view)[""] for view in cluster(3).views.values()]
+    assert said == ["head", "worker", "worker", "worker"]
+    assert looks == ["head1", "worker01"], "once for a kind"
+
+
+def test_what_a_node_shares_is_of_nodes_with_equal_readings() -> None:
+    looks: list[str] = []
+
+    @shared("packages")
+    def look(view: View) -> Items:
+        looks.append(view.name)
+        return view.items("packages")
+
+    start = cluster(3)
+    other = recorded.mutated(start, "worker02", "packages", ("htop",), "3.4.1-5")
+    said = [look(view).get("htop") for view in other.views.values()]
+    assert said == [None, None, "3.4.1-5", None]
+    assert looks == ["head1", "worker01", "worker02"]
+
+
+def test_an_equal_reading_is_not_right_where_another_is_wanted() -> None:
+    context = cluster(3)
+    usual = context.views["worker01"].read("kernel.release")
+    assert isinstance(usual, str)
+    rule = Rule(
+        id="test.kernel",
+        title="each its own",
+        reading="kernel.release",
+        expected=lambda view: "another" if view.name == "worker02" else usual,
+        repair="",
+    )
+    assert [one.node for one in check([rule], context).findings] == ["worker02"]
