@@ -120,6 +120,7 @@ done
 # Columns: bytes, iterations, peak, average, rate. Whatever the header says, the unit is 2^20 bytes.
 rate="$(awk -v size="$SIZE" '$1 == size && NF >= 5 { printf "%.1f", $4 * 1.048576 }' "$said")"
 case "$rate" in
-    "" | 0.0) fail "no bandwidth in what ib_write_bw said: $(tail -n 5 "$said" | tr '\n' ' ')" ;;
+    0.0) fail "below 0.05 MB/s: packets are lost (ib_write_bw sends each again after a second)" ;;
+    "") fail "no bandwidth in what ib_write_bw said: $(tail -n 5 "$said" | tr '\n' ' ')" ;;
 esac
 echo "$me -> $server $device ib_write_bw $rate MB/s"

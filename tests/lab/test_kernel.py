@@ -94,7 +94,9 @@ def test_rdma_works_between_two_workers_through_the_scheduler(lab: Lab) -> None:
     wait_until_idle(lab)
     script = (ROOT / "scripts/rdma_pair.sh").read_text(encoding="utf-8")
     lab.lab("run", "head", "--", "sh", "-c", "cat > /root/rdma_pair.sh", stdin=script)
-    printed = lab.on("head", "sh /root/rdma_pair.sh --immediate=120")
+    # Emulated processors of a busy host lose packets: then it is too slow to measure, for once.
+    tries = "for try in 1 2 3; do sh /root/rdma_pair.sh --immediate=120 && break; done"
+    printed = lab.on("head", tries)
     found = re.fullmatch(r"worker1 -> worker2 rxe0 ib_write_bw ([0-9.]+) MB/s\s*", printed)
     assert found is not None, printed
     assert float(found.group(1)) > 0
