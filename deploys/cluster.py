@@ -3,6 +3,8 @@
 What jobs count on goes the other way: workers have it before the controller names it.
 """
 
+from pathlib import Path
+
 from pyinfra import host, local
 
 from lockstep.plan import NodePlan
@@ -10,13 +12,15 @@ from lockstep.spec import Role
 from roles import barrier, node_check, pyxis
 
 plan: NodePlan = host.data.plan
+# "./head.py" would be beside the file that pyinfra began or ended last, for whatever host.
+HERE = Path(__file__).resolve().parent
 
 if plan.role is Role.WORKER:
     node_check.program(plan=plan)
 barrier.reached(name="Workers have the node check's program")
-local.include("./head.py")
+local.include(str(HERE / "head.py"))
 barrier.reached(name="Heads are done")
-local.include("./worker.py")
+local.include(str(HERE / "worker.py"))
 barrier.reached(name="Workers are done")
 if plan.role is Role.HEAD:
     pyxis.apply(plan=plan)

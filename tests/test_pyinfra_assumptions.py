@@ -172,6 +172,38 @@ def test_an_operation_reached_through_two_lines_is_two_operations(tmp_path: Path
     assert operations(pyinfra(tmp_path, split, "-y")) == ["x", "x"]
 
 
+INCLUDES = """\
+import time
+from pathlib import Path
+from pyinfra import local, state
+here = Path(__file__).resolve().parent
+if not (here / "began").exists():  # the host that begins first: it is done while the other waits
+    (here / "began").touch()
+    while not (here / "both").exists():
+        time.sleep(0.05)
+else:
+    (here / "both").touch()
+    for _ in range(40):
+        if state.current_exec_filename is not None:
+            time.sleep(0.05)
+local.include(%s)
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [('"./second.py"', False), ('str(here / "second.py")', True)],
+)
+def test_a_file_is_included_by_its_whole_path(tmp_path: Path, file: str, found: bool) -> None:
+    """Hosts share what "./" is relative to: the one that is done first sets it back for all."""
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "first.py").write_text(INCLUDES % file, encoding="utf-8")
+    (tmp_path / "part" / "second.py").write_text("", encoding="utf-8")
+    done = pyinfra(tmp_path, "from pyinfra import local\nlocal.include('part/first.py')\n", "-y")
+    assert (done.returncode == 0) is found, done.stderr
+    assert ("second.py" in done.stderr) is not found
+
+
 TWO_CHAINS = """\
 from pyinfra import host
 from pyinfra.operations import server
