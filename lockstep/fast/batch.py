@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyinfra.connectors.util import CommandOutput, OutputLine
+
+MOST_LANES = 8
+"""Commands that run at a time, where a login may use as many processors; jobs have the others."""
 
 
 @dataclass(frozen=True)
@@ -18,40 +21,68 @@ class Answer:
 
 
 def script(commands: Sequence[str], token: str) -> str:
-    """Return a script that runs commands one after the other, each as if it were alone.
+    """Return a script that runs commands side by side, each as if it were alone.
 
     Args:
         commands: for ``sh``.
         token: stands between their outputs; nobody can foresee it.
     """
+    # A shell of its own: an exit, or an error of syntax, ends this command only.
     each = "\n".join(
-        # A shell of its own: an exit, or an error of syntax, ends this command only.
-        f"e=$(sh -c {shlex.quote(command)} </dev/null 2>&1 >&3 3>&-); "
-        f"""printf '\\n%s %s\\n%s\\n%s\\n' {token} $? "$e" {token}"""
-        for command in commands
+        f"{number}) exec sh -c {shlex.quote(command)};;" for number, command in enumerate(commands)
     )
+    most = min(MOST_LANES, len(commands))
+    # Each lane has every so-manyth command. Its output waits in a pipe, not in a file, until the
+    # lanes below it have ended: a full pipe holds up its own lane only.
     # In braces the shell reads all of it before it starts: half a script runs nothing. Behind sed,
     # which changes nothing, it comes in packets of 4 KiB: each one costs both sides CPU.
-    return f"{{\n{each}\n}} 3>&1 | sed ''\n"
+    return f"""{{
+one() {{
+case $1 in
+{each}
+esac
+}}
+lane() {{
+i=$1
+while [ "$i" -lt {len(commands)} ]; do
+printf '\\n%s %s\\n' {token} "$i"
+e=$(one "$i" 2>&1 >&3 3>&-)
+printf '\\n%s %s %s\\n%s\\n%s\\n' {token} "$i" $? "$e" {token}
+i=$((i + lanes))
+done
+}} </dev/null 3>&1
+lanes_to() {{
+if [ "$1" -le 0 ]; then lane 0; else lane "$1" | {{ lanes_to $(($1 - 1)); cat; }}; fi
+}}
+lanes=$(nproc) || lanes=1
+if [ "$lanes" -gt {most} ]; then lanes={most}; fi
+lanes_to $((lanes - 1)) | sed ''
+}}
+"""
 
 
-def answers(output: CommandOutput, token: str) -> list[Answer]:
-    """Return what the commands said, in their order; less than all where it was cut off."""
-    found = []
+def answers(output: CommandOutput, token: str) -> Mapping[int, Answer]:
+    """Return what the commands said, by their numbers; where it was cut off not all of them."""
+    found = {}
     said: list[str] = []
     status: str | None = None
     part: list[str] = []
     for line in output.stdout_lines:
-        mark, _, rest = line.partition(" ")
+        mark, *rest = line.split(" ")
         if mark != token:
             part.append(line)
-        elif status is None:
+            continue
+        if len(rest) == 1:  # a command begins; the one before may have been cut off
+            status = None
+        elif len(rest) == 2:
             # The mark begins on a line of its own: after whole lines that leaves an empty one.
-            said, part, status = part[:-1] if part[-1:] == [""] else part, [], rest
-        else:
+            said = part[:-1] if part[-1:] == [""] else part
+            number, status = rest
+        elif status is not None:
             complained = [] if part == [""] else part
             lines = [OutputLine("stdout", line) for line in said]
             lines += [OutputLine("stderr", line) for line in complained]
-            found.append(Answer(status == "0", CommandOutput(lines)))
-            part, status = [], None
+            found[int(number)] = Answer(status == "0", CommandOutput(lines))
+            status = None
+        part = []
     return found

@@ -195,9 +195,9 @@ class Memory:
                 **arguments,
                 _stdin=batch.script([command for command, _ in keys], token),
             )
-        for key, answer in zip(keys, batch.answers(output, token), strict=False):
+        for number, answer in batch.answers(output, token).items():
             if answer.ok:
-                held[key] = Held(answer.output, now)
+                held[keys[number]] = Held(answer.output, now)
         self._failed.update(key for key in keys if key not in held)
         if time.monotonic() - now > SLOW_S:
             self._due = []
