@@ -18,6 +18,7 @@ from lockstep.facts.gpus import (
     CdiSpecification,
     CheckImage,
     DockerEndsContainers,
+    Gpus,
 )
 from lockstep.files import managed
 from lockstep.plan import NodePlan
@@ -55,10 +56,10 @@ def cdi_specification(boards: int) -> Generator[str, None, None]:
     Args:
         boards: as planned. A node that lacks one is not set up as a healthy smaller one.
     """
-    present, current = host.get_fact(CdiSpecification)
+    present = len(host.get_fact(Gpus).every)
     if present != boards:
         host.noop(f"{present} of {boards} boards: the CDI specification is left as it is")
-    elif current:
+    elif host.get_fact(CdiSpecification):
         host.noop("the CDI specification is of these boards and this driver")
     else:
         yield f"systemctl restart {CDI_REFRESH}.service"

@@ -26,21 +26,30 @@ class FileStates(FactBase[dict[str, FileState | None]]):
 
     @override
     def command(self, paths: Iterable[str]) -> str:
-        # One line per path, always: with empty output pyinfra would hand out the default.
+        # A line for each path, always: with empty output pyinfra would hand out the default.
         return (
-            "for f in " + " ".join(shlex.quote(path) for path in paths) + "; do "
-            'if [ -f "$f" ] && [ ! -L "$f" ]; then '
-            'echo "$(sha256sum < "$f" | cut -d" " -f1) $(stat -c "%a %U %G" "$f") $f"; '
-            'else echo "absent - - - $f"; fi; done'
+            "set --; for f in " + " ".join(shlex.quote(path) for path in paths) + "; do "
+            'if [ -f "$f" ] && [ ! -L "$f" ]; then set -- "$@" "$f"; else echo "absent $f"; fi; '
+            "done; if [ $# -gt 0 ]; then "
+            'stat -c \'file %a %U %G %n\' "$@" && sha256sum "$@"; fi'
         )
 
     @override
     def process(self, output: Iterable[str]) -> dict[str, FileState | None]:
         states: dict[str, FileState | None] = {}
+        rights: dict[str, list[str]] = {}
         for line in output:
+            what, _, rest = line.partition(" ")
             try:
-                digest, mode, user, group, path = line.split(" ", 4)
-            except ValueError as error:
+                if what == "absent":
+                    states[rest] = None
+                elif what == "file":
+                    *words, path = rest.split(" ", 3)
+                    rights[path] = words
+                else:  # sha256sum(1): hash, blank, how it was read, path
+                    states[rest[1:]] = FileState(what, *rights.pop(rest[1:]))
+            except (LookupError, TypeError) as error:
                 raise FactProcessError(f"file state, unexpected line {line!r}") from error
-            states[path] = None if digest == "absent" else FileState(digest, mode, user, group)
+        if rights:
+            raise FactProcessError(f"file state, no hash of {', '.join(rights)}")
         return states

@@ -30,6 +30,8 @@ FIELDS = (
     "ecc.mode.current",
     "mig.mode.pending",
 )
+MIG = FIELDS.index("mig.mode.current") + 1
+"""Its column, as cut(1) counts."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,18 @@ class Gpus(FactBase[Boards]):
         form = "--format=csv,noheader,nounits"
         # nvidia-smi fails when the driver is not there: an answer, which the role reports.
         return (
-            f"{{ timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} {form} && "
+            f"{{ boards=$(timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} {form}) && "
+            """printf '%s\\n' "$boards" && """
             f"timeout 30 nvidia-smi --query-compute-apps=gpu_uuid {form} | sed 's/^/busy, /' && "
+            # Each call takes its time: only a board in MIG mode has devices to list.
+            f"""if printf '%s\\n' "$boards" | cut -d, -f{MIG} | grep -q Enabled; then """
             "listed=$(timeout 30 nvidia-smi -L) && "
-            """printf '%s\\n' "$listed" | sed 's/^/listed, /'; } 2>/dev/null || echo unread"""
+            """printf '%s\\n' "$listed" | sed 's/^/listed, /'; fi; } 2>/dev/null || echo unread"""
         )
 
     @override
     def process(self, output: Iterable[str]) -> Boards:
-        lines = list(output)
+        lines = [line for line in output if line]  # of no boards nothing is said
         if "unread" in lines:
             return Boards(answered=False)
         listed = [line.removeprefix("listed, ") for line in lines if line.startswith("listed, ")]
@@ -224,8 +229,8 @@ class OlderInitramfs(FactBase[tuple[str, ...]]):
         return tuple(word[1] for word in words if word[0] == "younger")
 
 
-class CdiSpecification(FactBase[tuple[int, bool]]):
-    """Returns how many boards there are, and whether it is what would be written now.
+class CdiSpecification(FactBase[bool]):
+    """Returns whether it is what would be written now.
 
     It names devices and the driver's libraries by version: an older one gives containers fewer
     boards, or none.
@@ -234,15 +239,13 @@ class CdiSpecification(FactBase[tuple[int, bool]]):
     @override
     def command(self) -> str:
         return (
-            'echo "boards $(timeout 30 nvidia-smi -L 2>/dev/null | grep -c ^GPU)"; '
             f"if [ -s {CDI_SPEC} ] && nvidia-ctk cdi generate 2>/dev/null | cmp -s - {CDI_SPEC}; "
             "then echo current; else echo differs; fi"
         )
 
     @override
-    def process(self, output: Iterable[str]) -> tuple[int, bool]:
-        boards, state = output
-        return int(boards.removeprefix("boards ")), state == "current"
+    def process(self, output: Iterable[str]) -> bool:
+        return list(output) == ["current"]
 
 
 class CheckImage(FactBase[bool]):

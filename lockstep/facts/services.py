@@ -60,7 +60,7 @@ class Service(FactBase[ServiceState]):
                 'echo "InvocationID=$(cat /proc/sys/kernel/random/boot_id)"'
             )
         return (
-            f"{show}; echo Now=$(date +%s.%N); echo Uptime=$(cut -d' ' -f1 /proc/uptime); "
+            f"{show}; date +Now=%s.%N; read -r up idle </proc/uptime; echo Uptime=$up; "
             f"if [ -e {LOADED}/{name} ]; then sed 's/^/Stamp=/' {LOADED}/{name}; fi; "
             f"{_listed('File', files)}; {_listed('ReloadFile', reload_files)}"
         )
@@ -118,8 +118,8 @@ def _listed(label: str, files: Iterable[str]) -> str:
     quoted = " ".join(shlex.quote(path) for path in files)
     prefix = f"{label}=" if label else ""
     return (
-        f'for f in {quoted}; do if [ -e "$f" ]; then '
-        f"""stat -L -c '{prefix}%.9Z %i %n' "$f"; fi; done"""
+        f'set --; for f in {quoted}; do if [ -e "$f" ]; then set -- "$@" "$f"; fi; done; '
+        f"""if [ $# -gt 0 ]; then stat -L -c '{prefix}%.9Z %i %n' "$@"; fi"""
     )
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pyinfra.api import FactBase
+from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
 
@@ -30,20 +30,22 @@ class Settings(FactBase[SettingsState]):
     def command(self, sysctls: Iterable[str] = (), units: Iterable[str] = ()) -> str:
         keys = " ".join(shlex.quote(key) for key in sysctls)
         names = " ".join(shlex.quote(unit) for unit in units)
+        # An answer for each unit, in their order.
+        show = f"echo units {names}; systemctl show {names} -p UnitFileState; " if names else ""
         return (
             'echo "host_name $(uname -n)"; echo "time_zone $(readlink /etc/localtime)"; '
             f"for k in {keys}; do "
             # A key this kernel lacks gives no line; setting it then fails and says so.
             'v="$(sysctl -n "$k" 2>/dev/null)" && echo "sysctl $k $v"; done; '
-            f"for u in {names}; do "
-            'echo "unit $u $(systemctl show "$u" -p UnitFileState --value)"; done; '
-            "locale -a | sed 's/^/locale /'"
+            f"{show}locale -a | sed 's/^/locale /'"
         )
 
     @override
     def process(self, output: Iterable[str]) -> SettingsState:
         state = SettingsState()
-        masked, locales = set(), set()
+        locales = set()
+        units: list[str] = []
+        enabled: list[str] = []
         for line in output:
             what, _, rest = line.partition(" ")
             if what == "host_name":
@@ -53,9 +55,16 @@ class Settings(FactBase[SettingsState]):
             elif what == "sysctl":
                 key, _, value = rest.partition(" ")
                 state.sysctl[key] = " ".join(value.split())
-            elif what == "unit" and rest.endswith(" masked"):
-                masked.add(rest.split()[0])
+            elif what == "units":
+                units = rest.split()
+            elif line.startswith("UnitFileState="):
+                enabled.append(line.partition("=")[2])
             elif what == "locale":
                 locales.add(rest.lower().replace("-", ""))
-        state.masked, state.locales = frozenset(masked), frozenset(locales)
+        if len(units) != len(enabled):
+            raise FactProcessError(f"settings, {len(enabled)} answers for {len(units)} units")
+        state.masked = frozenset(
+            unit for unit, said in zip(units, enabled, strict=True) if said == "masked"
+        )
+        state.locales = frozenset(locales)
         return state

@@ -1,5 +1,8 @@
 """Facts read recorded text; what cannot be read is said so, and never read as fine."""
 
+import hashlib
+from pathlib import Path
+
 import pytest
 from pyinfra.api.exceptions import FactProcessError
 
@@ -24,20 +27,47 @@ def lines(text: str) -> list[str]:
 
 def test_file_states() -> None:
     recorded = lines(f"""
-{DIGEST} 644 root root /etc/hosts
-{DIGEST} 400 munge munge /etc/munge/munge.key
-absent - - - /etc/a name with blanks
+absent /etc/a name with blanks
+file 644 root root /etc/hosts
+file 400 munge munge /etc/another name
+{DIGEST}  /etc/hosts
+{DIGEST}  /etc/another name
 """)
     assert FileStates().process(recorded) == {
         "/etc/hosts": FileState(DIGEST, "644", "root", "root"),
-        "/etc/munge/munge.key": FileState(DIGEST, "400", "munge", "munge"),
+        "/etc/another name": FileState(DIGEST, "400", "munge", "munge"),
         "/etc/a name with blanks": None,
     }
 
 
-def test_a_file_state_that_is_none_is_an_error_of_that_node() -> None:
-    with pytest.raises(FactProcessError, match=r"file state, unexpected line 'sh: not found'"):
-        FileStates().process(["sh: not found"])
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        (["sh: not found"], "unexpected line 'sh: not found'"),
+        (["file 644 root /etc/hosts", f"{DIGEST}  /etc/hosts"], f"unexpected line '{DIGEST}"),
+        (["file 644 root root /etc/hosts"], "no hash of /etc/hosts"),
+    ],
+    ids=["no state", "rights cut off", "no hash"],
+)
+def test_a_file_state_that_is_none_is_an_error_of_that_node(recorded: list[str], said: str) -> None:
+    with pytest.raises(FactProcessError, match=f"file state, {said}"):
+        FileStates().process(recorded)
+
+
+def test_file_states_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a name").write_text("foo")
+    (tmp_path / "a name").chmod(0o600)
+    (tmp_path / "empty").touch(0o644)
+    (tmp_path / "link").symlink_to("empty")
+    paths = [str(tmp_path / name) for name in ("a name", "empty", "link", "gone", ".")]
+    states = fact(FileStates, paths=paths)
+    whose = ((tmp_path / "empty").owner(), (tmp_path / "empty").group())
+    assert states == {
+        paths[0]: FileState(DIGEST, "600", *whose),
+        paths[1]: FileState(hashlib.sha256(b"").hexdigest(), "644", *whose),
+        **dict.fromkeys(paths[2:]),
+    }
+    assert fact(FileStates, paths=paths[2:]) == dict.fromkeys(paths[2:])
 
 
 # -- units: recorded on Debian 13, started 1000 s after a boot at 1700000000
@@ -169,13 +199,16 @@ host_name worker01
 time_zone /usr/share/zoneinfo/Europe/Berlin
 sysctl vm.swappiness 1
 sysctl net.ipv4.tcp_rmem 4096\t131072\t6291456
-unit apt-daily.timer masked
-unit apt-daily-upgrade.timer enabled
-unit gone.timer 
+units apt-daily.timer apt-daily-upgrade.timer gone.timer
+UnitFileState=masked
+
+UnitFileState=enabled
+
+UnitFileState=
 locale C
 locale C.utf8
 locale en_US.utf8
-""")  # the blank is systemctl's answer for a unit it does not know
+""")  # systemctl's answer for a unit that it does not know is empty
     assert Settings().process(recorded) == SettingsState(
         host_name="worker01",
         time_zone="Europe/Berlin",
@@ -183,6 +216,11 @@ locale en_US.utf8
         masked=frozenset({"apt-daily.timer"}),
         locales=frozenset({"c", "c.utf8", "en_us.utf8"}),
     )
+
+
+def test_settings_without_an_answer_for_each_unit_are_an_error_of_that_node() -> None:
+    with pytest.raises(FactProcessError, match="settings, 1 answers for 2 units"):
+        Settings().process(["host_name x", "units a.timer b.timer", "UnitFileState=masked"])
 
 
 def test_a_time_zone_that_is_no_link_is_none() -> None:
