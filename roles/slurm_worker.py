@@ -12,7 +12,7 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.files import FileStates
-from lockstep.facts.slurm import HEALTH_CHECK, SlurmNode
+from lockstep.facts.slurm import HEALTH_CHECK, OURS, SlurmNode
 from lockstep.files import managed, slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
@@ -30,8 +30,6 @@ RETURNS = ("Node unexpectedly rebooted", "Not responding")
 OUTDATED = "CoreSpec differ"
 """slurmctld's reason where a slurmd registers with the CPUs of the slurm.conf before: on a slow
 machine that happens between the controller's deploy and the worker's (seen with 24.11)."""
-OURS = "lockstep:"
-"""How a reason begins that the health check gave."""
 
 
 @operation()

@@ -57,7 +57,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {
         "lockstep.state",
-        *("pyinfra", "paramiko", "gevent.local.local"),
+        *("pyinfra", "paramiko", "gevent.spawn", "gevent.wait"),
+        *("gevent.event.Event", "gevent.local.local"),
     },
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/history": {

@@ -17,6 +17,8 @@ DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """Slurm's HealthCheckProgram, installed by the role node_check."""
+OURS = "lockstep:"
+"""How a reason begins that the health check gave."""
 
 
 class DatabaseLogin(FactBase[bool]):
@@ -95,7 +97,7 @@ class SlurmNodeState:
     """Base state and flags, ``IDLE``, ``DOWN``, ``NOT_RESPONDING``; empty: no answer."""
     reason: str
     healthy: bool
-    """The node's own health check finds nothing wrong now."""
+    """The node's own health check had a reason, and finds nothing wrong now."""
 
 
 class SlurmNode(FactBase[SlurmNodeState]):
@@ -104,8 +106,10 @@ class SlurmNode(FactBase[SlurmNodeState]):
     @override
     def command(self, node: str) -> str:
         return (
-            f"timeout 30 scontrol -o show node {shlex.quote(node)} 2>/dev/null; "
-            f'echo "health $({HEALTH_CHECK} status)"'
+            f"said=$(timeout 30 scontrol -o show node {shlex.quote(node)} 2>/dev/null); "
+            """printf '%s\\n' "$said"; """
+            # It reads the whole node: only where its answer counts.
+            f'case "$said" in *" Reason={OURS}"*) echo "health $({HEALTH_CHECK} status)";; esac'
         )
 
     @override

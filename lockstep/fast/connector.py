@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from pyinfra import logger
 from pyinfra.api.output import echo
-from pyinfra.api.state import BaseStateCallback
+from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.ssh import SSHConnector
 from typing_extensions import override
@@ -70,6 +70,8 @@ class ReadsAhead(_Connector):
         if self.memory is not None:
             self.memory.renew()
         super().connect()
+        if self.memory is not None and self.state.current_stage is StateStage.Connect:
+            self.memory.begin()
 
     @override
     def disconnect(self) -> None:

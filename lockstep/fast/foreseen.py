@@ -6,10 +6,10 @@ list, or a wrong one, costs readings at most. No list: facts are read as they ar
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,13 @@ class Asked:
 
     def command(self) -> str | None:
         """Return the command that reads it; None when today's code has no such fact."""
-        kind = getattr(sys.modules.get(self.module), self.name, None)
+        if not self.module.startswith(READ_ONLY):
+            return None
+        try:
+            # The first reading is begun before a role is imported.
+            kind = getattr(importlib.import_module(self.module), self.name, None)
+        except ImportError:
+            return None
         if not (isinstance(kind, type) and _may_be_foreseen(kind)):
             return None
         try:

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gevent.local import local
 from pyinfra.api import StringCommand
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput
 
 from lockstep.fast import batch, foreseen
+from lockstep.fast.early import Early, Script
 from lockstep.fast.foreseen import Asked
 
 if TYPE_CHECKING:
@@ -110,10 +112,19 @@ class Memory:
         self._asked: list[Asked] = []
         self._window: int | None = None
         """How many are read at once; None: all."""
+        self._early: Early | None = None
         self._doing = Doing()
         self._executing = False
 
     # -- facts
+
+    def begin(self) -> None:
+        """Have read what is foreseen, for whom asks first; the host was just connected."""
+        if self._known is None and self._file is not None:
+            self._foresee()
+            with_what = _usual(_arguments(self._host))
+            if with_what is not None:
+                self._read(self._ahead(with_what), early=True)
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
@@ -152,6 +163,8 @@ class Memory:
         if with_what is None:
             return None
         key = (foreseen.text(command), with_what)
+        if self._early is not None:
+            self._early.arrive()
         held = self._fresh(key)
         if held is None and key not in self._failed:
             if key in self._held:  # too old
@@ -179,28 +192,33 @@ class Memory:
         keys = [(command, with_what) for command in commands if command is not None]
         return [key for key in keys if key not in self._failed and self._fresh(key) is None]
 
-    def _read(self, keys: list[Key]) -> None:
+    def _read(self, keys: list[Key], *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
         keys = list(dict.fromkeys(keys))
         if len(keys) < 2:
             return
         token = token_hex()
-        arguments = json.loads(keys[0][1])
-        now = time.monotonic()
+        script = batch.script([command for command, _ in keys], token)
         held = self._held  # another one, if somebody forgets it meanwhile
-        with self.untouched():
-            _, output = self._execute(
+
+        def read(stdin: str | Script) -> None:
+            now = time.monotonic()
+            with self.untouched():
                 # On standard input: arguments of a process have a limit, and others see them.
-                StringCommand("sh"),
-                **arguments,
-                _stdin=batch.script([command for command, _ in keys], token),
-            )
-        for number, answer in batch.answers(output, token).items():
-            if answer.ok:
-                held[keys[number]] = Held(answer.output, now)
-        self._failed.update(key for key in keys if key not in held)
-        if time.monotonic() - now > SLOW_S:
-            self._due = []
+                _, output = self._execute(
+                    StringCommand("sh"), **json.loads(keys[0][1]), _stdin=stdin
+                )
+            for number, answer in batch.answers(output, token).items():
+                if answer.ok:
+                    held[keys[number]] = Held(answer.output, now)
+            self._failed.update(key for key in keys if key not in held)
+            if time.monotonic() - now > SLOW_S:
+                self._due = []
+
+        if early:
+            self._early = Early(script, read)
+        else:
+            read(script)
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
@@ -267,12 +285,13 @@ class Memory:
         From here on few are read at once: of many the last might be too old again.
         """
         if not self._doing.busy:
-            self._held = {}
+            self.renew()
             self._window = 1
 
     def renew(self) -> None:
         """What was read counts no longer: other hosts were changed."""
         self._held = {}
+        self._early = None
 
     # -- what is foreseen
 
@@ -280,16 +299,20 @@ class Memory:
         """Between its two phases pyinfra reads everything again, and so do we."""
         executing = self._host.state.is_executing
         if self._known is None:
-            self._known = foreseen.load(self._file) if self._file else []
-            self._due = list(self._known)
+            self._foresee()
         elif executing == self._executing:
             return
         elif self._asked:
             self._due, self._prepared, self._asked = list(self._asked), self._asked, []
+            self._failed = set()
+            self.renew()
+        # Else nobody was told anything yet: what is there, or on its way, is for this phase.
         self._executing = executing
-        self._held = {}
-        self._failed = set()
         self._window = None
+
+    def _foresee(self) -> None:
+        self._known = foreseen.load(self._file) if self._file else []
+        self._due = list(self._known)
 
     def save(self) -> None:
         """Keep what this run asked for, when it came to its end on this host.
@@ -312,6 +335,12 @@ _END = object()
 def _close(generator: Iterator[Any]) -> None:
     if isinstance(generator, Generator):
         generator.close()
+
+
+def _arguments(host: Host) -> dict[str, Any]:
+    """Return what a fact of a host is executed with, unless it is asked for with more."""
+    usual, _ = pop_global_arguments(host.state, host, {})
+    return {name: value for name, value in usual.items() if name in CONNECTOR_ARGUMENT_KEYS}
 
 
 def _usual(arguments: Mapping[str, Any]) -> str | None:

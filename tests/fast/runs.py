@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 INVENTORY = """\
 from types import SimpleNamespace as _Is
+import tests.fast.facts as _foreseen  # with it they may be foreseen
 hosts = [("@here-ahead/node1", {"plan": _Is(spec=_Is(name="c"))})]
 """
 IMPORTS = """\

@@ -14,7 +14,7 @@ from pyinfra.api import Host
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, run_local_process
 
-from lockstep.fast import foreseen
+from lockstep.fast import foreseen, memory
 from lockstep.fast.memory import Memory
 from tests.fast.facts import Text
 
@@ -50,6 +50,7 @@ class Node:
         """As pyinfra's own: through the connector."""
         command = kind().command(path)
         told = self.memory.answer(command, ARGUMENTS)
+        self.executions += told is None
         return kind().process((told or run_local_process(command)[1]).stdout_lines)
 
     def read(self) -> list[str]:
@@ -117,3 +118,73 @@ def test_who_decides_anew_is_told_nothing_from_before(node: Node) -> None:
     node.write("new")
     assert list(node.memory.decide(operation)) == ["a command"]
     assert asked == [["old"], ["new", "new"]]
+
+
+# -- begun when the host was connected
+
+
+@pytest.fixture
+def begun(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node that has its script, and whose answer is on its way."""
+    monkeypatch.setattr(memory, "_arguments", lambda host: ARGUMENTS)
+    node.goes_on.clear()
+    node.memory.begin()
+    return node
+
+
+def test_who_asks_waits_for_what_was_begun(begun: Node) -> None:
+    reading = gevent.spawn(begun.read)
+    gevent.sleep(0)
+    assert not reading.ready()
+    begun.goes_on.set()
+    assert reading.get() == ["old", "old"]
+    assert begun.executions == 1
+
+
+def test_what_was_begun_before_the_node_was_changed_does_not_count(begun: Node) -> None:
+    begun.has_read.wait()
+    begun.write("new")
+    begun.memory.forget()
+    held_up, begun.goes_on = begun.goes_on, Event()
+    begun.goes_on.set()
+    with gevent.Timeout(10):  # nor does anybody wait for it
+        assert begun.read() == ["new", "new"]
+    held_up.set()
+    assert begun.read() == ["new", "new"]
+
+
+def test_what_nobody_was_told_when_pyinfra_prepared_is_there_when_it_executes(begun: Node) -> None:
+    begun.goes_on.set()
+    begun.state.is_executing = True
+    told = []
+
+    def operation() -> Iterator[str]:
+        told.extend(begun.read())
+        yield from ()
+
+    assert list(begun.memory.decide(operation)) == []
+    assert told == ["old", "old"]
+    assert begun.executions == 1
+
+
+def test_a_connection_that_breaks_meanwhile_is_who_asks_business(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: Any, **__: Any) -> tuple[bool, CommandOutput]:
+        raise OSError("the line is cut")
+
+    monkeypatch.setattr(memory, "_arguments", lambda host: ARGUMENTS)
+    with monkeypatch.context() as cut:
+        cut.setattr(node.memory, "_execute", broken)
+        node.memory.begin()
+    assert node.read() == ["old", "old"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_host_with_other_arguments_than_a_batch_can_have_is_left_alone(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(memory, "_arguments", lambda host: {**ARGUMENTS, "_sudo_password": "x"})
+    node.memory.begin()
+    assert node.executions == 0
+    assert capsys.readouterr().err == ""

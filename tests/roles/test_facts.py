@@ -1,11 +1,13 @@
 """Facts read recorded text; what cannot be read is said so, and never read as fine."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 from pyinfra.api.exceptions import FactProcessError
 
+from lockstep.facts import slurm
 from lockstep.facts.boot import Hugepages, HugepagesState
 from lockstep.facts.clock import ClockOffset
 from lockstep.facts.files import FileState, FileStates
@@ -300,6 +302,23 @@ def test_the_reason_ends_where_slurm_says_who_gave_it() -> None:
 def test_a_reason_without_a_name_is_whole() -> None:
     got = SlurmNode().process([NODE.format(state="DOWN", reason=" Reason=Not responding"), "end"])
     assert got.reason == "Not responding"
+
+
+@pytest.mark.parametrize(
+    ("reason", "asked"),
+    [("", False), (" Reason=person: broken fan", False), (" Reason=lockstep: gpu.count", True)],
+    ids=["none", "of a person", "ours"],
+)
+def test_the_health_check_is_asked_where_it_gave_the_reason(
+    reason: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"scontrol": NODE.format(state="IDLE+DRAIN", reason=reason), "check": "ok"}
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(slurm, "HEALTH_CHECK", str(tmp_path / "check"))
+    assert fact(SlurmNode, node="worker01").healthy is asked
 
 
 @pytest.mark.parametrize("answer", ["end", "Node worker01 not found", "slurm_load_node error"])
