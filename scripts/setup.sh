@@ -30,5 +30,7 @@ rm -rf .venv
     --require-hashes --requirement requirements.lock
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
     --no-deps --no-build-isolation --editable .
+# Else each deploy would compile them: pyinfra leaves no bytecode behind.
+.venv/bin/python -m compileall -q lockstep roles
 touch .venv/lockstep-setup
 say "ready: .venv/bin/lockstep, .venv/bin/pyinfra, .venv/bin/pytest"

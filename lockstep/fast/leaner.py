@@ -6,6 +6,7 @@ Each is replaced only while its source is the one that was read; another pyinfra
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import inspect
@@ -148,9 +149,16 @@ PATCHES = (
 
 @cache
 def patch() -> None:
-    """Put the lean functions in the place of those that are as expected; once per process."""
+    """Put the lean functions in the place of those that are as expected; once per process.
+
+    And have Python go easy on what is imported.
+    """
     for one in PATCHES:
         if one.fits:
             # The package's attribute `operation` is a decorator: only this gives the module.
             for caller in one.callers:
                 setattr(importlib.import_module(caller), one.function.__name__, one.instead)
+    # What was imported so far stays to the end: no search for garbage goes through it again.
+    gc.freeze()
+    # pyinfra leaves no bytecode behind; our roles and rules are 300 modules to compile each time.
+    sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)

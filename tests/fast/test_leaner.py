@@ -64,3 +64,18 @@ def test_the_global_arguments_are_those_of_pyinfra() -> None:
     assert leaner.global_arguments() == arguments.all_global_arguments()
     assert leaner.global_arguments() is leaner.global_arguments()
     assert util.PYINFRA_INSTALL_DIR
+
+
+def test_what_was_imported_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
+    counts = "import gc; host.log(f'frozen: {gc.get_freeze_count() > 0}')\n"
+    assert "frozen: True" in Machine(tmp_path).deploy(counts, "--dry").said
+
+
+@pytest.mark.parametrize(("unwanted", "kept"), [("", True), ("1", False)])
+def test_modules_of_a_deploy_are_compiled_once_unless_python_was_told_otherwise(
+    unwanted: str, kept: bool, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "imported.py").write_text("")
+    machine.deploy("import imported\n", "--dry", PYTHONDONTWRITEBYTECODE=unwanted)
+    assert (tmp_path / "__pycache__").is_dir() is kept
