@@ -17,6 +17,7 @@ NO_ROLES = ("barrier", "reboot")
 """What deploys call beside the roles of a node."""
 
 
+@functools.cache
 def known() -> tuple[str, ...]:
     """Return the names of all roles."""
     found = (file.stem for file in Path(__file__).parent.glob("[!_]*.py"))

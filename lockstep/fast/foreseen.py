@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def asked(kind: type, given: Sequence[Any], named: dict[str, Any]) -> Asked | No
         return None
 
 
+@cache
 def _may_be_foreseen(kind: type) -> bool:
     """Say whether a fact may be read before it is asked for: it only reads, and is its command."""
     return (

@@ -168,7 +168,8 @@ class Memory:
         held = self._fresh(key)
         if held is None and key not in self._failed:
             if key in self._held:  # too old
-                self.forget()
+                # Of what came with the connection that is no wonder: the host had to wait.
+                self.renew() if self._early else self.forget()
             self._read([key, *self._ahead(with_what)])
             held = self._held.get(key)
         if held is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,6 +166,20 @@ def test_what_nobody_was_told_when_pyinfra_prepared_is_there_when_it_executes(be
     assert list(begun.memory.decide(operation)) == []
     assert told == ["old", "old"]
     assert begun.executions == 1
+
+
+def test_what_was_begun_too_long_ago_is_read_again_in_one(
+    begun: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker waits for its head: that says nothing of how long what it reads lasts."""
+    begun.goes_on.set()
+    begun.has_read.wait()
+    gevent.sleep(0)
+    later = time.monotonic() + memory.MOST_AGE_S + 1
+    monkeypatch.setattr(memory.time, "monotonic", lambda: later)
+    begun.write("new")
+    assert begun.read() == ["new", "new"]
+    assert begun.executions == 2
 
 
 def test_a_connection_that_breaks_meanwhile_is_who_asks_business(
