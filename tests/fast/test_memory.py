@@ -176,7 +176,7 @@ def test_what_was_begun_too_long_ago_is_read_again_in_one(
     begun.has_read.wait()
     gevent.sleep(0)
     later = time.monotonic() + memory.MOST_AGE_S + 1
-    monkeypatch.setattr(memory.time, "monotonic", lambda: later)
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     begun.write("new")
     assert begun.read() == ["new", "new"]
     assert begun.executions == 2

@@ -1053,8 +1053,8 @@ def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
 def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
     """The health check and the deploy resume what begins with their own mark."""
     from lockstep.checks.rules.slurm_state import OUR_MARK
+    from lockstep.facts.slurm import OURS as HEALTH_CHECKS
     from lockstep.node_check.slurm import PREFIX
-    from roles.slurm_worker import OURS as HEALTH_CHECKS
     from roles.slurm_worker import RETURNS
 
     assert not OURS.startswith((OUR_MARK, HEALTH_CHECKS, *RETURNS))
