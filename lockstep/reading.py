@@ -41,7 +41,7 @@ def now(
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
-        return gather(inventory, nodes, containers=containers, tell=progress.tell)
+        return gather(plan, inventory, nodes, containers=containers, tell=progress.tell)
     finally:
         progress.end()
 

@@ -1,58 +1,92 @@
-"""All nodes read at once over pyinfra's own ssh connections: one connection, one execution each.
+"""All nodes read at once, by processes that each read a share of them (``shard``).
 
-Runs as a process of its own (``python -m lockstep.facts.gather INVENTORY``), because pyinfra
-needs gevent to patch the standard library before anything else is imported; ``gather`` starts
-that process, passes on how far it is and returns what it read. A node that fails fails alone, with
-its reason.
+What a node said is parsed here, as it arrives. The controller's credential comes with its record
+and goes on to all processes. One that fails costs the nodes that it had not read yet, each named.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from selectors import EVENT_READ, DefaultSelector
+from tempfile import TemporaryFile
+from typing import IO
 
-CONNECT_TIMEOUT_S = 10
-NODE_TIMEOUT_S = 60
-"""For the connection, and again for the record; the probe itself gives up after 25 s."""
-CREDENTIAL_TIMEOUT_S = 30
-"""From the start: a controller that hangs costs the others this long and their round trip."""
+from lockstep.facts.progress import Tell
+from lockstep.plan import ClusterPlan
+from lockstep.probe.parse import ProbeFormatError, node_of
+from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.report import fold
+from lockstep.spec import Service
+
 AT_ONCE = 128
-
-if __name__ == "__main__":
-    from gevent import monkey
-
-    monkey.patch_all()
-
-import logging  # noqa: E402  # after the patch
-from concurrent.futures import ThreadPoolExecutor  # noqa: E402
-from dataclasses import replace  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
-
-from lockstep.facts.progress import Tell, heard, said  # noqa: E402
-from lockstep.facts.request import request  # noqa: E402
-from lockstep.inventory import load  # noqa: E402
-from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
-from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse  # noqa: E402
-from lockstep.probe.record import Reading, Record, Unreachable  # noqa: E402
-from lockstep.probe.ship import Request, command  # noqa: E402
-from lockstep.report import fold  # noqa: E402
-from lockstep.spec import Role, Service  # noqa: E402
-from lockstep.spec.names import expand  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from pyinfra.api.host import Host
-    from pyinfra.api.state import State
+"""Connections of all processes together."""
+SHARE = 256
+"""Nodes for a further process, which costs half a CPU second and 65 MiB before the first one."""
+CHUNK = 1 << 20
 
 
 class GatherError(Exception):
-    """The reading process itself failed; its last words are the message."""
+    """The reading itself failed; the last words of a process are the message."""
 
 
-WITH = "--containers"
-ONLY = "--nodes="
+@dataclass
+class Shard:
+    """One process with its share of the nodes."""
+
+    left: set[str]
+    """Nodes of which nothing has come yet."""
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+    rest: bytes = b""
+    """Of a line that has not ended yet."""
+    failure: str = ""
+    """Its last words, where it failed."""
+
+    @property
+    def output(self) -> IO[bytes]:
+        """Where its lines come from."""
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def give(self, credential: str) -> None:
+        """Hand on the controller's credential; "": none will come."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and will be named
+            self.process.stdin.write(f"{credential}\n".encode())
+            self.process.stdin.close()
+
+    def arrived(self, text: bytes) -> Iterator[tuple[str, Record | Unreachable]]:
+        """Return the nodes in a part of its output; with the last part, which is empty, all left.
+
+        Raises:
+            GatherError: it is no output of ours.
+        """
+        *lines, self.rest = (self.rest + text).split(b"\n")
+        for line in lines:
+            try:
+                name, got = node_of(line)
+            except ProbeFormatError as error:
+                raise GatherError(str(error)) from error
+            self.left.discard(name)
+            yield name, got
+        if not text:
+            self._end()
+            why = self.failure.rpartition("\n")[2] or "its process said nothing of it"
+            yield from ((name, Unreachable(f"not read: {why}")) for name in sorted(self.left))
+
+    def _end(self) -> None:
+        status = self.process.wait()
+        self.errors.seek(0)
+        said = self.errors.read().decode(errors="replace")
+        if status:
+            self.failure = said.strip() or f"exit {status}"
+        else:
+            sys.stderr.write(said)  # nothing, unless something is wrong with ourselves
 
 
 def _untold(done: int, failed: int) -> None:
@@ -60,193 +94,94 @@ def _untold(done: int, failed: int) -> None:
 
 
 def gather(
+    plan: ClusterPlan,
     inventory: str,
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
     tell: Tell = _untold,
 ) -> Reading:
-    """Return the record of every node of an inventory, or why there is none.
+    """Return the record of every node of a cluster, or why there is none.
 
     Args:
+        plan: of the cluster.
         inventory: its file.
         nodes: read these only.
         containers: have each container engine start one, and read what it sees.
         tell: is called after each node.
 
     Raises:
-        GatherError: the process that reads ended with an error.
+        GatherError: none was read, for a reason of our own.
     """
-    with (
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "lockstep.facts.gather", inventory),
-                *([WITH] if containers else []),
-                *([] if nodes is None else [ONLY + fold(nodes)]),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process,
-        ThreadPoolExecutor(1) as other,
-    ):
-        assert process.stdout is not None
-        assert process.stderr is not None
-        output = other.submit(process.stdout.read)
-        errors = "".join(line for line in process.stderr if not heard(line, tell))
-    if process.returncode != 0:
-        raise GatherError(errors.strip() or f"exit {process.returncode}")
-    sys.stderr.write(errors)  # nothing, unless something is wrong with ourselves
-    try:
-        return loads(output.result())
-    except ProbeFormatError as error:
-        raise GatherError(f"{error}\n{errors}") from error
-
-
-def read_all(
-    plan: ClusterPlan,
-    nodes: Collection[str] | None = None,
-    *,
-    containers: bool = False,
-    tell: Tell = _untold,
-) -> Reading:
-    """Read the nodes now. Only in a process that gevent has patched from the start."""
-    from gevent import joinall, spawn
-    from gevent.event import AsyncResult
-    from gevent.lock import BoundedSemaphore
-    from pyinfra.api.config import Config
-    from pyinfra.api.inventory import Inventory
-    from pyinfra.api.state import State
-    from pyinfra.connectors import util as pyinfra_util
-
-    _quiet()
-    # pyinfra asks at the terminal when sudo wants a password; a check asks nobody.
-    setattr(pyinfra_util, "getpass", _no_password)  # noqa: B010  # not a name that it exports
-    groups: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
-        role.value: (plan.group(role.value), {}) for role in Role
-    }
-    everyone = [host for hosts, _ in groups.values() for host in hosts]
-    inventory = Inventory((everyone, {}), **groups)  # type: ignore[no-untyped-call]  # pyinfra's
-    config = Config(CONNECT_TIMEOUT=CONNECT_TIMEOUT_S)  # type: ignore[no-untyped-call]
-    state = State(inventory, config)
+    wanted = plan.nodes.keys() if nodes is None else nodes
     controller = plan.running(Service.SLURM_CONTROLLER)
-    credential: AsyncResult[str | None] = AsyncResult()
-    if controller is None:
-        credential.set(None)
-    wanted = plan.nodes if nodes is None else nodes
-    slots = BoundedSemaphore(AT_ONCE)
-    reading: Reading = {}
-    until = time.monotonic() + CREDENTIAL_TIMEOUT_S
-
-    def given() -> str | None:
-        made: str | None = credential.wait(max(0.0, until - time.monotonic()))
-        return made  # None as well when it did not come in time
-
-    def read(node: NodePlan) -> None:
-        issues = controller is not None and node.name == controller.name
-        asked = request(node, containers=containers)
-        try:
-            if issues:  # first of all, and outside the slots: the others wait for its answer
-                reading[node.name] = _one(state, node, asked, _nobody)
-                return
-            with slots:
-                reading[node.name] = _one(state, node, asked, given)
-        finally:
-            if issues:
-                credential.set(_credential(reading.get(node.name)))
-            asked_for = [got for name, got in reading.items() if name in wanted]
-            tell(len(asked_for), sum(isinstance(got, Unreachable) for got in asked_for))
-
     # The controller is read for its credential, also where nobody asked for the controller.
-    also = {controller.name} if controller is not None else set()
-    jobs = {
-        name: spawn(read, node)
-        for name, node in plan.nodes.items()
-        if name in wanted or name in also
-    }
-    joinall(jobs.values())
-    for name, job in jobs.items():
-        if job.exception is not None:  # an error of our own: named here, printed by gevent
-            reason = f"{type(job.exception).__name__}: {job.exception}"
-            reading[name] = Unreachable(f"not read: {reason}")
-    return {name: got for name, got in reading.items() if name in wanted}
+    first = [] if controller is None else [controller.name]
+    names = first + [name for name in plan.nodes if name in wanted and name not in first]
+    reading: Reading = {}
+    failed = 0
+    with _started(names, inventory, ["--containers"] if containers else []) as shards:
+        for name, got in _arriving(shards):
+            if name in first:
+                for shard in shards:
+                    shard.give(credential(got))
+            if name in wanted:
+                reading[name] = got
+                failed += isinstance(got, Unreachable)
+                tell(len(reading), failed)
+    if all(shard.failure for shard in shards) and failed == len(reading):
+        raise GatherError(shards[0].failure)
+    for shard in shards:
+        if shard.failure:
+            print(f"a process that reads nodes failed: {shard.failure}", file=sys.stderr)
+    return reading
 
 
-def _one(
-    state: State, node: NodePlan, asked: Request, credential: Callable[[], str | None]
-) -> Record | Unreachable:
-    from gevent import Timeout
-    from paramiko import SSHException
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.exceptions import ConnectError, PyinfraError
-
-    host: Host = state.inventory.get_host(node.name)
-    limit = Timeout(NODE_TIMEOUT_S)
-    limit.start()
-    try:
-        host.connect(show_errors=False, raise_exceptions=True)
-        limit.close()
-        given = credential()  # the wait for another node is not this node's time
-        limit = Timeout(NODE_TIMEOUT_S)
-        limit.start()
-        text = command(replace(asked, credential=given))
-        # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
-        prefix = "sudo -n -H " if host.data.get("_sudo") else ""
-        ok, output = host.run_shell_command(
-            StringCommand(prefix + text), print_output=False, print_input=False
-        )
-        if not ok:
-            said = (output.stderr_lines or output.stdout_lines or ["no message"])[-1]
-            return Unreachable(f"reached by ssh, but the probe failed: {said.strip()[:200]}")
-        return parse(output.stdout)
-    except Timeout as timeout:
-        if timeout is not limit:
-            return Unreachable(f"ssh: {timeout}")
-        return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
-    except ProbeFormatError as error:
-        return Unreachable(f"reached by ssh, but the answer is no record: {error}")
-    except ConnectError as error:
-        return Unreachable(f"ssh: {error}")
-    except SudoAsks:
-        return Unreachable("sudo asks for a password: the account needs NOPASSWD on this node")
-    except (PyinfraError, SSHException, OSError, EOFError) as error:
-        return Unreachable(f"ssh: {type(error).__name__}: {error}")
-    finally:
-        limit.close()
+def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
+    """Return which nodes each process reads; the first node is the first one's."""
+    count = max(1, min(cores, len(names) // SHARE))
+    return [names[number::count] for number in range(count)]
 
 
-def _nobody() -> None:
-    """The issuer of the credential waits for none."""
+@contextmanager
+def _started(names: Sequence[str], inventory: str, options: Sequence[str]) -> Iterator[list[Shard]]:
+    """Start the processes; end them where something fails."""
+    parts = shares(names, len(os.sched_getaffinity(0)))
+    program = [sys.executable, "-m", "lockstep.facts.shard", inventory]
+    at_once = str(max(1, AT_ONCE // len(parts)))
+    with ExitStack() as opened:
+        shards = []
+        for part in parts:
+            errors = opened.enter_context(TemporaryFile())
+            process = subprocess.Popen(
+                [*program, fold(part), at_once, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+            shards.append(Shard(set(part), opened.enter_context(process), errors))
+        try:
+            yield shards
+        except BaseException:
+            for shard in shards:
+                shard.process.terminate()
+            raise
 
 
-def _credential(got: Record | Unreachable | None) -> str | None:
+def _arriving(shards: Sequence[Shard]) -> Iterator[tuple[str, Record | Unreachable]]:
+    """Return each node as it comes, until all processes have ended."""
+    with DefaultSelector() as selector:
+        for shard in shards:
+            selector.register(shard.output, EVENT_READ, shard)
+        while selector.get_map():
+            for key, _ in selector.select():
+                text = os.read(key.fd, CHUNK)
+                if not text:
+                    selector.unregister(key.fileobj)
+                yield from key.data.arrived(text)
+
+
+def credential(got: Record | Unreachable) -> str:
+    """Return what the controller's munge made for the others to decode; "" where it did not."""
     made = got.get("munge.credential") if isinstance(got, Record) else None
-    return made if isinstance(made, str) else None
-
-
-class SudoAsks(Exception):
-    """sudo wants a password on a node."""
-
-
-def _no_password(prompt: str) -> str:
-    raise SudoAsks(prompt)
-
-
-def _quiet() -> None:
-    """Keep what the libraries log off the terminal: every failure is in the reading."""
-    for name in ("pyinfra", "paramiko"):
-        logger = logging.getLogger(name)
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
-
-
-def _tell(done: int, failed: int) -> None:
-    print(said(done, failed), file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    options = sys.argv[2:]
-    asked_for = next((expand(o.removeprefix(ONLY)) for o in options if o.startswith(ONLY)), None)
-    plan = load(sys.argv[1])
-    sys.stdout.write(dumps(read_all(plan, asked_for, containers=WITH in options, tell=_tell)))
+    return made if isinstance(made, str) else ""

@@ -1,4 +1,4 @@
-"""How far the reading of the nodes is: on the line between two processes, and for people."""
+"""How far the reading of the nodes is, for people."""
 
 from __future__ import annotations
 
@@ -10,21 +10,6 @@ from lockstep.report import count
 
 Tell = Callable[[int, int], None]
 """Is called with the number of nodes done so far, and of those that failed among them."""
-MARKER = "LOCKSTEP-PROGRESS"
-
-
-def said(done: int, failed: int) -> str:
-    """Return the line by which the reading process tells it."""
-    return f"{MARKER} {done} {failed}"
-
-
-def heard(line: str, tell: Tell) -> bool:
-    """Pass on what a line tells; say whether it was such a line."""
-    match line.split():
-        case [word, done, failed] if word == MARKER:
-            tell(int(done), int(failed))
-            return True
-    return False
 
 
 class Progress:

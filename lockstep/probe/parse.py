@@ -28,6 +28,8 @@ ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
 MARKER = "LOCKSTEP-RECORD 1"
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
 """Of saved records; between them stands one node on each line."""
+RECORD = ':{"record":'
+"""Stands in such a line between a node's name and its record."""
 Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
 
@@ -42,6 +44,15 @@ def parse(output: str) -> Record:
     Raises:
         ProbeFormatError: there is no complete record.
     """
+    return record(printed(output))
+
+
+def printed(output: str) -> str:
+    """Return the line of the record in the probe's output, as it stands there.
+
+    Raises:
+        ProbeFormatError: there is none.
+    """
     lines = output.splitlines()
     if MARKER not in lines:
         start = output.strip()[:120] or "nothing"
@@ -49,22 +60,45 @@ def parse(output: str) -> Record:
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")
-    return record(rest[0])
+    return rest[0]
 
 
 def dumps(reading: Reading) -> str:
     """Return what was read from all nodes, as text for a file."""
-    nodes: dict[str, Any] = {
-        name: {"unreachable": got.reason}
-        if isinstance(got, Unreachable)
-        else {"record": got.model_dump(mode="json")}
-        for name, got in sorted(reading.items())
-    }
     lines = (
-        f"{json.dumps(name)}:{json.dumps(got, separators=(',', ':'))}"
-        for name, got in nodes.items()
+        node_line(
+            name,
+            got
+            if isinstance(got, Unreachable)
+            else json.dumps(got.model_dump(mode="json"), separators=(",", ":")),
+        )
+        for name, got in sorted(reading.items())
     )
     return FIRST_LINE + ",\n".join(lines) + LAST_LINE
+
+
+def node_line(name: str, got: str | Unreachable) -> str:
+    """Return the line of a node in a file: its record as text, or why there is none."""
+    if isinstance(got, Unreachable):
+        return f"{json.dumps(name)}:{json.dumps({'unreachable': got.reason})}"
+    return f"{json.dumps(name)}{RECORD}{got}}}"
+
+
+def node_of(line: bytes) -> tuple[str, Record | Unreachable]:
+    """Return the node of one line, and what came of it; a text that is no record is named.
+
+    Raises:
+        ProbeFormatError: it is no such line.
+    """
+    name, found, text = line.partition(RECORD.encode())
+    if not found:
+        ((node, got),) = loads(f"{FIRST_LINE}{line.decode()}{LAST_LINE}").items()
+        return node, got
+    try:
+        return json.loads(name), record(text.removesuffix(b"}"))
+    except ProbeFormatError as error:
+        reason = f"reached by ssh, but the answer is no record: {error}"
+        return json.loads(name), Unreachable(reason)
 
 
 def load(file: Iterable[str], families: Collection[str] | None = None) -> Reading:

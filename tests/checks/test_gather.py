@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Collection
@@ -16,9 +17,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from lockstep.facts import gather
-from lockstep.facts.progress import Progress, Tell, said
-from lockstep.probe.parse import MARKER
+from lockstep.facts import gather, shard
+from lockstep.facts.progress import Progress
+from lockstep.probe.parse import MARKER, node_line, node_of
 from lockstep.probe.record import Reading, Record, Unreachable
 from tests.checks import recorded
 
@@ -66,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
         assert request.files
         return "true"
 
-    monkeypatch.setattr(gather, "command", command)
+    monkeypatch.setattr(shard, "command", command)
     return given
 
 
@@ -75,24 +76,35 @@ def read(
     head_connects_s: float,
     head_answers_s: float,
     nodes: Collection[str] | None = None,
-    tell: Tell = lambda done, failed: None,
 ) -> Reading:
+    """Read as a process of its own does; what it says of the controller gives the credential."""
+    from gevent.event import AsyncResult
     from pyinfra.api.inventory import Inventory
 
     def host(_: Inventory, name: str) -> Host:
         head = name == "head1"
         return Host(name, head_connects_s if head else 0.0, head_answers_s if head else 0.4)
 
+    told: AsyncResult[str] = AsyncResult()
+    reading: Reading = {}
+
+    def done(name: str, got: shard.Got) -> None:
+        _, reading[name] = node_of(node_line(name, got).encode())
+        if name == "head1":
+            told.set(gather.credential(reading[name]))
+
     monkeypatch.setattr(Inventory, "get_host", host)
-    return gather.read_all(recorded.consistent().plan, nodes, tell=tell)
+    plan = recorded.consistent().plan
+    shard.read_all(plan, nodes or plan.nodes, 128, lambda timeout: told.wait(timeout) or None, done)
+    return reading
 
 
 @pytest.mark.parametrize("hangs", ["at its connection", "at its record"])
 def test_a_controller_that_hangs_makes_no_worker_unreachable(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None], hangs: str
 ) -> None:
-    monkeypatch.setattr(gather, "NODE_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(gather, "CREDENTIAL_TIMEOUT_S", 0.8, raising=False)
+    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(shard, "CREDENTIAL_TIMEOUT_S", 0.8)
     connects_s, answers_s = (30.0, 0.0) if "connection" in hangs else (0.0, 30.0)
     begin = time.monotonic()
     reading = read(monkeypatch, connects_s, answers_s)
@@ -107,18 +119,10 @@ def test_the_credential_of_the_controller_reaches_the_others(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
 ) -> None:
     # The controller and a worker together take longer than one node may.
-    monkeypatch.setattr(gather, "NODE_TIMEOUT_S", 0.7)
+    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 0.7)
     reading = read(monkeypatch, 0.0, 0.5)
     assert {type(got) for got in reading.values()} == {Record}
     assert list(asked.values()) == [None, *["MUNGE:x:"] * 8]
-
-
-def test_a_few_nodes_are_read_with_a_credential_and_without_the_others(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
-) -> None:
-    reading = read(monkeypatch, 0.0, 0.0, {"worker3", "worker5"})
-    assert sorted(reading) == ["worker3", "worker5"]
-    assert list(asked.values()) == [None, "MUNGE:x:", "MUNGE:x:"]
 
 
 class Screen(io.StringIO):
@@ -133,62 +137,170 @@ class Screen(io.StringIO):
         return self.terminal
 
 
+STAND_IN = """\
+#!{python}
+import os, sys
+from lockstep.spec.names import expand
+
+_, _, _, inventory, nodes, at_once, *options = sys.argv
+
+def say(name, got):
+    print('"%s":%s' % (name, got), flush=True)
+
+def record(readings=""):
+    return '{{"record":{{"format":1,"taken_at":0,"duration_s":0,"readings":{{%s}}}}}}' % readings
+
+UNREACHABLE = '{{"unreachable":"%s"}}'
+CREDENTIAL = record('"munge.credential":{{"value":"MUNGE:x:"}}')
+{says}
+"""
+"""A program that says of its nodes what a test wants, in place of the one that reads them."""
+
+
+@dataclass
+class Reader:
+    """Runs the check's side with such a program."""
+
+    path: Path
+
+    def gather(
+        self, says: str, nodes: Collection[str] | None = None, screen: Any = None
+    ) -> Reading:
+        self.path.write_text(STAND_IN.format(python=PYTHON, says=says))
+        self.path.chmod(0o755)
+        plan = recorded.consistent().plan
+        progress = Progress(len(nodes or plan.nodes), screen or Screen(terminal=False))
+        reading = gather.gather(plan, "inventory.py", nodes, tell=progress.tell)
+        progress.end()
+        return reading
+
+
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Reader:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    return Reader(tmp_path / "python")
+
+
+@pytest.fixture
+def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "SHARE", 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+
+
 @pytest.mark.parametrize(
     ("terminal", "shown"),
     [
-        (False, "reading 9 nodes ...\nread 7 of 9 nodes in 0 s, 2 failed\n"),
+        (False, "reading 3 nodes ...\nread 1 of 3 nodes in 0 s, 2 failed\n"),
         (
             True,
-            "\r\x1b[Kreading: 0 of 9 nodes\r\x1b[Kreading: 8 of 9 nodes, 1 failed"
-            "\r\x1b[Kreading: 9 of 9 nodes, 2 failed"
-            "\r\x1b[Kread 7 of 9 nodes in 0 s, 2 failed\n",
+            "\r\x1b[Kreading: 0 of 3 nodes\r\x1b[Kreading: 1 of 3 nodes"
+            "\r\x1b[Kreading: 2 of 3 nodes, 1 failed\r\x1b[Kreading: 3 of 3 nodes, 2 failed"
+            "\r\x1b[Kread 1 of 3 nodes in 0 s, 2 failed\n",
         ),
     ],
     ids=["elsewhere", "terminal"],
 )
-def test_progress_comes_from_the_reading_process_and_nothing_else_does(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    terminal: bool,
-    shown: str,
+def test_progress_counts_the_nodes_that_were_asked_for(
+    reader: Reader, capsys: pytest.CaptureFixture[str], terminal: bool, shown: str
 ) -> None:
-    """In place of Python a program that tells as the reading process does."""
-    program = tmp_path / "python"
-    program.write_text(
-        f"#!/bin/sh\necho '{said(8, 1)}' >&2\necho 'a complaint' >&2\necho '{said(9, 2)}' >&2\n"
-        """echo '{"format": 1, "nodes": {"head1": {"unreachable": "off"}}}'\n"""
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
     screen = Screen(terminal)
-    progress = Progress(9, screen)
-    assert gather.gather("inventory.py", tell=progress.tell) == {"head1": Unreachable("off")}
-    progress.end()
-    assert screen.getvalue() == shown
+    reading = reader.gather(
+        """
+say("head1", CREDENTIAL)
+print("a complaint", file=sys.stderr)
+assert expand(nodes) == ("head1", "worker1", "worker7", "worker8"), nodes
+say("worker1", record())
+say("worker7", UNREACHABLE % "off")
+say("worker8", UNREACHABLE % "off")
+""",
+        {"worker1", "worker7", "worker8"},
+        screen,
+    )
+    assert list(reading) == ["worker1", "worker7", "worker8"]
+    assert reading["worker7"] == Unreachable("off")
+    assert screen.getvalue().replace("in 1 s", "in 0 s") == shown
     assert capsys.readouterr().err == "a complaint\n"
-    program.write_text(f"#!/bin/sh\necho '{said(1, 0)}' >&2\necho 'last words' >&2\nexit 1\n")
+
+
+SHARDS = """
+asked = expand(nodes)
+if "head1" in asked:
+    say("head1", CREDENTIAL)
+given = sys.stdin.readline().strip()
+for name in asked:
+    if name != "head1":
+        say(name, UNREACHABLE % f"{given} {at_once} {len(asked)}")
+"""
+
+
+def test_the_credential_of_the_controller_goes_to_every_process(
+    reader: Reader, three_processes: None
+) -> None:
+    reading = reader.gather(SHARDS)
+    assert isinstance(reading.pop("head1"), Record)
+    assert reading == {
+        f"worker{number}": Unreachable(f"MUNGE:x: {128 // 3} 3") for number in range(1, 9)
+    }
+
+
+def test_a_process_that_dies_costs_its_own_nodes_only(
+    reader: Reader, three_processes: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dies = """
+if "worker2" in expand(nodes):
+    say("worker2", record())
+    print('"worker5":{"record"', end="", flush=True)
+    print("no memory", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    reading = reader.gather(
+        dies + SHARDS.replace('UNREACHABLE % f"{given} {at_once} {len(asked)}"', "record()")
+    )
+    lost = {name: got for name, got in reading.items() if isinstance(got, Unreachable)}
+    assert lost == dict.fromkeys(("worker5", "worker8"), Unreachable("not read: no memory"))
+    assert len(reading) == 9
+    assert capsys.readouterr().err == "a process that reads nodes failed: no memory\n"
+
+
+def test_a_controller_whose_process_dies_keeps_nobody_waiting(
+    reader: Reader, three_processes: None
+) -> None:
+    reading = reader.gather('if "head1" in expand(nodes):\n    sys.exit(1)' + SHARDS)
+    assert reading["head1"] == Unreachable("not read: exit 1")
+    assert reading["worker1"] == Unreachable(f" {128 // 3} 3")
+
+
+def test_a_reading_of_which_nothing_comes_ends_with_its_last_words(reader: Reader) -> None:
     with pytest.raises(gather.GatherError, match=r"^last words$"):
-        gather.gather("inventory.py")
+        reader.gather("sys.exit('last words')")
+    with pytest.raises(gather.GatherError, match=r"^not saved records: "):
+        reader.gather("print('hello')")
 
 
-def test_every_node_that_is_done_is_told(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
-) -> None:
-    told: list[tuple[int, int]] = []
-    monkeypatch.setattr(gather, "NODE_TIMEOUT_S", 0.3)
-    read(monkeypatch, 0.0, 30.0, tell=lambda done, failed: told.append((done, failed)))
-    assert [done for done, _ in told] == list(range(1, 10))
-    assert told[-1] == (9, 9)
-
-
-def test_a_controller_that_nobody_asked_for_is_not_told(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
-) -> None:
-    told: list[tuple[int, int]] = []
-    nodes = {"worker3", "worker5"}
-    read(monkeypatch, 0.0, 0.0, nodes, lambda done, failed: told.append((done, failed)))
-    assert told[-1] == (2, 0)
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        (
+            "{",
+            "no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("", "no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"format":1}', "taken_at: Field required"),
+        # A node speaks for itself alone.
+        (
+            f'{json.dumps(RECORD)}}},"worker2":{{"record":{json.dumps(RECORD)}',
+            "no JSON: Extra data",
+        ),
+    ],
+)
+def test_what_is_no_record_is_named(printed: str, reason: str) -> None:
+    name, got = node_of(node_line("worker1", printed).encode())
+    assert name == "worker1"
+    assert isinstance(got, Unreachable)
+    assert got.reason.startswith(f"reached by ssh, but the answer is no record: {reason}")
 
 
 def consistency() -> ModuleType:

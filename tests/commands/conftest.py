@@ -13,6 +13,7 @@ from lockstep.__main__ import main
 from lockstep.checks.context import Context
 from lockstep.facts.progress import Tell
 from lockstep.history.store import file
+from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Reading, Record, only_records
 from tests.checks import recorded
@@ -39,6 +40,7 @@ class Cluster:
 
     def read(
         self,
+        plan: ClusterPlan,
         inventory: str,
         nodes: Collection[str] | None = None,
         *,
