@@ -12,7 +12,7 @@ from pathlib import Path
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE
-from lockstep.facts.gather import gather
+from lockstep.facts.gather import ThroughSlurm, gather
 from lockstep.facts.progress import Progress
 from lockstep.files import managed
 from lockstep.history import findings, records, store
@@ -33,6 +33,7 @@ def now(
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
+    through: ThroughSlurm | None = None,
 ) -> Reading:
     """Read the nodes of a cluster, all of them or these; says how far it is on standard error.
 
@@ -41,7 +42,9 @@ def now(
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
-        return gather(plan, inventory, nodes, containers=containers, tell=progress.tell)
+        return gather(
+            plan, inventory, nodes, containers=containers, through=through, tell=progress.tell
+        )
     finally:
         progress.end()
 

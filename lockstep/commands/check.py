@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import time
@@ -17,6 +18,7 @@ from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
 from lockstep.commands._judged import judged
+from lockstep.facts.gather import ThroughSlurm
 from lockstep.forms import Run
 from lockstep.forms.html import html
 from lockstep.forms.junit import junit
@@ -30,9 +32,14 @@ from lockstep.probe.parse import dumps
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.reading import context, now, saved, saved_of
 from lockstep.report import ExitStatus, Report, Severity
+from lockstep.spec import Service
 
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
+
+SLURM = "slurm"
+JOB = re.compile(r"\d+(_\d+)?")
+"""Of an array with its index."""
 
 
 @dataclass
@@ -88,6 +95,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="have each container engine start one container with all GPUs, and read what it sees",
     )
     parser.add_argument(
+        "--through",
+        choices=[SLURM],
+        help="have a step of Slurm read the workers, one connection in all; those that it does not "
+        "reach are read directly",
+    )
+    parser.add_argument(
+        "--job",
+        metavar="ID",
+        help="with --through slurm: inside this job of root's, beside what runs in it; without: on "
+        "the idle nodes",
+    )
+    parser.add_argument(
         "--all", action="store_true", help="print every finding, also where a screen cannot hold it"
     )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
@@ -117,8 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     limit = limited(plan, arguments.limit)
     if arguments.earlier and not arguments.records:
         raise WrongUse("--earlier FILE without --records FILE: nodes have a history of their own")
+    through = _through(arguments, plan)
     began = time.monotonic()
-    reading, report = _judged(arguments, plan, rules, limit)
+    reading, report = _judged(arguments, plan, rules, limit, through)
     if arguments.save_records:
         write(arguments.save_records, dumps(reading), PRIVATE)
     how = Run(
@@ -142,6 +162,7 @@ def _judged(
     plan: ClusterPlan,
     rules: Sequence[Rule],
     limit: frozenset[str] | None,
+    through: ThroughSlurm | None,
 ) -> tuple[Reading, Report]:
     """Return the records that were asked for, and the report of them."""
     if arguments.records is not None:
@@ -149,10 +170,30 @@ def _judged(
         families = counter_families(rules)
         before = saved(arguments.earlier, families) if arguments.earlier else {}
         return reading, check(rules, context(plan, reading, only_records(before)), limit)
+    how = {"containers": arguments.containers, "through": through}
     if arguments.no_history:
-        reading = now(plan, arguments.inventory, containers=arguments.containers)
+        reading = now(plan, arguments.inventory, **how)
         return reading, check(rules, context(plan, reading), limit)
-    return judged(plan, arguments.inventory, rules, limit, containers=arguments.containers)
+    return judged(plan, arguments.inventory, rules, limit, **how)
+
+
+def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> ThroughSlurm | None:
+    """Return the way that was asked for; None: directly.
+
+    Raises:
+        WrongUse: there is no such way.
+    """
+    if arguments.job is not None and arguments.through != SLURM:
+        raise WrongUse(f"--job {arguments.job} without --through slurm")
+    if arguments.through is None:
+        return None
+    if arguments.records is not None:
+        raise WrongUse("--through slurm with --records FILE, which contacts no node")
+    if plan.running(Service.SLURM_CONTROLLER) is None:
+        raise WrongUse(f"--through slurm: {plan.spec.name} has no scheduler")
+    if arguments.job is not None and not JOB.fullmatch(arguments.job):
+        raise WrongUse(f"--job {arguments.job!r}\n  expected  a job's number, such as 1042")
+    return ThroughSlurm(arguments.job or "")
 
 
 def _taken_at(reading: Reading) -> float:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryFile
 from typing import IO
@@ -19,7 +19,7 @@ from typing import IO
 from lockstep.facts.progress import Tell
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import ProbeFormatError, node_of
-from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import fold
 from lockstep.spec import Service
 
@@ -93,12 +93,21 @@ def _untold(done: int, failed: int) -> None:
     """Nobody wants to know how far it is."""
 
 
+@dataclass(frozen=True)
+class ThroughSlurm:
+    """Have a step of Slurm read the workers."""
+
+    job: str = ""
+    """Where it runs; "": on the idle nodes."""
+
+
 def gather(
     plan: ClusterPlan,
     inventory: str,
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
+    through: ThroughSlurm | None = None,
     tell: Tell = _untold,
 ) -> Reading:
     """Return the record of every node of a cluster, or why there is none.
@@ -108,33 +117,75 @@ def gather(
         inventory: its file.
         nodes: read these only.
         containers: have each container engine start one, and read what it sees.
+        through: reads first, before what it did not reach is read directly.
         tell: is called after each node.
 
     Raises:
         GatherError: none was read, for a reason of our own.
     """
-    wanted = plan.nodes.keys() if nodes is None else nodes
+    wanted = [name for name in plan.nodes if nodes is None or name in nodes]
     controller = plan.running(Service.SLURM_CONTROLLER)
     # The controller is read for its credential, also where nobody asked for the controller.
     first = [] if controller is None else [controller.name]
-    names = first + [name for name in plan.nodes if name in wanted and name not in first]
-    reading: Reading = {}
-    failed = 0
-    with _started(names, inventory, ["--containers"] if containers else []) as shards:
-        for name, got in _arriving(shards):
-            if name in first:
+    words = [inventory, *(["--containers"] if containers else [])]
+    gathering = _Gathering(words, first, frozenset(wanted), tell)
+    if through is not None:
+        gathering.run([wanted], [f"--through-slurm={through.job}"], due=first)
+        if left := [name for name in wanted if name not in gathering.found]:
+            print(f"not reached through Slurm, read directly: {fold(left)}", file=sys.stderr)
+    names = [*first, *(name for name in wanted if name not in first)]
+    if names := [name for name in names if name not in gathering.found]:
+        gathering.run(shares(names, len(os.sched_getaffinity(0))))
+    return {name: gathering.found[name] for name in wanted}
+
+
+@dataclass
+class _Gathering:
+    """What was read so far, and how the rest is."""
+
+    words: Sequence[str]
+    """Inventory and options of each process."""
+    first: Sequence[str]
+    """The controller, where there is one."""
+    wanted: frozenset[str]
+    tell: Tell
+    found: Reading = field(default_factory=dict)
+    failed: int = 0
+
+    def run(
+        self,
+        parts: Sequence[Sequence[str]],
+        options: Sequence[str] = (),
+        due: Sequence[str] | None = None,
+    ) -> None:
+        """Have a process read each part; of what is due, by default all, a reason is found too.
+
+        Raises:
+            GatherError: nothing was read so far, for a reason of our own.
+        """
+        with _started(parts, [*self.words, *options]) as shards:
+            for shard in shards:
+                shard.left = shard.left if due is None else set(due)
+            self._hand_on(shards)
+            for name, got in _arriving(shards):
+                self.found[name] = got
+                if name in self.first:
+                    self._hand_on(shards)
+                if name in self.wanted:
+                    self.failed += isinstance(got, Unreachable)
+                    self.tell(len(self.found.keys() & self.wanted), self.failed)
+        failures = [shard.failure for shard in shards if shard.failure]
+        if failures and len(failures) == len(shards) and not only_records(self.found):
+            raise GatherError(failures[0])
+        for failure in failures:
+            print(f"a process that reads nodes failed: {failure}", file=sys.stderr)
+
+    def _hand_on(self, shards: Sequence[Shard]) -> None:
+        """Give the processes the controller's credential, once it has been asked for."""
+        for name in self.first:
+            if name in self.found:
                 for shard in shards:
-                    shard.give(credential(got))
-            if name in wanted:
-                reading[name] = got
-                failed += isinstance(got, Unreachable)
-                tell(len(reading), failed)
-    if all(shard.failure for shard in shards) and failed == len(reading):
-        raise GatherError(shards[0].failure)
-    for shard in shards:
-        if shard.failure:
-            print(f"a process that reads nodes failed: {shard.failure}", file=sys.stderr)
-    return reading
+                    shard.give(credential(self.found[name]))
 
 
 def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
@@ -144,17 +195,15 @@ def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
 
 
 @contextmanager
-def _started(names: Sequence[str], inventory: str, options: Sequence[str]) -> Iterator[list[Shard]]:
+def _started(parts: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[list[Shard]]:
     """Start the processes; end them where something fails."""
-    parts = shares(names, len(os.sched_getaffinity(0)))
-    program = [sys.executable, "-m", "lockstep.facts.shard", inventory]
-    at_once = str(max(1, AT_ONCE // len(parts)))
+    at_once = str(max(1, AT_ONCE // max(1, len(parts))))
     with ExitStack() as opened:
         shards = []
         for part in parts:
             errors = opened.enter_context(TemporaryFile())
             process = subprocess.Popen(
-                [*program, fold(part), at_once, *options],
+                [sys.executable, "-m", "lockstep.facts.shard", fold(part), at_once, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

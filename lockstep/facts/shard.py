@@ -1,6 +1,6 @@
 """A share of the nodes read at once over pyinfra's own ssh connections: one execution each.
 
-    python -m lockstep.facts.shard INVENTORY NODES AT_ONCE [--containers]
+    python -m lockstep.facts.shard NODES AT_ONCE INVENTORY [--containers] [--through-slurm=JOB]
 
 A process of its own, because pyinfra needs gevent to patch the standard library before anything
 else is imported. ``gather`` starts it. Standard output: a line for each node as it is done, its
@@ -26,13 +26,15 @@ if __name__ == "__main__":
 
 import logging  # noqa: E402  # after the patch
 from contextlib import redirect_stdout  # noqa: E402
-from dataclasses import replace  # noqa: E402
+from dataclasses import dataclass, replace  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+from lockstep.facts import slurm_step  # noqa: E402
 from lockstep.facts.request import request  # noqa: E402
 from lockstep.inventory import load  # noqa: E402
 from lockstep.plan import ClusterPlan, NodePlan  # noqa: E402
 from lockstep.probe.parse import ProbeFormatError, node_line, printed  # noqa: E402
+from lockstep.probe.parts import joined  # noqa: E402
 from lockstep.probe.record import Unreachable  # noqa: E402
 from lockstep.probe.ship import Request, command  # noqa: E402
 from lockstep.spec import Role, Service  # noqa: E402
@@ -43,58 +45,62 @@ if TYPE_CHECKING:
 
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
+    from pyinfra.connectors.util import CommandOutput
 
 WITH = "--containers"
+THROUGH = "--through-slurm="
+COMPLAINTS = 5
 Got = str | Unreachable
 """The line of a record as the probe printed it, or why there is none."""
 
 
-def read_all(
-    plan: ClusterPlan,
-    nodes: Collection[str],
-    at_once: int,
-    credential: Callable[[float], str | None],
-    done: Callable[[str, Got], None],
-    *,
-    containers: bool = False,
-) -> None:
-    """Read the nodes now. Only in a process that gevent has patched from the start.
+@dataclass(frozen=True)
+class Share:
+    """What this process reads."""
 
-    Args:
-        plan: of the cluster.
-        nodes: those to read.
-        at_once: no more of them than that.
-        credential: waits for the controller's at most so many seconds.
-        done: is called with each node and what came of it.
-        containers: have each container engine start one.
-    """
+    plan: ClusterPlan
+    nodes: Collection[str]
+    credential: Callable[[float], str | None]
+    """Waits for the controller's at most so many seconds."""
+    done: Callable[[str, Got], None]
+    """Is called with each node and what came of it."""
+    containers: bool = False
+    """Have each container engine start one."""
+
+    def request(self, node: NodePlan) -> Request:
+        """Return what to look at on a node."""
+        return request(node, containers=self.containers)
+
+
+def read_all(share: Share, at_once: int) -> None:
+    """Read the nodes, so many at once. Only in a process that gevent patched from the start."""
     from gevent import joinall, spawn
     from gevent.lock import BoundedSemaphore
 
-    state = _state(plan, nodes)
-    controller = plan.running(Service.SLURM_CONTROLLER)
+    state = _state(share.plan, share.nodes)
+    controller = share.plan.running(Service.SLURM_CONTROLLER)
     slots = BoundedSemaphore(at_once)
     until = time.monotonic() + CREDENTIAL_TIMEOUT_S
 
     def given() -> str | None:
-        return credential(max(0.0, until - time.monotonic()))
+        return share.credential(max(0.0, until - time.monotonic()))
 
     def read(node: NodePlan) -> None:
-        asked = request(node, containers=containers)
+        asked = share.request(node)
         if controller is not None and node.name == controller.name:
             # First of all, and outside the slots: the others wait for its credential.
-            done(node.name, _one(state, node, asked, _nobody))
+            share.done(node.name, _one(state, node, asked, _nobody))
             return
         with slots:
             got = _one(state, node, asked, given if controller is not None else _nobody)
-        done(node.name, got)
+        share.done(node.name, got)
 
-    jobs = {name: spawn(read, node) for name, node in plan.nodes.items() if name in nodes}
+    jobs = {name: spawn(read, share.plan.nodes[name]) for name in share.nodes}
     joinall(jobs.values())
     for name, job in jobs.items():
         if job.exception is not None:  # an error of our own: named here, printed by gevent
             reason = f"{type(job.exception).__name__}: {job.exception}"
-            done(name, Unreachable(f"not read: {reason}"))
+            share.done(name, Unreachable(f"not read: {reason}"))
 
 
 def _state(plan: ClusterPlan, nodes: Collection[str]) -> State:
@@ -116,7 +122,59 @@ def _state(plan: ClusterPlan, nodes: Collection[str]) -> State:
     return State(inventory, config)
 
 
+def read_through(share: Share, job: str) -> None:
+    """Read the controller, and the workers that it reaches by a step of Slurm.
+
+    Args:
+        share: of all nodes.
+        job: where the step runs; "": on the idle nodes.
+    """
+    plan = share.plan
+    controller = plan.running(Service.SLURM_CONTROLLER)
+    assert controller is not None
+    state = _state(plan, {controller.name})
+    share.done(controller.name, _one(state, controller, share.request(controller), _nobody))
+    workers = {name for name in share.nodes if plan.nodes[name].role is Role.WORKER}
+    made = share.credential(CREDENTIAL_TIMEOUT_S)
+
+    def asked(text: str, timeout_s: float) -> list[str]:
+        answer = _answer(state, controller, lambda: text, timeout_s)
+        if isinstance(answer, Unreachable):
+            print(f"{controller.name}: {answer.reason}", file=sys.stderr)
+            return []
+        # Of 2,000 nodes that fail, the first few tell why.
+        for line in answer[1].stderr_lines[:COMPLAINTS]:
+            print(line, file=sys.stderr)
+        return answer[1].stdout_lines
+
+    for place in slurm_step.places(asked(slurm_step.where(job), NODE_TIMEOUT_S), job, workers):
+        requests = {
+            name: replace(share.request(plan.nodes[name]), credential=made) for name in place.nodes
+        }
+        for name, record in joined(asked(slurm_step.step(place, requests), slurm_step.STEP_S)):
+            share.done(name, record)
+
+
 def _one(state: State, node: NodePlan, asked: Request, credential: Callable[[], str | None]) -> Got:
+    answer = _answer(
+        state, node, lambda: command(replace(asked, credential=credential())), NODE_TIMEOUT_S
+    )
+    if isinstance(answer, Unreachable):
+        return answer
+    ok, output = answer
+    if not ok:
+        said = (output.stderr_lines or output.stdout_lines or ["no message"])[-1]
+        return Unreachable(f"reached by ssh, but the probe failed: {said.strip()[:200]}")
+    try:
+        return printed(output.stdout)
+    except ProbeFormatError as error:
+        return Unreachable(f"reached by ssh, but the answer is no record: {error}")
+
+
+def _answer(
+    state: State, node: NodePlan, text: Callable[[], str], timeout_s: float
+) -> tuple[bool, CommandOutput] | Unreachable:
+    """Return whether a command went well on a node, and what it said."""
     from gevent import Timeout
     from paramiko import SSHException
     from pyinfra.api.command import StringCommand
@@ -128,25 +186,18 @@ def _one(state: State, node: NodePlan, asked: Request, credential: Callable[[], 
     try:
         host.connect(show_errors=False, raise_exceptions=True)
         limit.close()
-        given = credential()  # the wait for another node is not this node's time
-        limit = Timeout(NODE_TIMEOUT_S)
+        asked = text()  # the wait for another node is not this node's time
+        limit = Timeout(timeout_s)
         limit.start()
-        text = command(replace(asked, credential=given))
         # sudo is part of the command: pyinfra's own form asks for a password at the terminal.
         prefix = "sudo -n -H " if host.data.get("_sudo") else ""
-        ok, output = host.run_shell_command(
-            StringCommand(prefix + text), print_output=False, print_input=False
+        return host.run_shell_command(
+            StringCommand(prefix + asked), print_output=False, print_input=False
         )
-        if not ok:
-            said = (output.stderr_lines or output.stdout_lines or ["no message"])[-1]
-            return Unreachable(f"reached by ssh, but the probe failed: {said.strip()[:200]}")
-        return printed(output.stdout)
     except Timeout as timeout:
         if timeout is not limit:
             return Unreachable(f"ssh: {timeout}")
-        return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
-    except ProbeFormatError as error:
-        return Unreachable(f"reached by ssh, but the answer is no record: {error}")
+        return Unreachable(f"no record within {limit.seconds} s")
     except ConnectError as error:
         return Unreachable(f"ssh: {error}")
     except SudoAsks:
@@ -200,11 +251,15 @@ def _print(name: str, got: Got) -> None:
 
 def main(words: list[str]) -> None:
     """Read the nodes that the command line names."""
-    inventory, nodes, at_once, *options = words
+    nodes, at_once, inventory, *options = words
     with redirect_stdout(sys.stderr):  # an inventory may print
         plan = load(inventory)
-    asked = expand(nodes)
-    read_all(plan, asked, int(at_once), _credential(), _print, containers=WITH in options)
+    share = Share(plan, expand(nodes), _credential(), _print, WITH in options)
+    job = next((one.removeprefix(THROUGH) for one in options if one.startswith(THROUGH)), None)
+    if job is None:
+        read_all(share, int(at_once))
+    else:
+        read_through(share, job)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ import ast
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+from lockstep.probe import parts
 
 LARGEST_COMMAND = 100_000
 """Linux refuses a single argument above 128 KiB."""
@@ -17,6 +20,8 @@ LARGEST_COMMAND = 100_000
 FOLDER = Path(__file__).with_name("node")
 START = Path(__file__).with_name("shipped.py")
 PACKAGE = f"{__package__}.{FOLDER.name}"
+ALONE = f"{PACKAGE}.collect"
+AMONG_MANY = parts.__name__
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,26 @@ def command(request: Request) -> str:
         ValueError: the request is too long for one command.
     """
     asked = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
-    text = (
-        'python3 -c "import base64,zlib;'
-        f"exec(zlib.decompress(base64.b64decode('{_packed()}')))\" {asked}"
-    )
+    return _fitting(f'python3 -c "{_packed(ALONE)}" {asked}')
+
+
+def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
+    """Return a program for ``python3 -c`` and its argument, the same for all these nodes.
+
+    Its second argument is the name of the node that it reads; it prints ``parts``.
+
+    Raises:
+        ValueError: together they are too long for one command.
+    """
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(requests.values()))}
+    table = [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
+    asked = base64.b64encode(zlib.compress(json.dumps(table).encode(), 9)).decode()
+    program = _packed(AMONG_MANY)
+    _fitting(program + asked)
+    return program, asked
+
+
+def _fitting(text: str) -> str:
     if len(text) > LARGEST_COMMAND:
         raise ValueError(f"the probe's command is {len(text)} bytes, at most {LARGEST_COMMAND}")
     return text
@@ -86,11 +107,15 @@ def _imported(text: str) -> set[str]:
     }
 
 
-def _program() -> str:
-    """Return one program that holds all modules and runs them."""
-    return f"{START.read_text(encoding='utf-8')}\n\nrun({sources()!r})\n"
+def _program(start: str) -> str:
+    """Return one program that holds all modules and runs one of them."""
+    texts = sources()
+    if start == AMONG_MANY:
+        texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
+    return f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"
 
 
 @cache
-def _packed() -> str:
-    return base64.b64encode(zlib.compress(_program().encode(), 9)).decode()
+def _packed(start: str) -> str:
+    packed = base64.b64encode(zlib.compress(_program(start).encode(), 9)).decode()
+    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{packed}')))"

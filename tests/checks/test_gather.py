@@ -95,7 +95,10 @@ def read(
 
     monkeypatch.setattr(Inventory, "get_host", host)
     plan = recorded.consistent().plan
-    shard.read_all(plan, nodes or plan.nodes, 128, lambda timeout: told.wait(timeout) or None, done)
+    shard.read_all(
+        shard.Share(plan, nodes or plan.nodes, lambda timeout: told.wait(timeout) or None, done),
+        128,
+    )
     return reading
 
 
@@ -142,7 +145,7 @@ STAND_IN = """\
 import os, sys
 from lockstep.spec.names import expand
 
-_, _, _, inventory, nodes, at_once, *options = sys.argv
+_, _, _, nodes, at_once, inventory, *options = sys.argv
 
 def say(name, got):
     print('"%s":%s' % (name, got), flush=True)
@@ -164,13 +167,17 @@ class Reader:
     path: Path
 
     def gather(
-        self, says: str, nodes: Collection[str] | None = None, screen: Any = None
+        self,
+        says: str,
+        nodes: Collection[str] | None = None,
+        screen: Any = None,
+        through: gather.ThroughSlurm | None = None,
     ) -> Reading:
         self.path.write_text(STAND_IN.format(python=PYTHON, says=says))
         self.path.chmod(0o755)
         plan = recorded.consistent().plan
         progress = Progress(len(nodes or plan.nodes), screen or Screen(terminal=False))
-        reading = gather.gather(plan, "inventory.py", nodes, tell=progress.tell)
+        reading = gather.gather(plan, "inventory.py", nodes, through=through, tell=progress.tell)
         progress.end()
         return reading
 
@@ -271,6 +278,34 @@ def test_a_controller_whose_process_dies_keeps_nobody_waiting(
     reading = reader.gather('if "head1" in expand(nodes):\n    sys.exit(1)' + SHARDS)
     assert reading["head1"] == Unreachable("not read: exit 1")
     assert reading["worker1"] == Unreachable(f" {128 // 3} 3")
+
+
+def test_what_slurm_does_not_reach_is_read_directly(
+    reader: Reader, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = """
+if "--through-slurm=7" in options:
+    say("head1", CREDENTIAL)
+    assert sys.stdin.readline() == "MUNGE:x:\\n"
+    for number in range(1, 6):
+        say("worker%d" % number, record())
+    sys.exit(0)
+"""
+    reading = reader.gather(step + SHARDS, through=gather.ThroughSlurm("7"))
+    unread = {name: got for name, got in reading.items() if isinstance(got, Unreachable)}
+    assert unread == dict.fromkeys(("worker6", "worker7", "worker8"), Unreachable("MUNGE:x: 128 3"))
+    assert list(reading) == list(recorded.consistent().plan.nodes)
+    said = capsys.readouterr().err
+    assert said == "not reached through Slurm, read directly: worker[6-8]\n"
+
+
+def test_a_step_that_reaches_all_is_all(reader: Reader) -> None:
+    step = """
+assert "--through-slurm=" in options, "a second process"
+for name in expand(nodes):
+    say(name, record())
+"""
+    assert len(reader.gather(step, through=gather.ThroughSlurm())) == 9
 
 
 def test_a_reading_of_which_nothing_comes_ends_with_its_last_words(reader: Reader) -> None:

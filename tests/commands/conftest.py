@@ -11,6 +11,7 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
+from lockstep.facts.gather import ThroughSlurm
 from lockstep.facts.progress import Tell
 from lockstep.history.store import file
 from lockstep.plan import ClusterPlan
@@ -37,6 +38,7 @@ class Cluster:
     context: Context
     now: float = START
     asked: Collection[str] | None = None
+    through: ThroughSlurm | None = None
 
     def read(
         self,
@@ -45,10 +47,11 @@ class Cluster:
         nodes: Collection[str] | None = None,
         *,
         containers: bool = False,
+        through: ThroughSlurm | None = None,
         tell: Tell,
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""
-        self.asked = nodes
+        self.asked, self.through = nodes, through
         reading = {
             name: got.model_copy(update={"taken_at": self.now}) if isinstance(got, Record) else got
             for name, got in self.context.reading.items()

@@ -1,0 +1,189 @@
+"""The probe as a step of Slurm: where it runs, what is run, and how mixed lines become records."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockstep.facts import shard, slurm_step
+from lockstep.facts.request import request
+from lockstep.facts.slurm_step import Place
+from lockstep.probe.parse import MARKER, record
+from lockstep.probe.parts import joined, parted
+from lockstep.probe.record import Unreachable
+from lockstep.probe.ship import Request
+from tests.checks import recorded
+from tests.checks.test_gather import CREDENTIAL, RECORD
+
+WORKERS = tuple(f"worker{number}" for number in range(1, 9))
+TORN = 1024
+"""Bytes of a message in which Slurm passes output on."""
+
+
+def random_record(seed: int) -> str:
+    chance = random.Random(seed)
+    return json.dumps([chance.random() for _ in range(2000)])
+
+
+def test_lines_of_many_nodes_in_any_order_become_their_records() -> None:
+    records = {name: random_record(number) for number, name in enumerate(WORKERS)}
+    lines = [line for name, text in records.items() for line in parted(name, text)]
+    assert max(len(line) + 1 for line in lines) < TORN
+    random.Random(1).shuffle(lines)
+    assert dict(joined(["srun: error: something", *lines, ""])) == records
+    lost = next(line for line in lines if line.split()[1] == "worker3")
+    rest = [line for line in lines if line != lost]
+    assert dict(joined(rest)).keys() == records.keys() - {"worker3"}
+
+
+@pytest.mark.parametrize(
+    ("job", "said", "places"),
+    [
+        (
+            "",
+            [
+                "idle batch worker[1-3,9]",
+                "idle debug worker[3-4]",
+                "alloc debug worker5",
+                "drain batch worker6",
+                "idle~ batch worker7",
+                "",
+            ],
+            [
+                Place(("worker1", "worker2", "worker3"), ("--partition=batch",)),
+                Place(("worker4",), ("--partition=debug",)),
+            ],
+        ),
+        (
+            "1042_7",
+            ["worker[2,9]"],
+            [Place(("worker2",), ("--jobid=1042_7", "--overlap"))],
+        ),
+        ("1042", [], []),
+    ],
+    ids=["idle", "job", "job that has ended"],
+)
+def test_a_step_runs_where_slurm_says(job: str, said: list[str], places: list[Place]) -> None:
+    assert slurm_step.places(said, job, WORKERS) == places
+
+
+SRUN = """\
+#!/bin/sh
+echo "$*" | cut -c -400 >>"$0.ran"
+while [ "$1" != sh ]; do shift; done
+for node in worker1 worker2; do SLURMD_NODENAME=$node "$@" & done
+wait
+"""
+SYSTEMD_RUN = """\
+#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+def test_one_command_reads_nodes_of_different_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, script in (("srun", SRUN), ("systemd-run", SYSTEMD_RUN)):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    requests = {
+        "worker1": Request(files=("/etc/hostname",), credential="MUNGE:x:"),
+        "worker2": Request(files=("/etc/passwd",), credential="MUNGE:x:"),
+    }
+    place = Place(("worker1", "worker2"), ("--partition=batch",))
+    done = subprocess.run(
+        ["sh", "-c", slurm_step.step(place, requests)], capture_output=True, text=True, check=True
+    )
+    files = {name: record(text).get("files") for name, text in joined(done.stdout.splitlines())}
+    assert {name: list(found) for name, found in files.items() if isinstance(found, dict)} == {
+        "worker1": ["/etc/hostname"],
+        "worker2": ["/etc/passwd"],
+    }
+    words = (tmp_path / "srun.ran").read_text().split()
+    assert {"--nodelist=worker[1-2]", "--nodes=2", "--immediate=10"} <= set(words)
+
+
+class Controller:
+    """A pyinfra host that answers each command in its turn."""
+
+    def __init__(self, *answers: tuple[bool, list[str], list[str]]) -> None:
+        self.data: dict[str, Any] = {"_sudo": True}
+        self.answers, self.asked = list(answers), list[str]()
+
+    def connect(self, **_: object) -> None:
+        pass
+
+    def run_shell_command(self, command: object, **_: object) -> tuple[bool, Any]:
+        from pyinfra.connectors.util import CommandOutput, OutputLine
+
+        self.asked.append(str(command))
+        ok, out, err = self.answers.pop(0)
+        lines = [OutputLine("stdout", line) for line in out]
+        return ok, CommandOutput([*lines, *(OutputLine("stderr", line) for line in err)])
+
+
+@pytest.fixture
+def through(monkeypatch: pytest.MonkeyPatch) -> Callable[[Controller, str], dict[str, shard.Got]]:
+    def read(controller: Controller, job: str) -> dict[str, shard.Got]:
+        from pyinfra.api.inventory import Inventory
+
+        monkeypatch.setattr(Inventory, "get_host", lambda *_: controller)
+        found: dict[str, shard.Got] = {}
+        plan = recorded.consistent().plan
+        share = shard.Share(
+            plan, plan.nodes, lambda _: "MUNGE:x:", lambda name, got: found.update({name: got})
+        )
+        shard.read_through(share, job)
+        return found
+
+    return read
+
+
+HEAD = json.dumps({**RECORD, "readings": CREDENTIAL})
+OF_HEAD = (True, [MARKER, HEAD], list[str]())
+
+
+def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
+    through: Callable[[Controller, str], dict[str, shard.Got]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: dict[str, Request] = {}
+    monkeypatch.setattr(
+        slurm_step, "for_many", lambda requests: (asked.update(requests), "p")[1:] * 2
+    )
+    lines = [line for name in WORKERS[:3] for line in parted(name, random_record(1))]
+    complaints = [f"srun: error: {number}" for number in range(9)]
+    controller = Controller(OF_HEAD, (True, ["worker[1-4]"], []), (False, lines, complaints))
+    found = through(controller, "1042")
+    # worker4 said nothing: whoever asked reads it another way.
+    assert list(found) == ["head1", "worker1", "worker2", "worker3"]
+    assert found["head1"] == HEAD
+    assert "--jobs=1042" in controller.asked[1]
+    assert controller.asked[2].startswith("sudo -n -H srun --jobid=1042 --overlap")
+    assert list(asked) == list(WORKERS[:4])
+    plan = recorded.consistent().plan.nodes["worker1"]
+    assert asked["worker1"].credential == "MUNGE:x:"
+    assert asked["worker1"].files == request(plan).files
+    assert capsys.readouterr().err.splitlines() == complaints[:5]
+
+
+def test_a_controller_that_does_not_answer_starts_no_step(
+    through: Callable[[Controller, str], dict[str, shard.Got]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller = Controller((False, [], ["python3: not found"]), (False, [], ["sinfo: no"]))
+    assert through(controller, "") == {
+        "head1": Unreachable("reached by ssh, but the probe failed: python3: not found")
+    }
+    assert len(controller.asked) == 2
+    assert capsys.readouterr().err == "sinfo: no\n"
