@@ -17,7 +17,7 @@ from lockstep.probe.node.cpu import cpus
 
 MARKER = "LOCKSTEP-PART"
 LONGEST = 900
-"""Slurm passes a task's output on in messages of 1024 bytes: a longer line can be torn."""
+"""Slurm passes output on in messages of 1024 bytes (its io_hdr.h): a longer line can be torn."""
 
 
 def main() -> None:
