@@ -150,6 +150,7 @@ class _Gathering:
     wanted: frozenset[str]
     tell: Tell
     found: Reading = field(default_factory=dict)
+    done: int = 0
     failed: int = 0
 
     def run(
@@ -173,7 +174,8 @@ class _Gathering:
                     self._hand_on(shards)
                 if name in self.wanted:
                     self.failed += isinstance(got, Unreachable)
-                    self.tell(len(self.found.keys() & self.wanted), self.failed)
+                    self.done += 1
+                    self.tell(self.done, self.failed)
         failures = [shard.failure for shard in shards if shard.failure]
         if failures and len(failures) == len(shards) and not only_records(self.found):
             raise GatherError(failures[0])
