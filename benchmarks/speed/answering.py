@@ -22,7 +22,7 @@ WAITING = 4096
 
 
 def split(record: bytes) -> list[bytes]:
-    """Return what stands around the time at which it was taken: a clock that stands is a finding."""
+    """Return what stands around its time: a clock that stands still is a finding."""
     return re.split(rb'(?<="taken_at":)[^,]+', record, maxsplit=1)
 
 

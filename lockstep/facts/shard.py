@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 WITH = "--containers"
 THROUGH = "--through-slurm="
 COMPLAINTS = 5
+LONGER_THAN_STEP_S = slurm_step.STEP_S + 2 * slurm_step.KILL_S
 Got = str | Unreachable
 """The line of a record as the probe printed it, or why there is none."""
 
@@ -151,7 +152,7 @@ def read_through(share: Share, job: str) -> None:
         requests = {
             name: replace(share.request(plan.nodes[name]), credential=made) for name in place.nodes
         }
-        for name, record in joined(asked(slurm_step.step(place, requests), slurm_step.STEP_S)):
+        for name, record in joined(asked(slurm_step.step(place, requests), LONGER_THAN_STEP_S)):
             share.done(name, record)
 
 
@@ -254,7 +255,7 @@ def main(words: list[str]) -> None:
     nodes, at_once, inventory, *options = words
     with redirect_stdout(sys.stderr):  # an inventory may print
         plan = load(inventory)
-    share = Share(plan, expand(nodes), _credential(), _print, WITH in options)
+    share = Share(plan, frozenset(expand(nodes)), _credential(), _print, WITH in options)
     job = next((one.removeprefix(THROUGH) for one in options if one.startswith(THROUGH)), None)
     if job is None:
         read_all(share, int(at_once))

@@ -16,8 +16,12 @@ from lockstep.spec.names import expand
 BEGIN_S = 10
 """For Slurm to find the place: what is busy now is read another way."""
 PROBE_S = 60
-"""For one node; the probe itself gives up after 25 s. And for the others after the first one."""
-STEP_S = BEGIN_S + 2 * PROBE_S + 30
+"""For one node; the probe itself gives up after 25 s."""
+OTHERS_S = 30
+"""For the others after the first one."""
+STEP_S = 90
+"""For all of it. srun waits for the slurmd of each node, also for one that has just died."""
+KILL_S = 10
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,12 @@ def step(place: Place, requests: Mapping[str, Request]) -> str:
         '-- python3 -c "$0" "$1" "$SLURMD_NODENAME"'
     )
     words = [
+        *("timeout", f"--kill-after={KILL_S}", str(STEP_S)),
         *("srun", *place.options, f"--nodelist={fold(place.nodes)}", f"--immediate={BEGIN_S}"),
         *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"),
         *("--gres=none", "--job-name=lockstep-check", "--time=5", "--chdir=/", "--input=none"),
         # One node that fails or hangs ends the others' reading in no other way than by the time.
-        *("--kill-on-bad-exit=0", f"--wait={PROBE_S}", "--propagate=NONE", "--mpi=none"),
+        *("--kill-on-bad-exit=0", f"--wait={OTHERS_S}", "--propagate=NONE", "--mpi=none"),
         *("--quiet", "sh", "-c", probe, program, asked),
     ]
     return shlex.join(words)

@@ -50,4 +50,8 @@ def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         parts[int(number)] = part
         if len(parts) == int(count):
             text = "".join(part for _, part in sorted(found.pop(name).items()))
-            yield name, zlib.decompress(base64.b64decode(text)).decode()
+            try:
+                record = zlib.decompress(base64.b64decode(text)).decode()
+            except (zlib.error, ValueError):
+                continue  # damaged: as if it had not come
+            yield name, record

@@ -41,6 +41,8 @@ def test_lines_of_many_nodes_in_any_order_become_their_records() -> None:
     lost = next(line for line in lines if line.split()[1] == "worker3")
     rest = [line for line in lines if line != lost]
     assert dict(joined(rest)).keys() == records.keys() - {"worker3"}
+    damaged = [*rest, lost.replace(lost[-9:], "Damaged==")]
+    assert dict(joined(damaged)).keys() == records.keys() - {"worker3"}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,9 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
     assert list(found) == ["head1", "worker1", "worker2", "worker3"]
     assert found["head1"] == HEAD
     assert "--jobs=1042" in controller.asked[1]
-    assert controller.asked[2].startswith("sudo -n -H srun --jobid=1042 --overlap")
+    assert controller.asked[2].startswith(
+        "sudo -n -H timeout --kill-after=10 90 srun --jobid=1042 --overlap"
+    )
     assert list(asked) == list(WORKERS[:4])
     plan = recorded.consistent().plan.nodes["worker1"]
     assert asked["worker1"].credential == "MUNGE:x:"
