@@ -11,11 +11,10 @@ from lockstep.checks.growth import Tally
 from lockstep.checks.judgement import Judgement
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules import node_reachable
-from lockstep.probe.record import Record, Unreachable, Unread
+from lockstep.probe.record import Record, Unreachable
 from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
 
-MISSING = Unread(unread="not in the record")
 REACHABLE = node_reachable.RULE.id
 """The rule whose finding ends all others for its node; judged whatever rules are chosen."""
 

@@ -18,10 +18,8 @@ from lockstep.checks.compare import Majority, Split
 from lockstep.checks.context import Items, View
 from lockstep.checks.growth import Tally, Unsure
 from lockstep.checks.rule import Kind, Rule, Skip
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 from lockstep.report import Finding, Reference, fold
-
-MISSING = Unread(unread="not in the record")
 
 
 @dataclass

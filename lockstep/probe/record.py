@@ -24,6 +24,10 @@ class Unread(_Part):
     """The reason, in the words of the tool that failed."""
 
 
+MISSING = Unread(unread="not in the record")
+"""What the probe did not send."""
+
+
 class Taken(_Part):
     """A reading that was taken."""
 
@@ -75,7 +79,7 @@ class Record(_Part):
         """Return a reading; unread when the probe did not send it."""
         reading = self.readings.get(name)
         if reading is None:
-            return Unread(unread="not in the record")
+            return MISSING
         return reading if isinstance(reading, Unread) else reading.value
 
     def parts(self, name: str) -> dict[str, JsonValue | Unread]:

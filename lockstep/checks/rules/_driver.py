@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockstep.checks.context import Value, View
 from lockstep.checks.rule import DEPLOY, Cause
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 from lockstep.spec.software import fits
 
 LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
@@ -47,7 +47,7 @@ def of_module(view: View, reading: str, field: str) -> object:
 def on_disk(view: View, reading: str) -> Value:
     """Return a module on disk as ``wanted_on_disk`` writes it."""
     module = view.items(reading)
-    missing = module.get("", Unread(unread="not in the record"))
+    missing = module.get("", MISSING)
     version, flavour = module.get("version", missing), module.get("flavour", missing)
     for value in (version, flavour):
         if isinstance(value, Unread):

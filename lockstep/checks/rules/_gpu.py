@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Skip
 from lockstep.probe.node.reading import NOT_SUPPORTED
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 
 DEVICES = "gpu.uuid"
 """The boards that nvidia-smi lists."""
@@ -110,8 +110,7 @@ def both(
         return {"": whole}
     items: Items = {}
     for board in sorted({*left, *right}):
-        missing = Unread(unread="not in the record")
-        one, other = left.get(board, missing), right.get(board, missing)
+        one, other = left.get(board, MISSING), right.get(board, MISSING)
         if isinstance(one, Unread) or isinstance(other, Unread):
             items[board] = one if isinstance(one, Unread) else other
         elif NOT_SUPPORTED in (one, other):
@@ -131,7 +130,7 @@ def only_where(
 ) -> Items:
     """Return items, None for the boards of which a reading does not hold, unread where that is."""
     conditions = view.items(condition)
-    whole = conditions.get("", Unread(unread="not in the record"))
+    whole = conditions.get("", MISSING)
     found: Items = {}
     for board, value in items.items():
         state = conditions.get(board, whole)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, anything
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 from lockstep.spec import Role
 
 OTHER_KERNEL = (Cause("kernel.release"), Cause("kernel.cmdline"), Cause("kernel.args"))
@@ -27,8 +27,7 @@ def part(reading: str, *names: str) -> Callable[[View], Items]:
 
     def look(view: View) -> Items:
         items = view.items(reading)
-        missing = Unread(unread="not in the record")
-        return items if "" in items else {name: items.get(name, missing) for name in names}
+        return items if "" in items else {name: items.get(name, MISSING) for name in names}
 
     return look
 

@@ -14,12 +14,12 @@ from lockstep.checks.rules._driver import (
     has_own_modules,
     installed_as_planned,
 )
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING
 
 
 def _look(view: View) -> Items:
     module = view.items(LOADED)
-    return {"": module.get("flavour", module.get("", Unread(unread="not in the record")))}
+    return {"": module.get("flavour", module.get("", MISSING))}
 
 
 def _grounds(view: View, device: str) -> frozenset[str]:

@@ -17,12 +17,12 @@ from lockstep.checks.rules._driver import (
     of_module,
     planned_version,
 )
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING
 
 
 def _look(view: View) -> Items:
     module = view.items(LOADED)
-    return {"": module.get("version", module.get("", Unread(unread="not in the record")))}
+    return {"": module.get("version", module.get("", MISSING))}
 
 
 def _pending(view: View, device: str) -> bool:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Bound, Kind, Peers, Rule, Skip
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, UNREAD_WITH_MIG, has_whole_gpus
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 from lockstep.report import Severity
 
 READING = "gpu.clocks.sm_mhz"
@@ -23,10 +23,9 @@ def _look(view: View) -> Items:
     """Return the clocks of the boards that nobody uses, None for the others."""
     clocks, loads = view.items(READING), view.items("gpu.utilization")
     used = view.items("gpu.memory.used_mib")
-    missing = Unread(unread="not in the record")
     items: Items = {}
     for board, clock in clocks.items():
-        whole = (clock, loads.get(board, missing), used.get(board, missing))
+        whole = (clock, loads.get(board, MISSING), used.get(board, MISSING))
         unread = next((one for one in whole if isinstance(one, Unread)), None)
         if unread is not None:
             items[board] = unread

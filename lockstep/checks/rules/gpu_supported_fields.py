@@ -17,7 +17,7 @@ from lockstep.checks.rules._gpu import (
 from lockstep.probe.node.gpu import GPU_OPTIONAL_FIELDS
 from lockstep.probe.node.gpu_links import NVLINK_ERRORS
 from lockstep.probe.node.reading import NOT_SUPPORTED
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 
 FIELDS = (
     *((name, field) for name, field, _ in GPU_OPTIONAL_FIELDS),
@@ -32,7 +32,7 @@ def _look(view: View) -> Items:
     unread: Items = {}
     for name, field in FIELDS:
         values = view.items(name) if in_this_driver(view, name) else {}
-        whole = values.get("", Unread(unread="not in the record"))
+        whole = values.get("", MISSING)
         for board in boards if values else []:
             value = values.get(board, whole)
             if isinstance(value, Unread):

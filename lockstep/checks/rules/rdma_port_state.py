@@ -15,14 +15,14 @@ from lockstep.checks.rules._rdma import (
     of_the_fabric,
 )
 from lockstep.node_check.judge import Judgement
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 
 
 def _look(view: View) -> Items:
     physical = view.items("rdma.phys_state")
     items: Items = {}
     for port, state in of_the_fabric(view, "rdma.state").items():
-        link = physical.get(port, Unread(unread="not in the record"))
+        link = physical.get(port, MISSING)
         if isinstance(state, Unread) or state == "ACTIVE":
             items[port] = state
         else:

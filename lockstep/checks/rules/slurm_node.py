@@ -15,7 +15,7 @@ from lockstep.checks.rules._slurm import (
     seen_by_slurm,
     unread_at_controller,
 )
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 from lockstep.spec import Role
 
 KEYS = {
@@ -31,9 +31,7 @@ def _look(view: View) -> Items:
     if isinstance(entry, Unread):
         return {"": entry}
     if isinstance(entry, dict):
-        return {
-            shown: entry.get(key, Unread(unread="not in the record")) for shown, key in KEYS.items()
-        }
+        return {shown: entry.get(key, MISSING) for shown, key in KEYS.items()}
     return unread_at_controller(view)
 
 

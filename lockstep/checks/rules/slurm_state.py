@@ -19,7 +19,7 @@ from lockstep.checks.rules._slurm import (
     seen_by_slurm,
     unread_at_controller,
 )
-from lockstep.probe.record import Unread
+from lockstep.probe.record import MISSING, Unread
 
 WORKING = {
     # Base states, then flags: sinfo(1), node state codes.
@@ -59,7 +59,7 @@ def _look(view: View) -> Items:
         return unread_at_controller(view)
     state = entry.get("state")
     if not isinstance(state, list):
-        return {"": Unread(unread="not in the record")}
+        return {"": MISSING}
     if state and WORKING.issuperset(map(str, state)):
         return {"": "takes jobs"}
     reason = entry.get("reason")
