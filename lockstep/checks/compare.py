@@ -163,13 +163,15 @@ def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
     return sorted(items.values(), key=key)
 
 
-def duplicates(votes: Iterable[Vote]) -> list[tuple[Vote, ...]]:
+def duplicates(said: Said) -> list[tuple[Vote, ...]]:
     """Return the holders of each value that appears more than once."""
+    times = Counter(key(value) for items in said.values() for value in items.values())
+    if len(times) == times.total():
+        return []
     holders: dict[str, list[Vote]] = {}
-    for one in votes:
-        holders.setdefault(key(one.value), []).append(one)
+    for one in ballot(said):
+        if times[key(one.value)] > 1:
+            holders.setdefault(key(one.value), []).append(one)
     return [
-        tuple(sorted(same, key=lambda v: (v.node, v.device)))
-        for _, same in sorted(holders.items())
-        if len(same) > 1
+        tuple(sorted(same, key=lambda v: (v.node, v.device))) for _, same in sorted(holders.items())
     ]

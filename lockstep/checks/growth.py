@@ -113,7 +113,7 @@ def verdicts(
             tally.counters[view.name] += 1
         elif value < old:
             back[device] = value
-        else:
+        elif value > old:
             yield from _grown(rule, view, device, old, value, earlier)
     if back:
         yield from _since_reset(rule, view, back, earlier, picked, tally)

@@ -212,7 +212,7 @@ def _grown(rule: Rule, view: View, items: dict[str, JsonValue], tally: Tally) ->
 def _duplicates(
     rule: Rule, seen: dict[str, dict[str, JsonValue]], views: Mapping[str, View]
 ) -> Iterator[Draft]:
-    for same in compare.duplicates(compare.ballot(seen)):
+    for same in compare.duplicates(seen):
         nodes = frozenset(one.node for one in same)
         where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
         finding = Finding(

@@ -46,7 +46,9 @@ def test_a_multiset_forgets_which_device_has_what() -> None:
 
 
 def test_holders_of_one_value_are_named_together() -> None:
-    assert duplicates(votes(a="x", b="y", c="x")) == [(Vote("a", "", "x"), Vote("c", "", "x"))]
+    said = {"a": {"": "x"}, "b": {"": "y"}, "c": {"": "x"}}
+    assert duplicates(said) == [(Vote("a", "", "x"), Vote("c", "", "x"))]
+    assert duplicates({"a": {"": "x"}, "b": {"": "y"}}) == []
 
 
 def rule(kind: Kind, reading: str, **more: Any) -> Rule:

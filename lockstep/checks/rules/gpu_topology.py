@@ -10,7 +10,7 @@ import re
 
 from pydantic import JsonValue
 
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, View, shared
 from lockstep.checks.rule import Cause, Peers, Rule
 from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, has_all, has_whole_gpus
 
@@ -18,6 +18,7 @@ READING = "gpu.topology"
 NAMED = 4
 
 
+@shared(READING)
 def _look(view: View) -> Items:
     pairs = view.read(READING)
     if not isinstance(pairs, dict):
