@@ -71,7 +71,7 @@ class Judgement:
         What nodes agree on is in memory once, and is compared by being the same object.
         """
         last = self._last
-        if last is None or (items is not last.items and items != last.items):
+        if last is None or not compare.same(items, last.items):
             last = self._last = _sorted(items, _picked(self.rule, items))
         return last
 

@@ -129,12 +129,14 @@ def gather(
     first = [] if controller is None else [controller.name]
     words = [inventory, *(["--containers"] if containers else [])]
     gathering = _Gathering(words, first, frozenset(wanted), tell)
+    left = wanted
     if through is not None:
         gathering.run([wanted], [f"--through-slurm={through.job}"], due=first)
         if left := [name for name in wanted if name not in gathering.found]:
             print(f"not reached through Slurm, read directly: {fold(left)}", file=sys.stderr)
-    names = [*first, *(name for name in wanted if name not in first)]
-    if names := [name for name in names if name not in gathering.found]:
+    if through is None or left:
+        # The controller again, for a new credential: munge decodes none twice on a node.
+        names = [*first, *(name for name in left if name not in first)]
         gathering.run(shares(names, len(os.sched_getaffinity(0))))
     return {name: gathering.found[name] for name in wanted}
 
@@ -167,27 +169,21 @@ class _Gathering:
         with _started(parts, [*self.words, *options]) as shards:
             for shard in shards:
                 shard.left = shard.left if due is None else set(due)
-            self._hand_on(shards)
             for name, got in _arriving(shards):
-                self.found[name] = got
                 if name in self.first:
-                    self._hand_on(shards)
-                if name in self.wanted:
+                    for shard in shards:
+                        shard.give(credential(got))
+                if name in self.wanted and name not in self.found:
                     self.failed += isinstance(got, Unreachable)
                     self.done += 1
                     self.tell(self.done, self.failed)
+                if isinstance(got, Record) or name not in self.found:
+                    self.found[name] = got
         failures = [shard.failure for shard in shards if shard.failure]
         if failures and len(failures) == len(shards) and not only_records(self.found):
             raise GatherError(failures[0])
         for failure in failures:
             print(f"a process that reads nodes failed: {failure}", file=sys.stderr)
-
-    def _hand_on(self, shards: Sequence[Shard]) -> None:
-        """Give the processes the controller's credential, once it has been asked for."""
-        for name in self.first:
-            if name in self.found:
-                for shard in shards:
-                    shard.give(credential(self.found[name]))
 
 
 def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
@@ -201,17 +197,17 @@ def _started(parts: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[l
     """Start the processes; end them where something fails."""
     at_once = str(max(1, AT_ONCE // max(1, len(parts))))
     with ExitStack() as opened:
-        shards = []
-        for part in parts:
-            errors = opened.enter_context(TemporaryFile())
-            process = subprocess.Popen(
-                [sys.executable, "-m", "lockstep.facts.shard", fold(part), at_once, *words],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-            shards.append(Shard(set(part), opened.enter_context(process), errors))
+        shards: list[Shard] = []
         try:
+            for part in parts:
+                errors = opened.enter_context(TemporaryFile())
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "lockstep.facts.shard", fold(part), at_once, *words],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                )
+                shards.append(Shard(set(part), opened.enter_context(process), errors))
             yield shards
         except BaseException:
             for shard in shards:

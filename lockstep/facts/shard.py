@@ -153,7 +153,8 @@ def read_through(share: Share, job: str) -> None:
             name: replace(share.request(plan.nodes[name]), credential=made) for name in place.nodes
         }
         for name, record in joined(asked(slurm_step.step(place, requests), LONGER_THAN_STEP_S)):
-            share.done(name, record)
+            if name in requests and "\n" not in record:
+                share.done(name, record)
 
 
 def _one(state: State, node: NodePlan, asked: Request, credential: Callable[[], str | None]) -> Got:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from gevent import spawn, wait
 from gevent.event import Event
 from paramiko import SSHException
+from pyinfra.api.exceptions import PyinfraError
 from typing_extensions import override
 
 
@@ -46,5 +47,5 @@ class Early:
 def _unless_broken(read: Callable[[Script], None], script: Script) -> None:
     try:
         read(script)
-    except (OSError, SSHException):
+    except (OSError, EOFError, SSHException, PyinfraError):
         return  # who asks for a fact then reads it as usual, and hears why not

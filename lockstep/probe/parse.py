@@ -30,6 +30,7 @@ FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
 """Of saved records; between them stands one node on each line."""
 RECORD = ':{"record":'
 """Stands in such a line between a node's name and its record."""
+NOT_READ = (ValueError, RecursionError, msgspec.MsgspecError)
 Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
 
@@ -136,7 +137,7 @@ def loads(text: str, families: Collection[str] | None = None) -> Reading:
     try:
         saved = msgspec.json.decode(text, type=_Saved)
         return {name: _read(got, families) for name, got in saved.nodes.items()}
-    except (ValueError, msgspec.MsgspecError):
+    except NOT_READ:
         return _refused(text, SavedRecords, "not saved records: ").reading
 
 
@@ -145,14 +146,14 @@ def record(text: str | bytes, families: Collection[str] | None = None) -> Record
 
     Args:
         text: as the probe wrote it.
-        families: first words of the readings that are wanted; all without.
+        families: first words of the readings that are wanted, others may come too; all without.
 
     Raises:
         ProbeFormatError: it is no record.
     """
     try:
         return _record(msgspec.json.decode(text, type=_Record), families)
-    except (ValueError, msgspec.MsgspecError):
+    except NOT_READ:
         return _refused(text, Record)
 
 
@@ -239,7 +240,7 @@ def _refused(text: str | bytes, model: type[Model], said: str = "") -> Model:
         return model.model_validate(json.loads(text))
     except ValidationError as error:
         raise ProbeFormatError(f"{said}{_first(error)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProbeFormatError(f"{said or 'no JSON: '}{error}") from error
 
 

@@ -43,7 +43,7 @@ def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     found: dict[str, dict[int, str]] = {}
     for line in lines:
         words = line.split()
-        if len(words) != 5 or words[0] != MARKER:
+        if len(words) != 5 or words[0] != MARKER or not all(map(str.isdecimal, words[2:4])):
             continue
         _, name, number, count, part = words
         parts = found.setdefault(name, {})

@@ -138,3 +138,16 @@ def test_an_equal_reading_is_not_right_where_another_is_wanted() -> None:
         repair="",
     )
     assert [one.node for one in check([rule], context).findings] == ["worker02"]
+
+
+def test_a_value_that_is_equal_and_another_is_not_the_one_of_the_node_before() -> None:
+    """``no`` is no counter, also behind a node that says 0."""
+    start = cluster(3)
+    record = start.reading["worker02"]
+    assert isinstance(record, Record)
+    raw = record.model_dump(mode="json")
+    raw["readings"]["gpu.ecc.corrected_volatile"]["value"]["gpu0"] = False
+    reading = {**start.reading, "worker02": recorded.parsed(raw)}
+    other = recorded.with_reading(start, reading)
+    (only,) = recorded.report(other, "gpu.ecc_corrected").findings
+    assert (only.node, only.device, only.found) == ("worker02", "gpu0", "no number: False")

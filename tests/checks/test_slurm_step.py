@@ -37,7 +37,8 @@ def test_lines_of_many_nodes_in_any_order_become_their_records() -> None:
     lines = [line for name, text in records.items() for line in parted(name, text)]
     assert max(len(line) + 1 for line in lines) < TORN
     random.Random(1).shuffle(lines)
-    assert dict(joined(["srun: error: something", *lines, ""])) == records
+    torn = "LOCKSTEP-PART worker3 0x 1 abc"
+    assert dict(joined(["srun: error: something", torn, *lines, ""])) == records
     lost = next(line for line in lines if line.split()[1] == "worker3")
     rest = [line for line in lines if line != lost]
     assert dict(joined(rest)).keys() == records.keys() - {"worker3"}

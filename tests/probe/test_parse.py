@@ -32,6 +32,11 @@ def test_a_greeting_before_the_record_is_ignored() -> None:
         (f"{MARKER}\n{{", "no JSON: Expecting property name"),
         (f'{MARKER}\n{{"format": 2}}', "format"),
         (f"{MARKER}\n[]", "should be a valid dictionary"),
+        (f"{MARKER}\n{'[' * 5000}", "recursion"),
+        (
+            f'{MARKER}\n{json.dumps(EMPTY)[:-3]}{{"x":{{"value":{"[" * 5000}{"]" * 5000}}}}}}}',
+            "recursion",
+        ),
     ],
 )
 def test_anything_else_is_one_kind_of_error(text: str, message: str) -> None:
