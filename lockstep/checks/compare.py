@@ -51,11 +51,6 @@ def key(value: JsonValue) -> str:
     return f'"{value}"' if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def same(items: Mapping[str, object], others: Mapping[str, object]) -> bool:
-    """Say whether nobody could tell one from the other: 0, 0.0 and no are three values."""
-    return items is others or (items == others and repr(items) == repr(others))
-
-
 Said: TypeAlias = Mapping[str, Mapping[str, JsonValue]]
 """Node -> device -> value."""
 

@@ -66,12 +66,12 @@ class Judgement:
             yield from _outvoted(self.rule, self._open, self.views)
 
     def _sorted(self, items: Items) -> _Sorted:
-        """Return the items; those of the node before, where it says the same.
+        """Return the items, sorted as those of the node before where they are the same object.
 
-        What nodes agree on is in memory once, and is compared by being the same object.
+        Equal ones would not do: 0 and no are equal.
         """
         last = self._last
-        if last is None or not compare.same(items, last.items):
+        if last is None or items is not last.items:
             last = self._last = _sorted(items, _picked(self.rule, items))
         return last
 
