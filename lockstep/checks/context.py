@@ -127,16 +127,6 @@ class View:
     def _made(self) -> dict[Callable[[View], Any], Any]:
         return {}
 
-    @cached_property
-    def _earlier(self) -> dict[int, View]:
-        return {}
-
-    def before(self, record: Record) -> View:
-        """Return the node as it was in an earlier record, one that the context has."""
-        if id(record) not in self._earlier:
-            self._earlier[id(record)] = View(self.plan, record, self.context)
-        return self._earlier[id(record)]
-
     def once(self, make: Callable[[View], T]) -> T:
         """Return what several rules ask for; made once."""
         if make not in self._made:

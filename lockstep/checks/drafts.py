@@ -53,7 +53,7 @@ def drafted(
         found=found,
         expected=expected,
         reference=says,
-        repair=repair(rule, view, device, view.plan.name, template, expected, wanted, roles),
+        repair=_repair(rule, view, device, view.plan.name, template, expected, wanted, roles),
         roles=roles,
         severity=rule.severity_on(view, device).value,
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
@@ -113,12 +113,31 @@ def undecided(
         found=sides,
         expected=f"one value on all nodes {group}",
         reference=Reference.PEERS.value,
-        repair=repair(rule, first, device, fold(nodes), template, "the right value"),
+        repair=_repair(rule, first, device, fold(nodes), template, "the right value"),
         severity=rule.severity_on(first, device).value,
         status=Status.UNDECIDED.value,
     )
     parties = tuple(frozenset(one.node for one in side) for side in split.sides)
     return Draft(finding, nodes, rule, sides=parties)
+
+
+def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> Draft:
+    """Return that several hold a value that should be used once."""
+    nodes = frozenset(one.node for one in same)
+    where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
+    first = views[same[0].node]
+    finding = Finding(
+        rule=rule.id,
+        node=fold(nodes),
+        device="",
+        field=rule.reading,
+        found=f"{rule.show(same[0].value)} on {where}",
+        expected="a value used once",
+        reference=Reference.PEERS.value,
+        repair=_repair(rule, first, "", fold(nodes), rule.repair, ""),
+        severity=rule.severity_on(first, "").value,
+    )
+    return Draft(finding, nodes, rule)
 
 
 def _roles(rule: Rule, view: View, device: str) -> tuple[str, ...]:
@@ -127,7 +146,7 @@ def _roles(rule: Rule, view: View, device: str) -> tuple[str, ...]:
     return owners.together(view.plan, named)
 
 
-def repair(
+def _repair(
     rule: Rule,
     view: View,
     device: str,
@@ -137,7 +156,6 @@ def repair(
     value: JsonValue = "",
     roles: tuple[str, ...] = (),
 ) -> str:
-    """Return the repair of an item, its template filled in."""
     return template.format(
         inventory=_inventory(view),
         node=node,

@@ -8,7 +8,7 @@ from lockstep.checks import causes
 from lockstep.checks.causes import Draft
 from lockstep.checks.context import Context, View
 from lockstep.checks.growth import Tally
-from lockstep.checks.judgement import Judgement
+from lockstep.checks.hearing import Hearing
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules import node_reachable
 from lockstep.probe.record import Record, Unreachable
@@ -51,13 +51,12 @@ def check_together(
 
 
 def _judged(rules: Iterable[Rule], views: Mapping[str, View], tally: Tally) -> Iterator[Draft]:
-    judgements = [Judgement(rule, views, tally) for rule in rules]
-    # Node by node, rule after rule: what is read of a node stays in the processor's caches.
+    hearings = [Hearing(rule, views, tally) for rule in rules]
     for view in views.values():
-        for judgement in judgements:
-            judgement.hear(view)
-    for judgement in judgements:
-        yield from judgement.drafts()
+        for hearing in hearings:
+            hearing.hear(view)
+    for hearing in hearings:
+        yield from hearing.drafts()
 
 
 def _controllers(contexts: Iterable[Context]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
@@ -103,7 +103,7 @@ def verdicts(
     if elapsed < LEAST_S:
         yield _clock_set(earlier, elapsed)
         return
-    known = picked(rule, view.before(earlier))
+    known = picked(rule, replace(view, record=earlier))
     back: dict[str, JsonValue] = {}
     for device, value in items.items():
         old = known.get(device)
@@ -132,7 +132,7 @@ def _since_reset(
     if latest is None or view.record.taken_at - latest.taken_at < LEAST_S:
         tally.back[view.name] = earlier.taken_at
         return
-    known = picked(rule, view.before(latest))
+    known = picked(rule, replace(view, record=latest))
     for device, value in items.items():
         old = known.get(device)
         if compare.is_number(value) and compare.is_number(old) and old <= value:

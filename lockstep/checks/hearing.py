@@ -19,11 +19,11 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.growth import Tally, Unsure
 from lockstep.checks.rule import Kind, Rule, Skip
 from lockstep.probe.record import MISSING, Unread
-from lockstep.report import Finding, Reference, fold
+from lockstep.report import Reference
 
 
 @dataclass
-class Judgement:
+class Hearing:
     """A rule that hears one node after the other."""
 
     rule: Rule
@@ -61,7 +61,8 @@ class Judgement:
         """Return what is found, once all nodes were heard."""
         yield from self._found
         if self.rule.kind is Kind.UNIQUE:
-            yield from _duplicates(self.rule, self._open, self.views)
+            for same in compare.duplicates(self._open):
+                yield drafts.repeated(self.rule, same, self.views)
         elif self.rule.peers is not None:
             yield from _outvoted(self.rule, self._open, self.views)
 
@@ -207,23 +208,3 @@ def _grown(rule: Rule, view: View, items: dict[str, JsonValue], tally: Tally) ->
             yield replace(draft, grounds=frozenset({causes.NO_GROWTH}))
         else:
             yield drafts.drafted(rule, view, one.device, (one.found, one.expected), one.says)
-
-
-def _duplicates(
-    rule: Rule, seen: dict[str, dict[str, JsonValue]], views: Mapping[str, View]
-) -> Iterator[Draft]:
-    for same in compare.duplicates(seen):
-        nodes = frozenset(one.node for one in same)
-        where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
-        finding = Finding(
-            rule=rule.id,
-            node=fold(nodes),
-            device="",
-            field=rule.reading,
-            found=f"{rule.show(same[0].value)} on {where}",
-            expected="a value used once",
-            reference=Reference.PEERS.value,
-            repair=drafts.repair(rule, views[same[0].node], "", fold(nodes), rule.repair, ""),
-            severity=rule.severity_on(views[same[0].node], "").value,
-        )
-        yield Draft(finding, nodes, rule)
