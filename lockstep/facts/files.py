@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
@@ -33,6 +34,27 @@ class FileStates(FactBase[dict[str, FileState | None]]):
             "done; if [ $# -gt 0 ]; then "
             'stat -c \'file %a %U %G %n\' "$@" && sha256sum "$@"; fi'
         )
+
+    def command_for_many(self, every: Sequence[dict[str, Any]]) -> str:
+        """Return a command that reads the files of all (``lockstep.fast.foreseen.ForMany``)."""
+        return self.command(dict.fromkeys(path for one in every for path in one["paths"]))
+
+    def outputs_for_many(
+        self, every: Sequence[dict[str, Any]], output: Sequence[str]
+    ) -> list[list[str]]:
+        """Return of its output what ``command`` would say of the files of each.
+
+        Raises:
+            ValueError: a line names no file.
+            LookupError: a file has no line.
+        """
+        lines: dict[str, list[str]] = {}
+        for line in output:
+            # "absent PATH", "file MODE USER GROUP PATH", "HASH  PATH"
+            before = 4 if line.startswith("file ") else 1
+            path = line.split(" ", before)[before]
+            lines.setdefault(path.removeprefix(" "), []).append(line)
+        return [[line for path in one["paths"] for line in lines[path]] for one in every]
 
     @override
     def process(self, output: Iterable[str]) -> dict[str, FileState | None]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any
 
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
@@ -17,6 +19,20 @@ MANAGER = "systemd-manager"
 
 CLOCK_GRAIN_S = 0.02
 """ctime advances with the kernel's tick and uptime has two digits: closer than this is equal."""
+
+
+SHOW_MANAGER = (
+    # systemd started its own life when it entered user space.
+    "systemctl show -p UserspaceTimestampMonotonic "
+    "| sed s/^Userspace/ActiveEnter/; echo ActiveState=active; "
+    "echo UnitFileState=enabled; echo NeedDaemonReload=no; "
+    'echo "InvocationID=$(cat /proc/sys/kernel/random/boot_id)"'
+)
+FILES = ("files", "reload_files")
+"""Arguments of ``Service`` that are paths."""
+NAMES = "Names="
+"""Also of a unit that is not there, and with all its aliases."""
+NOW = "date +Now=%s.%N; read -r up idle </proc/uptime; echo Uptime=$up"
 
 
 @dataclass(frozen=True)
@@ -47,23 +63,68 @@ class Service(FactBase[ServiceState]):
         self, unit: str, files: Iterable[str] = (), reload_files: Iterable[str] = ()
     ) -> str:
         name = shlex.quote(unit)
-        show = (
-            f"systemctl show {name} -p ActiveState -p UnitFileState -p NeedDaemonReload "
-            "-p ActiveEnterTimestampMonotonic -p InvocationID"
-        )
-        if unit == MANAGER:
-            # systemd started its own life when it entered user space.
-            show = (
-                "systemctl show -p UserspaceTimestampMonotonic "
-                "| sed s/^Userspace/ActiveEnter/; echo ActiveState=active; "
-                "echo UnitFileState=enabled; echo NeedDaemonReload=no; "
-                'echo "InvocationID=$(cat /proc/sys/kernel/random/boot_id)"'
-            )
+        show = SHOW_MANAGER if unit == MANAGER else _show([unit])
         return (
-            f"{show}; date +Now=%s.%N; read -r up idle </proc/uptime; echo Uptime=$up; "
+            f"{show}; {NOW}; "
             f"if [ -e {LOADED}/{name} ]; then sed 's/^/Stamp=/' {LOADED}/{name}; fi; "
             f"{_listed('File', files)}; {_listed('ReloadFile', reload_files)}"
         )
+
+    def command_for_many(self, every: Sequence[dict[str, Any]]) -> str:
+        """Return a command that reads many units (``lockstep.fast.foreseen.ForMany``).
+
+        A ``systemctl show`` for each is most of what they cost: each has systemd tell all
+        properties of its unit.
+        """
+        stamps = " ".join(shlex.quote(f"{LOADED}/{unit}") for unit in chain(*_units(every)))
+        units, manager = _units(every)
+        shows = [
+            *([f"{_show(units)} -p Names"] if units else []),
+            *([SHOW_MANAGER] if manager else []),
+        ]
+        files = dict.fromkeys(path for one in every for key in FILES for path in one.get(key, ()))
+        return (
+            f"{'; echo; '.join(shows)}; echo; {NOW}; "
+            f'n=0; for f in {stamps}; do if [ -e "$f" ]; then '
+            'while IFS= read -r l; do printf "Stamp%d=%s\\n" $n "$l"; done <"$f"; fi; '
+            f"n=$((n+1)); done; {_listed('Any', files)}"
+        )
+
+    def outputs_for_many(
+        self, every: Sequence[dict[str, Any]], output: Sequence[str]
+    ) -> list[list[str]]:
+        """Return of its output what ``command`` would say of each unit.
+
+        Raises:
+            ValueError: an answer is missing, or is one too many.
+        """
+        # systemctl(1) puts an empty line between units.
+        *shown, rest = [list(lines) for some, lines in groupby(output, key=bool) if some]
+        units = [*chain(*_units(every))]
+        state = dict(zip(units, shown, strict=True))
+        now = [line for line in rest if line.startswith(("Now=", "Uptime="))]
+        files = {
+            line.split(" ", 2)[2]: line.removeprefix("Any=")
+            for line in rest
+            if line.startswith("Any=")
+        }
+
+        def of(one: dict[str, Any]) -> list[str]:
+            unit = one["unit"]
+            stamp = f"Stamp{units.index(unit)}="
+            return [
+                *_of(unit, state[unit]),
+                *now,
+                *(f"Stamp={line.removeprefix(stamp)}" for line in rest if line.startswith(stamp)),
+                *(f"File={files[path]}" for path in one.get("files", ()) if path in files),
+                *(
+                    f"ReloadFile={files[path]}"
+                    for path in one.get("reload_files", ())
+                    if path in files
+                ),
+            ]
+
+        return [of(one) for one in every]
 
     @override
     def process(self, output: Iterable[str]) -> ServiceState:
@@ -112,6 +173,34 @@ def loaded_stamp(unit: str, files: Iterable[str]) -> str:
         f"mkdir -p {LOADED} && {{ {invocation}; {_listed('', files)}; }} > {LOADED}/{name}.new "
         f"&& mv -f {LOADED}/{name}.new {LOADED}/{name}"
     )
+
+
+def _show(units: Iterable[str]) -> str:
+    properties = (
+        "-p ActiveState -p UnitFileState -p NeedDaemonReload "
+        "-p ActiveEnterTimestampMonotonic -p InvocationID"
+    )
+    return f"systemctl show {' '.join(map(shlex.quote, units))} {properties}"
+
+
+def _of(unit: str, shown: Sequence[str]) -> list[str]:
+    """Return what was shown of a unit, without its names.
+
+    Raises:
+        ValueError: it is of another one.
+    """
+    if unit == MANAGER:
+        return [*shown]
+    names = [line for line in shown if line.startswith(NAMES)]
+    if unit not in " ".join(names).removeprefix(NAMES).split():
+        raise ValueError(f"{unit}: shown is {names}")
+    return [line for line in shown if line not in names]
+
+
+def _units(every: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return the units, and systemd itself if it is one of them."""
+    names = list(dict.fromkeys(one["unit"] for one in every))
+    return [one for one in names if one != MANAGER], [one for one in names if one == MANAGER]
 
 
 def _listed(label: str, files: Iterable[str]) -> str:

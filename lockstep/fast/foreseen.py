@@ -11,14 +11,16 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyinfra.api import FactBase, StringCommand
 
+OTHER_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
+"""What comes of a list whose arguments are other ones than today's code takes."""
 READ_ONLY: tuple[str, ...] = ("lockstep.facts.", "pyinfra.facts.")
 """Modules whose facts change nothing, whatever they are asked."""
 
@@ -37,8 +39,8 @@ class Asked:
     arguments: str
     """JSON: ``[positional, named]``."""
 
-    def command(self) -> str | None:
-        """Return the command that reads it; None when today's code has no such fact."""
+    def kind(self) -> type[FactBase[Any]] | None:
+        """Return its class; None when today's code has no such fact."""
         if not self.module.startswith(READ_ONLY):
             return None
         try:
@@ -46,13 +48,85 @@ class Asked:
             kind = getattr(importlib.import_module(self.module), self.name, None)
         except ImportError:
             return None
-        if not (isinstance(kind, type) and _may_be_foreseen(kind)):
+        return kind if isinstance(kind, type) and _may_be_foreseen(kind) else None
+
+    def command(self) -> str | None:
+        """Return the command that reads it; None when today's code has no such fact."""
+        kind = self.kind()
+        if kind is None:
             return None
         try:
             given, named = json.loads(self.arguments)
             return text(kind().command(*given, **named))
-        except (TypeError, ValueError, LookupError, AttributeError):
-            return None  # its arguments are other ones now
+        except OTHER_ARGUMENTS:
+            return None
+
+    def named(self, kind: type) -> Arguments:
+        """Return the arguments of its class's command by their names; only where there is one."""
+        given, named = json.loads(self.arguments)
+        return _signature(kind).bind(*given, **named).arguments
+
+
+Arguments = dict[str, Any]
+"""Of a fact's command, by their names."""
+
+
+class ForMany(Protocol):
+    """A fact that one command reads for many arguments: units, files."""
+
+    def command_for_many(self, every: Sequence[Arguments]) -> str:
+        """Return the command."""
+
+    def outputs_for_many(
+        self, every: Sequence[Arguments], output: Sequence[str]
+    ) -> list[list[str]]:
+        """Return of its output what ``command`` would print for each.
+
+        Raises:
+            ValueError: the output is not what it should be.
+        """
+
+
+@dataclass(frozen=True)
+class ReadCommand:
+    """A command of a batch, and the facts' own commands that it answers."""
+
+    command: str
+    commands: tuple[str, ...]
+    outputs: Callable[[Sequence[str]], list[list[str]]] | None = None
+    """Makes theirs of its output; None: it is the one command itself."""
+
+
+def alone(command: str) -> ReadCommand:
+    """Return what reads one fact."""
+    return ReadCommand(command, (command,))
+
+
+def read_commands(facts: Mapping[str, Asked]) -> list[ReadCommand]:
+    """Return what reads facts, those of one kind together where the kind can.
+
+    Args:
+        facts: by their commands.
+    """
+    found: dict[type | str, list[str]] = {}
+    for command, fact in facts.items():
+        kind = fact.kind()
+        together = kind is not None and hasattr(kind, "command_for_many")
+        found.setdefault(kind if kind and together else command, []).append(command)
+    reads: list[ReadCommand] = []
+    for of, commands in found.items():
+        reads += [alone(commands[0])] if len(commands) == 1 else _together(of, commands, facts)
+    return reads
+
+
+def _together(kind: Any, commands: list[str], facts: Mapping[str, Asked]) -> list[ReadCommand]:
+    fact: ForMany = kind()
+    try:
+        every = [facts[command].named(kind) for command in commands]
+        command = fact.command_for_many(every)
+    except OTHER_ARGUMENTS:
+        return [*map(alone, commands)]
+    return [ReadCommand(command, tuple(commands), partial(fact.outputs_for_many, every))]
 
 
 def asked(kind: type, given: Sequence[Any], named: dict[str, Any]) -> Asked | None:
@@ -67,6 +141,11 @@ def asked(kind: type, given: Sequence[Any], named: dict[str, Any]) -> Asked | No
         return Asked(kind.__module__, kind.__qualname__, json.dumps([list(given), named]))
     except (TypeError, ValueError):
         return None
+
+
+@cache
+def _signature(kind: Any) -> inspect.Signature:
+    return inspect.signature(kind().command)
 
 
 @cache

@@ -26,11 +26,11 @@ from gevent.local import local
 from pyinfra.api import StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
-from pyinfra.connectors.util import CommandOutput
+from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from lockstep.fast import batch, foreseen
 from lockstep.fast.early import Early, Script
-from lockstep.fast.foreseen import Asked
+from lockstep.fast.foreseen import Asked, ReadCommand
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -108,6 +108,8 @@ class Memory:
         self._due: list[Asked] = []
         self._failed: set[Key] = set()
         """Not read ahead again; when they are asked for they may be answered."""
+        self._together = True
+        """One command may read many facts of a kind."""
         self._prepared: list[Asked] = []
         self._asked: list[Asked] = []
         self._window: int | None = None
@@ -124,7 +126,7 @@ class Memory:
             self._foresee()
             with_what = _usual(_arguments(self._host))
             if with_what is not None:
-                self._read(self._ahead(with_what), early=True)
+                self._read(self._ahead(with_what), with_what, early=True)
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
@@ -170,7 +172,7 @@ class Memory:
             if key in self._held:  # too old
                 # Of what came with the connection that is no wonder: the host had to wait.
                 self.renew() if self._early else self.forget()
-            self._read([key, *self._ahead(with_what)])
+            self._read([foreseen.alone(key[0]), *self._ahead(with_what)], with_what)
             held = self._held.get(key)
         if held is None:
             return None
@@ -182,24 +184,29 @@ class Memory:
         held = self._held.get(key)
         return held if held and time.monotonic() - held.at <= MOST_AGE_S else None
 
-    def _ahead(self, with_what: str) -> list[Key]:
+    def _ahead(self, with_what: str) -> list[ReadCommand]:
         """Return what to read together with a fact that has to be read."""
         due = self._due
         if self._window is not None:
             # Few at first: the next operation may change something as well.
             due = due[: self._window - 1]
             self._window *= 2
-        commands = (fact.command() for fact in due)
-        keys = [(command, with_what) for command in commands if command is not None]
-        return [key for key in keys if key not in self._failed and self._fresh(key) is None]
+        wanted = {
+            command: fact
+            for fact in due
+            if (command := fact.command()) is not None
+            and (command, with_what) not in self._failed
+            and self._fresh((command, with_what)) is None
+        }
+        return foreseen.read_commands(wanted) if self._together else [*map(foreseen.alone, wanted)]
 
-    def _read(self, keys: list[Key], *, early: bool = False) -> None:
+    def _read(self, reads: list[ReadCommand], with_what: str, *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
-        keys = list(dict.fromkeys(keys))
-        if len(keys) < 2:
+        reads = list(dict.fromkeys(reads))
+        if sum(len(one.commands) for one in reads) < 2:
             return
         token = token_hex()
-        script = batch.script([command for command, _ in keys], token)
+        script = batch.script([one.command for one in reads], token)
         held = self._held  # another one, if somebody forgets it meanwhile
 
         def read(stdin: str | Script) -> None:
@@ -207,12 +214,19 @@ class Memory:
             with self.untouched():
                 # On standard input: arguments of a process have a limit, and others see them.
                 _, output = self._execute(
-                    StringCommand("sh"), **json.loads(keys[0][1]), _stdin=stdin
+                    StringCommand("sh"), **json.loads(with_what), _stdin=stdin
                 )
-            for number, answer in batch.answers(output, token).items():
-                if answer.ok:
-                    held[keys[number]] = Held(answer.output, now)
-            self._failed.update(key for key in keys if key not in held)
+            said = batch.answers(output, token)
+            for number, one in enumerate(reads):
+                answer = said.get(number)
+                parts = _parts(one, answer.output) if answer and answer.ok else {}
+                held.update(
+                    ((command, with_what), Held(part, now)) for command, part in parts.items()
+                )
+                if not parts and len(one.commands) > 1:
+                    self._together = False  # one of them fails, nobody knows which
+                elif not parts:
+                    self._failed.add((one.command, with_what))
             if time.monotonic() - now > SLOW_S:
                 self._due = []
 
@@ -267,7 +281,8 @@ class Memory:
     def _read_again(self, keys: list[Key]) -> None:
         self.forget()  # the second decision may ask for more than the first
         for with_what in {key[1] for key in keys}:
-            self._read([key for key in keys if key[1] == with_what])
+            commands = dict.fromkeys(command for command, what in keys if what == with_what)
+            self._read([foreseen.alone(command) for command in commands], with_what)
 
     def _say_what_changed(self, before: Turn, now: Turn) -> None:
         changed = [
@@ -305,7 +320,7 @@ class Memory:
             return
         elif self._asked:
             self._due, self._prepared, self._asked = list(self._asked), self._asked, []
-            self._failed = set()
+            self._failed, self._together = set(), True
             self.renew()
         # Else nobody was told anything yet: what is there, or on its way, is for this phase.
         self._executing = executing
@@ -331,6 +346,20 @@ class Memory:
 
 
 _END = object()
+
+
+def _parts(read: ReadCommand, output: CommandOutput) -> dict[str, CommandOutput]:
+    """Return what each of its commands says; none where the output has not all of them."""
+    if read.outputs is None:
+        return {read.command: output}
+    try:
+        parts = dict(zip(read.commands, read.outputs(output.stdout_lines), strict=True))
+    except foreseen.OTHER_ARGUMENTS:
+        return {}
+    return {
+        command: CommandOutput([OutputLine("stdout", line) for line in lines])
+        for command, lines in parts.items()
+    }
 
 
 def _close(generator: Iterator[Any]) -> None:

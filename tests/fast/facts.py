@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FactBase, operation
@@ -42,3 +43,36 @@ def text(path: str, content: str) -> Generator[str, None, None]:
         host.noop(f"{path} is as planned")
     else:
         yield f"echo {content} > {path}"
+
+
+class Count(FactBase[str]):
+    """Returns how many lines a file has; writes down each command that reads it."""
+
+    @override
+    def command(self, path: str) -> str:
+        return f"echo one >> files/log; wc -l {path}"
+
+    def command_for_many(self, every: Sequence[dict[str, Any]]) -> str:
+        """Return one command; it fails where a file is missing."""
+        paths = " ".join(one["path"] for one in every)
+        return f"echo many >> files/log; wc -l {paths}"
+
+    def outputs_for_many(
+        self, every: Sequence[dict[str, Any]], output: Sequence[str]
+    ) -> list[list[str]]:
+        """Return the line of each; the last one is wc's sum."""
+        return [[" ".join(line.split())] for line in output[:-1]]
+
+    @override
+    def process(self, output: list[str]) -> str:
+        return output[0].split()[0]
+
+
+class Short(Count):
+    """Says of all together what one of them has."""
+
+    @override
+    def outputs_for_many(
+        self, every: Sequence[dict[str, Any]], output: Sequence[str]
+    ) -> list[list[str]]:
+        return super().outputs_for_many(every, output)[-1:]
