@@ -12,12 +12,13 @@ from pathlib import Path
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE
-from lockstep.facts.gather import ThroughSlurm, gather
+from lockstep.facts.gather import Through, gather
 from lockstep.facts.progress import Progress
 from lockstep.files import managed
 from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
-from lockstep.probe.parse import ProbeFormatError, load
+from lockstep.probe.lines import ProbeFormatError
+from lockstep.probe.parse import load
 from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.report import fold
 from lockstep.when import utc
@@ -29,11 +30,10 @@ class RecordsError(Exception):
 
 def now(
     plan: ClusterPlan,
-    inventory: str,
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
-    through: ThroughSlurm | None = None,
+    through: Through | None = None,
 ) -> Reading:
     """Read the nodes of a cluster, all of them or these; says how far it is on standard error.
 
@@ -42,9 +42,7 @@ def now(
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
-        return gather(
-            plan, inventory, nodes, containers=containers, through=through, tell=progress.tell
-        )
+        return gather(plan, nodes, containers=containers, through=through, tell=progress.tell)
     finally:
         progress.end()
 

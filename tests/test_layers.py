@@ -48,7 +48,6 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.files",
-        "lockstep.inventory",
         "pyinfra.api",
         "pyinfra.connectors.util",
         "paramiko",

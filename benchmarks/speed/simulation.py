@@ -31,7 +31,7 @@ from benchmarks.speed.network import ip
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import ROOT, program
 from lockstep.plan import ClusterPlan
-from lockstep.probe.parse import MARKER
+from lockstep.probe.lines import MARKER
 from lockstep.probe.record import only_records
 from tests.checks.recorded import clustered
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.facts.gather import ThroughSlurm
+from lockstep.facts.gather import Through
 from lockstep.history import findings, records
 from lockstep.history.store import opened
 from lockstep.plan import ClusterPlan
@@ -19,17 +19,16 @@ from lockstep.report import Report
 
 def judged(
     plan: ClusterPlan,
-    inventory: str,
     rules: Sequence[Rule],
     limit: frozenset[str] | None,
     *,
     containers: bool = False,
-    through: ThroughSlurm | None = None,
+    through: Through | None = None,
 ) -> tuple[Reading, Report]:
     """Return the records of all nodes and the report on those of the limit; keep both."""
     with opened(history_of(plan)):
         pass  # a history that cannot be used is said before any node is read
-    reading = now(plan, inventory, containers=containers, through=through)
+    reading = now(plan, containers=containers, through=through)
     read_at = time.time()
     with opened(history_of(plan)) as history:
         counters = counter_families(rules)

@@ -18,7 +18,7 @@ from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
 from lockstep.commands._judged import judged
-from lockstep.facts.gather import ThroughSlurm
+from lockstep.facts.gather import Through, ThroughClush, ThroughSlurm
 from lockstep.forms import Run
 from lockstep.forms.html import html
 from lockstep.forms.junit import junit
@@ -37,7 +37,7 @@ from lockstep.spec import Service
 if TYPE_CHECKING:
     from lockstep.commands import Subparsers
 
-SLURM = "slurm"
+SLURM, CLUSH = "slurm", "clush"
 JOB = re.compile(r"\d+(_\d+)?")
 """Of an array with its index."""
 
@@ -96,9 +96,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--through",
-        choices=[SLURM],
-        help="have a step of Slurm read the workers, one connection in all; those that it does not "
-        "reach are read directly",
+        choices=[SLURM, CLUSH],
+        help="have a step of Slurm, or clush on the controller, read the workers: one connection "
+        "in all; those that it does not reach are read directly",
     )
     parser.add_argument(
         "--job",
@@ -162,7 +162,7 @@ def _judged(
     plan: ClusterPlan,
     rules: Sequence[Rule],
     limit: frozenset[str] | None,
-    through: ThroughSlurm | None,
+    through: Through | None,
 ) -> tuple[Reading, Report]:
     """Return the records that were asked for, and the report of them."""
     if arguments.records is not None:
@@ -172,12 +172,12 @@ def _judged(
         return reading, check(rules, context(plan, reading, only_records(before)), limit)
     how = {"containers": arguments.containers, "through": through}
     if arguments.no_history:
-        reading = now(plan, arguments.inventory, **how)
+        reading = now(plan, **how)
         return reading, check(rules, context(plan, reading), limit)
-    return judged(plan, arguments.inventory, rules, limit, **how)
+    return judged(plan, rules, limit, **how)
 
 
-def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> ThroughSlurm | None:
+def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> Through | None:
     """Return the way that was asked for; None: directly.
 
     Raises:
@@ -188,9 +188,11 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> ThroughSlurm |
     if arguments.through is None:
         return None
     if arguments.records is not None:
-        raise WrongUse("--through slurm with --records FILE, which contacts no node")
+        raise WrongUse(f"--through {arguments.through} with --records FILE, which contacts no node")
     if plan.running(Service.SLURM_CONTROLLER) is None:
-        raise WrongUse(f"--through slurm: {plan.spec.name} has no scheduler")
+        raise WrongUse(f"--through {arguments.through}: {plan.spec.name} has no scheduler")
+    if arguments.through == CLUSH:
+        return ThroughClush()
     if arguments.job is not None and not JOB.fullmatch(arguments.job):
         raise WrongUse(f"--job {arguments.job!r}\n  expected  a job's number, such as 1042")
     return ThroughSlurm(arguments.job or "")

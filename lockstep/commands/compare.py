@@ -146,10 +146,7 @@ def _contexts(plans: list[ClusterPlan], arguments: argparse.Namespace) -> list[C
             context(plan, saved_of(plan, path))
             for plan, path in zip(plans, arguments.records, strict=True)
         ]
-    return [
-        context(plan, now(plan, path))
-        for plan, path in zip(plans, arguments.inventories, strict=True)
-    ]
+    return [context(plan, now(plan)) for plan in plans]
 
 
 def _labels(left: ClusterPlan, right: ClusterPlan) -> tuple[str, str]:

@@ -143,9 +143,7 @@ def _two_nodes(arguments: argparse.Namespace) -> Sides:
     for name in names:
         _known(plan, name)
     reading = (
-        saved_of(plan, arguments.records)
-        if arguments.records
-        else now(plan, inventory, frozenset(names))
+        saved_of(plan, arguments.records) if arguments.records else now(plan, frozenset(names))
     )
     left, right = (_record(reading[name], name) for name in names)
     ignored = {*not_compared.between_nodes(), *_own_files(plan, names)}

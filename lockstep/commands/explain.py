@@ -101,14 +101,14 @@ def _rule(rule: Rule, inventory: str) -> str:
 
 
 def _node(plan: ClusterPlan, inventory: str, name: str, *, fresh: bool) -> int:
-    report, read_at = _fresh(plan, inventory, name) if fresh else _kept(plan, inventory, name)
+    report, read_at = _fresh(plan, name) if fresh else _kept(plan, inventory, name)
     print("\n".join(_about(plan.nodes[name], read_at)) + "\n")
     print(whole(report), end="")
     return report.exit_status
 
 
-def _fresh(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
-    reading = now(plan, inventory)
+def _fresh(plan: ClusterPlan, name: str) -> tuple[Report, str]:
+    reading = now(plan)
     read_at = time.time()
     with opened(history_of(plan)) as history:
         report = _report(plan, reading, history, name, read_at)

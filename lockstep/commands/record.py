@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = history_of(plan)
     with opened(path):
         pass  # a history that cannot be used is said before any node is read
-    reading = now(plan, arguments.inventory, nodes)
+    reading = now(plan, nodes)
     read_at = time.time()
     with opened(path) as history:
         records.save(history, reading, read_at)

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Repair; return the exit status."""
     plan = load(arguments.inventory)
     rules, limit = chosen_rules(plan, arguments.rule), limited(plan, arguments.limit)
-    _, before = judged(plan, arguments.inventory, rules, limit)
+    _, before = judged(plan, rules, limit)
     wanted = repairs.deploys(before, plan)
     for deploy in wanted:
         if not Path(deploy.file).is_file():
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if wanted and not arguments.dry_run:
         for deploy in wanted:
             done.append((deploy, _run(_command(arguments, plan, deploy))))
-        _, after = judged(plan, arguments.inventory, rules, limit)
+        _, after = judged(plan, rules, limit)
     return _told(arguments, plan, before, after, done)
 
 

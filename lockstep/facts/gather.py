@@ -16,12 +16,16 @@ from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryFile
 from typing import IO
 
+from lockstep.facts import clush, slurm_step
 from lockstep.facts.progress import Tell
+from lockstep.facts.request import request
+from lockstep.facts.share import Share, dumps
 from lockstep.plan import ClusterPlan
-from lockstep.probe.parse import ProbeFormatError, node_of
+from lockstep.probe.lines import ProbeFormatError
+from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import fold
-from lockstep.spec import Service
+from lockstep.spec import Role, Service
 
 AT_ONCE = 128
 """Connections of all processes together."""
@@ -53,11 +57,23 @@ class Shard:
         assert self.process.stdout is not None
         return self.process.stdout
 
-    def give(self, credential: str) -> None:
-        """Hand on the controller's credential; "": none will come."""
+    def tell(self, line: str) -> None:
+        """Tell it what to read."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, and will be named
-            self.process.stdin.write(f"{credential}\n".encode())
+        try:
+            self.process.stdin.write(f"{line}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:  # it has ended, and will be named
+            self._close()
+
+    def tell_last(self, line: str) -> None:
+        """Tell it the controller's credential; "": none will come."""
+        self.tell(line)
+        self._close()
+
+    def _close(self) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # of what it never read
             self.process.stdin.close()
 
     def arrived(self, text: bytes) -> Iterator[tuple[str, Record | Unreachable]]:
@@ -99,22 +115,37 @@ class ThroughSlurm:
 
     job: str = ""
     """Where it runs; "": on the idle nodes."""
+    name = "Slurm"
+
+    @property
+    def option(self) -> str:
+        """What the process is told that reads."""
+        return f"{slurm_step.OPTION}{self.job}"
+
+
+@dataclass(frozen=True)
+class ThroughClush:
+    """Have clush on the controller read the workers."""
+
+    name = "clush"
+    option = clush.OPTION
+
+
+Through = ThroughSlurm | ThroughClush
 
 
 def gather(
     plan: ClusterPlan,
-    inventory: str,
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
-    through: ThroughSlurm | None = None,
+    through: Through | None = None,
     tell: Tell = _untold,
 ) -> Reading:
     """Return the record of every node of a cluster, or why there is none.
 
     Args:
         plan: of the cluster.
-        inventory: its file.
         nodes: read these only.
         containers: have each container engine start one, and read what it sees.
         through: reads first, before what it did not reach is read directly.
@@ -127,17 +158,22 @@ def gather(
     controller = plan.running(Service.SLURM_CONTROLLER)
     # The controller is read for its credential, also where nobody asked for the controller.
     first = [] if controller is None else [controller.name]
-    words = [inventory, *(["--containers"] if containers else [])]
-    gathering = _Gathering(words, first, frozenset(wanted), tell)
+    gathering = _Gathering(plan, containers, first, frozenset(wanted), tell)
     left = wanted
+
+    def to_read() -> list[str]:
+        return [*first, *(name for name in left if name not in first)]
+
     if through is not None:
-        gathering.run([wanted], [f"--through-slurm={through.job}"], due=first)
+        assert controller is not None, "who has workers has a scheduler"
+        gathering.run([to_read()], through.option)
         if left := [name for name in wanted if name not in gathering.found]:
-            print(f"not reached through Slurm, read directly: {fold(left)}", file=sys.stderr)
+            print(
+                f"not reached through {through.name}, read directly: {fold(left)}", file=sys.stderr
+            )
     if through is None or left:
         # The controller again, for a new credential: munge decodes none twice on a node.
-        names = [*first, *(name for name in left if name not in first)]
-        gathering.run(shares(names, len(os.sched_getaffinity(0))))
+        gathering.run(shares(to_read(), len(os.sched_getaffinity(0))))
     return {name: gathering.found[name] for name in wanted}
 
 
@@ -145,8 +181,8 @@ def gather(
 class _Gathering:
     """What was read so far, and how the rest is."""
 
-    words: Sequence[str]
-    """Inventory and options of each process."""
+    plan: ClusterPlan
+    containers: bool
     first: Sequence[str]
     """The controller, where there is one."""
     wanted: frozenset[str]
@@ -155,24 +191,22 @@ class _Gathering:
     done: int = 0
     failed: int = 0
 
-    def run(
-        self,
-        parts: Sequence[Sequence[str]],
-        options: Sequence[str] = (),
-        due: Sequence[str] | None = None,
-    ) -> None:
-        """Have a process read each part; of what is due, by default all, a reason is found too.
+    def run(self, parts: Sequence[Sequence[str]], through: str = "") -> None:
+        """Have a process read each part; of each node that is read directly a reason is found too.
 
         Raises:
             GatherError: nothing was read so far, for a reason of our own.
         """
-        with _started(parts, [*self.words, *options]) as shards:
-            for shard in shards:
-                shard.left = shard.left if due is None else set(due)
+        at_once = max(1, AT_ONCE // max(1, len(parts)))
+        shares = [
+            share_of(self.plan, part, at_once, containers=self.containers, through=through)
+            for part in parts
+        ]
+        with _started(shares) as shards:
             for name, got in _arriving(shards):
                 if name in self.first:
                     for shard in shards:
-                        shard.give(credential(got))
+                        shard.tell_last(credential(got))
                 if name in self.wanted and name not in self.found:
                     self.failed += isinstance(got, Unreachable)
                     self.done += 1
@@ -186,6 +220,23 @@ class _Gathering:
             print(f"a process that reads nodes failed: {failure}", file=sys.stderr)
 
 
+def share_of(
+    plan: ClusterPlan,
+    names: Sequence[str],
+    at_once: int = 1,
+    *,
+    containers: bool = False,
+    through: str = "",
+) -> Share:
+    """Return what a process is told that reads these nodes."""
+    requests = {name: request(plan.nodes[name], containers=containers) for name in names}
+    hosts = {name: plan.host(name) for name in names}
+    workers = {name for name in names if plan.nodes[name].role is Role.WORKER}
+    controller = plan.running(Service.SLURM_CONTROLLER)
+    first = "" if controller is None else controller.name
+    return Share(requests, hosts, first, workers, at_once, through)
+
+
 def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
     """Return which nodes each process reads; the first node is the first one's."""
     count = max(1, min(cores, len(names) // SHARE))
@@ -193,21 +244,25 @@ def shares(names: Sequence[str], cores: int) -> list[Sequence[str]]:
 
 
 @contextmanager
-def _started(parts: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[list[Shard]]:
+def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
     """Start the processes; end them where something fails."""
-    at_once = str(max(1, AT_ONCE // max(1, len(parts))))
     with ExitStack() as opened:
         shards: list[Shard] = []
         try:
-            for part in parts:
+            for share in shares:
                 errors = opened.enter_context(TemporaryFile())
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "lockstep.facts.shard", fold(part), at_once, *words],
+                    [sys.executable, "-m", "lockstep.facts.shard", fold(sorted(share.requests))],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
                 )
-                shards.append(Shard(set(part), opened.enter_context(process), errors))
+                # Through another program only what the controller says of itself is due.
+                due = {share.controller} if share.through else set(share.requests)
+                shards.append(Shard(due, opened.enter_context(process), errors))
+            # All of them start meanwhile: a long line waits until its process reads.
+            for shard, share in zip(shards, shares, strict=True):
+                shard.tell(dumps(share))
             yield shards
         except BaseException:
             for shard in shards:

@@ -6,7 +6,8 @@ from pyinfra.api.exceptions import FactProcessError
 from pyinfra.api.facts import FactBase
 from typing_extensions import override
 
-from lockstep.probe.parse import ProbeFormatError, parse
+from lockstep.probe.lines import ProbeFormatError
+from lockstep.probe.parse import parse
 from lockstep.probe.record import Record
 from lockstep.probe.ship import Request, command
 

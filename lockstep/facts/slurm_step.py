@@ -13,6 +13,8 @@ from lockstep.probe.ship import Request, for_many
 from lockstep.report import fold
 from lockstep.spec.names import expand
 
+OPTION = "--through-slurm="
+"""Before the job."""
 BEGIN_S = 10
 """For Slurm to find the place: what is busy now is read another way."""
 PROBE_S = 60

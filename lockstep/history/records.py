@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lockstep.history.store import HistoryError
-from lockstep.probe.parse import ProbeFormatError
+from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import record as parsed
 from lockstep.probe.record import BOOT, Reading, Record
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc

@@ -300,12 +300,15 @@ class ClusterPlan:
         A part before a slash is the connector (``lockstep.fast``); pyinfra's host is called by its
         plain name.
         """
-        data = login(self.spec.access)
-        return [
-            (inventory_name(name), {"ssh_hostname": plan.address, "plan": plan, **data})
-            for name, plan in self.nodes.items()
-            if plan.role is Role(role)
+        hosts = [
+            (*self.host(name), plan) for name, plan in self.nodes.items() if plan.role is Role(role)
         ]
+        return [(called, {"plan": plan, **data}) for called, data, plan in hosts]
+
+    def host(self, name: str) -> tuple[str, dict[str, Any]]:
+        """Return what pyinfra's inventory calls a node, and the data of its login."""
+        address = {"ssh_hostname": self.nodes[name].address}
+        return inventory_name(name), {**address, **login(self.spec.access)}
 
     def named(self, nodes: str) -> list[str]:
         """Return nodes (``worker[1-4]``) as a further host group; their data is in ``group``'s.

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from lockstep.probe.lines import RECORD, ProbeFormatError, Unreachable, node_line, printed
 from lockstep.probe.record import (
     BOOT,
     NodeRecord,
@@ -20,23 +21,15 @@ from lockstep.probe.record import (
     Record,
     SavedRecords,
     Taken,
-    Unreachable,
     Unread,
 )
 
 ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
-MARKER = "LOCKSTEP-RECORD 1"
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
 """Of saved records; between them stands one node on each line."""
-RECORD = ':{"record":'
-"""Stands in such a line between a node's name and its record."""
 NOT_READ = (ValueError, RecursionError, msgspec.MsgspecError)
 Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
-
-
-class ProbeFormatError(Exception):
-    """The text is not what the probe prints."""
 
 
 def parse(output: str) -> Record:
@@ -46,22 +39,6 @@ def parse(output: str) -> Record:
         ProbeFormatError: there is no complete record.
     """
     return record(printed(output))
-
-
-def printed(output: str) -> str:
-    """Return the line of the record in the probe's output, as it stands there.
-
-    Raises:
-        ProbeFormatError: there is none.
-    """
-    lines = output.splitlines()
-    if MARKER not in lines:
-        start = output.strip()[:120] or "nothing"
-        raise ProbeFormatError(f"no line {MARKER!r}; the output begins with: {start}")
-    rest = lines[lines.index(MARKER) + 1 :]
-    if not rest:
-        raise ProbeFormatError("the output ends before the record")
-    return rest[0]
 
 
 def dumps(reading: Reading) -> str:
@@ -76,13 +53,6 @@ def dumps(reading: Reading) -> str:
         for name, got in sorted(reading.items())
     )
     return FIRST_LINE + ",\n".join(lines) + LAST_LINE
-
-
-def node_line(name: str, got: str | Unreachable) -> str:
-    """Return the line of a node in a file: its record as text, or why there is none."""
-    if isinstance(got, Unreachable):
-        return f"{json.dumps(name)}:{json.dumps({'unreachable': got.reason})}"
-    return f"{json.dumps(name)}{RECORD}{got}}}"
 
 
 def node_of(line: bytes) -> tuple[str, Record | Unreachable]:

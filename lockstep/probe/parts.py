@@ -24,6 +24,8 @@ def main() -> None:
     """Read the requests of all nodes and this one's name from the arguments, print its record."""
     requests, nodes = json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
     name = sys.argv[2]
+    if name not in nodes:
+        sys.exit(f"this node calls itself {name!r}: none of those that are read")
     request = requests[nodes[name]]
     stand_aside(cpus(request["housekeeping_cpus"]))
     for line in parted(name, json.dumps(collect(request), separators=(",", ":"))):

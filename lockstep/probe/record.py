@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+
+from lockstep.probe.lines import Unreachable as Unreachable
 
 BOOT = "os.boot_id"
 """The reading that says which boot of its node a record is of."""
@@ -144,13 +145,6 @@ def item(entry: JsonValue) -> JsonValue | Unread:
     if isinstance(entry, dict) and entry.keys() == {"unread"}:
         return Unread(unread=str(entry["unread"]))
     return entry
-
-
-@dataclass(frozen=True)
-class Unreachable:
-    """A node that gave no record at all, and why."""
-
-    reason: str
 
 
 Reading = dict[str, Record | Unreachable]

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 from lockstep.probe import parts
 
@@ -69,12 +70,16 @@ def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
     Raises:
         ValueError: together they are too long for one command.
     """
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(requests.values()))}
-    table = [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
-    asked = base64.b64encode(zlib.compress(json.dumps(table).encode(), 9)).decode()
+    asked = base64.b64encode(zlib.compress(json.dumps(table(requests)).encode(), 9)).decode()
     program = _packed(AMONG_MANY)
     _fitting(program + asked)
     return program, asked
+
+
+def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Return the requests, each once, and the number of each node's: most are asked the same."""
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(requests.values()))}
+    return [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
 
 
 def _fitting(text: str) -> str:

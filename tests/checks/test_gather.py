@@ -19,7 +19,9 @@ from typing_extensions import override
 
 from lockstep.facts import gather, shard
 from lockstep.facts.progress import Progress
-from lockstep.probe.parse import MARKER, node_line, node_of
+from lockstep.facts.share import dumps, loads
+from lockstep.probe.lines import MARKER, node_line
+from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable
 from tests.checks import recorded
 
@@ -95,10 +97,8 @@ def read(
 
     monkeypatch.setattr(Inventory, "get_host", host)
     plan = recorded.consistent().plan
-    shard.read_all(
-        shard.Share(plan, nodes or plan.nodes, lambda timeout: told.wait(timeout) or None, done),
-        128,
-    )
+    share = gather.share_of(plan, [*(nodes or plan.nodes)], 128)
+    shard.read_all(loads(dumps(share)), lambda timeout: told.wait(timeout) or None, done)
     return reading
 
 
@@ -143,9 +143,10 @@ class Screen(io.StringIO):
 STAND_IN = """\
 #!{python}
 import os, sys
-from lockstep.spec.names import expand
+from lockstep.facts.share import loads
 
-_, _, _, nodes, at_once, inventory, *options = sys.argv
+share = loads(sys.stdin.readline())
+nodes, at_once, through = list(share.requests), share.at_once, share.through
 
 def say(name, got):
     print('"%s":%s' % (name, got), flush=True)
@@ -177,7 +178,7 @@ class Reader:
         self.path.chmod(0o755)
         plan = recorded.consistent().plan
         progress = Progress(len(nodes or plan.nodes), screen or Screen(terminal=False))
-        reading = gather.gather(plan, "inventory.py", nodes, through=through, tell=progress.tell)
+        reading = gather.gather(plan, nodes, through=through, tell=progress.tell)
         progress.end()
         return reading
 
@@ -218,7 +219,7 @@ def test_progress_counts_the_nodes_that_were_asked_for(
         """
 say("head1", CREDENTIAL)
 print("a complaint", file=sys.stderr)
-assert expand(nodes) == ("head1", "worker1", "worker7", "worker8"), nodes
+assert nodes == ["head1", "worker1", "worker7", "worker8"], nodes
 say("worker1", record())
 say("worker7", UNREACHABLE % "off")
 say("worker8", UNREACHABLE % "off")
@@ -233,7 +234,7 @@ say("worker8", UNREACHABLE % "off")
 
 
 SHARDS = """
-asked = expand(nodes)
+asked = nodes
 if "head1" in asked:
     say("head1", CREDENTIAL)
 given = sys.stdin.readline().strip()
@@ -257,7 +258,7 @@ def test_a_process_that_dies_costs_its_own_nodes_only(
     reader: Reader, three_processes: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dies = """
-if "worker2" in expand(nodes):
+if "worker2" in nodes:
     say("worker2", record())
     print('"worker5":{"record"', end="", flush=True)
     print("no memory", file=sys.stderr, flush=True)
@@ -275,7 +276,7 @@ if "worker2" in expand(nodes):
 def test_a_controller_whose_process_dies_keeps_nobody_waiting(
     reader: Reader, three_processes: None
 ) -> None:
-    reading = reader.gather('if "head1" in expand(nodes):\n    sys.exit(1)' + SHARDS)
+    reading = reader.gather('if "head1" in nodes:\n    sys.exit(1)' + SHARDS)
     assert reading["head1"] == Unreachable("not read: exit 1")
     assert reading["worker1"] == Unreachable(f" {128 // 3} 3")
 
@@ -284,7 +285,7 @@ def test_what_slurm_does_not_reach_is_read_directly(
     reader: Reader, capsys: pytest.CaptureFixture[str]
 ) -> None:
     step = """
-if "--through-slurm=7" in options:
+if through == "--through-slurm=7":
     say("head1", CREDENTIAL.replace("x", "of the step"))
     assert sys.stdin.readline() == "MUNGE:of the step:\\n"
     for number in range(1, 6):
@@ -302,8 +303,8 @@ if "--through-slurm=7" in options:
 
 def test_a_step_that_reaches_all_is_all(reader: Reader) -> None:
     step = """
-assert "--through-slurm=" in options, "a second process"
-for name in expand(nodes):
+assert through == "--through-slurm=", "a second process"
+for name in nodes:
     say(name, record())
 """
     assert len(reader.gather(step, through=gather.ThroughSlurm())) == 9

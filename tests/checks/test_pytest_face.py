@@ -13,7 +13,8 @@ import pytest
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
-from lockstep.probe.parse import MARKER, dumps
+from lockstep.probe.lines import MARKER
+from lockstep.probe.parse import dumps
 from lockstep.probe.record import Record
 from tests.checks import recorded
 from tests.checks.test_command import INVENTORY

@@ -10,7 +10,7 @@ from pyinfra.api.exceptions import FactProcessError
 
 from lockstep.facts.node import NodeProbe
 from lockstep.facts.request import request
-from lockstep.probe.parse import MARKER
+from lockstep.probe.lines import MARKER
 from tests.checks import recorded
 
 

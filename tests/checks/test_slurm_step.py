@@ -6,21 +6,19 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lockstep.facts import shard, slurm_step
+from lockstep.facts import slurm_step
 from lockstep.facts.request import request
 from lockstep.facts.slurm_step import Place
-from lockstep.probe.parse import MARKER, record
+from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
 from lockstep.probe.record import Unreachable
 from lockstep.probe.ship import Request
 from tests.checks import recorded
-from tests.checks.test_gather import CREDENTIAL, RECORD
+from tests.checks.controller import HEAD, OF_HEAD, Controller, through
 
 WORKERS = tuple(f"worker{number}" for number in range(1, 9))
 TORN = 1024
@@ -79,9 +77,10 @@ def test_a_step_runs_where_slurm_says(job: str, said: list[str], places: list[Pl
 
 SRUN = """\
 #!/bin/sh
+# A double of srun(1): lines of tasks that run side by side are mixed, and whole (sed -u).
 echo "$*" | cut -c -400 >>"$0.ran"
 while [ "$1" != sh ]; do shift; done
-for node in worker1 worker2; do SLURMD_NODENAME=$node "$@" & done
+for node in worker1 worker2; do SLURMD_NODENAME=$node "$@" | sed -u '' & done
 wait
 """
 SYSTEMD_RUN = """\
@@ -116,48 +115,7 @@ def test_one_command_reads_nodes_of_different_requests(
     assert {"--nodelist=worker[1-2]", "--nodes=2", "--immediate=10"} <= set(words)
 
 
-class Controller:
-    """A pyinfra host that answers each command in its turn."""
-
-    def __init__(self, *answers: tuple[bool, list[str], list[str]]) -> None:
-        self.data: dict[str, Any] = {"_sudo": True}
-        self.answers, self.asked = list(answers), list[str]()
-
-    def connect(self, **_: object) -> None:
-        pass
-
-    def run_shell_command(self, command: object, **_: object) -> tuple[bool, Any]:
-        from pyinfra.connectors.util import CommandOutput, OutputLine
-
-        self.asked.append(str(command))
-        ok, out, err = self.answers.pop(0)
-        lines = [OutputLine("stdout", line) for line in out]
-        return ok, CommandOutput([*lines, *(OutputLine("stderr", line) for line in err)])
-
-
-@pytest.fixture
-def through(monkeypatch: pytest.MonkeyPatch) -> Callable[[Controller, str], dict[str, shard.Got]]:
-    def read(controller: Controller, job: str) -> dict[str, shard.Got]:
-        from pyinfra.api.inventory import Inventory
-
-        monkeypatch.setattr(Inventory, "get_host", lambda *_: controller)
-        found: dict[str, shard.Got] = {}
-        plan = recorded.consistent().plan
-        share = shard.Share(
-            plan, plan.nodes, lambda _: "MUNGE:x:", lambda name, got: found.update({name: got})
-        )
-        shard.read_through(share, job)
-        return found
-
-    return read
-
-
-HEAD = json.dumps({**RECORD, "readings": CREDENTIAL})
-OF_HEAD = (True, [MARKER, HEAD], list[str]())
-
-
 def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
-    through: Callable[[Controller, str], dict[str, shard.Got]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -168,7 +126,7 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
     lines = [line for name in WORKERS[:3] for line in parted(name, random_record(1))]
     complaints = [f"srun: error: {number}" for number in range(9)]
     controller = Controller(OF_HEAD, (True, ["worker[1-4]"], []), (False, lines, complaints))
-    found = through(controller, "1042")
+    found = through(monkeypatch, controller, "--through-slurm=1042")
     # worker4 said nothing: whoever asked reads it another way.
     assert list(found) == ["head1", "worker1", "worker2", "worker3"]
     assert found["head1"] == HEAD
@@ -184,10 +142,10 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
 
 
 def test_a_controller_that_does_not_answer_starts_no_step(
-    through: Callable[[Controller, str], dict[str, shard.Got]], capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     controller = Controller((False, [], ["python3: not found"]), (False, [], ["sinfo: no"]))
-    assert through(controller, "") == {
+    assert through(monkeypatch, controller, "--through-slurm=") == {
         "head1": Unreachable("reached by ssh, but the probe failed: python3: not found")
     }
     assert len(controller.asked) == 2

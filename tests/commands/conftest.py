@@ -11,7 +11,7 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
-from lockstep.facts.gather import ThroughSlurm
+from lockstep.facts.gather import Through
 from lockstep.facts.progress import Tell
 from lockstep.history.store import file
 from lockstep.plan import ClusterPlan
@@ -38,16 +38,15 @@ class Cluster:
     context: Context
     now: float = START
     asked: Collection[str] | None = None
-    through: ThroughSlurm | None = None
+    through: Through | None = None
 
     def read(
         self,
         plan: ClusterPlan,
-        inventory: str,
         nodes: Collection[str] | None = None,
         *,
         containers: bool = False,
-        through: ThroughSlurm | None = None,
+        through: Through | None = None,
         tell: Tell,
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""

@@ -1,4 +1,4 @@
-"""``lockstep check --through slurm``: what is asked for, and what cannot be."""
+"""``lockstep check --through``: what is asked for, and what cannot be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts.gather import ThroughSlurm
+from lockstep.facts.gather import Through, ThroughClush, ThroughSlurm
 from tests.commands.conftest import INVENTORY, Cluster, ended, refused
 
 
@@ -17,10 +17,11 @@ from tests.commands.conftest import INVENTORY, Cluster, ended, refused
         (("--through", "slurm"), ThroughSlurm()),
         (("--through", "slurm", "--no-history"), ThroughSlurm()),
         (("--through", "slurm", "--job", "1042_7"), ThroughSlurm("1042_7")),
+        (("--through", "clush"), ThroughClush()),
     ],
 )
 def test_the_way_is_passed_on(
-    cluster: Cluster, words: tuple[str, ...], through: ThroughSlurm | None
+    cluster: Cluster, words: tuple[str, ...], through: Through | None
 ) -> None:
     assert ended("check", "inventory.py", *words) == 0
     assert cluster.through == through
@@ -35,6 +36,8 @@ def test_the_way_is_passed_on(
             "--job '1;2'\n  expected  a job's number, such as 1042\n",
         ),
         (("--through", "slurm", "--records", "r.json"), "--through slurm with --records FILE, "),
+        (("--through", "clush", "--records", "r.json"), "--through clush with --records FILE, "),
+        (("--through", "clush", "--job", "7"), "--job 7 without --through slurm\n"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -43,11 +46,12 @@ def test_what_cannot_be_is_refused(
     assert refused(capsys, "check", "inventory.py", *words).startswith(f"ERROR {message}")
 
 
-def test_without_a_scheduler_there_is_no_step(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("way", ["slurm", "clush"])
+def test_without_a_scheduler_there_is_no_other_way(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], way: str
 ) -> None:
     head = '{**DESCRIPTION["nodes"][0], "runs": ["prometheus"]}'
     changed = f'{{**DESCRIPTION, "software": {{}}, "scheduler": None, "nodes": [{head}]}}'
     Path("inventory.py").write_text(INVENTORY.format(description=changed))
-    said = refused(capsys, "check", "inventory.py", "--through", "slurm")
-    assert said == "ERROR --through slurm: recorded has no scheduler\n"
+    said = refused(capsys, "check", "inventory.py", "--through", way)
+    assert said == f"ERROR --through {way}: recorded has no scheduler\n"

@@ -27,7 +27,8 @@ from lockstep.forms.write import replace_file
 from lockstep.history.store import PRIVATE
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
-from lockstep.probe.parse import ProbeFormatError, dumps, loads, parse
+from lockstep.probe.lines import ProbeFormatError
+from lockstep.probe.parse import dumps, loads, parse
 from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.probe.ship import command
 from lockstep.reading import context

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,15 @@ class Lab:
     def on(self, node: str, script: str, check: bool = True) -> str:
         """Run a shell script as root on a node's console; return what it printed."""
         return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
+
+    @contextmanager
+    def drifted(self, node: str) -> Iterator[None]:
+        """Have a sysctl of a node, net.core.somaxconn, not be as planned for a while."""
+        self.on(node, "sysctl -q -w net.core.somaxconn=128")
+        try:
+            yield
+        finally:
+            self.on(node, "sysctl -q -w net.core.somaxconn=8192")
 
     def node_check(self, node: str, mode: str = "health") -> None:
         """Have a node judge itself now: a run beside slurmd's own is left to that one."""

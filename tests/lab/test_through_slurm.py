@@ -11,11 +11,8 @@ RUNS = "for i in $(seq 30); do squeue -h -t R -j {job} | grep -q . && exit; slee
 
 
 def test_idle_workers_are_read_by_one_step_and_drift_is_named(cluster: Lab) -> None:
-    cluster.on("worker1", "sysctl -q -w net.core.somaxconn=128")
-    try:
+    with cluster.drifted("worker1"):
         checked = cluster.check("--through", "slurm")
-    finally:
-        cluster.on("worker1", "sysctl -q -w net.core.somaxconn=8192")
     assert {(rule, node) for rule, node, _ in checked.named} == {("sysctl.running", "worker1")}
     assert "read directly" not in checked.text
 

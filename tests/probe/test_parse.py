@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.probe.lines import MARKER, ProbeFormatError
 from lockstep.probe.node.collect import MARKER as PRINTED
-from lockstep.probe.parse import MARKER, ProbeFormatError, dumps, loads, parse
+from lockstep.probe.parse import dumps, loads, parse
 from lockstep.probe.record import Record, Unreachable, Unread
 from tests.probe import schema
 
