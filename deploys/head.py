@@ -35,6 +35,7 @@ if plan.role is Role.HEAD:
     node_exporter.apply(plan=plan)
     enroot.apply(plan=plan)
     pyxis.apply(plan=plan)
+    time_sync.gate(plan=plan)
     munge.apply(plan=plan)
     slurm_accounting.apply(plan=plan)
     barrier.reached(name="Accounting is up")  # it may be another head than the controller

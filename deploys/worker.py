@@ -54,5 +54,6 @@ if plan.role is Role.WORKER:
     pyxis.apply(plan=plan)
     rdma.apply(plan=plan)
     fabric.apply(plan=plan)
+    time_sync.gate(plan=plan)
     munge.apply(plan=plan)
     slurm_worker.apply(plan=plan)

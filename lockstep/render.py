@@ -5,13 +5,22 @@ Roles and checks call the same function, so what is written and what is expected
 
 from __future__ import annotations
 
+import os
+import pickle
+import stat
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+import jinja2
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined, Template
+from jinja2.bccache import Bucket
+from typing_extensions import override
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 PAGES = Path(__file__).resolve().parent / "forms"
+LAYOUT = 1
+"""Of compiled templates: another number where ``_environment`` is given other options."""
 
 
 @cache
@@ -24,7 +33,39 @@ def _environment(folder: Path, *, markup: bool) -> Environment:
         lstrip_blocks=True,
         autoescape=markup,
         auto_reload=False,
+        bytecode_cache=_compiled(),
     )
+
+
+@cache
+def _compiled() -> _Compiled | None:
+    """Return where compiled templates are kept; None where nobody else is kept from writing."""
+    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(cache_home) / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return None
+    # What is in it is executed, as root's maybe.
+    own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return _Compiled(str(folder)) if own else None
+
+
+class _Compiled(FileSystemBytecodeCache):
+    """A cache that is never needed: what cannot be read or written is compiled again."""
+
+    @override
+    def load_bytecode(self, bucket: Bucket) -> None:
+        try:
+            super().load_bytecode(bucket)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # torn by a power cut
+            bucket.reset()
+
+    @override
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):  # no space, no right to write
+            super().dump_bytecode(bucket)
 
 
 @cache

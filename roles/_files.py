@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import shlex
 from collections.abc import Generator
 
@@ -41,33 +42,50 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Generator[StringCommand, No
 
 def _put_all(files: list[ManagedFile]) -> StringCommand:
     """Return one command: a round trip for each of many small files is most of a fresh deploy."""
+    folders = dict.fromkeys(shlex.quote(file.path.rpartition("/")[0]) for file in files)
     steps = [
         "set -e",
-        "file= new=",
-        """trap 's=$?; rm -f "$new"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
-    ]
-    contents = []
-    for file in files:
-        steps += _put(file)
-        contents.append(base64.b64encode(file.content).decode("ascii"))
-    return StringCommand("; ".join(steps), _stdin="".join(f"{content}\n" for content in contents))
-
-
-def _put(file: ManagedFile) -> list[str]:
-    path, new = shlex.quote(file.path), shlex.quote(f"{file.path}.lockstep-new")
-    return [
-        f"file={path} new={new}",
+        "file=",
+        # Its parameters are the candidates.
+        "set --",
+        """trap 's=$?; rm -f "$@"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
         # In a shell of its own: the umask counts for every folder that -p makes on the way.
-        f"( umask 022; mkdir -p {shlex.quote(file.path.rpartition('/')[0])} )",
+        f"( umask 022; mkdir -p {' '.join(folders)} )",
         "umask 077",
-        "IFS= read -r content",
-        # A builtin: what it prints is in no process list.
-        'printf %s "$content" | base64 -d > "$new"',
-        f'chown {file.user}:{file.group} "$new"',
-        f'chmod {file.mode} "$new"',
-        # On disk before the rename: a power cut leaves the old file or the new one, whole.
-        'sync "$new"',
-        # What else is on standard input is the next file's.
-        f"( {file.validate.format(new=new)} ) </dev/null" if file.validate else ":",
-        'mv -fT "$new" "$file"',
     ]
+    for _, together in itertools.groupby(files, _judged_with):
+        steps += _put(list(together))
+    contents = "".join(base64.b64encode(file.content).decode("ascii") + "\n" for file in files)
+    return StringCommand("; ".join(steps), _stdin=contents)
+
+
+def _judged_with(file: ManagedFile) -> str:
+    """Return what neighbours that are judged by one call of their program have in common."""
+    return file.validate if "{every_new}" in file.validate else file.path
+
+
+def _put(files: list[ManagedFile]) -> list[str]:
+    """Return the steps for files that are judged together, mostly one."""
+    news = [shlex.quote(f"{file.path}.lockstep-new") for file in files]
+    steps = [f"set -- {' '.join(news)}"]
+    for file, new in zip(files, news, strict=True):
+        steps += [
+            f"file={shlex.quote(file.path)}",
+            "IFS= read -r content",
+            # A builtin: what it prints is in no process list.
+            f'printf %s "$content" | base64 -d > {new}',
+            f"chown {file.user}:{file.group} {new}",
+            f"chmod {file.mode} {new}",
+            # On disk before the rename: a power cut leaves the old file or the new one, whole.
+            f"sync {new}",
+        ]
+    if files[0].validate:
+        judge = files[0].validate.format(new=news[0], every_new=" ".join(news))
+        steps += [
+            f"file={shlex.quote(' '.join(file.path for file in files))}",
+            # What else is on standard input is the next file's.
+            f"( {judge} ) </dev/null",
+        ]
+    for file, new in zip(files, news, strict=True):
+        steps += [f"file={shlex.quote(file.path)}", f'mv -fT {new} "$file"']
+    return steps

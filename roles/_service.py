@@ -39,26 +39,31 @@ def service(
     has_drop_ins = any(path.startswith(DROP_INS) for path in files)
     # NeedDaemonReload alone misses a first drop-in (seen with systemd 252): its folder is not in
     # the manager's cache of paths.
-    if state.needs_daemon_reload or (starts and has_drop_ins):
-        yield "systemctl daemon-reload"
+    reloads = state.needs_daemon_reload or (starts and has_drop_ins)
+    steps = []
     if state.enabled == "masked":
-        yield f"systemctl unmask {name}"
+        steps.append(f"systemctl unmask {name}")
     if state.enabled != "enabled":
-        yield f"systemctl enable {name}"
+        # enable ends with a daemon-reload of its own, a tenth of a second and more.
+        steps.append(f"systemctl enable {'--no-reload ' if reloads else ''}{name}")
+    if reloads:
+        steps.append("systemctl daemon-reload")
     stamp = loaded_stamp(unit, (*files, *reload_files))
     started = (
         f"{_active(name)} && {stamp}" if essential else f"! ({_active(name)}) || {{ {stamp}; }}"
     )
     if not running:
-        yield f"systemctl reset-failed {name}; systemctl start {name}; {started}"
+        # A start that fails is judged by what runs then, with the unit's last words.
+        steps.append(f"{{ systemctl reset-failed {name}; systemctl start {name}; {started}; }}")
     elif state.stale:
-        yield f"systemctl restart {name}; {started}"
+        steps.append(f"{{ systemctl restart {name}; {started}; }}")
     elif state.reload_due:
-        yield f"systemctl reload {name} && {stamp}"
-    else:
+        steps.append(f"systemctl reload {name} && {stamp}")
+    if not steps:
         host.noop(f"{unit} runs on the files it has")
         return
-    if not essential:
+    yield " && ".join(steps)
+    if starts and not essential:
         yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
 
 

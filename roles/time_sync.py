@@ -1,8 +1,9 @@
-"""chrony on every node, and the gate behind it: nothing later starts before the clock is right.
+"""chrony on every node, and a gate before what needs the right time.
 
 Owns     chrony's configuration and unit.
 Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), so a node whose
-         clock does not follow fails here, and munge and Slurm are not reached.
+         clock does not follow fails there, and munge and Slurm are not reached. It stands as late
+         as it may: chronyd's first samples take seconds, which other roles can use.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
 
 @role("Time sync")
 def apply(plan: NodePlan) -> None:
-    """Configure chrony and wait for the clock."""
+    """Configure chrony and run it."""
     if "time_sync" not in plan.capabilities:
         return
     files = managed(plan, None, "time_sync")
@@ -54,6 +55,13 @@ def apply(plan: NodePlan) -> None:
         unit="chrony.service",
         files=(*(f.path for f in files), "/usr/sbin/chronyd"),
     )
+
+
+@role("Time gate")
+def gate(plan: NodePlan) -> None:
+    """Wait for the clock: what is set up before this does not need it."""
+    if "time_sync" not in plan.capabilities:
+        return
     clock_is_right(
         name="Gate: the clock is right",
         reference=plan.time.reference,

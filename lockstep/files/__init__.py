@@ -31,7 +31,10 @@ class ManagedFile:
     group: str
     secret: bool
     validate: str
-    """Shell command; ``{new}`` is the candidate's path; "" where no program can judge it."""
+    """Shell command; ``{new}`` is the candidate's path; "" where no program can judge it.
+
+    With ``{every_new}`` in it, files in a row with the same command are judged at once.
+    """
 
     @cached_property
     def sha256(self) -> str:

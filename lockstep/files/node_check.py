@@ -17,6 +17,10 @@ MODULES = (
     *(f"node_check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
 )
 PYTHON = f"PYTHONPATH={LIBRARY} python3 -s"
+COMPILES = (
+    "python3 -IS -c 'import sys; [compile(open(f).read(), f, \"exec\") for f in sys.argv[1:]]' "
+    "{every_new}"
+)
 
 
 def _module(name: str, plan: NodePlan) -> str:
@@ -37,7 +41,7 @@ ENTRIES = (
             f"{LIBRARY}/lockstep/{name}",
             text=partial(_module, name),
             # Judged by the Python that will run it, which may be older than ours.
-            validate="python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' {new}",
+            validate=COMPILES,
         )
         for name in MODULES
     ),

@@ -11,6 +11,7 @@ from typing import Literal
 from lockstep.history.store import HistoryError
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import record as parsed
+from lockstep.probe.parse import text
 from lockstep.probe.record import BOOT, Reading, Record
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
@@ -24,7 +25,9 @@ KEPT_FOR_S = 90 * DAY_S
 """Three months: from one maintenance to the next, and back before a change of driver."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
 """(older than, one per). All of the last two hours for counters, then one an hour for the last
-day, which a night shift looks back on, then one a day. With 8 KB each: 1 MB per node in all."""
+day, which a night shift looks back on, then one a day. With 16 KB each: 2 MB per node in all."""
+COMPRESSION = 1
+"""zlib's fastest level: a third of the usual one's time for a sixth more."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Kept:
 def save(history: sqlite3.Connection, reading: Reading, now: float) -> None:
     """Keep what was read now, and thin out what is old."""
     rows = [
-        (name, now, boot(record), zlib.compress(record.model_dump_json().encode()))
+        (name, now, boot(record), zlib.compress(text(record), COMPRESSION))
         for name, record in reading.items()
         if isinstance(record, Record)
     ]

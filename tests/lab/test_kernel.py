@@ -142,7 +142,7 @@ def test_a_changed_spec_goes_through_while_jobs_run_and_no_job_is_lost(
     )
     deployed = lab.deploy(inventory=str(changed))
     assert deployed.status == 0, deployed.errors
-    waiting = lab.check(inventory=str(changed))
+    waiting = lab.check_once_read(inventory=str(changed))
     assert {(f["rule"], f["node"], f["status"]) for f in waiting.findings} == {
         ("kernel.args", "worker1", "pending reboot"),
         ("kernel.args", "worker2", "pending reboot"),
@@ -156,7 +156,7 @@ def test_a_changed_spec_goes_through_while_jobs_run_and_no_job_is_lost(
     while (states := lab.on("head", listed).split()) != ["COMPLETED|0:0|0"] * 2:
         assert time.monotonic() < deadline, states
         time.sleep(2)
-    checked = lab.check(inventory=str(changed))
+    checked = lab.check_once_read(inventory=str(changed))
     assert (checked.status, checked.named) == (0, set()), checked.text
     assert lab.deploy(inventory=str(changed)).changed == []
     plan = json.loads(

@@ -7,7 +7,8 @@ import pytest
 
 from lockstep.probe.lines import MARKER, ProbeFormatError
 from lockstep.probe.node.collect import MARKER as PRINTED
-from lockstep.probe.parse import dumps, loads, parse
+from lockstep.probe.parse import dumps, loads, parse, record
+from lockstep.probe.parse import text as written
 from lockstep.probe.record import Record, Unreachable, Unread
 from tests.probe import schema
 
@@ -61,6 +62,19 @@ def test_records_survive_a_file() -> None:
         "b": Unreachable("ssh: timed out"),
     }
     assert loads(dumps(reading)) == reading
+
+
+def test_a_record_is_written_as_it_was_read() -> None:
+    readings = {
+        "a.names": {"value": ["/tmp/\udc80", "ü"]},
+        "b": {"value": {"x": {"unread": "y"}, "n": 2**70, "f": 1.5, "none": None}},
+        "c": {"unread": "no"},
+    }
+    run = {"argv": ["a"], "status": None, "duration_s": 0.5, "timed_out": True}
+    for left_out in ((), ("a.names",)):
+        kept = {name: got for name, got in readings.items() if name not in left_out}
+        wanted = {**EMPTY, "readings": kept, "commands": [run]}
+        assert json.loads(written(record(json.dumps(wanted)))) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 1}', '{"format": 1, "nodes": {"a": {}}}'])

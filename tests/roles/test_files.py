@@ -136,6 +136,28 @@ def test_the_files_behind_a_refused_one_are_not_touched(wanted: ManagedFile) -> 
     assert not Path(later.path).exists()
 
 
+def test_neighbours_with_one_judge_are_judged_at_once_and_none_is_there_before(
+    wanted: ManagedFile, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    one = replace(wanted, validate=f"echo {{every_new}} >> {seen}; test ! -e {wanted.path}.second")
+    files = tuple(replace(one, path=f"{wanted.path}{end}") for end in ("", ".second"))
+    assert run(managed_files, files=files).succeeded
+    assert seen.read_text() == " ".join(f"{file.path}.lockstep-new" for file in files) + "\n"
+    assert [Path(file.path).read_bytes() for file in files] == [wanted.content] * 2
+
+
+def test_one_that_is_refused_keeps_its_neighbours_from_being_replaced(wanted: ManagedFile) -> None:
+    judge = "for f in {every_new}; do grep -q red $f || exit 1; done"
+    first = replace(wanted, validate=judge)
+    second = replace(first, path=f"{wanted.path}.second", content=b"blue")
+    done = run(managed_files, files=(first, second))
+    assert not done.succeeded
+    assert f"not replaced: {first.path} {second.path}" in done.output
+    assert not Path(first.path).exists()
+    assert leftovers(first) == []
+
+
 def test_the_candidate_can_be_read_by_its_owner_only_while_it_is_written(
     wanted: ManagedFile, tmp_path: Path
 ) -> None:

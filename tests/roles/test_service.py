@@ -161,6 +161,28 @@ def test_a_changed_drop_in_is_read_before_the_restart(unit: Path) -> None:
     assert called(unit) == ["daemon-reload", f"restart {UNIT}"]
 
 
+def test_a_new_unit_is_enabled_and_started_by_one_command_with_one_reload(unit: Path) -> None:
+    (unit / "UnitFileState").write_text("disabled\n")
+    (unit / "ActiveState").write_text("inactive\n")
+    (unit / "NeedDaemonReload").write_text("yes\n")
+    assert run(service, unit=UNIT).commands == 1
+    assert called(unit) == [
+        f"enable --no-reload {UNIT}",
+        "daemon-reload",
+        f"reset-failed {UNIT}",
+        f"start {UNIT}",
+    ]
+
+
+def test_a_unit_that_cannot_be_enabled_is_not_started(unit: Path) -> None:
+    (unit / "UnitFileState").write_text("disabled\n")
+    (unit / "ActiveState").write_text("inactive\n")
+    program = unit / "systemctl"
+    program.write_text(program.read_text().replace("enable)", "enable) exit 1 ;;\nreenable)"))
+    assert not run(service, unit=UNIT).succeeded
+    assert called(unit) == []
+
+
 def test_a_file_that_is_not_there_is_no_reason(unit: Path) -> None:
     assert run(service, unit=UNIT, files=(str(unit / "absent"),)).commands == 0
 

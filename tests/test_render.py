@@ -1,0 +1,57 @@
+"""Templates are compiled once per user; whoever else could write there is not trusted."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RENDER = """
+import jinja2, sys
+from lockstep.render import render
+compiled = []
+compile = jinja2.Environment.compile
+jinja2.Environment.compile = lambda *a, **k: compiled.append(a[2]) or compile(*a, **k)
+print(render("header.j2"), end="")
+print(*compiled, file=sys.stderr)
+"""
+
+
+def rendered(home: Path) -> tuple[str, list[str]]:
+    """What one process makes of a template, and which templates it compiled."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-c", RENDER], capture_output=True, text=True, check=True, env=environment
+    )
+    return done.stdout, done.stderr.split()
+
+
+def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "new"
+    first = rendered(home)
+    assert first[1] == ["header.j2"]
+    assert rendered(home) == (first[0], [])
+    (folder,) = (home / "lockstep").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for kept in folder.iterdir():
+        kept.write_bytes(kept.read_bytes()[:40])
+    assert rendered(home) == first, "what is torn is made again"
+
+
+@pytest.mark.parametrize("kept_from", ["others may write", "another's", "no folder"])
+def test_where_it_is_not_safe_nothing_is_kept(tmp_path: Path, kept_from: str) -> None:
+    text, _ = rendered(tmp_path)
+    (folder,) = (tmp_path / "lockstep").iterdir()
+    if kept_from == "others may write":
+        folder.chmod(0o770)
+    elif kept_from == "another's":
+        if os.geteuid() != 0:
+            pytest.skip("gives the folder to somebody else")
+        os.chown(folder, 1, 1)
+    else:
+        for kept in folder.iterdir():
+            kept.unlink()
+        folder.rmdir()
+        folder.write_text("a file")
+    assert rendered(tmp_path) == (text, ["header.j2"])
