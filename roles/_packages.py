@@ -159,10 +159,11 @@ def change(
     yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
     for package, kernel in headers.items():
         yield _refuse_without_headers(package, kernel)
-    if own or headers:
-        yield _refuse_another_kernel(install)
-    after = "; ".join(([holding] if hold else []) + ([_SAY_FAILED] if own or headers else []))
-    yield f"{APT_GET} {install}" + (f"; status=$?; {after}; exit $status" if after else "")
+    judged = f"{_NO_KERNEL} " if own or headers else ""
+    after = "; ".join(([holding] if hold else []) + ([_SAY_FAILED] if judged else []))
+    yield f"{judged}{APT_GET} {_JUDGE if judged else ''}{install}" + (
+        f"; status=$?; {after}; exit $status" if after else ""
+    )
 
 
 SAY_UNBUILT = (
@@ -187,6 +188,22 @@ _CONFIGURE = (
     'echo "$said" >&2; exit 1'
 )
 
+_JUDGE_SAYS = (
+    # Behind apt's own configuration, an empty line, there is a line for each step: package, old
+    # version, <, new version, file (or what is done in its place).
+    "kernels=$(sed -n -E '1,/^$/d; /[*]{2}CONFIGURE[*]{2}$/d; "
+    "s/^(linux-(image|modules)[^ ]*) .*/\\1/p' | sort -u | paste -sd' '); "
+    '[ -z "$kernels" ] || { echo "refused: this would change the kernel: $kernels. '
+    'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
+)
+_NO_KERNEL = f"env LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)}"
+_JUDGE = (
+    "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' "
+    "-o DPkg::Tools::Options::sh::Version=2 "
+)
+"""Has apt ask for a judgement before it calls dpkg, and end where that fails (apt.conf(5)): drivers
+bring or remove a kernel by dependencies, and the node would boot into what nobody planned."""
+
 
 def _refuse_without_headers(package: str, kernel: str) -> str:
     """Return a command that fails when no archive has the headers of a kernel of the node."""
@@ -196,19 +213,4 @@ def _refuse_without_headers(package: str, kernel: str) -> str:
         f"kernel {kernel}, which runs or boots next; nothing was installed. Next: install a kernel "
         "that has headers there and boot it (deploys/reboot.py), or declare a repository that "
         'keeps older ones (software.repositories)" >&2; exit 1; }'
-    )
-
-
-def _refuse_another_kernel(install: str) -> str:
-    """Return a command that fails when a transaction would bring or remove a kernel.
-
-    Drivers do that by dependencies; the node would boot into what nobody planned.
-    """
-    return (
-        f"said=$(apt-get {OPTIONS} --simulate {install}) || exit 0; "
-        "kernels=$(printf '%s\\n' \"$said\" | "
-        "sed -n -E 's/^(Inst|Remv) (linux-(image|modules)[^ ]*).*/\\2/p' | sort -u | "
-        "paste -sd' '); "
-        '[ -z "$kernels" ] || { echo "refused: this would change the kernel: $kernels. '
-        'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
     )

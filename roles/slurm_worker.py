@@ -50,10 +50,11 @@ def registered(node: str) -> Generator[str, None, None]:
     if away:
         # scontrol itself waits long for a controller that is not there: each try has an end.
         yield (
-            f"end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
+            # A new slurmd is there at once mostly; thousands of them must not ask more often.
+            f"pause=0.3; end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
             f"s=$(timeout 10 scontrol -o show node {node} 2>&1); "
-            'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) sleep 1;; '
-            "NodeName=*) exit 0;; *) sleep 1;; esac; done; "
+            'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) ;; '
+            "NodeName=*) exit 0;; esac; sleep $pause; pause=1; done; "
             f'echo "the controller does not have this node after {WAIT_S} s: '
             '${s:-no answer from it}" >&2; exit 1'
         )

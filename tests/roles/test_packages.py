@@ -1,5 +1,7 @@
-"""Packages on this machine: dpkg is read for real; apt-get is a double that writes down calls."""
+"""Packages on this machine: dpkg is read for real; apt-get mostly is a double that notes calls."""
 
+import hashlib
+import re
 import shutil
 import stat
 import subprocess
@@ -45,7 +47,7 @@ def asked(calls: Path) -> list[str]:
     """What apt-get was asked for: its action and packages, without options."""
     said = []
     for line in calls.read_text().splitlines():
-        words = line.split(" ")
+        words = line.replace(' -o DPkg::Pre-Install-Pkgs::=sh -c "$LOCKSTEP_JUDGE"', "").split(" ")
         plain = [w for w in words[1:] if not w.startswith("-") and "::" not in w]
         said.append(
             " ".join([("simulate " if "--simulate" in words else "") + plain[0], *plain[1:]])
@@ -172,16 +174,82 @@ def test_what_is_held_is_held_once_and_changed_with_a_flag(calls: Path) -> None:
     assert "--allow-change-held-packages" not in calls.read_text(), "a person's hold is theirs"
 
 
-@pytest.mark.parametrize("line", ["Inst linux-image-6.12.1 (6.12 x [amd64])", "Remv linux-image-6"])
-def test_a_transaction_that_would_change_the_kernel_is_refused(calls: Path, line: str) -> None:
-    doubles_of(
-        calls,
-        apt_get=f'echo "1 $*" >> {calls}; case "$*" in *--simulate*) echo "{line}";; esac',
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root of its own for the real apt-get and dpkg, and an archive with a driver for them."""
+    root, debs = tmp_path / "root", tmp_path / "debs"
+    for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/apt/lists/partial"):
+        (root / folder).mkdir(parents=True)
+    for folder in ("var/cache/apt/archives/partial", "etc/apt/apt.conf.d", "var/log/apt"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc/apt/preferences.d").mkdir()
+    # The other one waits to be configured: that is no change of kernels.
+    there = {"linux-image-8": "installed", "linux-image-7": "unpacked"}
+    status = "\n".join(control(name, "1", status=status) for name, status in there.items())
+    (root / "var/lib/dpkg/status").write_text(status)
+    for name in there:
+        (root / f"var/lib/dpkg/info/{name}.list").write_text("/.\n")
+    index = ""
+    for name, relations in DEBS.items():
+        built = debs / name
+        (built / "DEBIAN").mkdir(parents=True)
+        (built / "DEBIAN/control").write_text(control(name, "1.0", relations))
+        deb = debs / f"{name}.deb"
+        subprocess.run(["dpkg-deb", "-b", built, deb], check=True, capture_output=True)
+        digest = hashlib.sha256(deb.read_bytes()).hexdigest()
+        about = f"Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
+        index += f"{control(name, '1.0', relations)}{about}\n"
+    (debs / "Packages").write_text(index)
+    (root / "etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{debs} ./\n")
+    (tmp_path / "apt.conf").write_text(
+        f'Dir "{root}"; Dir::State::status "{root}/var/lib/dpkg/status"; APT::Sandbox::User "root";'
+        f'DPkg::Options {{"--root={root}"; "--force-script-chrootless";}}; '
+        'Dir::Bin::dpkg "/usr/bin/dpkg"; Dir::Bin::Methods "/usr/lib/apt/methods";'
     )
-    assert not run(locked_packages, names=(ABSENT,), versions={}, held=(ABSENT,)).succeeded
-    assert "install" not in [said.split()[0] for said in asked(calls)]
-    calls.write_text("")
-    assert run(locked_packages, names=(ABSENT,), versions={}).succeeded, "only for a driver's set"
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    return root
+
+
+DEBS = {
+    "lockstep-driver": "Depends: lockstep-library",
+    "lockstep-library": "",
+    "lockstep-brings": "Depends: linux-image-9",
+    "lockstep-removes": "Conflicts: linux-image-8",
+    "linux-image-9": "",
+}
+
+
+def control(name: str, version: str, relations: str = "", *, status: str = "") -> str:
+    lines = [f"Package: {name}", *([f"Status: install ok {status}"] if status else [])]
+    lines += [f"Version: {version}", "Architecture: all", "Maintainer: x <x@y>"]
+    return "\n".join([*lines, *([relations] if relations else []), "Description: x", ""])
+
+
+def installed(root: Path) -> set[str]:
+    status = (root / "var/lib/dpkg/status").read_text()
+    return set(re.findall("Package: (.*)\nStatus: .* ok installed", status))
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("lockstep-brings", "linux-image-9"), ("lockstep-removes", "linux-image-8")],
+)
+def test_a_transaction_that_would_change_the_kernel_is_refused(
+    archive: Path, name: str, kernel: str
+) -> None:
+    """By the real apt-get: what it asks, and that nothing was done before, is its own."""
+    names = ("lockstep-driver", name)
+    done = run(locked_packages, names=names, versions={}, held=(name,))
+    assert not done.succeeded
+    assert f"refused: this would change the kernel: {kernel}. Install" in done.output
+    assert installed(archive) == {"linux-image-8"}
+    assert run(locked_packages, names=names[:1], versions={}, held=names[:1]).succeeded
+    driver = {"lockstep-driver", "lockstep-library"}
+    assert installed(archive) == {"linux-image-7", "linux-image-8", *driver}
+    status = archive / "var/lib/dpkg/status"
+    status.write_text(status.read_text().replace("hold ok", "install ok"))
+    assert run(locked_packages, names=(name,), versions={}).succeeded, "only for a driver's set"
+    assert (kernel in installed(archive)) == (name == "lockstep-brings")
 
 
 OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",), "headers-{release}")
