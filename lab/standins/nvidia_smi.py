@@ -1,7 +1,9 @@
 #!/usr/bin/python3 -IS
 """A stand-in for ``nvidia-smi`` on lab nodes: eight H200 (HGX, SXM, NVSwitch) that live in a file.
 
-One file, standard library only, Python 3.9 or newer: copy it to ``/usr/bin/nvidia-smi`` of a node.
+One file, standard library only, Python 3.9 or newer: a node's ``/usr/bin/nvidia-smi``, or a module
+that this program imports, which spares the compilation.
+
 What it answers comes from a state file (``$LOCKSTEP_STANDIN_STATE``, else
 ``/var/lib/lockstep-standin/gpus.json``), which a lab breaks and repairs from outside::
 

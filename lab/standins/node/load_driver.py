@@ -5,8 +5,7 @@ The version is that of the installed library's package: a real node builds its m
 source package beside it. Without the package it is the one that the node's archive has.
 """
 
-import importlib.machinery
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 FOLDER = "/proc/driver"
 STATE = "/var/lib/lockstep-standin/gpus.json"
-PROGRAM = "/usr/bin/nvidia-smi"
+STANDINS = "/usr/lib/lockstep-standin"
 FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
 STATUS = "/var/lib/dpkg/status"
 PACKAGE = "libnvidia-ml1"
@@ -37,13 +36,8 @@ def module_version() -> str:
 
 def nvidia_smi() -> Any:
     """The stand-in of nvidia-smi as a module: it alone knows the state file."""
-    sys.dont_write_bytecode = True
-    loader = importlib.machinery.SourceFileLoader("nvidia_smi", PROGRAM)
-    found = importlib.util.spec_from_loader("nvidia_smi", loader)
-    assert found is not None
-    module = importlib.util.module_from_spec(found)
-    loader.exec_module(module)
-    return module
+    sys.path.insert(0, STANDINS)
+    return importlib.import_module("nvidia_smi")
 
 
 def write(path: str, text: str) -> None:

@@ -14,6 +14,8 @@ import sys
 
 VERSION = "@VERSION@"
 STATE = "/var/lib/lockstep-standin/gpus.json"
+SMI_MODULE = "/usr/lib/lockstep-standin/nvidia_smi.py"
+"""What the stand-in of nvidia-smi runs; the real one is one file."""
 DEFAULT_OUTPUT = "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -80,7 +82,8 @@ def specification() -> str:
             lines += node(f"/dev/nvidia{slot}")
     lines += ["containerEdits:", "    env:", "        - NVIDIA_VISIBLE_DEVICES=void"]
     lines += ["    deviceNodes:", *(line[4:] for line in node("/dev/nvidiactl")), "    mounts:"]
-    for path in ("/usr/bin/nvidia-smi", STATE, *libraries()):
+    module = [SMI_MODULE] if os.path.exists(SMI_MODULE) else []
+    for path in ("/usr/bin/nvidia-smi", *module, STATE, *libraries()):
         lines += [
             f"        - hostPath: {path}",
             f"          containerPath: {path}",
