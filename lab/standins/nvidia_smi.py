@@ -990,12 +990,14 @@ def change_state(path: str, change: Callable[[State], None]) -> None:
                     continue
             except FileNotFoundError:
                 continue
+            before = file.read()
             try:
-                state = State.from_json(file.read())
+                state = State.from_json(before)
             except ValueError as error:
                 raise StandinError(f"{path}: {error}", EXIT_USAGE) from error
             change(state)
-            replace_file(path, state.to_json(), old)
+            if state.to_json() != before:
+                replace_file(path, state.to_json(), old)
             return
 
 

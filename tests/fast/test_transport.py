@@ -1,14 +1,21 @@
-"""Connections send at once, also through a jump host."""
+"""Connections send at once, also through a jump host, and open sessions ahead."""
 
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
+import gevent
 import pytest
-from paramiko import Channel, ProxyCommand, Transport
+from paramiko import Channel, ECDSAKey, ProxyCommand, ServerInterface, SSHException, Transport
+from paramiko.common import (
+    AUTH_SUCCESSFUL,
+    OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED,
+    OPEN_SUCCEEDED,
+)
 from typing_extensions import override
 
 from lockstep.fast import transport
@@ -68,3 +75,112 @@ class Pipes(ProxyCommand):
 
 def test_a_proxy_command_is_left_as_it_is() -> None:
     transport.prompt(Pipes())
+
+
+class Sessions(ServerInterface):
+    """A server that counts sessions, and refuses those that are too many."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.asked: list[int] = []
+        self.ran: list[str] = []
+        self.transport: Transport | None = None
+
+    def open(self) -> int:
+        assert self.transport is not None
+        channels: Any = self.transport  # they are in a private name
+        return sum(not channel.closed for channel in channels._channels.values())
+
+    @override
+    def check_auth_none(self, username: str) -> int:
+        return int(AUTH_SUCCESSFUL)
+
+    @override
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        self.asked.append(chanid)
+        if self.open() >= self.most:
+            return int(OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED)
+        return int(OPEN_SUCCEEDED)
+
+    @override
+    def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
+        self.ran.append(command.decode())
+        # Behind the reply to this request, which is sent when this returns.
+        threading.Timer(0.05, self.answer, [channel]).start()
+        return True
+
+    def answer(self, channel: Channel) -> None:
+        channel.sendall(b"done")
+        channel.send_exit_status(0)
+        channel.close()
+
+
+@contextmanager
+def served(most: int) -> Iterator[tuple[Sessions, Transport]]:
+    """A connection of ours to such a server."""
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
+        here = socket.create_connection(listening.getsockname()[:2])
+        there, _ = listening.accept()
+    server = Sessions(most)
+    server.transport = Transport(there)
+    server.transport.add_server_key(ECDSAKey.generate())
+    server.transport.start_server(event=threading.Event(), server=server)
+    client = transport.prompt(here)
+    try:
+        client.start_client(timeout=20)
+        client.auth_none("user")
+        yield server, client
+    finally:
+        for side, sock in ((client, here), (server.transport, there)):
+            side.close()
+            side.join(20)
+            sock.close()
+
+
+def execute(client: Transport, command: str) -> bytes:
+    channel = client.open_session()
+    channel.exec_command(command)
+    said = channel.makefile().read()
+    assert channel.recv_exit_status() == 0
+    channel.close()
+    gevent.sleep(0.05)  # greenlets run while an operation waits
+    return bytes(said)
+
+
+def test_the_next_session_is_opened_ahead_from_the_second_on() -> None:
+    with served(most=10) as (server, client):
+        opened = []
+        for number in range(4):
+            assert execute(client, str(number)) == b"done"
+            opened.append(len(server.asked))
+    assert server.ran == ["0", "1", "2", "3"]
+    assert opened == [1, 3, 4, 5], "one execution needs one session; then there is one ahead"
+
+
+def test_a_server_that_allows_one_session_is_asked_ahead_once() -> None:
+    with served(most=1) as (server, client):
+        for number in range(4):
+            assert execute(client, str(number)) == b"done"
+    assert server.ran == ["0", "1", "2", "3"]
+    assert len(server.asked) == 5
+
+
+def test_a_session_that_is_gone_meanwhile_is_opened_again() -> None:
+    with served(most=10) as (server, client):
+        execute(client, "0")
+        execute(client, "1")
+        assert server.transport is not None
+        channels: Any = server.transport
+        for channel in list(channels._channels.values()):
+            channel.close()
+        gevent.sleep(0.2)
+        assert execute(client, "2") == b"done"
+
+
+def test_a_connection_that_is_gone_is_said_at_once() -> None:
+    with served(most=10) as (_, client):
+        execute(client, "0")
+        execute(client, "1")
+        client.close()
+        with pytest.raises(SSHException):
+            execute(client, "2")
