@@ -106,7 +106,7 @@ class Sessions(ServerInterface):
     def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
         self.ran.append(command.decode())
         # Behind the reply to this request, which is sent when this returns.
-        threading.Timer(0.05, self.answer, [channel]).start()
+        threading.Timer(0.1, self.answer, [channel]).start()
         return True
 
     def answer(self, channel: Channel) -> None:
@@ -140,10 +140,10 @@ def served(most: int) -> Iterator[tuple[Sessions, Transport]]:
 def execute(client: Transport, command: str) -> bytes:
     channel = client.open_session()
     channel.exec_command(command)
+    gevent.sleep(0.05)  # greenlets run while a command does
     said = channel.makefile().read()
     assert channel.recv_exit_status() == 0
     channel.close()
-    gevent.sleep(0.05)  # greenlets run while an operation waits
     return bytes(said)
 
 
