@@ -68,24 +68,26 @@ def _put(files: list[ManagedFile]) -> list[str]:
     """Return the steps for files that are judged together, mostly one."""
     news = [shlex.quote(f"{file.path}.lockstep-new") for file in files]
     steps = [f"set -- {' '.join(news)}"]
+    owners: dict[str, list[str]] = {}
+    modes: dict[str, list[str]] = {}
     for file, new in zip(files, news, strict=True):
         steps += [
             f"file={shlex.quote(file.path)}",
             "IFS= read -r content",
             # A builtin: what it prints is in no process list.
             f'printf %s "$content" | base64 -d > {new}',
-            f"chown {file.user}:{file.group} {new}",
-            f"chmod {file.mode} {new}",
-            # On disk before the rename: a power cut leaves the old file or the new one, whole.
-            f"sync {new}",
         ]
+        owners.setdefault(f"{file.user}:{file.group}", []).append(new)
+        modes.setdefault(file.mode, []).append(new)
+    steps += [f"chown {owner} {' '.join(theirs)}" for owner, theirs in owners.items()]
+    steps += [f"chmod {mode} {' '.join(theirs)}" for mode, theirs in modes.items()]
+    # On disk before the rename: a power cut leaves the old file or the new one, whole.
+    steps.append(f"sync {' '.join(news)}")
+    steps.append(f"file={shlex.quote(' '.join(file.path for file in files))}")
     if files[0].validate:
         judge = files[0].validate.format(new=news[0], every_new=" ".join(news))
-        steps += [
-            f"file={shlex.quote(' '.join(file.path for file in files))}",
-            # What else is on standard input is the next file's.
-            f"( {judge} ) </dev/null",
-        ]
+        # What else is on standard input is the next file's.
+        steps.append(f"( {judge} ) </dev/null")
     for file, new in zip(files, news, strict=True):
         steps += [f"file={shlex.quote(file.path)}", f'mv -fT {new} "$file"']
     return steps

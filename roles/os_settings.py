@@ -38,9 +38,13 @@ def running_settings(
     if locale.lower().replace("-", "") not in state.locales:
         entry = shlex.quote(f"{locale} {locale.rpartition('.')[2]}")
         yield f"grep -qx {entry} /etc/locale.gen || echo {entry} >> /etc/locale.gen; locale-gen"
-    for key, value in sysctl.items():
-        if state.sysctl.get(key) != " ".join(value.split()):
-            yield f"sysctl -q -w {shlex.quote(f'{key}={value}')}"
+    wrong = [
+        shlex.quote(f"{key}={value}")
+        for key, value in sysctl.items()
+        if state.sysctl.get(key) != " ".join(value.split())
+    ]
+    if wrong:
+        yield f"sysctl -q -w {' '.join(wrong)}"
     unmasked = [unit for unit in masked if unit not in state.masked]
     if unmasked:
         # Stopped first: a unit masked while it is active is left in the failed state.
