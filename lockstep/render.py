@@ -40,16 +40,17 @@ def _environment(folder: Path, *, markup: bool) -> Environment:
 @cache
 def _compiled() -> _Compiled | None:
     """Return where compiled templates are kept; None where nobody else is kept from writing."""
-    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(cache_home) / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
     try:
+        cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = cache_home / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-    except OSError:
+        found = [one.stat() for one in (folder.parent, folder)]
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return None
     # What is in it is executed, as root's maybe.
-    own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return _Compiled(str(folder)) if own else None
+    others = stat.S_IWGRP | stat.S_IWOTH
+    own = all(one.st_uid == os.geteuid() and not one.st_mode & others for one in found)
+    return _Compiled(str(folder)) if own and folder.is_absolute() else None
 
 
 class _Compiled(FileSystemBytecodeCache):

@@ -45,7 +45,7 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
     folders = dict.fromkeys(shlex.quote(file.path.rpartition("/")[0]) for file in files)
     steps = [
         "set -e",
-        "file=",
+        f"file={_named(files)}",
         # Its parameters are the candidates.
         "set --",
         """trap 's=$?; rm -f "$@"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
@@ -57,6 +57,11 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
         steps += _put(list(together))
     contents = "".join(base64.b64encode(file.content).decode("ascii") + "\n" for file in files)
     return StringCommand("; ".join(steps), _stdin=contents)
+
+
+def _named(files: list[ManagedFile]) -> str:
+    """Return how the shell is told which files it has to do with."""
+    return shlex.quote(" ".join(file.path for file in files))
 
 
 def _judged_with(file: ManagedFile) -> str:
@@ -79,11 +84,11 @@ def _put(files: list[ManagedFile]) -> list[str]:
         ]
         owners.setdefault(f"{file.user}:{file.group}", []).append(new)
         modes.setdefault(file.mode, []).append(new)
+    steps.append(f"file={_named(files)}")
     steps += [f"chown {owner} {' '.join(theirs)}" for owner, theirs in owners.items()]
     steps += [f"chmod {mode} {' '.join(theirs)}" for mode, theirs in modes.items()]
     # On disk before the rename: a power cut leaves the old file or the new one, whole.
     steps.append(f"sync {' '.join(news)}")
-    steps.append(f"file={shlex.quote(' '.join(file.path for file in files))}")
     if files[0].validate:
         judge = files[0].validate.format(new=news[0], every_new=" ".join(news))
         # What else is on standard input is the next file's.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -20,8 +20,10 @@ LOCK_TIMEOUT_S = 600
 
 OPTIONS = f"-q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S}"
 APT_GET = (
-    f"env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 apt-get {OPTIONS} "
-    "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
+    # Each package with a unit reloads systemd, a tenth of a second and more, some twenty times in a
+    # fresh deploy: told that systemd is not there, it leaves that to us (systemd's ENVIRONMENT.md).
+    "env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 SYSTEMD_OFFLINE=1 "
+    f"apt-get {OPTIONS} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
 )
 INSTALL = "--no-install-recommends --allow-downgrades"
 
@@ -134,17 +136,16 @@ def change(
     if state.interrupted:
         yield _CONFIGURE
         if not names:
-            yield f"{APT_GET} --fix-broken install"
+            yield _transaction("--fix-broken install")
     # apt-get forgets a hold that it was allowed to pass, also where it then fails.
     hold = sorted(
         name
         for name in held
         if name in names or (name in state.installed and name not in state.held)
     )
-    holding = f"apt-mark hold {' '.join(map(shlex.quote, hold))} >/dev/null"
     if not names:
         if hold:
-            yield holding
+            yield _hold(hold)
         return
     listed = " ".join(
         shlex.quote(f"{name}={versions[name]}" if name in versions else name)
@@ -159,11 +160,32 @@ def change(
     yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
     for package, kernel in headers.items():
         yield _refuse_without_headers(package, kernel)
-    judged = f"{_NO_KERNEL} " if own or headers else ""
-    after = "; ".join(([holding] if hold else []) + ([_SAY_FAILED] if judged else []))
-    yield f"{judged}{APT_GET} {_JUDGE if judged else ''}{install}" + (
-        f"; status=$?; {after}; exit $status" if after else ""
-    )
+    after = []
+    if hold:
+        there = [name for name in hold if name in state.installed]
+        failed = f"else {_hold(there)}; " if there else ""
+        after.append(f'if [ "$status" = 0 ]; then {_hold(hold)}; {failed}fi')
+    if own or headers:
+        yield _transaction(f"{_JUDGE} {install}", *after, _SAY_FAILED, said=_NO_KERNEL)
+    else:
+        yield _transaction(install, *after)
+
+
+def _hold(names: Iterable[str]) -> str:
+    return f"apt-mark hold {' '.join(map(shlex.quote, names))} >/dev/null"
+
+
+def _transaction(words: str, *after: str, said: str = "") -> str:
+    """Return a call of apt-get, with what is due afterwards also where it failed.
+
+    Args:
+        words: for apt-get.
+        after: commands; ``$status`` is apt-get's.
+        said: in front of it, for its environment.
+    """
+    reload = 'systemctl daemon-reload || [ "$status" != 0 ] || status=1'
+    steps = (f"{said} {APT_GET} {words}".strip(), "status=$?", reload, *after, "exit $status")
+    return "; ".join(steps)
 
 
 SAY_UNBUILT = (
@@ -188,18 +210,19 @@ _CONFIGURE = (
     'echo "$said" >&2; exit 1'
 )
 
+REFUSED = "refused:"
+"""How a judgement of ours begins; apt adds lines of its own."""
 _JUDGE_SAYS = (
     # Behind apt's own configuration, an empty line, there is a line for each step: package, old
     # version, <, new version, file (or what is done in its place).
     "kernels=$(sed -n -E '1,/^$/d; /[*]{2}CONFIGURE[*]{2}$/d; "
     "s/^(linux-(image|modules)[^ ]*) .*/\\1/p' | sort -u | paste -sd' '); "
-    '[ -z "$kernels" ] || { echo "refused: this would change the kernel: $kernels. '
+    f'[ -z "$kernels" ] || {{ echo "{REFUSED} this would change the kernel: $kernels. '
     'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
 )
 _NO_KERNEL = f"env LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)}"
 _JUDGE = (
-    "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' "
-    "-o DPkg::Tools::Options::sh::Version=2 "
+    "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' -o DPkg::Tools::Options::sh::Version=2"
 )
 """Has apt ask for a judgement before it calls dpkg, and end where that fails (apt.conf(5)): drivers
 bring or remove a kernel by dependencies, and the node would boot into what nobody planned."""

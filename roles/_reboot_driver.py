@@ -7,7 +7,7 @@ from lockstep.facts.packages import Packages
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
-from roles._packages import SAY_UNBUILT, change
+from roles._packages import REFUSED, SAY_UNBUILT, change
 
 CHANGE_S = 3600.0
 """For one apt-get; DKMS builds the driver's modules in it."""
@@ -25,8 +25,13 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
     for command in change(state, names, plan.versions, plan.held, replaced, headers):
         ok, output = talk.say(command, within_s=CHANGE_S)
         if not ok:
-            said = (output.stderr_lines or ["no message"])[-1]
-            raise Unanswered(said.strip()[:MOST_CHARACTERS])
+            raise Unanswered(_why(output.stderr_lines)[:MOST_CHARACTERS])
+
+
+def _why(said: list[str]) -> str:
+    """Return the line that tells what went wrong: mostly the last one, else our own refusal."""
+    refused = [line for line in said if line.startswith(REFUSED)]
+    return (refused or said or ["no message"])[-1].strip()
 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:

@@ -16,6 +16,12 @@ jinja2.Environment.compile = lambda *a, **k: compiled.append(a[2]) or compile(*a
 print(render("header.j2"), end="")
 print(*compiled, file=sys.stderr)
 """
+CACHES = ("XDG_CACHE_HOME", "HOME")
+NO_HOME = """
+import pwd
+def getpwuid(uid): raise KeyError(uid)
+pwd.getpwuid = getpwuid
+"""
 
 
 def rendered(home: Path) -> tuple[str, list[str]]:
@@ -39,12 +45,16 @@ def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert rendered(home) == first, "what is torn is made again"
 
 
-@pytest.mark.parametrize("kept_from", ["others may write", "another's", "no folder"])
+@pytest.mark.parametrize(
+    "kept_from", ["others may write", "others may replace it", "another's", "no folder"]
+)
 def test_where_it_is_not_safe_nothing_is_kept(tmp_path: Path, kept_from: str) -> None:
     text, _ = rendered(tmp_path)
     (folder,) = (tmp_path / "lockstep").iterdir()
     if kept_from == "others may write":
         folder.chmod(0o770)
+    elif kept_from == "others may replace it":
+        folder.parent.chmod(0o777)
     elif kept_from == "another's":
         if os.geteuid() != 0:
             pytest.skip("gives the folder to somebody else")
@@ -55,3 +65,10 @@ def test_where_it_is_not_safe_nothing_is_kept(tmp_path: Path, kept_from: str) ->
         folder.rmdir()
         folder.write_text("a file")
     assert rendered(tmp_path) == (text, ["header.j2"])
+
+
+def test_a_user_without_a_home_compiles_each_time() -> None:
+    without = {name: value for name, value in os.environ.items() if name not in CACHES}
+    words = [sys.executable, "-c", NO_HOME + RENDER]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=without)
+    assert done.stderr.split() == ["header.j2"]

@@ -31,7 +31,7 @@ class OpensAhead(Transport):
         timeout: float | None = None,
     ) -> Channel:
         opening, self._next = self._next, None
-        channel = None if opening is None else opening.get(timeout=timeout)
+        channel = None if opening is None else opening.get()
         if channel is None or channel.closed:
             channel = super().open_session(window_size, max_packet_size, timeout)
         if self._used and self._allowed:
@@ -42,7 +42,7 @@ class OpensAhead(Transport):
     def _ahead(self) -> Channel | None:
         try:
             return super().open_session()
-        except (SSHException, EOFError):
+        except (SSHException, EOFError, OSError):
             # sshd has enough with one session (MaxSessions), or the connection is at its end.
             self._allowed = False
             return None

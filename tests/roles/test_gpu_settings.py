@@ -192,6 +192,33 @@ def test_the_boot_script_says_what_it_could_not_set(
         assert f"nvidia-smi -i {board.uuid} -pl 500: " in done.stderr
 
 
+WAITS = """\
+#!/bin/sh
+# The first board answers when all is done on the other one: it hangs for who takes them in turn.
+case "$*" in
+*"$FIRST -pm"*)
+    for i in $(seq 100); do [ ! -e "$DONE" ] || exec "$SMI" "$@"; sleep 0.1; done; exit 1 ;;
+*"$SECOND -c"*) "$SMI" "$@" && touch "$DONE" ;;
+*) exec "$SMI" "$@" ;;
+esac
+"""
+
+
+def test_no_board_waits_for_another(
+    smi: Smi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (board.uuid for board in fact(Gpus).every)
+    program = tmp_path / "bin" / "nvidia-smi"
+    real = program.rename(tmp_path / "real")
+    names = {"FIRST": first, "SECOND": second, "SMI": str(real), "DONE": str(tmp_path / "done")}
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    program.write_text(WAITS)
+    program.chmod(0o755)
+    done = boot(script(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("power", [{}, {"power_limit_w": 500}])
 def test_a_dead_board_keeps_no_other_from_its_settings(
     smi: Smi, tmp_path: Path, power: dict[str, float]

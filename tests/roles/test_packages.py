@@ -40,6 +40,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     double.chmod(double.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{double.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
+    doubles_of(log, systemctl=f"echo $* >> {tmp_path}/systemctl")
     return log
 
 
@@ -147,8 +148,16 @@ def test_a_transaction_that_fails_leaves_the_holds_in_place(calls: Path) -> None
         apt_get='case "$*" in *--simulate*) ;; *) exit 100;; esac',
         apt_mark=f'echo "1 apt-mark $*" >> {calls}',
     )
-    assert not run(locked_packages, names=(ABSENT,), versions={}, held=(ABSENT,)).succeeded
-    assert calls.read_text() == f"1 apt-mark hold {ABSENT}\n"
+    both = (ABSENT, "tar")
+    assert not run(locked_packages, names=both, versions={"tar": "2.0"}, held=both).succeeded
+    assert calls.read_text() == "1 apt-mark hold tar\n", "what is not there needs no hold"
+    assert (calls.parent / "systemctl").read_text() == "daemon-reload\n"
+
+
+@pytest.mark.parametrize(("apt", "reload"), [("true", "false"), ("exit 100", "true")])
+def test_a_transaction_fails_where_apt_or_systemd_does(calls: Path, apt: str, reload: str) -> None:
+    doubles_of(calls, apt_get=f'case "$*" in *--simulate*) ;; *) {apt};; esac', systemctl=reload)
+    assert not run(locked_packages, names=(ABSENT,), versions={}).succeeded
 
 
 def doubles_of(calls: Path, **scripts: str) -> None:
@@ -207,6 +216,9 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'Dir::Bin::dpkg "/usr/bin/dpkg"; Dir::Bin::Methods "/usr/lib/apt/methods";'
     )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    (tmp_path / "bin").mkdir()
+    doubles_of(tmp_path / "calls", systemctl="true")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return root
 
 
@@ -246,8 +258,6 @@ def test_a_transaction_that_would_change_the_kernel_is_refused(
     assert run(locked_packages, names=names[:1], versions={}, held=names[:1]).succeeded
     driver = {"lockstep-driver", "lockstep-library"}
     assert installed(archive) == {"linux-image-7", "linux-image-8", *driver}
-    status = archive / "var/lib/dpkg/status"
-    status.write_text(status.read_text().replace("hold ok", "install ok"))
     assert run(locked_packages, names=(name,), versions={}).succeeded, "only for a driver's set"
     assert (kernel in installed(archive)) == (name == "lockstep-brings")
 

@@ -41,6 +41,7 @@ from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
 from roles import _reboot_steps as steps
 from roles._check import objections
+from roles._packages import REFUSED
 from roles._reboot_again import remember
 from roles._reboot_decision import OURS, Decision
 from roles._reboot_steps import Turn
@@ -381,6 +382,8 @@ class Doubles:
     kernels: tuple[Kernel, ...] = (Kernel("6.12.94", True, "550.163.01 (open)"),)
     breaks: str = ""
     """Commands that hold this fail."""
+    complaints: tuple[str, ...] = ("E: it broke",)
+    """What they say."""
     stands: Pending = field(default_factory=Pending)
     """What it waits for after its reboot."""
 
@@ -426,7 +429,8 @@ class Talk(Conversation):
     def say(self, command: str, within_s: float = 0) -> tuple[bool, CommandOutput]:
         lines = self.doubles.command(command)
         if self.doubles.breaks and self.doubles.breaks in command:
-            return False, CommandOutput([OutputLine("stderr", "E: it broke")])
+            said = self.doubles.complaints
+            return False, CommandOutput([OutputLine("stderr", line) for line in said])
         return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     @override
@@ -640,6 +644,12 @@ def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
         "rollout stopped at worker1 (could not change its packages: E: it broke)"
     )
     assert "It stays drained. Next: apt-get check and dpkg --audit on worker1, then" in ran.last
+
+
+def test_a_change_that_we_refuse_is_told_in_our_words_not_in_apts(go: Callable[..., Ran]) -> None:
+    said = ("W: slow", f"{REFUSED} this would change the kernel: linux-image-9", "E: Failure")
+    ran = go(Doubles(breaks="nvidia-smi", complaints=said), CHANGE)
+    assert ran.stopped == (f"rollout stopped at worker1 (could not change its packages: {said[1]})")
 
 
 def test_a_job_is_awaited_and_not_ended(go: Callable[..., Ran]) -> None:
