@@ -45,6 +45,13 @@ def all_connectors() -> dict[str, Any]:
     return found
 
 
+@cache
+def _looked_up() -> list[tuple[str, Any, Callable[[Any], Any], Callable[[Any, Any], Any] | None]]:
+    """Return each global argument with its type, the call for its default, and its handler."""
+    every = ((name, kind, arguments.all_argument_meta[name]) for name, kind in global_arguments())
+    return [(name, kind, meta.default, meta.handler) for name, kind, meta in every]
+
+
 def pop_global_arguments(
     state: State, host: Host, kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -57,17 +64,16 @@ def pop_global_arguments(
     of_host = host.data.dict()  # type: ignore[no-untyped-call]
     of_deploy: Any = host.current_deploy_kwargs or {}
     values, given = {}, []
-    for name, kind in global_arguments():
-        meta = arguments.all_argument_meta[name]
-        default = copy(of_host[name]) if name in of_host else meta.default(config)
+    for name, kind, default_of, handler in _looked_up():
+        default = copy(of_host[name]) if name in of_host else default_of(config)
         if name in kwargs:
             given.append(name)
             value = kwargs.pop(name)
         else:
-            value = of_deploy.get(name, default)
-        if meta.handler:
-            value = meta.handler(config, value)
-        if value != default:
+            value = of_deploy.get(name, default) if of_deploy else default
+        if handler:
+            value = handler(config, value)
+        if value is not default and value != default:
             problem = f"Invalid argument `{name}`:"
             util.raise_if_bad_type(value, kind, ArgumentTypeError, problem)
         values[name] = value

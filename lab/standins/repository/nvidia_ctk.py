@@ -2,7 +2,7 @@
 """Stands in for nvidia-ctk: a CDI specification of the stand-in boards that engines can use.
 
 A container gets the boards' device nodes, the driver's real libraries, and what the stand-in of
-nvidia-smi needs: itself and its state file. (It is Python: the container must have that.)
+nvidia-smi needs: its module and its state file. (It is Python: the container must have that.)
 """
 
 import argparse
