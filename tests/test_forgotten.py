@@ -29,8 +29,8 @@ HEADER = (TEMPLATES / "header.j2").read_text(encoding="utf-8")
 MOST_LINES = 400
 
 
-def applied(deploy: str) -> list[str]:
-    """Roles that a deploy applies, in its order."""
+def called(deploy: str) -> list[tuple[str, str]]:
+    """Roles that a deploy calls, in its order, and what of them: mostly ``apply``."""
     tree = ast.parse((ROOT / "deploys" / f"{deploy}.py").read_text(encoding="utf-8"))
     calls = [
         node.func
@@ -38,18 +38,23 @@ def applied(deploy: str) -> list[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
     return [
-        call.value.id
+        (call.value.id, call.attr)
         for call in sorted(calls, key=lambda call: call.lineno)
         if isinstance(call.value, ast.Name) and call.value.id in ROLES
     ]
+
+
+def applied(deploy: str) -> list[str]:
+    """Roles that a deploy applies, in its order; a gate of one may stand elsewhere."""
+    return [name for name, what in called(deploy) if what != "gate"]
 
 
 # -- roles and deploys
 
 
 def test_every_role_is_called_by_a_deploy() -> None:
-    called = {role for path in (ROOT / "deploys").glob("*.py") for role in applied(path.stem)}
-    assert sorted(called) == ROLES
+    roles = {role for path in (ROOT / "deploys").glob("*.py") for role, _ in called(path.stem)}
+    assert sorted(roles) == ROLES
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "barrier"])
@@ -62,10 +67,10 @@ def test_every_role_has_apply(role: str) -> None:
 
 @pytest.mark.parametrize("deploy", ["head", "worker"])
 def test_a_deploy_is_a_list_of_calls_without_loops(deploy: str) -> None:
-    """pyinfra takes the order of operations from line numbers: one role, one line, no loop."""
+    """pyinfra takes the order of operations from line numbers: one call, one line, no loop."""
     tree = ast.parse((ROOT / "deploys" / f"{deploy}.py").read_text(encoding="utf-8"))
     assert not [n for n in ast.walk(tree) if isinstance(n, ast.For | ast.While | ast.comprehension)]
-    assert max(Counter(applied(deploy)).values()) == 1
+    assert max(Counter(called(deploy)).values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,13 @@ def test_what_a_node_does_is_what_its_deploy_applies_in_that_order(deploy: str, 
     for node in planned().nodes.values():
         if node.role is role:
             assert [name for name in order if name in node.capabilities] == list(node.capabilities)
+
+
+@pytest.mark.parametrize("deploy", ["head", "worker"])
+def test_munge_starts_behind_the_gate_of_the_clock(deploy: str) -> None:
+    order = called(deploy)
+    chrony, gate = order.index(("time_sync", "apply")), order.index(("time_sync", "gate"))
+    assert chrony < gate < order.index(("munge", "apply"))
 
 
 def test_every_service_is_a_role_with_units_and_packages() -> None:

@@ -57,7 +57,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/fast": {
         "lockstep.state",
         *("pyinfra", "paramiko", "gevent.spawn", "gevent.wait"),
-        *("gevent.event.Event", "gevent.local.local"),
+        *("gevent.event.Event", "gevent.local.local", "gevent.Greenlet"),
     },
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/history": {

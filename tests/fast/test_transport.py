@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import gevent
@@ -110,9 +110,10 @@ class Sessions(ServerInterface):
         return True
 
     def answer(self, channel: Channel) -> None:
-        channel.sendall(b"done")
-        channel.send_exit_status(0)
-        channel.close()
+        with suppress(EOFError, OSError, SSHException):  # it has all it wanted, and is gone
+            channel.sendall(b"done")
+            channel.send_exit_status(0)
+            channel.close()
 
 
 @contextmanager

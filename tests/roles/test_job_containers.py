@@ -126,6 +126,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "apt-get": f'#!/bin/sh\n[ ! -e {tmp_path}/build ] || case "$*" in\n'
         f"*--simulate*) ;; *install*nvslurm-plugin-pyxis=*) touch {tmp_path}/fits;; esac\n",
         "apt-mark": "#!/bin/sh\n",
+        "systemctl": "#!/bin/sh\n",
     }
     for name, text in doubles.items():
         path = tmp_path / "bin" / name
