@@ -59,7 +59,7 @@ def boots(lab: Lab) -> dict[str, str]:
 
 def test_nothing_differs_and_nothing_is_to_do(lab: Lab) -> None:
     wait_until_idle(lab)
-    checked = lab.check()
+    checked = lab.check_once_read()
     assert (checked.status, checked.named) == (0, set()), checked.text
     again = lab.deploy()
     assert (again.status, again.changed) == (0, []), again.errors
@@ -114,7 +114,7 @@ def test_all_drifts_at_once_are_named_exactly_and_repaired(lab: Lab) -> None:
     assert after.named == {drift.finding for drift in DRIFTS if not drift.repaired}, after.text
     assert lab.on("worker1", "sysctl -n vm.max_map_count").strip() == "262144"
     lab.on("worker1", "rm /etc/sysctl.d/99-zzz-other.conf")
-    assert lab.check().named == set()
+    assert lab.check_once_read().named == set()
 
 
 def test_a_changed_spec_goes_through_while_jobs_run_and_no_job_is_lost(
