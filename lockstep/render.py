@@ -43,7 +43,8 @@ def _compiled() -> _Compiled | None:
     try:
         cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = cache_home / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         found = [one.stat() for one in (folder.parent, folder)]
     except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return None

@@ -27,8 +27,10 @@ pwd.getpwuid = getpwuid
 def rendered(home: Path) -> tuple[str, list[str]]:
     """What one process makes of a template, and which templates it compiled."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(home)}
+    words = [sys.executable, "-c", RENDER]
+    # As on distributions where each user has a group of his own: what it makes is its group's, too.
     done = subprocess.run(
-        [sys.executable, "-c", RENDER], capture_output=True, text=True, check=True, env=environment
+        words, capture_output=True, text=True, check=True, env=environment, umask=0o002
     )
     return done.stdout, done.stderr.split()
 
