@@ -166,7 +166,7 @@ def change(
         failed = f"else {_hold(there)}; " if there else ""
         after.append(f'if [ "$status" = 0 ]; then {_hold(hold)}; {failed}fi')
     if own or headers:
-        yield _transaction(f"{_JUDGE} {install}", *after, _SAY_FAILED, said=_NO_KERNEL)
+        yield _transaction(f"{_JUDGE} {install}", *after, _SAY_FAILED, assigned=_NO_KERNEL)
     else:
         yield _transaction(install, *after)
 
@@ -175,16 +175,16 @@ def _hold(names: Iterable[str]) -> str:
     return f"apt-mark hold {' '.join(map(shlex.quote, names))} >/dev/null"
 
 
-def _transaction(words: str, *after: str, said: str = "") -> str:
+def _transaction(words: str, *after: str, assigned: str = "") -> str:
     """Return a call of apt-get, with what is due afterwards also where it failed.
 
     Args:
         words: for apt-get.
         after: commands; ``$status`` is apt-get's.
-        said: in front of it, for its environment.
+        assigned: in front of it: a variable of its environment.
     """
     reload = 'systemctl daemon-reload || [ "$status" != 0 ] || status=1'
-    steps = (f"{said} {APT_GET} {words}".strip(), "status=$?", reload, *after, "exit $status")
+    steps = (f"{assigned}{APT_GET} {words}", "status=$?", reload, *after, "exit $status")
     return "; ".join(steps)
 
 
@@ -220,7 +220,7 @@ _JUDGE_SAYS = (
     f'[ -z "$kernels" ] || {{ echo "{REFUSED} this would change the kernel: $kernels. '
     'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
 )
-_NO_KERNEL = f"env LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)}"
+_NO_KERNEL = f"LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)} "
 _JUDGE = (
     "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' -o DPkg::Tools::Options::sh::Version=2"
 )

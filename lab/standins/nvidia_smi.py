@@ -996,8 +996,9 @@ def change_state(path: str, change: Callable[[State], None]) -> None:
             except ValueError as error:
                 raise StandinError(f"{path}: {error}", EXIT_USAGE) from error
             change(state)
-            if state.to_json() != before:
-                replace_file(path, state.to_json(), old)
+            after = state.to_json()
+            if after != before:
+                replace_file(path, after, old)
             return
 
 
