@@ -28,8 +28,8 @@ SHOW_MANAGER = (
     "echo UnitFileState=enabled; echo NeedDaemonReload=no; "
     'echo "InvocationID=$(cat /proc/sys/kernel/random/boot_id)"'
 )
-FILES = ("files", "reload_files")
-"""Arguments of ``Service`` that are paths."""
+LABELS = {"File": "files", "ReloadFile": "reload_files"}
+"""What a line begins with -> the argument of ``Service`` whose paths it is about."""
 NAMES = "Names="
 """Also of a unit that is not there, and with all its aliases."""
 NOW = "date +Now=%s.%N; read -r up idle </proc/uptime; echo Uptime=$up"
@@ -82,7 +82,9 @@ class Service(FactBase[ServiceState]):
             *([f"{_show(units)} -p Names"] if units else []),
             *([SHOW_MANAGER] if manager else []),
         ]
-        files = dict.fromkeys(path for one in every for key in FILES for path in one.get(key, ()))
+        files = dict.fromkeys(
+            path for one in every for key in LABELS.values() for path in one.get(key, ())
+        )
         return (
             f"{'; echo; '.join(shows)}; echo; {NOW}; "
             f'n=0; for f in {stamps}; do if [ -e "$f" ]; then '
@@ -102,27 +104,23 @@ class Service(FactBase[ServiceState]):
         *shown, rest = [list(lines) for some, lines in groupby(output, key=bool) if some]
         units = [*chain(*_units(every))]
         state = dict(zip(units, shown, strict=True))
-        now = [line for line in rest if line.startswith(("Now=", "Uptime="))]
-        files = {
-            line.split(" ", 2)[2]: line.removeprefix("Any=")
-            for line in rest
-            if line.startswith("Any=")
-        }
+        said: dict[str, list[str]] = {}
+        for line in rest:
+            label, _, value = line.partition("=")
+            said.setdefault(label, []).append(value)
+        now = [f"{label}={value}" for label in ("Now", "Uptime") for value in said.get(label, ())]
+        files = {value.split(" ", 2)[2]: value for value in said.get("Any", ())}
 
         def of(one: dict[str, Any]) -> list[str]:
             unit = one["unit"]
-            stamp = f"Stamp{units.index(unit)}="
-            return [
-                *_of(unit, state[unit]),
-                *now,
-                *(f"Stamp={line.removeprefix(stamp)}" for line in rest if line.startswith(stamp)),
-                *(f"File={files[path]}" for path in one.get("files", ()) if path in files),
-                *(
-                    f"ReloadFile={files[path]}"
-                    for path in one.get("reload_files", ())
-                    if path in files
-                ),
-            ]
+            listed = (
+                f"{label}={files[path]}"
+                for label, key in LABELS.items()
+                for path in one.get(key, ())
+                if path in files
+            )
+            stamp = said.get(f"Stamp{units.index(unit)}", ())
+            return [*_of(unit, state[unit]), *now, *(f"Stamp={line}" for line in stamp), *listed]
 
         return [of(one) for one in every]
 
