@@ -57,7 +57,7 @@ def apply(plan: NodePlan) -> None:
     )
 
 
-@role("Time gate")
+@role("Time sync")
 def gate(plan: NodePlan) -> None:
     """Wait for the clock: what is set up before this does not need it."""
     if "time_sync" not in plan.capabilities:

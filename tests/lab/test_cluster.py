@@ -207,7 +207,7 @@ def test_after_a_reboot_nothing_differs_and_nothing_is_to_do(cluster: Lab) -> No
     assert deployed.status == 0, deployed.errors
     assert {line.split(":")[0] for line in deployed.changed} <= {
         "deploys/worker.py | Slurm worker | Registered with the controller",
-        "deploys/worker.py | Time gate | Gate: the clock is right",
+        "deploys/worker.py | Time sync | Gate: the clock is right",
     }
     wait_until_idle(cluster)
     assert cluster.check().named == set()
