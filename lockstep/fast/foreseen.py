@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ from pyinfra.api import FactBase, StringCommand
 
 OTHER_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 """What comes of a list whose arguments are other ones than today's code takes."""
+KEPT = 1024
+"""Commands that are made once for all hosts: most of a host's are those of the others."""
 READ_ONLY: tuple[str, ...] = ("lockstep.facts.", "pyinfra.facts.")
 """Modules whose facts change nothing, whatever they are asked."""
 
@@ -41,30 +43,40 @@ class Asked:
 
     def kind(self) -> type[FactBase[Any]] | None:
         """Return its class; None when today's code has no such fact."""
-        if not self.module.startswith(READ_ONLY):
-            return None
-        try:
-            # The first reading is begun before a role is imported.
-            kind = getattr(importlib.import_module(self.module), self.name, None)
-        except ImportError:
-            return None
-        return kind if isinstance(kind, type) and _may_be_foreseen(kind) else None
+        return _kind(self.module, self.name)
 
     def command(self) -> str | None:
         """Return the command that reads it; None when today's code has no such fact."""
-        kind = self.kind()
-        if kind is None:
-            return None
-        try:
-            given, named = json.loads(self.arguments)
-            return text(kind().command(*given, **named))
-        except OTHER_ARGUMENTS:
-            return None
+        return _command(self)
 
     def named(self, kind: type) -> Arguments:
         """Return the arguments of its class's command by their names; only where there is one."""
         given, named = json.loads(self.arguments)
         return _signature(kind).bind(*given, **named).arguments
+
+
+@cache
+def _kind(module: str, name: str) -> type[FactBase[Any]] | None:
+    if not module.startswith(READ_ONLY):
+        return None
+    try:
+        # The first reading is begun before a role is imported.
+        kind = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+    return kind if isinstance(kind, type) and _may_be_foreseen(kind) else None
+
+
+@lru_cache(maxsize=KEPT)
+def _command(fact: Asked) -> str | None:
+    kind = fact.kind()
+    if kind is None:
+        return None
+    try:
+        given, named = json.loads(fact.arguments)
+        return text(kind().command(*given, **named))
+    except OTHER_ARGUMENTS:
+        return None
 
 
 Arguments = dict[str, Any]

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyinfra
 from pyinfra.api import arguments, connectors, util
 from pyinfra.api.exceptions import ArgumentTypeError
-from pyinfra.context import ctx_config
+from pyinfra.context import ContextObject, ctx_config
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -45,11 +45,50 @@ def all_connectors() -> dict[str, Any]:
     return found
 
 
+_META = arguments.all_argument_meta
+_SCALARS = (str, bool, int, float, type(None))
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    """Raise what pyinfra raises where a global argument has a wrong type; the same one only once.
+
+    Raises:
+        ArgumentTypeError: it has.
+    """
+    if type(value) in _SCALARS:
+        _check_scalar(name, value, kind)
+    else:
+        util.raise_if_bad_type(value, kind, ArgumentTypeError, f"Invalid argument `{name}`:")
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _check_scalar(name: str, value: Any, kind: Any) -> None:
+    util.raise_if_bad_type(value, kind, ArgumentTypeError, f"Invalid argument `{name}`:")
+
+
 @cache
-def _looked_up() -> list[tuple[str, Any, Callable[[Any], Any], Callable[[Any, Any], Any] | None]]:
-    """Return each global argument with its type, the call for its default, and its handler."""
-    every = ((name, kind, arguments.all_argument_meta[name]) for name, kind in global_arguments())
-    return [(name, kind, meta.default, meta.handler) for name, kind, meta in every]
+def _kinds() -> dict[str, Any]:
+    return dict(global_arguments())
+
+
+class _Defaults:
+    """The defaults of the global arguments, for as long as the configuration says the same."""
+
+    def __init__(self) -> None:
+        self._config: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+        self._own: list[str] = []
+        """Lists and the like: each operation has its own, which it may change."""
+
+    def of(self, config: Any) -> dict[str, Any]:
+        if not self._values or vars(config) != self._config:
+            self._values = {name: _META[name].default(config) for name in _kinds()}
+            self._own = [name for name, one in self._values.items() if type(one) not in _SCALARS]
+            self._config = dict(vars(config))
+        return self._values | {name: _META[name].default(config) for name in self._own}
+
+
+_defaults = _Defaults()
 
 
 def pop_global_arguments(
@@ -57,25 +96,26 @@ def pop_global_arguments(
 ) -> tuple[dict[str, Any], list[str]]:
     """Take the global arguments out of ``kwargs``; the rest from the deploy, the host, the config.
 
-    pyinfra looks each of them up in six places of the host's data; here they are merged once.
+    pyinfra asks for each default and looks in six places of the host's data for each of them; here
+    that is done once for all.
     """
-    own = ctx_config.isset()  # type: ignore[no-untyped-call]  # pyinfra's, and the next two
-    config = ctx_config.get() if own else state.config  # type: ignore[no-untyped-call]
+    own = ctx_config.get()  # type: ignore[no-untyped-call]  # pyinfra's, and the next
+    config = state.config if own is None else own
+    every, values = _kinds(), _defaults.of(config)
     of_host = host.data.dict()  # type: ignore[no-untyped-call]
+    values |= {name: copy(value) for name, value in of_host.items() if name in every}
     of_deploy: Any = host.current_deploy_kwargs or {}
-    values, given = {}, []
-    for name, kind, default_of, handler in _looked_up():
-        default = copy(of_host[name]) if name in of_host else default_of(config)
-        if name in kwargs:
-            given.append(name)
-            value = kwargs.pop(name)
-        else:
-            value = of_deploy.get(name, default) if of_deploy else default
+    given = [name for name in every if name in kwargs]
+    for name, kind in every.items():
+        handler = _META[name].handler
+        if name not in kwargs and name not in of_deploy and not handler:
+            continue
+        default = values[name]
+        value = kwargs.pop(name) if name in kwargs else of_deploy.get(name, default)
         if handler:
             value = handler(config, value)
         if value is not default and value != default:
-            problem = f"Invalid argument `{name}`:"
-            util.raise_if_bad_type(value, kind, ArgumentTypeError, problem)
+            _check_type(name, value, kind)
         values[name] = value
     return values, given
 
@@ -108,19 +148,51 @@ def operation_order(state: State) -> list[int]:
     return [*([state.current_op_file_number] if pyinfra.is_cli else []), *of_ours]
 
 
+def attribute_of_context(context: ContextObject, key: str) -> Any:
+    """Return what ``host``, ``state`` and their like in a deploy have, looking once who it is."""
+    module: Any = context._container.module
+    return getattr(context._base_cls if module is None else module, key)
+
+
+signature = cache(inspect.signature)
+"""Of an operation: pyinfra asks for it with each call."""
+
+
+@cache
+def _own_signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function, follow_wrapped=False)
+
+
+def call_arguments(function: Callable[..., Any], /, *given: Any, **named: Any) -> dict[str, Any]:
+    """Return what a call passes by the names of the parameters, as ``inspect.getcallargs`` does.
+
+    Raises:
+        TypeError: the function cannot be called so.
+    """
+    if inspect.ismethod(function):
+        # Each instance has a method of its own; the function behind it is one.
+        given, function = (function.__self__, *given), function.__func__
+    passed = _own_signature(function).bind(*given, **named)
+    passed.apply_defaults()
+    return passed.arguments
+
+
 @dataclass(frozen=True)
 class Patch:
-    """A function of pyinfra, where it is called from, and what takes its place."""
+    """A function, where pyinfra looks it up, and what takes its place."""
 
     function: Callable[..., Any]
-    source_sha256: str
-    callers: tuple[str, ...]
-    """Modules in whose namespaces it is looked up."""
+    source_sha256: str | None
+    """Of pyinfra's function; None: it is Python's, and ours does what is documented of it."""
+    places: tuple[str, ...]
+    """Modules, and classes of them (``module:class``), in whose namespaces it is looked up."""
     instead: Callable[..., Any]
 
     @property
     def fits(self) -> bool:
-        """Whether pyinfra's function is the one that was read."""
+        """Whether the function is the one that was read."""
+        if self.source_sha256 is None:
+            return True
         source = inspect.getsource(self.function)
         return hashlib.sha256(source.encode()).hexdigest() == self.source_sha256
 
@@ -150,7 +222,23 @@ PATCHES = (
         ("pyinfra.api.operation",),
         operation_order,
     ),
+    Patch(
+        ContextObject.__getattr__,
+        "9a7ac623fa312faa8e02533c17ba3f4f70c8ce9157e6cb196ddf0f2af08d3631",
+        ("pyinfra.context:ContextObject",),
+        attribute_of_context,
+    ),
+    Patch(inspect.signature, None, ("pyinfra.api.operation",), signature),
+    Patch(inspect.getcallargs, None, ("pyinfra.api.facts",), call_arguments),
 )
+
+
+def place_of(name: str) -> Any:
+    """Return a module, or a class of it."""
+    module, _, of = name.partition(":")
+    # The package's attribute `operation` is a decorator: only this gives the module.
+    found = importlib.import_module(module)
+    return getattr(found, of) if of else found
 
 
 @cache
@@ -161,10 +249,11 @@ def patch() -> None:
     """
     for one in PATCHES:
         if one.fits:
-            # The package's attribute `operation` is a decorator: only this gives the module.
-            for caller in one.callers:
-                setattr(importlib.import_module(caller), one.function.__name__, one.instead)
+            for place in one.places:
+                setattr(place_of(place), one.function.__name__, one.instead)
     # What was imported so far stays to the end: no search for garbage goes through it again.
     gc.freeze()
+    # A run keeps nearly all that it makes: to look through it often finds nothing.
+    gc.set_threshold(20_000, 20, 20)
     # pyinfra leaves no bytecode behind; our roles and rules are 300 modules to compile each time.
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)

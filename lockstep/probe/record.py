@@ -14,8 +14,9 @@ BOOT = "os.boot_id"
 
 
 class _Part(BaseModel):
-    # Attribute docstrings become the descriptions of docs/*.schema.json.
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    # tests/probe/schema.py makes the attributes' docstrings the descriptions of docs/*.schema.json:
+    # pydantic reads them from the source, which each run would pay for.
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Unread(_Part):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,8 +91,35 @@ def test_a_lane_that_was_cut_off_leaves_nothing_in_the_answers_of_another(tmp_pa
 
 def test_an_answer_that_was_cut_off_in_its_errors_does_not_count() -> None:
     lines = [f"{TOKEN} 0", "a", f"{TOKEN} 0 0", "wro", f"{TOKEN} 1", "b", f"{TOKEN} 1 0", "", TOKEN]
-    said = answers(CommandOutput([OutputLine("stdout", line) for line in lines]), TOKEN)
+    packed = base64.b64encode(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    said = answers(CommandOutput([OutputLine("stdout", packed.decode())]), TOKEN)
     assert {number: one.output.stdout_lines for number, one in said.items()} == {1: ["b"]}
+
+
+def test_packed_answers_that_were_cut_off_give_whole_ones_or_none() -> None:
+    # Without a pattern, so that there is more than one block of gzip's.
+    output = batch([f"head -c 30000 /dev/urandom | base64 -w 100; echo {n}" for n in range(4)])
+    whole = answers(output, TOKEN)
+    packed = output.stdout_lines[0]
+    counts = []
+    for length in range(0, len(packed), 997):
+        cut = answers(CommandOutput([OutputLine("stdout", packed[:length])]), TOKEN)
+        counts.append(len(cut))
+        assert all(whole[number] == one for number, one in cut.items())
+    assert len(whole) == 4
+    assert counts == sorted(counts), "the more has arrived the more is answered"
+    assert set(counts) >= {0, 1, 2}
+
+
+@pytest.mark.parametrize("said", ["sorry", "c29ycnk=", "H4sI", ""])
+def test_what_is_not_packed_gives_no_answer(said: str) -> None:
+    assert answers(CommandOutput([OutputLine("stdout", said)]), TOKEN) == {}
+
+
+def test_what_is_no_text_ends_the_answers(tmp_path: Path) -> None:
+    """As in pyinfra, whose reader of lines ends there; who asks reads it as usual."""
+    said = on(1, tmp_path, ["echo a", "printf '\\377\\n'", "echo c"])
+    assert {number: one.output.stdout_lines for number, one in said.items()} == {0: ["a"]}
 
 
 def test_commands_run_side_by_side_on_as_many_processors_as_there_are(tmp_path: Path) -> None:

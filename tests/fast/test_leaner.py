@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from pyinfra.api import arguments, util
+from pyinfra.api import Config, Host, Inventory, State, arguments, util
+from pyinfra.api.exceptions import ArgumentTypeError
+from pyinfra.context import ContextManager, LocalContextObject, ctx_config
 
 from lockstep.fast import leaner
 from tests.fast.runs import Machine
+
+# pyinfra's, without types.
+config_of: Any = Config
+inventory_of: Any = Inventory
+manager_of: Any = ContextManager
+own_config: Any = ctx_config
 
 ORDERS = """
 from pyinfra import state
@@ -40,14 +50,14 @@ state.current_deploy_filename = before
 def test_pyinfra_has_the_function_that_is_replaced(patch: leaner.Patch) -> None:
     """Fails with another pyinfra: read what its function does now, then change or drop ours."""
     assert patch.fits
-    for caller in patch.callers:
-        module = importlib.import_module(caller)
-        assert getattr(module, patch.function.__name__) in (patch.function, patch.instead)
+    for place in patch.places:
+        now = vars(leaner.place_of(place))[patch.function.__name__]
+        assert now in (patch.function, patch.instead)
 
 
 def test_another_pyinfra_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     patch = replace(leaner.PATCHES[0], source_sha256="of another version")
-    module = importlib.import_module(patch.callers[0])
+    module = leaner.place_of(patch.places[0])
     monkeypatch.setattr(module, patch.function.__name__, patch.function)
     monkeypatch.setattr(leaner, "PATCHES", (patch,))
     leaner.patch.__wrapped__()
@@ -66,9 +76,130 @@ def test_the_global_arguments_are_those_of_pyinfra() -> None:
     assert util.PYINFRA_INSTALL_DIR
 
 
+def _popped(pop: Any, host: Host, given: dict[str, Any]) -> object:
+    kwargs = dict(given)
+    try:
+        return pop(host.state, host, kwargs), kwargs
+    except ArgumentTypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("of_config", [{}, {"SUDO": True, "TEMP_DIR": "/t", "ENV": {"A": "1"}}])
+@pytest.mark.parametrize("of_deploy", [None, {}, {"_sudo": False, "_env": {"B": "2"}}])
+@pytest.mark.parametrize(
+    "of_host", [{}, {"_sudo": True, "_timeout": "wrong", "_env": {"C": "3"}, "mine": 1}]
+)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"name": "N", "own": 1},
+        {"_sudo": True, "_env": {"D": "4"}, "_if": [bool], "_success_exit_codes": [0, 1]},
+        {"_sudo": "yes"},
+        {"_timeout": 1, "_sudo_user": 7, "_su_user": 8},
+        {"_retries": True, "_chdir": None},
+        {"_success_exit_codes": ["0"]},
+    ],
+    ids=lambda given: "+".join(given) or "nothing",
+)
+def test_global_arguments_are_taken_as_pyinfra_takes_them(
+    given: dict[str, Any],
+    of_host: dict[str, Any],
+    of_deploy: dict[str, Any] | None,
+    of_config: dict[str, Any],
+) -> None:
+    host = _host()
+    host.host_data.update(of_host)
+    host.current_deploy_kwargs = of_deploy  # type: ignore[assignment]  # some of them
+    for own in (False, True):  # a configuration of its own, as in a deploy, and then changed
+        config = config_of(**of_config)
+        if own:
+            own_config.set(config)
+        else:
+            host.state.config = config
+        try:
+            for timeout in (of_config.get("TEMP_DIR"), "/changed"):
+                config.TEMP_DIR = timeout
+                ours, theirs = (
+                    _popped(pop, host, given)
+                    for pop in (leaner.pop_global_arguments, arguments.pop_global_arguments)
+                )
+                assert ours == theirs
+        finally:
+            own_config.reset()
+
+
+def test_each_operation_has_lists_of_its_own() -> None:
+    host = _host()
+    host.state.config = config_of()
+    first, second = (leaner.pop_global_arguments(host.state, host, {})[0] for _ in range(2))
+    for name, value in first.items():
+        assert value is not second[name] or type(value) in leaner._SCALARS, name
+
+
+def test_a_type_is_wrong_also_where_an_equal_value_had_the_right_one() -> None:
+    host = _host()
+    assert _popped(leaner.pop_global_arguments, host, {"_sudo": True}) != (
+        wrong := _popped(arguments.pop_global_arguments, host, {"_sudo": 1})
+    )
+    assert isinstance(wrong, str)
+    assert _popped(leaner.pop_global_arguments, host, {"_sudo": 1}) == wrong
+
+
+def _host() -> Host:
+    inventory = inventory_of((["@local"], {}))
+    State(inventory, config_of())
+    host = inventory.get_host("@local")
+    assert isinstance(host, Host)
+    return host
+
+
+class _Fact:
+    def command(self, path: str, *more: str, depth: int = 1, **other: str) -> None: ...
+
+    @staticmethod
+    def alone(path: str = "/") -> None: ...
+
+
+@pytest.mark.parametrize("of", ["command", "alone"])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ((), {}),
+        (("/a",), {}),
+        (("/a", "/b"), {"depth": 2}),
+        ((), {"path": "/a", "function": "x"}),
+        (("/a",), {"path": "/b"}),
+    ],
+)
+def test_arguments_of_a_call_have_the_names_that_python_gives_them(
+    given: tuple[str, ...], named: dict[str, Any], of: str
+) -> None:
+    fact = _Fact()
+    try:
+        expected = inspect.getcallargs(getattr(fact, of), *given, **named)
+    except TypeError:
+        with pytest.raises(TypeError):
+            leaner.call_arguments(getattr(fact, of), *given, **named)
+    else:
+        assert leaner.call_arguments(getattr(fact, of), *given, **named) == expected
+
+
+def test_a_context_has_what_it_stands_for_and_without_it_what_its_class_has() -> None:
+    context = manager_of("host", LocalContextObject)
+    context.set_base(Host)
+    assert leaner.attribute_of_context(context.context, "connected") is False
+    context.set(SimpleNamespace(connected="yes"))
+    assert leaner.attribute_of_context(context.context, "connected") == "yes"
+    with pytest.raises(AttributeError, match="missing"):
+        leaner.attribute_of_context(context.context, "missing")
+
+
 def test_what_was_imported_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
-    counts = "import gc; host.log(f'frozen: {gc.get_freeze_count() > 0}')\n"
-    assert "frozen: True" in Machine(tmp_path).deploy(counts, "--dry").said
+    counts = (
+        "import gc; host.log(f'frozen: {gc.get_freeze_count() > 0}, {gc.get_threshold()[0]}')\n"
+    )
+    assert "frozen: True, 20000" in Machine(tmp_path).deploy(counts, "--dry").said
 
 
 @pytest.mark.parametrize(("unwanted", "kept"), [("", True), ("1", False)])

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from pydantic import BaseModel
 
 from lockstep.catalog.checks import READINGS
-from lockstep.probe.record import Record, SavedRecords
+from lockstep.probe import record
+
+
+def _described() -> dict[str, Any]:
+    """Return the module of the records, its models with docstrings as descriptions."""
+    with patch.dict(BaseModel.model_config, use_attribute_docstrings=True):
+        return runpy.run_path(record.__file__)
+
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+_MODULE = _described()
 PUBLISHED: dict[str, type[BaseModel]] = {
-    "record.schema.json": Record,
-    "saved-records.schema.json": SavedRecords,
+    "record.schema.json": _MODULE["Record"],
+    "saved-records.schema.json": _MODULE["SavedRecords"],
 }
 
 
@@ -21,9 +32,9 @@ def text(model: type[BaseModel]) -> str:
     """Return the schema of a model as it is published."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = dialect | model.model_json_schema()
-    record = schema if model is Record else schema["$defs"]["Record"]
+    of_record = schema["$defs"].get("Record", schema)
     # Names of today: a record with others is a record as well.
-    record["properties"]["readings"]["propertyNames"] = {"examples": list(READINGS)}
+    of_record["properties"]["readings"]["propertyNames"] = {"examples": list(READINGS)}
     return json.dumps(schema, indent=2) + "\n"
 
 
