@@ -196,6 +196,17 @@ def test_the_playbook_carries_each_nodes_own_files(tmp_path: Path) -> None:
     assert node.name in (tmp_path / "hosts").read_text()
 
 
+def test_a_playbook_can_know_its_nodes_by_many_names(tmp_path: Path) -> None:
+    node = worker()
+    playbook.write(tmp_path, [node], SECRETS, "/ssh_config")
+    playbook.call(tmp_path, {"name1": node.name, "name2": node.name}, "/of_names")
+    hosts = (tmp_path / "hosts").read_text().splitlines()
+    assert hosts[:3] == ["[worker]", "name1", "name2"]
+    assert "-F /of_names" in (tmp_path / "ansible.cfg").read_text()
+    for file in managed(node, SECRETS):
+        assert (tmp_path / "files" / "name2" / file.path[1:]).read_bytes() == file.content
+
+
 def test_testinfra_asks_as_much_of_every_node(tmp_path: Path) -> None:
     nodes = list(consistent().plan.nodes.values())
     assertions.write(tmp_path, nodes)

@@ -1,7 +1,7 @@
 """Measures reruns, checks, repairs and deploys beside the peers, on a lab that it makes.
 
     python -m benchmarks.speed [--nodes 2,10] [--round-trips 0,2,20] [--tasks rerun,check]
-                               [--repeat 3] [--without ansible] [--json FILE] [--keep]
+                               [--names 50] [--repeat 3] [--without ansible] [--json FILE] [--keep]
 
 Needs root, as the lab does. Prints one table; removes the lab. How to read it: docs/benchmarks.md.
 """
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         summary = figures.rows(bench.runs)
         about = {**machine(found), "command": shlex.join(["python", "-m", __package__, *words])}
         print(f"`{about['command']}`\n\n{figures.table(summary)}\n{promises.table(summary)}")
+        for count in asked.names:
+            print(f"{count} nodes: {count} names of {max(asked.nodes)} machines, each an address")
         for problem in bench.problems:
             print(f"NOT MEASURED {problem}")
         if asked.json:
@@ -72,6 +74,10 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
                 with control(cluster.lab, round_trip_ms) as here:
                     for name in on_lab:
                         tasks.ON_A_LAB[name](bench, cluster, here)
+                    for count in asked.names if workers == max(asked.nodes) else ():
+                        with cluster.named(count, bench.folder) as many:
+                            for name in (one for one in on_lab if one in tasks.UNDER_NAMES):
+                                tasks.UNDER_NAMES[name](bench, many, here)
         if "deploy" in asked.tasks:
             tasks.deploy(bench, f"{asked.lab}-fresh", workers, found, asked.round_trips[0])
 
@@ -81,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lab", default="bench", help="name of the lab that is made")
     parser.add_argument(
         "--nodes", type=_numbers(int), default=[1, 2, 10, 50], help="workers: 1,2,10,50"
+    )
+    parser.add_argument(
+        "--names", type=_numbers(int), default=[], help="as well under so many names: 50"
     )
     parser.add_argument(
         "--round-trips", type=_numbers(float), default=[0.0, 2.0, 20.0], help="added, in ms: 0,2,20"

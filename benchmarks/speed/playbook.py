@@ -8,7 +8,7 @@ restart for a changed one, no driver that waits for a reboot), so Ansible has le
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,31 @@ def write(
             path = folder / "files" / node.name / file.path.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.content)
-    names = "\n".join(node.name for node in nodes)
-    (folder / "hosts").write_text(f"[worker]\n{names}\n[worker:vars]\nansible_user=ops\n")
+    write_hosts(folder, [node.name for node in nodes])
     (folder / "ansible.cfg").write_text(CONFIG.format(ssh_config=ssh_config))
     play = {"hosts": "worker", "become": True, "tasks": tasks(next(iter(nodes)), secrets)}
     # YAML reads JSON.
     (folder / "site.yml").write_text(json.dumps([play], indent=1))
+
+
+def write_hosts(folder: Path, names: Collection[str]) -> None:
+    """Write the inventory."""
+    lines = ("[worker]", *names, "[worker:vars]", "ansible_user=ops")
+    (folder / "hosts").write_text("\n".join(lines) + "\n")
+
+
+def call(folder: Path, machines: Mapping[str, str], ssh_config: str) -> None:
+    """Have a playbook know its nodes by other names.
+
+    Args:
+        folder: the playbook's.
+        machines: name -> node of the playbook.
+        ssh_config: a file that says how to reach the names.
+    """
+    for name, node in machines.items():
+        (folder / "files" / name).symlink_to(node, target_is_directory=True)
+    write_hosts(folder, machines)
+    (folder / "ansible.cfg").write_text(CONFIG.format(ssh_config=ssh_config))
 
 
 def tasks(node: NodePlan, secrets: Secrets | None) -> list[Task]:

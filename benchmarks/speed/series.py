@@ -37,25 +37,30 @@ class Series:
     """A regular expression for what its output holds when it has done its work."""
 
 
-def rerun(peers: Peers | None, playbook: str, limit: Sequence[str]) -> list[Series]:
+def rerun(
+    peers: Peers | None, playbook: str, limit: Sequence[str], inventory: str = INVENTORY
+) -> list[Series]:
     """Return the ways to find workers as they are to be; one that changes something has failed."""
     found = []
-    for one in apply(peers, playbook, limit):
+    for one in apply(peers, playbook, limit, inventory):
         says = ANSIBLE_IDLE if "site.yml" in one.argv else PYINFRA_IDLE
         found.append(replace(one, says=says))
     return found
 
 
-def apply(peers: Peers | None, playbook: str, limit: Sequence[str]) -> list[Series]:
+def apply(
+    peers: Peers | None, playbook: str, limit: Sequence[str], inventory: str = INVENTORY
+) -> list[Series]:
     """Return the ways to bring workers to their plan.
 
     Args:
         peers: None when they could not be installed.
         playbook: folder of the playbook.
         limit: names, or a group, of pyinfra and Ansible alike.
+        inventory: pyinfra's.
     """
     limits = [word for name in limit for word in ("--limit", name)]
-    ours = (program("pyinfra"), "-y", *limits, INVENTORY, WORKERS)
+    ours = (program("pyinfra"), "-y", *limits, inventory, WORKERS)
     found = [Series(OURS, ours), Series("plain pyinfra", ours, PLAIN)]
     if peers is None:
         return found
@@ -69,22 +74,27 @@ def apply(peers: Peers | None, playbook: str, limit: Sequence[str]) -> list[Seri
 
 
 def check(
-    peers: Peers | None, tests: str, ssh_config: str, nodes: Sequence[NodePlan]
+    peers: Peers | None,
+    tests: str | None,
+    ssh_config: str,
+    nodes: Sequence[NodePlan],
+    inventory: str = INVENTORY,
 ) -> list[Series]:
     """Return the ways to see whether nodes are as planned; the probe alone is the lower bound.
 
     Args:
         peers: None when they could not be installed.
-        tests: folder of testinfra's tests.
+        tests: folder of testinfra's tests, where there are some.
         ssh_config: how ssh(1) reaches the nodes.
         nodes: all of them.
+        inventory: pyinfra's.
     """
     probe = f"sudo -n -H {command(request(nodes[-1]))}"
     found = [
-        Series(OURS, (program("lockstep"), "check", INVENTORY), statuses=(0, 1)),
+        Series(OURS, (program("lockstep"), "check", inventory), statuses=(0, 1)),
         Series("probe by clush", (*_clush(ssh_config, nodes), probe)),
     ]
-    if peers is None:
+    if peers is None or tests is None:
         return found
     options = ("-q", "-p", "no:cacheprovider", "--sudo", f"--ssh-config={ssh_config}")
     testinfra = (peers.program("pytest"), *options, "--rootdir", tests, tests)

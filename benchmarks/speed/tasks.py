@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.speed import assertions, playbook, series, sessions
+from benchmarks.speed import assertions, names, playbook, series, sessions
 from benchmarks.speed.bench import Bench, DidNotWork, say
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.network import Control, control
@@ -37,7 +40,11 @@ class Cluster:
     workers: tuple[NodePlan, ...]
     peers: Peers | None
     playbook: str
-    tests: str
+    ssh_config: str
+    tests: str | None
+    """Of testinfra; None under names, which are not what machines call themselves."""
+    found_as_they_are: str = INVENTORY
+    read: str = INVENTORY
 
     @classmethod
     def up(cls, name: str, workers: int, folder: Path, peers: Peers | None) -> Cluster:
@@ -72,7 +79,30 @@ class Cluster:
         made_of = secrets.obtain(plan.spec.name, plan.spec.secrets_dir)
         playbook.write(books, only, made_of, found.ssh_config)
         assertions.write(tests, nodes)
-        return cls(found, nodes, only, peers, str(books), str(tests))
+        return cls(found, nodes, only, peers, str(books), found.ssh_config, str(tests))
+
+    @contextmanager
+    def named(self, count: int, folder: Path) -> Iterator[Cluster]:
+        """Be a cluster of so many workers for a while: these, under many names.
+
+        Raises:
+            BenchmarkError: a worker could not be given an address.
+        """
+        place = Path(tempfile.mkdtemp(dir=folder))
+        with names.named(self.lab, count, place) as called:
+            shutil.copytree(self.playbook, place / "playbook")
+            playbook.call(place / "playbook", called.machines, called.ssh_config)
+            nodes = tuple(load(called.read).nodes.values())
+            yield replace(
+                self,
+                nodes=nodes,
+                workers=tuple(node for node in nodes if node.role is Role.WORKER),
+                playbook=str(place / "playbook"),
+                ssh_config=called.ssh_config,
+                tests=None,
+                found_as_they_are=called.found_as_they_are,
+                read=called.read,
+            )
 
     def on(self, node: str, command: str) -> str:
         """Run a command as root on a node, from beside it.
@@ -113,13 +143,15 @@ def deployed(name: str, deploy: str, *options: str) -> None:
 
 def rerun(bench: Bench, cluster: Cluster, here: Control) -> None:
     """Bring workers to their plan that are there already."""
-    compared = series.rerun(cluster.peers, cluster.playbook, ["worker"])
+    compared = series.rerun(cluster.peers, cluster.playbook, ["worker"], cluster.found_as_they_are)
     bench.measure("rerun", compared, cluster.lab, here, len(cluster.workers))
 
 
 def check(bench: Bench, cluster: Cluster, here: Control) -> None:
     """Compare all nodes with their plan; the head is one of them."""
-    compared = series.check(cluster.peers, cluster.tests, cluster.lab.ssh_config, cluster.nodes)
+    compared = series.check(
+        cluster.peers, cluster.tests, cluster.ssh_config, cluster.nodes, cluster.read
+    )
     bench.measure("check", compared, cluster.lab, here, len(cluster.nodes))
 
 
@@ -141,14 +173,16 @@ def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
 
 
 ON_A_LAB = {"rerun": rerun, "check": check, "repair": repair}
+UNDER_NAMES = {"rerun": rerun, "check": check}
+"""What changes nothing."""
 
 
 def deploy(
     bench: Bench, name: str, workers: int, peers: Peers | None, round_trip_ms: float
 ) -> None:
     """Deploy workers that nothing was done to; each series has its own, in one lab per round."""
-    names = [one.name for one in series.apply(peers, "", [])] + [series.BY_HAND]
-    wanted = [one for one in names if one not in bench.without]
+    known = [one.name for one in series.apply(peers, "", [])] + [series.BY_HAND]
+    wanted = [one for one in known if one not in bench.without]
     for number in range(bench.repeat + 1):
         try:
             cluster = Cluster.booted(name, workers * len(wanted), bench.folder, peers)

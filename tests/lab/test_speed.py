@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
+from pathlib import Path
 
 from benchmarks.speed import sessions
+from benchmarks.speed.names import named
 from benchmarks.speed.network import Control, control
+from benchmarks.speed.places import WORKERS, program
+from benchmarks.speed.series import PYINFRA_IDLE
 from lab.state import LabState, load
 from tests.lab.labs import Lab
 
@@ -33,6 +38,26 @@ def test_a_handshake_takes_the_round_trip_that_was_added(cluster: Lab) -> None:
         before = here.bytes()
         assert 0.2 <= connected_s(lab, here) < 0.4
         assert here.bytes() - before > 5 * 3 * 60
+
+
+def test_machines_answer_under_many_names_as_long_as_it_is_asked_for(
+    cluster: Lab, tmp_path: Path
+) -> None:
+    lab = load(cluster.name)
+    with named(lab, 3, tmp_path) as names:
+        assert names.machines == {"name1": "worker1", "name2": "worker2", "name3": "worker1"}
+        for name, machine in names.machines.items():
+            words = ["ssh", "-F", names.ssh_config, name, "hostname"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.stdout == f"{machine}\n", done.stderr
+        read = cluster.command(program("lockstep"), "check", names.read, check=False)
+        # Names are not what the machines call themselves: the check says so, of each.
+        assert read.returncode == 1
+        assert "read 4 of 4 nodes" in read.stdout + read.stderr
+        rerun = cluster.command(program("pyinfra"), "-y", names.found_as_they_are, WORKERS)
+        assert re.search(PYINFRA_IDLE, rerun.stdout + rerun.stderr)
+        assert set(re.findall(r"\[(\w+)\] +Connected", rerun.stderr)) == set(names.machines)
+    assert "::1001" not in cluster.on("worker1", "ip -6 address show dev mgmt0")
 
 
 def test_each_session_of_a_node_is_counted(cluster: Lab) -> None:

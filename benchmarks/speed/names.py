@@ -1,0 +1,154 @@
+"""More nodes than machines: a lab's workers answer under many names, each with its own address.
+
+A lab of fifty workers keeps few processors busy with its own services and node checks. What a name
+costs is what a node costs: a connection, a login, a reading by a machine. Under names nodes are
+read, and found as they are to be; nothing is deployed to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+
+from benchmarks.speed.errors import BenchmarkError
+from benchmarks.speed.places import INVENTORY, ROOT
+from lab.network import address_in
+from lab.state import LabState, Node
+
+FIRST_HOST_PART = 0x1000
+"""Of the names' addresses: behind those of any lab's nodes."""
+READ = '''\
+"""The workers of a lab under many names, each a node of the cluster: to be read."""
+
+import runpy
+from pathlib import Path
+
+from lab import state
+
+_lab = state.LabState.model_validate_json(Path({lab!r}).read_text(encoding="utf-8"))
+state.load_or_exit = lambda name=None: _lab
+_names = runpy.run_path({inventory!r})
+_cluster, head, worker = _names["_cluster"], _names["head"], _names["worker"]
+'''
+FOUND_AS_THEY_ARE = '''\
+"""The workers of a lab, each under many names but with its own plan: nothing is to do."""
+
+import runpy
+
+_workers = {{
+    called.rpartition("/")[2]: (called, data)
+    for called, data in runpy.run_path({inventory!r})["worker"]
+}}
+worker = [
+    (_workers[machine][0].removesuffix(machine) + name, {{**_workers[machine][1]}})
+    for name, machine in {machines!r}.items()
+]
+'''
+
+
+@dataclass(frozen=True)
+class Names:
+    """Files that know the workers of a lab by many names."""
+
+    machines: Mapping[str, str]
+    """Name -> worker."""
+    ssh_config: str
+    read: str
+    """Inventory where each name is a node, and its worker is not."""
+    found_as_they_are: str
+    """Inventory where each name has its worker's plan."""
+
+
+def spread(lab: LabState, count: int) -> dict[str, Node]:
+    """Return so many names, each with an address on a worker; the workers take turns."""
+    workers = cycle([node for node in lab.nodes if node.role == "worker"])
+    return {
+        f"name{number}": node.model_copy(
+            update={
+                "address": address_in(lab.prefix, FIRST_HOST_PART + number),
+                "fabric_address": address_in(lab.fabric_prefix, FIRST_HOST_PART + number),
+            }
+        )
+        for number, node in zip(range(1, count + 1), workers, strict=False)
+    }
+
+
+def write(folder: Path, lab: LabState, names: Mapping[str, Node]) -> Names:
+    """Write the files.
+
+    Args:
+        folder: a private one: secrets are copied to it.
+        lab: the machines.
+        names: each with its worker at the name's address.
+    """
+    known, config = folder / "known_hosts", folder / "ssh_config"
+    keys = {
+        line.split()[0].split(",")[1]: line.split(" ", 1)[1]
+        for line in Path(lab.known_hosts).read_text(encoding="utf-8").splitlines()
+    }
+    lines = [f"{node.address},{name} {keys[node.name]}" for name, node in names.items()]
+    known.write_text(Path(lab.known_hosts).read_text(encoding="utf-8") + "\n".join(lines) + "\n")
+    hosts = [f"Host {name}\n    HostName {node.address}\n" for name, node in names.items()]
+    usual = (
+        f"Host {' '.join(names)}\n"
+        f"    User {lab.ssh_user}\n"
+        f"    IdentityFile {lab.ssh_key}\n"
+        "    IdentitiesOnly yes\n"
+        f"    UserKnownHostsFile {known}\n"
+        "    GlobalKnownHostsFile /dev/null\n"
+        "    StrictHostKeyChecking yes\n"
+        "Match all\n"
+        f"    Include {lab.ssh_config}\n"
+    )
+    config.write_text("".join(hosts) + usual, encoding="utf-8")
+    heads = [node for node in lab.nodes if node.role == "head"]
+    called = [node.model_copy(update={"name": name}) for name, node in names.items()]
+    # Beside its key an inventory of a lab has secrets, and keeps records: names have their own.
+    key = Path(shutil.copy2(lab.ssh_key, folder))
+    shutil.copytree(Path(lab.ssh_key).with_name("secrets"), folder / "secrets")
+    known_by_name = {
+        "nodes": [*heads, *called],
+        "known_hosts": str(known),
+        "ssh_key": str(key),
+    }
+    state = folder / "names.json"
+    state.write_text(lab.model_copy(update=known_by_name).model_dump_json(), encoding="utf-8")
+    inventory, machines = str(ROOT / INVENTORY), {name: node.name for name, node in names.items()}
+    read, found = folder / "read.py", folder / "found_as_they_are.py"
+    read.write_text(READ.format(lab=str(state), inventory=inventory), encoding="utf-8")
+    found.write_text(FOUND_AS_THEY_ARE.format(inventory=inventory, machines=machines))
+    return Names(machines, str(config), str(read), str(found))
+
+
+@contextmanager
+def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
+    """Have the workers answer under so many names.
+
+    Raises:
+        BenchmarkError: a worker could not be given an address.
+    """
+    names = spread(lab, count)
+    try:
+        for node in names.values():
+            _address("add", lab, node, "nodad")
+        yield write(folder, lab, names)
+    finally:
+        for node in names.values():
+            # Not there where it was not added; who hears of that has heard why.
+            with contextlib.suppress(BenchmarkError):
+                _address("delete", lab, node)
+
+
+def _address(verb: str, lab: LabState, node: Node, *how: str) -> None:
+    words = ("ip", "-6", "address", verb, f"{node.address}/64", "dev", "mgmt0", *how)
+    argv = ["ssh", "-F", lab.ssh_config, node.name, f"sudo -n {shlex.join(words)}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchmarkError(f"{node.name}: {shlex.join(words)}: {done.stderr.strip()}")
