@@ -65,6 +65,12 @@ def test_without_a_run_of_ours_there_is_no_ratio() -> None:
     assert figures.table([row]).splitlines()[-1].endswith("| - | - |")
 
 
+def test_nodes_that_were_names_are_said_to_be() -> None:
+    assert figures.under_names([replace(run, machines=11) for run in runs()]) == []
+    (line,) = figures.under_names([replace(run, machines=3) for run in runs()])
+    assert line == "rerun, 10 nodes: names of the lab's 3 machines"
+
+
 def test_table_is_markdown() -> None:
     lines = figures.table(figures.rows(runs())).splitlines()
     assert {line.count("|") for line in lines} == {12}
@@ -201,7 +207,7 @@ def test_a_playbook_can_know_its_nodes_by_many_names(tmp_path: Path) -> None:
     playbook.write(tmp_path, [node], SECRETS, "/ssh_config")
     playbook.call(tmp_path, {"name1": node.name, "name2": node.name}, "/of_names")
     hosts = (tmp_path / "hosts").read_text().splitlines()
-    assert hosts[:3] == ["[worker]", "name1", "name2"]
+    assert hosts[:3] == ["[worker]", f"name1 machine={node.name}", f"name2 machine={node.name}"]
     assert "-F /of_names" in (tmp_path / "ansible.cfg").read_text()
     for file in managed(node, SECRETS):
         assert (tmp_path / "files" / "name2" / file.path[1:]).read_bytes() == file.content

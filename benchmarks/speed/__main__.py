@@ -33,7 +33,10 @@ EXIT_FAILED = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; return the exit status: 0 when everything could be measured, 1 when not."""
     words = list(sys.argv[1:] if argv is None else argv)
-    asked = _parser().parse_args(words)
+    parser = _parser()
+    asked = parser.parse_args(words)
+    if asked.names and (len(asked.nodes) > 1 or min(asked.names) <= asked.nodes[0]):
+        parser.error("--names takes one number of --nodes, and more names than that")
     with tempfile.TemporaryDirectory(prefix="benchmark-speed-") as folder:
         bench = Bench(Path(folder), asked.repeat, without=frozenset(asked.without))
         installed = peers.ensure()
@@ -52,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         summary = figures.rows(bench.runs)
         about = {**machine(found), "command": shlex.join(["python", "-m", __package__, *words])}
         print(f"`{about['command']}`\n\n{figures.table(summary)}\n{promises.table(summary)}")
-        for count in asked.names:
-            print(f"{count} nodes: {count} names of {max(asked.nodes)} machines, each an address")
+        print("".join(f"{line}\n" for line in figures.under_names(bench.runs)), end="")
         for problem in bench.problems:
             print(f"NOT MEASURED {problem}")
         if asked.json:
@@ -74,7 +76,7 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
                 with control(cluster.lab, round_trip_ms) as here:
                     for name in on_lab:
                         tasks.ON_A_LAB[name](bench, cluster, here)
-                    for count in asked.names if workers == max(asked.nodes) else ():
+                    for count in asked.names:
                         with cluster.named(count, bench.folder) as many:
                             for name in (one for one in on_lab if one in tasks.UNDER_NAMES):
                                 tasks.UNDER_NAMES[name](bench, many, here)
@@ -89,7 +91,10 @@ def _parser() -> argparse.ArgumentParser:
         "--nodes", type=_numbers(int), default=[1, 2, 10, 50], help="workers: 1,2,10,50"
     )
     parser.add_argument(
-        "--names", type=_numbers(int), default=[], help="as well under so many names: 50"
+        "--names",
+        type=_numbers(int),
+        default=[],
+        help="as well under so many names: 50 (with --nodes 2)",
     )
     parser.add_argument(
         "--round-trips", type=_numbers(float), default=[0.0, 2.0, 20.0], help="added, in ms: 0,2,20"

@@ -129,6 +129,7 @@ class Bench:
             sent_bytes=sent,
             sessions=seen if counting else None,
             load=load,
+            machines=len(lab.nodes),
         )
 
     def cost(self, series: Series, lab: LabState, prefix: Sequence[str]) -> Cost:

@@ -29,6 +29,8 @@ class Run:
     """Of all nodes together; counted in the last run alone."""
     load: float = 0.0
     """Of the machine, when it began."""
+    machines: int | None = None
+    """Of the lab, its head included; where there are more nodes they are names of machines."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class Row:
     wall_ratio: float | None
     """To ours in the same place; None where we have no run there."""
     cpu_ratio: float | None
+
+
+def under_names(runs: Iterable[Run]) -> list[str]:
+    """Return a line for each number of nodes that were names."""
+    found = {
+        f"{run.task}, {run.nodes} nodes: names of the lab's {run.machines} machines"
+        for run in runs
+        if run.machines and run.nodes > run.machines
+    }
+    return sorted(found)
 
 
 Place = tuple[str, int, float]

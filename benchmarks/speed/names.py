@@ -29,27 +29,35 @@ READ = '''\
 
 import runpy
 from pathlib import Path
+from unittest.mock import patch
 
 from lab import state
 
 _lab = state.LabState.model_validate_json(Path({lab!r}).read_text(encoding="utf-8"))
-state.load_or_exit = lambda name=None: _lab
-_names = runpy.run_path({inventory!r})
-_cluster, head, worker = _names["_cluster"], _names["head"], _names["worker"]
+with patch.object(state, "load_or_exit", lambda name=None: _lab):
+    _of_lab = runpy.run_path({inventory!r})
+_cluster, head, worker = _of_lab["_cluster"], _of_lab["head"], _of_lab["worker"]
 '''
 FOUND_AS_THEY_ARE = '''\
 """The workers of a lab, each under many names but with its own plan: nothing is to do."""
 
 import runpy
+from dataclasses import replace
 
-_workers = {{
+_of_lab = {{
     called.rpartition("/")[2]: (called, data)
     for called, data in runpy.run_path({inventory!r})["worker"]
 }}
-worker = [
-    (_workers[machine][0].removesuffix(machine) + name, {{**_workers[machine][1]}})
-    for name, machine in {machines!r}.items()
-]
+
+
+def _host(name, machine, address):
+    called, data = _of_lab[machine]
+    own = {{"ssh_hostname": address, "ssh_known_hosts_file": {known_hosts!r}}}
+    # What a plan has worked out it keeps: a plan of its own, as each node has.
+    return called.removesuffix(machine) + name, {{**data, **own, "plan": replace(data["plan"])}}
+
+
+worker = [_host(*one) for one in {names!r}]
 '''
 
 
@@ -123,7 +131,14 @@ def write(folder: Path, lab: LabState, names: Mapping[str, Node]) -> Names:
     inventory, machines = str(ROOT / INVENTORY), {name: node.name for name, node in names.items()}
     read, found = folder / "read.py", folder / "found_as_they_are.py"
     read.write_text(READ.format(lab=str(state), inventory=inventory), encoding="utf-8")
-    found.write_text(FOUND_AS_THEY_ARE.format(inventory=inventory, machines=machines))
+    found.write_text(
+        FOUND_AS_THEY_ARE.format(
+            inventory=inventory,
+            known_hosts=str(known),
+            names=[(name, node.name, node.address) for name, node in names.items()],
+        ),
+        encoding="utf-8",
+    )
     return Names(machines, str(config), str(read), str(found))
 
 
@@ -132,18 +147,15 @@ def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
     """Have the workers answer under so many names.
 
     Raises:
-        BenchmarkError: a worker could not be given an address.
+        BenchmarkError: an address could not be given to a worker, or not be taken from it.
     """
     names = spread(lab, count)
-    try:
+    with contextlib.ExitStack() as added:
         for node in names.values():
-            _address("add", lab, node, "nodad")
+            # Deprecated: what the machine sends by itself goes on to come from its own address.
+            _address("add", lab, node, "nodad", "preferred_lft", "0")
+            added.callback(_address, "delete", lab, node)
         yield write(folder, lab, names)
-    finally:
-        for node in names.values():
-            # Not there where it was not added; who hears of that has heard why.
-            with contextlib.suppress(BenchmarkError):
-                _address("delete", lab, node)
 
 
 def _address(verb: str, lab: LabState, node: Node, *how: str) -> None:

@@ -55,9 +55,9 @@ def write(
     (folder / "site.yml").write_text(json.dumps([play], indent=1))
 
 
-def write_hosts(folder: Path, names: Collection[str]) -> None:
-    """Write the inventory."""
-    lines = ("[worker]", *names, "[worker:vars]", "ansible_user=ops")
+def write_hosts(folder: Path, hosts: Collection[str]) -> None:
+    """Write the inventory: names, each with its variables."""
+    lines = ("[worker]", *hosts, "[worker:vars]", "ansible_user=ops")
     (folder / "hosts").write_text("\n".join(lines) + "\n")
 
 
@@ -71,7 +71,7 @@ def call(folder: Path, machines: Mapping[str, str], ssh_config: str) -> None:
     """
     for name, node in machines.items():
         (folder / "files" / name).symlink_to(node, target_is_directory=True)
-    write_hosts(folder, machines)
+    write_hosts(folder, [f"{name} machine={node}" for name, node in machines.items()])
     (folder / "ansible.cfg").write_text(CONFIG.format(ssh_config=ssh_config))
 
 
@@ -161,7 +161,10 @@ def _read() -> list[Task]:
     """Return what there is no module for: read, as a rerun does that finds all in place."""
     return [
         {"name": "boards", **_reads(f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv,noheader")},
-        {"name": "registered", **_reads("scontrol -o show node {{ inventory_hostname }}")},
+        {
+            "name": "registered",
+            **_reads("scontrol -o show node {{ machine | default(inventory_hostname) }}"),
+        },
     ]
 
 

@@ -89,9 +89,10 @@ def check(
         nodes: all of them.
         inventory: pyinfra's.
     """
+    read = rf"read {len(nodes)} of {len(nodes)} nodes"
     probe = f"sudo -n -H {command(request(nodes[-1]))}"
     found = [
-        Series(OURS, (program("lockstep"), "check", inventory), statuses=(0, 1)),
+        Series(OURS, (program("lockstep"), "check", inventory), statuses=(0, 1), says=read),
         Series("probe by clush", (*_clush(ssh_config, nodes), probe)),
     ]
     if peers is None or tests is None:

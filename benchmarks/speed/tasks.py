@@ -86,7 +86,7 @@ class Cluster:
         """Be a cluster of so many workers for a while: these, under many names.
 
         Raises:
-            BenchmarkError: a worker could not be given an address.
+            BenchmarkError: an address could not be given to a worker, or not be taken from it.
         """
         place = Path(tempfile.mkdtemp(dir=folder))
         with names.named(self.lab, count, place) as called:

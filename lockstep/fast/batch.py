@@ -14,6 +14,8 @@ MOST_LANES = 8
 """Commands that run at a time, where a login may use as many processors; jobs have the others."""
 
 
+MOST_BYTES = 64 * 2**20
+"""Of a batch's output, unpacked: what is behind them counts as cut off."""
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's manual, inflateInit2: with a header of gzip."""
 
@@ -62,17 +64,19 @@ if [ "$1" -le 0 ]; then lane 0; else lane "$1" | {{ lanes_to $(($1 - 1)); cat; }
 }}
 lanes=$(nproc) || lanes=1
 if [ "$lanes" -gt {most} ]; then lanes={most}; fi
+printf '\\n%s ' {token}
 lanes_to $((lanes - 1)) | gzip -1 | base64 -w 0
 }}
 """
 
 
-def _unpacked(lines: Sequence[str]) -> list[str]:
-    """Return the lines that a script printed, as far as they arrived and are text."""
-    packed = "".join(lines)
+def _unpacked(lines: Sequence[str], token: str) -> list[str]:
+    """Return the lines that a script packed, as far as they arrived and are text."""
+    # A login may print lines of its own first.
+    packed = next((line for line in lines if line.startswith(token)), "").partition(" ")[2]
     try:
         whole = binascii.a2b_base64(packed[: len(packed) // 4 * 4])
-        printed = zlib.decompressobj(wbits=_GZIP).decompress(whole)
+        printed = zlib.decompressobj(wbits=_GZIP).decompress(whole, MOST_BYTES)
     except (ValueError, zlib.error):
         return []
     try:
@@ -88,7 +92,7 @@ def answers(output: CommandOutput, token: str) -> Mapping[int, Answer]:
     said: list[str] = []
     status: str | None = None
     part: list[str] = []
-    for line in _unpacked(output.stdout_lines):
+    for line in _unpacked(output.stdout_lines, token):
         if not line.startswith(token):
             part.append(line)
             continue

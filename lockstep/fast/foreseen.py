@@ -21,9 +21,8 @@ from pyinfra.api import FactBase, StringCommand
 
 OTHER_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, RecursionError)
 """What comes of a list whose arguments are other ones than today's code takes."""
-KEPT = 1024
-"""Commands that are made once for all hosts: most of a host's are those of the others."""
-READ_ONLY: tuple[str, ...] = ("lockstep.facts.", "pyinfra.facts.")
+OURS = "lockstep.facts."
+READ_ONLY: tuple[str, ...] = (OURS, "pyinfra.facts.")
 """Modules whose facts change nothing, whatever they are asked."""
 
 
@@ -47,6 +46,8 @@ class Asked:
 
     def command(self) -> str | None:
         """Return the command that reads it; None when today's code has no such fact."""
+        if self.module.startswith(OURS):
+            return _command_of_ours(self)
         return _command(self)
 
     def named(self, kind: type) -> Arguments:
@@ -67,7 +68,6 @@ def _kind(module: str, name: str) -> type[FactBase[Any]] | None:
     return kind if isinstance(kind, type) and _may_be_foreseen(kind) else None
 
 
-@lru_cache(maxsize=KEPT)
 def _command(fact: Asked) -> str | None:
     kind = fact.kind()
     if kind is None:
@@ -77,6 +77,13 @@ def _command(fact: Asked) -> str | None:
         return text(kind().command(*given, **named))
     except OTHER_ARGUMENTS:
         return None
+
+
+_command_of_ours = lru_cache(maxsize=1024)(_command)
+"""Made once for all hosts, most of which are asked the same: it depends on its arguments alone.
+
+Some of pyinfra's facts ask the host what kind it is before they say their command.
+"""
 
 
 Arguments = dict[str, Any]

@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyinfra
-from pyinfra.api import arguments, connectors, util
+from pyinfra.api import arguments, connectors, facts, util
 from pyinfra.api.exceptions import ArgumentTypeError
 from pyinfra.context import ContextObject, ctx_config
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
 
+# The package's attribute `operation` is a decorator: only this gives the module.
+_operation = importlib.import_module("pyinfra.api.operation")
 _global_arguments = cache(arguments.all_global_arguments)
 
 
@@ -55,7 +57,7 @@ def _check_type(name: str, value: Any, kind: Any) -> None:
     Raises:
         ArgumentTypeError: it has.
     """
-    if type(value) in _SCALARS:
+    if type(value) in _SCALARS and "password" not in name:  # what is kept is no secret
         _check_scalar(name, value, kind)
     else:
         util.raise_if_bad_type(value, kind, ArgumentTypeError, f"Invalid argument `{name}`:")
@@ -71,37 +73,17 @@ def _kinds() -> dict[str, Any]:
     return dict(global_arguments())
 
 
-class _Defaults:
-    """The defaults of the global arguments, for as long as the configuration says the same."""
-
-    def __init__(self) -> None:
-        self._config: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
-        self._own: list[str] = []
-        """Lists and the like: each operation has its own, which it may change."""
-
-    def of(self, config: Any) -> dict[str, Any]:
-        if not self._values or vars(config) != self._config:
-            self._values = {name: _META[name].default(config) for name in _kinds()}
-            self._own = [name for name, one in self._values.items() if type(one) not in _SCALARS]
-            self._config = dict(vars(config))
-        return self._values | {name: _META[name].default(config) for name in self._own}
-
-
-_defaults = _Defaults()
-
-
 def pop_global_arguments(
     state: State, host: Host, kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Take the global arguments out of ``kwargs``; the rest from the deploy, the host, the config.
 
-    pyinfra asks for each default and looks in six places of the host's data for each of them; here
-    that is done once for all.
+    pyinfra looks for each of them in six places of the host's data; here these are merged once.
     """
-    own = ctx_config.get()  # type: ignore[no-untyped-call]  # pyinfra's, and the next
-    config = state.config if own is None else own
-    every, values = _kinds(), _defaults.of(config)
+    of_deploy_file = ctx_config.get()  # type: ignore[no-untyped-call]  # pyinfra's, and the next
+    config = state.config if of_deploy_file is None else of_deploy_file
+    every = _kinds()
+    values = {name: _META[name].default(config) for name in every}
     of_host = host.data.dict()  # type: ignore[no-untyped-call]
     values |= {name: copy(value) for name, value in of_host.items() if name in every}
     of_deploy: Any = host.current_deploy_kwargs or {}
@@ -154,12 +136,12 @@ def attribute_of_context(context: ContextObject, key: str) -> Any:
     return getattr(context._base_cls if module is None else module, key)
 
 
-signature = cache(inspect.signature)
-"""Of an operation: pyinfra asks for it with each call."""
+operation_signature = cache(inspect.signature)
+"""pyinfra checks the arguments of each call of an operation against it."""
 
 
 @cache
-def _own_signature(function: Callable[..., Any]) -> inspect.Signature:
+def _plain_signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function, follow_wrapped=False)
 
 
@@ -172,7 +154,7 @@ def call_arguments(function: Callable[..., Any], /, *given: Any, **named: Any) -
     if inspect.ismethod(function):
         # Each instance has a method of its own; the function behind it is one.
         given, function = (function.__self__, *given), function.__func__
-    passed = _own_signature(function).bind(*given, **named)
+    passed = _plain_signature(function).bind(*given, **named)
     passed.apply_defaults()
     return passed.arguments
 
@@ -182,18 +164,18 @@ class Patch:
     """A function, where pyinfra looks it up, and what takes its place."""
 
     function: Callable[..., Any]
-    source_sha256: str | None
-    """Of pyinfra's function; None: it is Python's, and ours does what is documented of it."""
+    source_sha256: str
+    """Of the function; where it is Python's, of the function of pyinfra that calls it."""
     places: tuple[str, ...]
     """Modules, and classes of them (``module:class``), in whose namespaces it is looked up."""
     instead: Callable[..., Any]
+    caller: Callable[..., Any] | None = None
+    """Of a function of Python's."""
 
     @property
     def fits(self) -> bool:
-        """Whether the function is the one that was read."""
-        if self.source_sha256 is None:
-            return True
-        source = inspect.getsource(self.function)
+        """Whether pyinfra's function is the one that was read."""
+        source = inspect.getsource(self.caller or self.function)
         return hashlib.sha256(source.encode()).hexdigest() == self.source_sha256
 
 
@@ -228,15 +210,26 @@ PATCHES = (
         ("pyinfra.context:ContextObject",),
         attribute_of_context,
     ),
-    Patch(inspect.signature, None, ("pyinfra.api.operation",), signature),
-    Patch(inspect.getcallargs, None, ("pyinfra.api.facts",), call_arguments),
+    Patch(
+        inspect.signature,
+        "8195e098a9c6a0b359e76364e6e6faced77ae9f94a2551882e48809626b4bedb",
+        ("pyinfra.api.operation",),
+        operation_signature,
+        caller=_operation._wrap_operation,
+    ),
+    Patch(
+        inspect.getcallargs,
+        "f1e30b1315adca787fc225c82ec7d2ce631a01602c4ee015204a7940ec041ae1",
+        ("pyinfra.api.facts",),
+        call_arguments,
+        caller=facts._handle_fact_kwargs,
+    ),
 )
 
 
 def place_of(name: str) -> Any:
     """Return a module, or a class of it."""
     module, _, of = name.partition(":")
-    # The package's attribute `operation` is a decorator: only this gives the module.
     found = importlib.import_module(module)
     return getattr(found, of) if of else found
 
@@ -254,6 +247,6 @@ def patch() -> None:
     # What was imported so far stays to the end: no search for garbage goes through it again.
     gc.freeze()
     # A run keeps nearly all that it makes: to look through it often finds nothing.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(20_000, 10, 10)
     # pyinfra leaves no bytecode behind; our roles and rules are 300 modules to compile each time.
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)

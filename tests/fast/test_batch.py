@@ -47,6 +47,10 @@ def batch(commands: list[str]) -> CommandOutput:
     return run_local_process("sh", stdin=script(commands, TOKEN))[1]
 
 
+def printed(*lines: str) -> CommandOutput:
+    return CommandOutput([OutputLine("stdout", line) for line in lines])
+
+
 def on(processors: int, folder: Path, commands: list[str]) -> Mapping[int, Answer]:
     """Run a batch where a login may use so many processors."""
     nproc = folder / "nproc"
@@ -92,7 +96,7 @@ def test_a_lane_that_was_cut_off_leaves_nothing_in_the_answers_of_another(tmp_pa
 def test_an_answer_that_was_cut_off_in_its_errors_does_not_count() -> None:
     lines = [f"{TOKEN} 0", "a", f"{TOKEN} 0 0", "wro", f"{TOKEN} 1", "b", f"{TOKEN} 1 0", "", TOKEN]
     packed = base64.b64encode(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-    said = answers(CommandOutput([OutputLine("stdout", packed.decode())]), TOKEN)
+    said = answers(printed("Welcome!", f"{TOKEN} {packed.decode()}", "Bye"), TOKEN)
     assert {number: one.output.stdout_lines for number, one in said.items()} == {1: ["b"]}
 
 
@@ -100,10 +104,10 @@ def test_packed_answers_that_were_cut_off_give_whole_ones_or_none() -> None:
     # Without a pattern, so that there is more than one block of gzip's.
     output = batch([f"head -c 30000 /dev/urandom | base64 -w 100; echo {n}" for n in range(4)])
     whole = answers(output, TOKEN)
-    packed = output.stdout_lines[0]
+    packed = output.stdout_lines[-1]
     counts = []
     for length in range(0, len(packed), 997):
-        cut = answers(CommandOutput([OutputLine("stdout", packed[:length])]), TOKEN)
+        cut = answers(printed(packed[:length]), TOKEN)
         counts.append(len(cut))
         assert all(whole[number] == one for number, one in cut.items())
     assert len(whole) == 4
@@ -113,7 +117,8 @@ def test_packed_answers_that_were_cut_off_give_whole_ones_or_none() -> None:
 
 @pytest.mark.parametrize("said", ["sorry", "c29ycnk=", "H4sI", ""])
 def test_what_is_not_packed_gives_no_answer(said: str) -> None:
-    assert answers(CommandOutput([OutputLine("stdout", said)]), TOKEN) == {}
+    assert answers(printed(said), TOKEN) == {}
+    assert answers(printed(f"{TOKEN} {said}"), TOKEN) == {}
 
 
 def test_what_is_no_text_ends_the_answers(tmp_path: Path) -> None:

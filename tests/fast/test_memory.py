@@ -16,6 +16,7 @@ from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, run_local_process
 
 from lockstep.fast import foreseen, memory
+from lockstep.fast.foreseen import Asked
 from lockstep.fast.memory import Memory
 from tests.fast.facts import Text
 
@@ -203,3 +204,24 @@ def test_a_host_with_other_arguments_than_a_batch_can_have_is_left_alone(
     node.memory.begin()
     assert node.executions == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("fact", "made"),
+    [
+        (Asked("pyinfra.facts.server", "Uptime", "[[], {}]"), ["one", "two"]),
+        (Asked("lockstep.facts.clock", "ClockOffset", "[[], {}]"), ["one", "one"]),
+    ],
+    ids=lambda one: getattr(one, "name", None),
+)
+def test_only_commands_of_facts_that_ask_no_host_are_made_once(
+    fact: Asked, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyinfra's Uptime asks the host for its kernel, and says another command for another one."""
+    foreseen._command_of_ours.cache_clear()
+    kind = fact.kind()
+    assert kind is not None
+    commands = iter(("one", "two"))
+    monkeypatch.setattr(kind, "command", lambda self: next(commands))
+    assert [fact.command(), fact.command()] == made
+    foreseen._command_of_ours.cache_clear()

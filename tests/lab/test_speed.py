@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.speed import sessions
 from benchmarks.speed.names import named
@@ -41,10 +42,10 @@ def test_a_handshake_takes_the_round_trip_that_was_added(cluster: Lab) -> None:
 
 
 def test_machines_answer_under_many_names_as_long_as_it_is_asked_for(
-    cluster: Lab, tmp_path: Path
+    cluster: Lab,
 ) -> None:
     lab = load(cluster.name)
-    with named(lab, 3, tmp_path) as names:
+    with TemporaryDirectory() as folder, named(lab, 3, Path(folder)) as names:
         assert names.machines == {"name1": "worker1", "name2": "worker2", "name3": "worker1"}
         for name, machine in names.machines.items():
             words = ["ssh", "-F", names.ssh_config, name, "hostname"]
