@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,6 +21,13 @@ from paramiko.common import (
 from typing_extensions import override
 
 from lockstep.fast import transport
+from tests.fast.runs import ROOT
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here are threads: unlike a greenlet none is woken when its socket is closed."""
+    monkeypatch.setattr(transport, "LOOKS_EVERY_S", 0.1)
 
 
 @pytest.fixture
@@ -185,3 +194,33 @@ def test_a_connection_that_is_gone_is_said_at_once() -> None:
         client.close()
         with pytest.raises(SSHException):
             execute(client, "2")
+
+
+AT_ONCE = """
+from gevent import monkey
+monkey.patch_all()  # as pyinfra does
+import time
+from lockstep.fast import transport
+from tests.fast.runs import ROOT
+from tests.fast.test_transport import execute, served
+
+transport.LOOKS_EVERY_S = 600.0
+for end in ("ours", "theirs"):
+    with served(most=10) as (server, client):
+        assert client.sock.gettimeout() == 600.0
+        began = time.monotonic()
+        execute(client, "0")
+        (client if end == "ours" else server.transport).close()
+        client.join(60)
+        assert not client.is_alive()
+        print(time.monotonic() - began)
+"""
+
+
+def test_what_arrives_and_the_end_of_a_connection_are_noticed_at_once() -> None:
+    """However seldom a connection that waits looks by itself."""
+    words = [sys.executable, "-c", AT_ONCE]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert all(float(seconds) < 10 for seconds in done.stdout.split())
+    assert len(done.stdout.split()) == 2
