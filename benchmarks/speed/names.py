@@ -7,17 +7,15 @@ read, and found as they are to be; nothing is deployed to them.
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
-from benchmarks.speed.errors import BenchmarkError
+from benchmarks.speed.nodes import on
 from benchmarks.speed.places import INVENTORY, ROOT
 from lab.network import address_in
 from lab.state import LabState, Node
@@ -150,7 +148,7 @@ def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
         BenchmarkError: an address could not be given to a worker, or not be taken from it.
     """
     names = spread(lab, count)
-    with contextlib.ExitStack() as added:
+    with ExitStack() as added:
         for node in names.values():
             # Deprecated: what the machine sends by itself goes on to come from its own address.
             _address("add", lab, node, "nodad", "preferred_lft", "0")
@@ -160,7 +158,4 @@ def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
 
 def _address(verb: str, lab: LabState, node: Node, *how: str) -> None:
     words = ("ip", "-6", "address", verb, f"{node.address}/64", "dev", "mgmt0", *how)
-    argv = ["ssh", "-F", lab.ssh_config, node.name, f"sudo -n {shlex.join(words)}"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BenchmarkError(f"{node.name}: {shlex.join(words)}: {done.stderr.strip()}")
+    on(lab, node.name, shlex.join(words))

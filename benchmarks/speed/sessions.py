@@ -6,11 +6,10 @@ session that it keeps open (mitogen) is not counted, nor what a command starts o
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.speed.errors import BenchmarkError
+from benchmarks.speed.nodes import on
 from lab.state import LabState
 
 AT_ONCE = 16
@@ -37,12 +36,5 @@ def counted(lab: LabState, nodes: Collection[str]) -> int:
 
 
 def _on_each(lab: LabState, nodes: Collection[str], command: str) -> list[str]:
-    def one(node: str) -> str:
-        words = ["ssh", "-F", lab.ssh_config, node, "sudo", "-n", "sh", "-c", f'"{command}"']
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BenchmarkError(f"{node}: {done.stderr.strip()}")
-        return done.stdout
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(one, nodes))
+        return list(pool.map(lambda node: on(lab, node, command), nodes))

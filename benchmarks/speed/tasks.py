@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from benchmarks.speed import assertions, names, playbook, series, sessions
 from benchmarks.speed.bench import Bench, DidNotWork, say
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.network import Control, control
+from benchmarks.speed.nodes import on
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import INVENTORY, ROOT, program
 from lab import state
@@ -104,18 +104,6 @@ class Cluster:
                 read=called.read,
             )
 
-    def on(self, node: str, command: str) -> str:
-        """Run a command as root on a node, from beside it.
-
-        Raises:
-            BenchmarkError: it failed.
-        """
-        words = ("ssh", "-F", self.lab.ssh_config, node, f"sudo -n sh -c {shlex.quote(command)}")
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BenchmarkError(f"{node}: {command}: {done.stderr.strip()}")
-        return done.stdout
-
 
 def lab(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the lab."""
@@ -161,10 +149,10 @@ def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
     wanted = next(file.sha256 for file in managed(node, None) if file.path == DRIFTS)
 
     def drift() -> None:
-        cluster.on(node.name, f"echo '# drift' >>{DRIFTS}")
+        on(cluster.lab, node.name, f"echo '# drift' >>{DRIFTS}")
 
     def repaired() -> None:
-        if wanted not in cluster.on(node.name, f"sha256sum {DRIFTS}"):
+        if wanted not in on(cluster.lab, node.name, f"sha256sum {DRIFTS}"):
             raise DidNotWork(f"{DRIFTS} on {node.name} is as it was before")
 
     compared = series.repair(cluster.peers, cluster.playbook, node.name)

@@ -201,7 +201,6 @@ from gevent import monkey
 monkey.patch_all()  # as pyinfra does
 import time
 from lockstep.fast import transport
-from tests.fast.runs import ROOT
 from tests.fast.test_transport import execute, served
 
 transport.LOOKS_EVERY_S = 600.0
