@@ -223,3 +223,50 @@ def test_what_arrives_and_the_end_of_a_connection_are_noticed_at_once() -> None:
     assert done.returncode == 0, done.stderr
     assert all(float(seconds) < 10 for seconds in done.stdout.split())
     assert len(done.stdout.split()) == 2
+
+
+WAITS = """
+from gevent import monkey
+monkey.patch_all()
+import time
+from unittest.mock import patch
+from lockstep.fast import transport
+from tests.fast.test_transport import Sessions, served
+
+transport.LOOKS_EVERY_S = 600.0
+waits = []
+waited = transport.Event.wait
+
+def wait(event, timeout=None):
+    waits.append(timeout)
+    return waited(event, timeout)
+
+class Slow(Sessions):
+    def check_channel_request(self, kind, chanid):
+        time.sleep(2)
+        if kind == "session" and not self.asked:
+            return super().check_channel_request(kind, chanid)
+        self.transport.close()
+        return 1
+
+with patch.object(transport.Event, "wait", wait), patch("tests.fast.test_transport.Sessions", Slow):
+    with served(most=10) as (server, client):
+        began = time.monotonic()
+        client.open_session()
+        print(len(waits))
+        waits.clear()
+        try:
+            super(transport.OpensAhead, client).open_session()
+        except Exception as error:
+            print(len(waits), time.monotonic() - began < 30)
+"""
+
+
+def test_who_waits_for_a_session_waits_and_does_not_ask() -> None:
+    """Until it is there, or the connection has ended."""
+    words = [sys.executable, "-c", WAITS]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    opened, ended, at_once = done.stdout.split()
+    # Of login and of both sides' packets there are some as well; of asking there were 20 more.
+    assert (int(opened) < 15, int(ended) < 8, at_once) == (True, True, "True"), done.stdout
