@@ -71,6 +71,21 @@ def shipped() -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(text, feature_version=(3, 9)))
 
 
+def test_each_module_travels_behind_those_that_it_imports() -> None:
+    """As Python's parser understands them."""
+    texts, before = sources(), set[str]()
+    assert len(texts) > 30
+    for name, text in texts.items():
+        imported = {
+            found
+            for part in ast.walk(ast.parse(text))
+            if isinstance(part, ast.ImportFrom)
+            for found in (str(part.module), *(f"{part.module}.{one.name}" for one in part.names))
+        }
+        assert imported & texts.keys() <= before, name
+        before.add(name)
+
+
 def gpus(node: Node, *enforced: str) -> None:
     rows = [GPU_ROW.format(index=i, enforced=watts) for i, watts in enumerate(enforced)]
     node.tool("nvidia-smi", "\n".join(f"echo '{row}'" for row in rows))
