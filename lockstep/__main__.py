@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from lockstep import commands
-from lockstep.plan import WRONG_USE
+from lockstep import commands, garbage
+from lockstep.report import ExitStatus
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """As a shell says it of programs that ``| head`` ended."""
@@ -27,11 +27,12 @@ class _Parser(argparse.ArgumentParser):
     @override
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(WRONG_USE, f"{self.prog}: error: {message}\n")
+        self.exit(ExitStatus.WRONG_USE, f"{self.prog}: error: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
+    garbage.seldom()
     parser = _Parser(prog="lockstep", description=__doc__)
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {metadata.version('lockstep')}"

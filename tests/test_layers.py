@@ -26,6 +26,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
+    "lockstep/garbage": set[str](),
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
     "lockstep/secrets": {"lockstep.state"},
     "lockstep/files": {
@@ -52,10 +53,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "pyinfra.connectors.util",
         "paramiko",
         "gevent",
+        "lockstep.garbage",
     },
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {
-        "lockstep.state",
+        *("lockstep.state", "lockstep.garbage"),
         *("pyinfra", "paramiko", "gevent.spawn", "gevent.wait"),
         *("gevent.event.Event", "gevent.local.local", "gevent.Greenlet"),
     },
@@ -81,7 +83,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
-    "lockstep/__main__": {"lockstep.commands", "lockstep.plan"},
+    "lockstep/__main__": {"lockstep.commands", "lockstep.garbage", "lockstep.report"},
     "lockstep/__init__": set[str](),
     "roles": {
         "lockstep.spec",

@@ -22,14 +22,19 @@ CREDENTIAL_TIMEOUT_S = 30
 """From the start: a controller that hangs costs the others this long and their round trip."""
 
 if __name__ == "__main__":
+    from lockstep import garbage
+    from lockstep.facts.start import entry_points_once, later, no_mocks
+
+    garbage.seldom()
+    entry_points_once()
+
     from gevent import monkey
 
     monkey.patch_all()
 
-    from lockstep.facts.later import later
-
     # paramiko wants it for "Match exec" of an ssh_config alone; it brings asyncio, YAML and mocks.
     later("invoke")
+    no_mocks()
 
 import logging  # noqa: E402  # after the patch
 from dataclasses import replace  # noqa: E402

@@ -6,7 +6,6 @@ Each is replaced only while its source is the one that was read; another pyinfra
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import inspect
@@ -21,6 +20,8 @@ import pyinfra
 from pyinfra.api import arguments, connectors, facts, util
 from pyinfra.api.exceptions import ArgumentTypeError
 from pyinfra.context import ContextObject, ctx_config
+
+from lockstep import garbage
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -244,9 +245,6 @@ def patch() -> None:
         if one.fits:
             for place in one.places:
                 setattr(place_of(place), one.function.__name__, one.instead)
-    # What was imported so far stays to the end: no search for garbage goes through it again.
-    gc.freeze()
-    # A run keeps nearly all that it makes: to look through it often finds nothing.
-    gc.set_threshold(20_000, 10, 10)
+    garbage.seldom()
     # pyinfra leaves no bytecode behind; our roles and rules are 300 modules to compile each time.
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)

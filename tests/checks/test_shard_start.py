@@ -9,26 +9,63 @@ CONFIG = 'Match exec "test %h = a"\n  User other\n'
 HEAVY = ("pydantic", "msgspec", "jinja2", "ClusterShell", "lockstep.plan", "lockstep.inventory")
 
 
+def said_by(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+
+
 def test_it_imports_no_models_and_no_plan() -> None:
     program = f"import sys, lockstep.facts.shard; print([m for m in {HEAVY} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
+    assert said_by(program) == "[]\n"
 
 
 def test_a_condition_of_ssh_config_is_still_executed() -> None:
     """paramiko has invoke do it, which is imported then."""
     program = f"""
 import sys
-from lockstep.facts.later import later
+from lockstep.facts.start import later
 later("invoke")
 from paramiko import SSHConfig
 assert "invoke.runners" not in sys.modules, "imported already"
 config = SSHConfig.from_text({CONFIG!r})
 print(config.lookup("a")["user"], config.lookup("b").get("user"), "invoke.runners" in sys.modules)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "other None True\n"
+    assert said_by(program) == "other None True\n"
+
+
+def test_each_file_of_entry_points_is_read_once() -> None:
+    program = """
+import sys
+from collections import Counter
+from lockstep.facts.start import entry_points_once
+opened = Counter()
+def note(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("entry_points.txt"):
+        opened[arguments[0]] += 1
+sys.addaudithook(note)
+entry_points_once()
+from gevent import monkey
+monkey.patch_all()
+from pyinfra.api.connectors import get_all_connectors
+print({"ssh", "lockstep"} <= get_all_connectors().keys(), set(opened.values()))
+"""
+    assert said_by(program) == "True {1}\n"
+
+
+def test_types_are_checked_without_mocks() -> None:
+    program = """
+import sys
+from lockstep.facts.start import no_mocks
+no_mocks()
+import typeguard
+typeguard.check_type(1, int)
+try:
+    typeguard.check_type("1", int)
+except typeguard.TypeCheckError:
+    print("asyncio" in sys.modules)
+from typeguard._importhook import patch
+with patch("sys.platform", "changed"):
+    print(sys.platform)
+"""
+    assert said_by(program) == "False\nchanged\n"
