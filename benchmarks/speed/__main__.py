@@ -81,7 +81,9 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
                             for name in (one for one in on_lab if one in tasks.UNDER_NAMES):
                                 tasks.UNDER_NAMES[name](bench, many, here)
         if "deploy" in asked.tasks:
-            tasks.deploy(bench, f"{asked.lab}-fresh", workers, found, asked.round_trips[0])
+            lab = f"{asked.lab}-fresh"
+            round_trip_ms, each = asked.round_trips[0], asked.processor_each
+            tasks.deploy(bench, lab, workers, found, round_trip_ms, processor_each=each)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,6 +103,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     known = [*tasks.ON_A_LAB, "deploy"]
     parser.add_argument("--tasks", type=_names(known), default=known, help=",".join(known))
+    parser.add_argument(
+        "--processor-each",
+        action="store_true",
+        help="deploy only: each worker has a processor of its own; 2 workers on 2",
+    )
     parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up")
     parser.add_argument(
         "--without", type=lambda text: text.split(","), default=[], help="series: ansible,mitogen"
