@@ -23,7 +23,7 @@ CREDENTIAL_TIMEOUT_S = 30
 
 if __name__ == "__main__":
     from lockstep import garbage
-    from lockstep.facts.start import entry_points_once, later, no_mocks
+    from lockstep.facts.start import entry_points_once, import_little
 
     garbage.seldom()
     entry_points_once()
@@ -31,10 +31,7 @@ if __name__ == "__main__":
     from gevent import monkey
 
     monkey.patch_all()
-
-    # paramiko wants it for "Match exec" of an ssh_config alone; it brings asyncio, YAML and mocks.
-    later("invoke")
-    no_mocks()
+    import_little()
 
 import logging  # noqa: E402  # after the patch
 from dataclasses import replace  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from types import ModuleType
 from typing import Any
@@ -28,33 +28,42 @@ class Later(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
-def later(name: str, **known: Any) -> None:
+def later(name: str, *called: str, **known: Any) -> None:
     """Have ``import NAME`` cost nothing until the module is used.
 
     Args:
         name: of the module.
+        called: what is imported from it by name, and imports it when it is called.
         known: what it has already, without being imported.
     """
-    if name not in sys.modules:
-        stand_in = Later(name)
-        vars(stand_in).update(known)
-        sys.modules[name] = stand_in
+    if name in sys.modules:
+        return
+    stand_in = Later(name)
+    vars(stand_in).update({one: partial(_called, name, one) for one in called}, **known)
+    sys.modules[name] = stand_in
 
 
-def no_mocks() -> None:
-    """Have typeguard, which pyinfra brings, not bring mocks and with them asyncio.
+def _called(module: str, name: str, *given: Any, **named: Any) -> Any:
+    if isinstance(sys.modules.get(module), Later):
+        del sys.modules[module]
+    return getattr(importlib.import_module(module), name)(*given, **named)
 
-    It lets a mock pass as anything, and has an import hook, which nobody installs here.
-    """
 
-    class Mock:
-        """Nothing is one."""
+class NoMock:
+    """In the place of a mock's class: nothing is one."""
 
-    def patch(*given: Any, **named: Any) -> Any:
-        sys.modules.pop("unittest.mock", None)
-        return importlib.import_module("unittest.mock").patch(*given, **named)
 
-    later("unittest.mock", Mock=Mock, patch=patch)
+def import_little() -> None:
+    """Have pyinfra, and what it brings, import later what reading nodes does not need."""
+    # paramiko wants it for "Match exec" of an ssh_config alone; it brings asyncio, YAML and mocks.
+    later("invoke")
+    # typeguard lets a mock pass as anything, and has an import hook; they bring asyncio.
+    later("unittest.mock", "patch", Mock=NoMock)
+    # For what a deploy file requires.
+    later("packaging.markers", "Marker")
+    later("packaging.requirements", "Requirement")
+    later("packaging.specifiers", "SpecifierSet")
+    later("packaging.version", "Version")
 
 
 def entry_points_once() -> None:

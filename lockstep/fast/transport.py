@@ -17,7 +17,7 @@ CIPHER = "aes128-gcm@openssh.com"
 POLLS_S = 0.1
 """How long paramiko waits before it looks again: where 50 nodes take 15 s to answer, these are
 7,500 awakenings, a fifth of a check's CPU; and as much once more for what waits for a session."""
-LOOKS_EVERY_S = 2.0
+LOOKS_EVERY_S = 10.0
 """Instead: a connection that waits whether its keys are old, who waits for it whether it has ended
 without a word. Whatever arrives, and an end that is noticed, wakes both at once."""
 

@@ -53,19 +53,25 @@ print({"ssh", "lockstep"} <= get_all_connectors().keys(), set(opened.values()))
     assert said_by(program) == "True {1}\n"
 
 
-def test_types_are_checked_without_mocks() -> None:
+def test_what_reading_does_not_need_is_imported_when_somebody_wants_it() -> None:
     program = """
 import sys
-from lockstep.facts.start import no_mocks
-no_mocks()
+from lockstep.facts.start import import_little
+import_little()
 import typeguard
+from pyinfra.api.config import check_pyinfra_version
 typeguard.check_type(1, int)
 try:
     typeguard.check_type("1", int)
 except typeguard.TypeCheckError:
-    print("asyncio" in sys.modules)
+    print([m for m in ("asyncio", "packaging._parser") if m in sys.modules])
 from typeguard._importhook import patch
 with patch("sys.platform", "changed"):
     print(sys.platform)
+try:
+    check_pyinfra_version(">=99")
+except Exception as error:
+    print(type(error).__name__)
 """
-    assert said_by(program) == "False\nchanged\n"
+    said = said_by(program).splitlines()
+    assert said == ["[]", "changed", "PyinfraError"]
