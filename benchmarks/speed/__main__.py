@@ -2,6 +2,7 @@
 
     python -m benchmarks.speed [--nodes 2,10] [--round-trips 0,2,20] [--tasks rerun,check]
                                [--names 50] [--repeat 3] [--without ansible] [--json FILE] [--keep]
+                               [--processor-each]
 
 Needs root, as the lab does. Prints one table; removes the lab. How to read it: docs/benchmarks.md.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -37,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     if asked.names and (len(asked.nodes) > 1 or min(asked.names) <= asked.nodes[0]):
         parser.error("--names takes one number of --nodes, and more names than that")
+    if asked.processor_each and "deploy" not in asked.tasks:
+        parser.error("--processor-each is for --tasks deploy")
+    if asked.processor_each and max(asked.nodes) > len(os.sched_getaffinity(0)):
+        parser.error(f"--processor-each: here are {len(os.sched_getaffinity(0))} processors")
     with tempfile.TemporaryDirectory(prefix="benchmark-speed-") as folder:
         bench = Bench(Path(folder), asked.repeat, without=frozenset(asked.without))
         installed = peers.ensure()

@@ -55,14 +55,26 @@ class Cluster:
         """
         cluster = cls.booted(name, workers, folder, peers)
         say(f"deploying {workers} workers and their head")
-        deployed(name, "deploys/cluster.py")
+        try:
+            deployed(name, "deploys/cluster.py")
+        except BenchmarkError as failure:
+            say(f"once more: {failure}")
         # Of fifty nodes on two processors some services are not up in time for the first one.
         deployed(name, "deploys/cluster.py")
         return cluster
 
     @classmethod
-    def booted(cls, name: str, workers: int, folder: Path, peers: Peers | None) -> Cluster:
+    def booted(
+        cls, name: str, workers: int, folder: Path, peers: Peers | None, *, one_core: bool = False
+    ) -> Cluster:
         """Make a lab, or complete it.
+
+        Args:
+            name: of the lab.
+            workers: how many.
+            folder: for what the peers need.
+            peers: None when they could not be installed.
+            one_core: plan workers as machines of one core.
 
         Raises:
             BenchmarkError: that failed.
@@ -70,6 +82,8 @@ class Cluster:
         done = lab(name, "up", "--workers", str(workers))
         if done.returncode != 0:
             raise BenchmarkError(f"lab {name}: {done.stdout}{done.stderr}")
+        if one_core:
+            processors.plan_for_one(state.load(name))
         os.environ["LOCKSTEP_LAB"] = name
         plan = load(str(ROOT / INVENTORY))
         nodes = tuple(plan.nodes.values())
@@ -214,9 +228,8 @@ def deploy(
     wanted = [one for one in known if one not in bench.without]
     for number in range(bench.repeat + 1):
         try:
-            cluster = Cluster.booted(name, workers * len(wanted), bench.folder, peers)
-            if processor_each:
-                processors.plan_for_one(cluster.lab)
+            count = workers * len(wanted)
+            cluster = Cluster.booted(name, count, bench.folder, peers, one_core=processor_each)
             deployed(name, "deploys/head.py", "--limit", "head")
             with control(cluster.lab, round_trip_ms) as here:
                 _one_round(bench, cluster, here, wanted, number, processor_each=processor_each)
@@ -241,8 +254,12 @@ def _one_round(
         ways = series.deploy(cluster.peers, cluster.playbook, cluster.lab.ssh_config, mine)
         name = wanted[(turn + number) % len(wanted)]
         one = next(way for way in ways if way.name == name)
-        task = "deploy"
-        if processor_each:
-            task = "deploy, a processor each"
-            processors.give([cluster.lab.node(node.name) for node in mine])
-        bench.once(task, one, cluster.lab, here, workers, number)
+        if not processor_each:
+            bench.once("deploy", one, cluster.lab, here, workers, number)
+            continue
+        machines = [cluster.lab.node(node.name) for node in mine]
+        processors.give(machines)
+        # A task of its own: no promise is about it.
+        bench.once("deploy, a processor each", one, cluster.lab, here, workers, number)
+        if left := processors.give(machines):
+            bench.problem(f"{name}: {left} threads left their processor")

@@ -24,8 +24,7 @@ class Later(ModuleType):
         """
         if name.startswith("__"):
             raise AttributeError(name)
-        sys.modules.pop(self.__name__, None)
-        return getattr(importlib.import_module(self.__name__), name)
+        return getattr(_real(self.__name__), name)
 
 
 def later(name: str, *called: str, **known: Any) -> None:
@@ -44,9 +43,15 @@ def later(name: str, *called: str, **known: Any) -> None:
 
 
 def _called(module: str, name: str, *given: Any, **named: Any) -> Any:
+    return getattr(_real(module), name)(*given, **named)
+
+
+def _real(module: str) -> ModuleType:
     if isinstance(sys.modules.get(module), Later):
-        del sys.modules[module]
-    return getattr(importlib.import_module(module), name)(*given, **named)
+        # All of them: it must not take a name from another one that is none either.
+        for name in [name for name, found in sys.modules.items() if isinstance(found, Later)]:
+            del sys.modules[name]
+    return importlib.import_module(module)
 
 
 class NoMock:

@@ -239,7 +239,7 @@ def place_of(name: str) -> Any:
 def patch() -> None:
     """Put the lean functions in the place of those that are as expected; once per process.
 
-    And have Python go easy on what is imported.
+    And have Python not look for garbage in what is imported.
     """
     for one in PATCHES:
         if one.fits:

@@ -105,7 +105,11 @@ def sources() -> dict[str, str]:
 
 
 def _imported(text: str) -> set[str]:
-    """Return what a module imports: modules, and names in them."""
+    """Return what a module imports: modules, and names in them.
+
+    As the probe's modules write it: ``from m import a, b``, at the beginning of a line; names in
+    parentheses where they are many.
+    """
     return {
         name
         for module, several, one in IMPORT.findall(text)

@@ -59,7 +59,7 @@ import sys
 from lockstep.facts.start import import_little
 import_little()
 import typeguard
-from pyinfra.api.config import check_pyinfra_version
+from pyinfra.api.config import check_pyinfra_version, check_require_packages
 typeguard.check_type(1, int)
 try:
     typeguard.check_type("1", int)
@@ -68,10 +68,15 @@ except typeguard.TypeCheckError:
 from typeguard._importhook import patch
 with patch("sys.platform", "changed"):
     print(sys.platform)
-try:
-    check_pyinfra_version(">=99")
-except Exception as error:
-    print(type(error).__name__)
+for wrong in (check_require_packages, ["paramiko>=99"]), (check_pyinfra_version, ">=99"):
+    try:
+        wrong[0](wrong[1])
+    except Exception as error:
+        print(error)
+import packaging.version as version
+print(version.InvalidVersion is version.InvalidVersion)
 """
-    said = said_by(program).splitlines()
-    assert said == ["[]", "changed", "PyinfraError"]
+    missing, platform, package, pyinfra, same = said_by(program).splitlines()
+    assert (missing, platform, same) == ("[]", "changed", "True")
+    assert "paramiko" in package
+    assert "requires >=99" in pyinfra

@@ -28,6 +28,7 @@ from tests.fast.runs import ROOT
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here are threads: unlike a greenlet none is woken when its socket is closed."""
     monkeypatch.setattr(transport, "LOOKS_EVERY_S", 0.1)
+    monkeypatch.setattr(transport, "ASKS_EVERY_S", 0.1)
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ import time
 from lockstep.fast import transport
 from tests.fast.test_transport import execute, served
 
-transport.LOOKS_EVERY_S = 600.0
+transport.LOOKS_EVERY_S = transport.ASKS_EVERY_S = 600.0
 for end in ("ours", "theirs"):
     with served(most=10) as (server, client):
         assert client.sock.gettimeout() == 600.0
@@ -233,7 +234,7 @@ from unittest.mock import patch
 from lockstep.fast import transport
 from tests.fast.test_transport import Sessions, served
 
-transport.LOOKS_EVERY_S = 600.0
+transport.LOOKS_EVERY_S = transport.ASKS_EVERY_S = 600.0
 waits = []
 waited = transport.Event.wait
 
@@ -270,3 +271,14 @@ def test_who_waits_for_a_session_waits_and_does_not_ask() -> None:
     opened, ended, at_once = done.stdout.split()
     # Of login and of both sides' packets there are some as well; of asking there were 20 more.
     assert (int(opened) < 15, int(ended) < 8, at_once) == (True, True, "True"), done.stdout
+
+
+def test_a_connection_of_pyinfra_s_own_is_left_as_it_is() -> None:
+    """LOCKSTEP_FAST=0: the module is imported, as an entry point of pyinfra's connectors."""
+    program = (
+        "import threading, paramiko.transport, lockstep.fast.connector\n"
+        "print(paramiko.transport.threading is threading)"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
