@@ -1,7 +1,7 @@
 """More nodes than machines: a lab's workers answer under many names, each with its own address.
 
-A lab of fifty workers keeps few processors busy with its own services and node checks. What a name
-costs is what a node costs: a connection, a login, a reading by a machine. Under names nodes are
+A lab of fifty workers takes two processors half an hour to deploy. What a name costs is what a node
+costs: a connection, a login, a reading by a machine. Under names nodes are
 read, and found as they are to be; nothing is deployed to them.
 """
 

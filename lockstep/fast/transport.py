@@ -17,7 +17,7 @@ CIPHER = "aes128-gcm@openssh.com"
 """Preferred: of the others paramiko compares each packet's hash in Python, byte by byte."""
 POLLS_S = 0.1
 """How long paramiko waits before it looks again: where 50 nodes take 15 s to answer, these are
-7,500 awakenings, a fifth of a check's CPU; and half as much for those who wait for a session."""
+7,500 awakenings, a fifth of a check's CPU; waiting for sessions is a sixth of its reader's."""
 LOOKS_EVERY_S = 5.0
 """Instead, a connection that waits: whether its keys are old. What arrives or ends wakes it."""
 ASKS_EVERY_S = 2.0
@@ -47,7 +47,8 @@ class _Threading(ModuleType):
 @cache
 def _waited_for() -> None:
     """Have login, session and key exchange waited for. Not where nobody connects in this way."""
-    setattr(paramiko.transport, "threading", _Threading("threading"))  # noqa: B010  # not its own
+    ours = _Threading("threading")
+    setattr(paramiko.transport, "threading", ours)  # noqa: B010  # a name that it only imported
 
 
 class OpensAhead(Transport):

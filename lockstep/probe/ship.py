@@ -24,7 +24,7 @@ PACKAGE = f"{__package__}.{FOLDER.name}"
 ALONE = f"{PACKAGE}.collect"
 AMONG_MANY = parts.__name__
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
-"""Python's own parser takes ten times as long, for each check."""
+"""Python's own parser takes thirty times as long (27 ms), for each check."""
 
 
 @dataclass(frozen=True)

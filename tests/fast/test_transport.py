@@ -197,6 +197,14 @@ def test_a_connection_that_is_gone_is_said_at_once() -> None:
             execute(client, "2")
 
 
+def said_by(program: str) -> str:
+    """In a process of its own, which gevent may patch."""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 AT_ONCE = """
 from gevent import monkey
 monkey.patch_all()  # as pyinfra does
@@ -219,11 +227,9 @@ for end in ("ours", "theirs"):
 
 def test_what_arrives_and_the_end_of_a_connection_are_noticed_at_once() -> None:
     """However seldom a connection that waits looks by itself."""
-    words = [sys.executable, "-c", AT_ONCE]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert all(float(seconds) < 10 for seconds in done.stdout.split())
-    assert len(done.stdout.split()) == 2
+    took = said_by(AT_ONCE).split()
+    assert all(float(seconds) < 10 for seconds in took)
+    assert len(took) == 2
 
 
 WAITS = """
@@ -265,12 +271,10 @@ with patch.object(transport.Event, "wait", wait), patch("tests.fast.test_transpo
 
 def test_who_waits_for_a_session_waits_and_does_not_ask() -> None:
     """Until it is there, or the connection has ended."""
-    words = [sys.executable, "-c", WAITS]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    opened, ended, at_once = done.stdout.split()
+    said = said_by(WAITS)
+    opened, ended, at_once = said.split()
     # Of login and of both sides' packets there are some as well; of asking there were 20 more.
-    assert (int(opened) < 15, int(ended) < 8, at_once) == (True, True, "True"), done.stdout
+    assert (int(opened) < 15, int(ended) < 8, at_once) == (True, True, "True"), said
 
 
 def test_a_connection_of_pyinfra_s_own_is_left_as_it_is() -> None:
@@ -279,6 +283,4 @@ def test_a_connection_of_pyinfra_s_own_is_left_as_it_is() -> None:
         "import threading, paramiko.transport, lockstep.fast.connector\n"
         "print(paramiko.transport.threading is threading)"
     )
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert said_by(program) == "True\n"
