@@ -19,3 +19,9 @@ def _signal_handlers_stay() -> Iterator[None]:
     for ending in ENDINGS:
         signal.signal(ending, before[ending])
     assert not left, f"the test left its own handler of {sorted(left)}"
+
+
+@pytest.fixture
+def fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs all tests without the fast path still wants those of it to pass."""
+    monkeypatch.delenv("LOCKSTEP_FAST", raising=False)

@@ -51,6 +51,7 @@ def test_endpoints_have_brackets_in_ipv6_only() -> None:
     assert planned(ipv4).nodes["worker1"].endpoint(9100) == "10.1.2.10:9100"
 
 
+@pytest.mark.usefixtures("fast_path")
 def test_the_group_of_a_role_carries_plans_and_checks_host_keys() -> None:
     cluster = planned(
         lambda wanted: wanted.update(
@@ -87,6 +88,7 @@ def test_a_group_of_the_users_own_is_of_the_same_hosts() -> None:
         cluster.named("worker[4,9]")
 
 
+@pytest.mark.usefixtures("fast_path")
 def test_without_our_connector_hosts_have_plain_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
