@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import select
+import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -14,11 +17,31 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from benchmarks.speed import assertions, figures, playbook, promises, relay, series, simulation
+from benchmarks.speed import __main__ as speed
+from benchmarks.speed import (
+    assertions,
+    bench,
+    figures,
+    meter,
+    peers,
+    playbook,
+    promises,
+    relay,
+    series,
+    simulation,
+    tasks,
+)
+from benchmarks.speed.bench import Bench
 from benchmarks.speed.figures import Run
-from benchmarks.speed.meter import below
-from benchmarks.speed.peers import REQUIREMENTS, ensure
+from benchmarks.speed.meter import below, end_below
+from benchmarks.speed.network import Control
+from benchmarks.speed.peers import REQUIREMENTS, Peers, ensure
+from benchmarks.speed.series import Series
+from benchmarks.speed.tasks import NoLabError
+from lab import state
+from lab.state import LabState
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.spec import Role
@@ -66,9 +89,9 @@ def test_without_a_run_of_ours_there_is_no_ratio() -> None:
 
 
 def test_nodes_that_were_names_are_said_to_be() -> None:
-    assert figures.under_names([replace(run, machines=11) for run in runs()]) == []
-    (line,) = figures.under_names([replace(run, machines=3) for run in runs()])
-    assert line == "rerun, 10 nodes: names of the lab's 3 machines"
+    assert figures.under_names([replace(run, machines=10) for run in runs()]) == []
+    (line,) = figures.under_names([replace(run, machines=9) for run in runs()])
+    assert line == "rerun, 10 nodes: names of 9 machines"
 
 
 def test_table_is_markdown() -> None:
@@ -175,10 +198,172 @@ def test_the_meter_counts_and_ends_what_outlives_a_command(tmp_path: Path) -> No
     assert cost["wall_s"] < time.monotonic() - began < 30
 
 
+def test_what_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "MERCY_S", 0.3)
+    stubborn = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    words = ["sh", "-c", f"sh -c {shlex.quote(stubborn)} & wait"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        (child, *_) = below(parent.pid)
+        end_below(parent.pid)
+    assert not Path(f"/proc/{child}").exists()
+
+
 def test_a_process_that_ended_has_no_children() -> None:
     done = subprocess.Popen(["true"])
     done.wait()
     assert below(done.pid) == []
+
+
+# -- series in turn
+
+
+class NoWire(Control):
+    """A wire on which nothing passes."""
+
+    @property
+    @override
+    def prefix(self) -> tuple[str, ...]:
+        return ()
+
+    @override
+    def bytes(self) -> int:
+        return 0
+
+
+LAB = LabState.model_construct(name="none", nodes=[])
+
+
+def test_a_series_that_fails_once_has_no_figure_and_is_not_tried_again(tmp_path: Path) -> None:
+    tried = tmp_path / "tried"
+    fails = f"echo >>{tried}; [ $(wc -l <{tried}) -lt 3 ]"
+    compared = [Series("lockstep", ("true",)), Series("ansible", ("sh", "-c", fails))]
+    one = Bench(tmp_path, repeat=4)
+    one.measure("rerun", compared, LAB, NoWire("", 0), 2)
+    assert {run.series for run in one.runs} == {"lockstep"}
+    assert tried.read_text().count("\n") == 3
+    assert one.problems == ["rerun, 2 nodes, 0 ms, ansible: exit 1: ..."]
+    assert not one.once("rerun", compared[1], LAB, NoWire("", 0), 2, 1)
+    assert tried.read_text().count("\n") == 3
+
+
+def test_a_series_that_takes_too_long_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "WITHIN_S", 1.0)
+    started = tmp_path / "started"
+    endless = ("sh", "-c", f"setsid sleep 600 & echo $! >{started}; wait")
+    one = Bench(tmp_path, repeat=1)
+    one.measure("rerun", [Series("ansible", endless)], LAB, NoWire("", 0), 2)
+    assert one.problems == ["rerun, 2 nodes, 0 ms, ansible: not done after 1 s"]
+    assert not Path(f"/proc/{started.read_text().strip()}").exists()
+
+
+def test_ctrl_c_ends_what_a_series_started(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from benchmarks.speed.bench import Bench; from benchmarks.speed.series import Series\n"
+        "from lab.state import LabState\n"
+        f"endless = ('sh', '-c', 'trap \"\" INT; sleep 600 & echo $! >{started}; wait')\n"
+        "lab = LabState.model_construct(name='none', nodes=[])\n"
+        f"Bench(Path({str(tmp_path)!r}), 1).cost(Series('ansible', endless), lab, ())\n"
+    )
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as run:
+        while not (started.exists() and started.read_text()):
+            time.sleep(0.01)
+        os.killpg(run.pid, signal.SIGINT)
+        said = run.communicate(timeout=60)[1]
+    assert said.endswith(b"KeyboardInterrupt\n")
+    assert not Path(f"/proc/{started.read_text().strip()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--repeat 0", "'0': expected a whole number, 1 or more"),
+        ("--nodes 2,x", "'x': expected a whole number, 1 or more"),
+        ("--nodes 51", "a lab has at most 50 workers"),
+        ("--round-trips nan", "'nan': expected milliseconds, 0 or more"),
+        ("--round-trips -5", "expected milliseconds, 0 or more"),
+        ("--tasks reruns", "'reruns': expected one of: rerun, check, repair, deploy"),
+        ("--without plain", "'plain': expected one of: lockstep, plain pyinfra, ansible"),
+        ("--json /nowhere/speed.json", "expected a file in a folder that exists"),
+        ("--names 50 --nodes 2 --tasks repair", "--names is for --tasks rerun,check"),
+        ("--names 50 --nodes 2,3", "--names takes one number of --nodes"),
+        ("--processor-each --tasks rerun", "--processor-each is for --tasks deploy"),
+    ],
+)
+@pytest.mark.usefixtures("fast_path")
+def test_wrong_words_are_said_before_anything_is_made(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        speed.main(words.split())
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_the_fast_path_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOCKSTEP_FAST", "0")
+    with pytest.raises(SystemExit):
+        speed.main(["--nodes", "1"])
+    assert "LOCKSTEP_FAST=0" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fast_path")
+@pytest.mark.parametrize(
+    ("there_before", "words", "removed"),
+    [
+        (False, [], ["bench"]),
+        (True, [], []),
+        (False, ["--keep"], []),
+        (True, ["--tasks", "deploy"], []),
+    ],
+)
+def test_a_lab_that_was_kept_is_not_removed_for_a_run_that_did_not_get_it(
+    there_before: bool,
+    words: list[str],
+    removed: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(bench: Bench, asked: object, found: object) -> None:
+        raise NoLabError("bench-fresh" if "deploy" in words else "bench", "has 50 workers")
+
+    down: list[str] = []
+    monkeypatch.setattr(state, "path_of", lambda name: tmp_path / ("" if there_before else name))
+    monkeypatch.setattr(speed, "_measure", refused)
+    monkeypatch.setattr(peers, "ensure", lambda: "no network")
+    monkeypatch.setattr(tasks, "remove", down.append)
+    assert speed.main(["--nodes", "2", *words]) == 1
+    assert down == removed
+
+
+def test_every_series_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.11/site-packages/ansible_mitogen").mkdir(parents=True)
+    found, nodes = Peers(tmp_path), [worker()]
+    compared = [
+        *series.apply(found, "", []),
+        *series.check(found, "", "", nodes),
+        *series.repair(found, "", nodes[0].name),
+        *series.deploy(found, "", "", nodes),
+    ]
+    assert {one.name for one in compared} == set(series.NAMES)
+
+
+@pytest.mark.parametrize("words", ["--nodes 1", "--repeat 0", "--json /nowhere/file"])
+def test_the_simulation_says_wrong_words_as_well(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        simulation.main(words.split())
+    assert ended.value.code == 2
+    assert ": expected a" in capsys.readouterr().err
 
 
 # -- what peers are asked for

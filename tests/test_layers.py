@@ -98,11 +98,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
     "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
-    # They send the probe as a check does, judge as it does, and tell peers what the roles would do.
+    # They send the probe as a check does, judge as it does, tell peers what the roles would do, and
+    # measure the fast path, where it is on.
     "benchmarks": {
         *("lockstep.facts", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
-        *("lockstep.checks.catalogue", "lockstep.report"),
+        *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast.inventory_name"),
         # Nodes that cannot be booted are the tests' recorded ones.
         "tests.checks",
     },

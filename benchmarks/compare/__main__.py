@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import new_file, whole
 from benchmarks.compare.cluster import Drift, Files, written
 from lockstep.checks.catalogue import all_rules
 from lockstep.report import ExitStatus
@@ -117,8 +118,8 @@ def table(costs: list[Cost]) -> str:
 def main(words: list[str]) -> int:
     """Measure; return the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.compare")
-    parser.add_argument("--nodes", type=int, nargs="+", default=[200, 1000, PROMISED_NODES])
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--nodes", type=whole(2), nargs="+", default=[200, 1000, PROMISED_NODES])
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write the figures as JSON")
     asked = parser.parse_args(words)
     costs = [measured("healthy", nodes, healthy) for nodes in sorted(asked.nodes)]
     most = max(asked.nodes)
@@ -127,7 +128,7 @@ def main(words: list[str]) -> int:
     sys.stdout.write(table(costs))
     if asked.json:
         content = json.dumps([asdict(one) for one in costs], indent=1)
-        Path(asked.json).write_text(content + "\n", encoding="utf-8")
+        asked.json.write_text(content + "\n", encoding="utf-8")
     return int(not all(one.kept for one in costs))
 
 

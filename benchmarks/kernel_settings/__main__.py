@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from benchmarks.command_line import new_file, whole
 from benchmarks.kernel_settings import figures
 from benchmarks.kernel_settings.figures import Case, Neighbour, Process
 
@@ -283,10 +284,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lab", metavar="NAME", help="which lab (default: as `python -m lab`)")
     parser.add_argument("--head", default="head", help="where srun runs (default: head)")
     parser.add_argument("--node", default="worker1", help="where the jobs run (default: worker1)")
-    parser.add_argument("--repeat", type=int, default=3, help="rounds (default: 3)")
+    parser.add_argument("--repeat", type=whole(1), default=3, help="rounds (default: 3)")
     parser.add_argument("--seconds", type=float, default=5, help="per program (default: 5)")
-    parser.add_argument("--mib", type=int, default=96, help="memory to walk (default: 96)")
-    parser.add_argument("--json", metavar="FILE", help="write every sample there")
+    parser.add_argument("--mib", type=whole(2), default=96, help="memory to walk (default: 96)")
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write every sample there")
     return parser
 
 
@@ -345,12 +346,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     arguments = parser.parse_args(words)
-    if arguments.repeat < 1 or arguments.seconds <= 0:
-        parser.error("--repeat and --seconds: expected more than 0")
-    if arguments.mib < 2 or arguments.mib % 2:
+    if arguments.seconds <= 0:
+        parser.error("--seconds: expected more than 0")
+    if arguments.mib % 2:
         parser.error("--mib: expected an even number: huge pages have 2 MiB")
-    if arguments.json and not Path(arguments.json).resolve().parent.is_dir():
-        parser.error(f"--json {arguments.json}: no such folder")
     bench = Bench(
         Lab(arguments.lab),
         arguments.head,
@@ -370,7 +369,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("interrupted")
         return EXIT_INTERRUPTED
     if arguments.json:
-        Path(arguments.json).write_text(content, encoding="utf-8")
+        arguments.json.write_text(content, encoding="utf-8")
     return 0
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
 
+from benchmarks.command_line import whole
 from lockstep.facts.request import request
 from lockstep.inventory import load
 from lockstep.probe.parse import parse
@@ -76,11 +78,19 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.probe")
     parser.add_argument("inventory")
     parser.add_argument("node")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=whole(1), default=5)
     parser.add_argument("way", nargs="+", help="words that lead to a root shell of the node")
     asked = parser.parse_args(words)
-    line = command(request(load(asked.inventory).nodes[asked.node]))
-    costs = [measured(asked.way, line) for _ in range(asked.repeat)]
+    nodes = load(asked.inventory).nodes
+    if asked.node not in nodes:
+        parser.error(f"{asked.node}: expected a node of {asked.inventory}: {', '.join(nodes)}")
+    if shutil.which(asked.way[0]) is None:
+        parser.error(f"{asked.way[0]}: no such program here; expected what leads to a root shell")
+    line = command(request(nodes[asked.node]))
+    try:
+        costs = [measured(asked.way, line) for _ in range(asked.repeat)]
+    except ValueError as failure:
+        sys.exit(f"{asked.node} was not read by {shlex.join(asked.way)}: {failure}")
     sys.stdout.write(table(costs))
     return int(any(one.wall_s > MOST_S or one.cpu_s > MOST_CPU_S for one in costs))
 

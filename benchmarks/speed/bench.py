@@ -8,19 +8,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.speed import sessions
 from benchmarks.speed.figures import Run
-from benchmarks.speed.meter import Cost
+from benchmarks.speed.meter import Cost, end_below
 from benchmarks.speed.network import Control
 from benchmarks.speed.places import ROOT
 from benchmarks.speed.series import Series
 from lab.state import LabState
 
 TAIL = 1000
-WITHIN_S = 3600
+WITHIN_S = 3600.0
+"""What takes longer is not waited for."""
+Way = tuple[str, str, int, float]
+"""Task, series, nodes, round trip."""
 
 
 def say(text: str) -> None:
@@ -47,6 +50,8 @@ class Bench:
     runs: list[Run] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What could not be measured, and why."""
+    out: set[Way] = field(default_factory=set)
+    """What has failed once: of what went well until then no figure is made."""
 
     def measure(
         self,
@@ -57,6 +62,7 @@ class Bench:
         nodes: int,
         before_each: Callable[[], None] = nothing,
         after_each: Callable[[], None] = nothing,
+        machines: int | None = None,
     ) -> None:
         """Run each series once as warm-up, then all of them in turn, several times.
 
@@ -68,13 +74,14 @@ class Bench:
             nodes: how many they work on.
             before_each: makes something to do.
             after_each: raises DidNotWork where it was not done.
+            machines: that the nodes are; fewer where these are names.
         """
         left = [series for series in compared if series.name not in self.without]
         for number in range(self.repeat + 1):
             # Every second round backwards, against what drifts.
             for series in left[:: -1 if number % 2 else 1]:
                 before_each()
-                if not self.once(task, series, lab, control, nodes, number, after_each):
+                if not self.once(task, series, lab, control, nodes, number, after_each, machines):
                     left.remove(series)
 
     def once(
@@ -86,16 +93,26 @@ class Bench:
         nodes: int,
         number: int,
         after: Callable[[], None] = nothing,
+        machines: int | None = None,
     ) -> bool:
-        """Run a series once and keep what it cost; say whether it did its work."""
+        """Run a series once and keep what it cost; say whether it did its work, now and before."""
+        way = (task, series.name, nodes, control.round_trip_ms)
+        if way in self.out:
+            return False
         where = f"{task}, {nodes} nodes, {control.round_trip_ms:g} ms, {series.name}"
         try:
             run = self._run(task, series, lab, control, nodes, number)
             after()
         except DidNotWork as failure:
             self.problem(f"{where}: {failure}")
+            self.out.add(way)
+            self.runs = [
+                run
+                for run in self.runs
+                if (run.task, run.series, run.nodes, run.round_trip_ms) != way
+            ]
             return False
-        self.runs.append(run)
+        self.runs.append(replace(run, machines=machines))
         kind = "warm-up" if number == 0 else f"run {number}"
         say(f"{where}: {kind}, {run.wall_s:.2f} s, {run.cpu_s:.2f} CPU s")
         return True
@@ -129,31 +146,36 @@ class Bench:
             sent_bytes=sent,
             sessions=seen if counting else None,
             load=load,
-            machines=len(lab.nodes),
         )
 
     def cost(self, series: Series, lab: LabState, prefix: Sequence[str]) -> Cost:
         """Run a series once; return what it cost.
 
         Raises:
-            DidNotWork: by its exit status or its words.
+            DidNotWork: by its exit status or its words, or it took too long.
         """
         log, written = self.folder / "output", self.folder / "cost.json"
         written.unlink(missing_ok=True)
         meter = [*prefix, sys.executable, "-m", "benchmarks.speed.meter", str(written)]
         environment = {"LOCKSTEP_LAB": lab.name, "PYTHONPATH": str(ROOT), **series.environment}
-        with log.open("w", encoding="utf-8") as output:
-            done = subprocess.run(
+        with (
+            log.open("w", encoding="utf-8") as output,
+            subprocess.Popen(
                 [*meter, *series.argv],
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                timeout=WITHIN_S,
-                check=False,
-            )
+            ) as process,
+        ):
+            try:
+                status = process.wait(WITHIN_S)
+            except subprocess.TimeoutExpired as late:
+                raise DidNotWork(f"not done after {WITHIN_S:g} s") from late
+            finally:
+                end_below(process.pid)
         said = log.read_text(encoding="utf-8", errors="replace")
-        if done.returncode not in series.statuses or not re.search(series.says, said):
-            raise DidNotWork(f"exit {done.returncode}: ...{said.strip()[-TAIL:]}")
+        if status not in series.statuses or not re.search(series.says, said):
+            raise DidNotWork(f"exit {status}: ...{said.strip()[-TAIL:]}")
         return Cost(**json.loads(written.read_text(encoding="utf-8")))

@@ -30,7 +30,7 @@ class Run:
     load: float = 0.0
     """Of the machine, when it began."""
     machines: int | None = None
-    """Of the lab, its head included; where there are more nodes they are names of machines."""
+    """That the nodes are; where there are more nodes they are names of machines."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Row:
 def under_names(runs: Iterable[Run]) -> list[str]:
     """Return a line for each number of nodes that were names."""
     found = {
-        f"{run.task}, {run.nodes} nodes: names of the lab's {run.machines} machines"
+        f"{run.task}, {run.nodes} nodes: names of {run.machines} machines"
         for run in runs
         if run.machines and run.nodes > run.machines
     }

@@ -22,6 +22,8 @@ from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_S = 0.1
+MERCY_S = 10.0
+"""How long a process may take to end before it is killed."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -47,7 +49,7 @@ def metered(argv: list[str]) -> Cost:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_EVERY_S)
         wall_s = time.monotonic() - began
-    _end_what_is_left()
+    end_below(os.getpid())
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Cost(process.returncode, wall_s, used.ru_utime + used.ru_stime, peak / 2**20)
 
@@ -70,17 +72,26 @@ def resident(pid: int) -> int:
         return 0
 
 
-def _end_what_is_left() -> None:
-    while left := below(os.getpid()):
-        for pid in left:
+def end_below(pid: int) -> None:
+    """End all processes below one."""
+    until = time.monotonic() + MERCY_S
+    while left := below(pid):
+        how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
+        for one in left:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        with contextlib.suppress(ChildProcessError):
-            os.wait()
+                os.kill(one, how)
+        if pid == os.getpid():  # else its own parent waits for each
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+        time.sleep(LOOK_EVERY_S / 10)
 
 
 def main(words: list[str]) -> int:
     """Run the command; return its exit status."""
+    # Ctrl-C is for the command, which ends as it likes: that is waited for. Handlers, other than
+    # what is ignored, are not handed on to it.
+    signal.signal(signal.SIGINT, lambda *_: None)
     cost = metered(words[1:])
     Path(words[0]).write_text(json.dumps(asdict(cost)), encoding="utf-8")
     return cost.status

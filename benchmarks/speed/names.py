@@ -150,8 +150,9 @@ def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
     names = spread(lab, count)
     with ExitStack() as added:
         for node in names.values():
-            # Deprecated: what the machine sends by itself goes on to come from its own address.
-            _address("add", lab, node, "nodad", "preferred_lft", "0")
+            # Replaced: a killed run may have left it. Deprecated: what the machine sends by itself
+            # goes on to come from its own address.
+            _address("replace", lab, node, "nodad", "preferred_lft", "0")
             added.callback(_address, "delete", lab, node)
         yield write(folder, lab, names)
 

@@ -22,6 +22,11 @@ PYINFRA_IDLE = r"Grand total +(\d+) +- +- +\1\b"
 """Operations, of which none succeeded (in changing something), none failed, all had no change."""
 ANSIBLE_IDLE = r"(?s)\A(?!.*changed=[1-9]).*changed=0"
 BY_HAND = "apt-get by clush"
+NODE_NAMED = "deploy of the node"
+NAMES = (
+    *(OURS, "plain pyinfra", "ansible", "mitogen"),
+    *("probe by clush", "testinfra", NODE_NAMED, BY_HAND),
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
     everywhere = [one for one in apply(peers, playbook, ["worker"]) if one.name != OURS]
     return [
         Series(OURS, ours, statuses=(0, 1)),
-        Series("lockstep, node named", known.argv),
+        Series(NODE_NAMED, known.argv),
         *everywhere,
     ]
 

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import end_as_interrupted, new_file, several, whole
 from benchmarks.speed import peers
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.figures import figure
@@ -189,16 +190,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="benchmarks.speed.simulation")
-    parser.add_argument("--nodes", type=lambda text: [int(n) for n in text.split(",")])
-    parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up")
-    parser.add_argument("--json", metavar="FILE", help="write every run for programs")
+    parser.add_argument(
+        "--nodes",
+        type=several(whole(2)),
+        default=[10, 100, 500, 2000],
+        help="head and workers: 10,100,500,2000",
+    )
+    parser.add_argument("--repeat", type=whole(1), default=3, help="runs after the warm-up")
+    parser.add_argument(
+        "--json", type=new_file, metavar="FILE", help="write every run for programs"
+    )
     asked = parser.parse_args(words)
     found = peers.ensure()
     if isinstance(found, str):
         sys.exit(f"no asyncssh: {found}")
     sizes: list[Size] = []
     runs: list[dict[str, Any]] = []
-    for nodes in asked.nodes or [10, 100, 500, 2000]:
+    for nodes in asked.nodes:
         try:
             size, ran = measure(nodes, asked.repeat, found)
         except BenchmarkError as failure:
@@ -209,9 +217,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"`{about['command']}`\n\n{HEADER}" + "\n".join(size.row(sizes[0]) for size in sizes))
     if asked.json:
         content = {**about, "runs": runs, "medians": [asdict(size) for size in sizes]}
-        Path(asked.json).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
+    end_as_interrupted()
     sys.exit(main())

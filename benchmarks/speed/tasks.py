@@ -20,6 +20,7 @@ from benchmarks.speed.nodes import on
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import INVENTORY, ROOT, program
 from lab import state
+from lab.lifecycle import MOST_WORKERS
 from lab.state import LabState
 from lockstep import secrets
 from lockstep.files import managed
@@ -27,8 +28,18 @@ from lockstep.inventory import load
 from lockstep.plan import NodePlan
 from lockstep.spec import Role, Service
 
+DEPLOY = "deploy"
 DRIFTS = "/etc/sysctl.d/99-zz-lockstep.conf"
 """A file that no running service reads: its repair restarts nothing."""
+
+
+class NoLabError(BenchmarkError):
+    """A lab is not to be had as it was asked for."""
+
+    def __init__(self, name: str, why: str) -> None:
+        """Name it and say why."""
+        super().__init__(f"lab {name}: {why.strip()}")
+        self.lab = name
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,7 @@ class Cluster:
         """
         done = lab(name, "up", "--workers", str(workers))
         if done.returncode != 0:
-            raise BenchmarkError(f"lab {name}: {done.stdout}{done.stderr}")
+            raise NoLabError(name, done.stdout + done.stderr)
         if one_core:
             processors.plan_for_one(state.load(name))
         os.environ["LOCKSTEP_LAB"] = name
@@ -96,6 +107,11 @@ class Cluster:
         playbook.write(books, only, made_of, found.ssh_config)
         assertions.write(tests, nodes)
         return cls(found, nodes, only, peers, str(books), found.ssh_config, str(tests))
+
+    @property
+    def worker_machines(self) -> int:
+        """How many machines the workers are."""
+        return sum(node.role == "worker" for node in self.lab.nodes)
 
     @contextmanager
     def named(self, count: int, folder: Path) -> Iterator[Cluster]:
@@ -125,6 +141,17 @@ def lab(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the lab."""
     argv = [sys.executable, "-m", "lab", "--name", name, *words]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def remove(name: str) -> None:
+    """Remove a lab.
+
+    Raises:
+        BenchmarkError: it is still there.
+    """
+    done = lab(name, "down")
+    if done.returncode != 0:
+        raise BenchmarkError(f"lab {name} was not removed: {done.stdout}{done.stderr}")
 
 
 def deployed(name: str, deploy: str, *options: str) -> None:
@@ -168,7 +195,8 @@ def rerun(bench: Bench, cluster: Cluster, here: Control) -> None:
     """Bring workers to their plan that are there already."""
     compared = series.rerun(cluster.peers, cluster.playbook, ["worker"], cluster.found_as_they_are)
     with unwatched(cluster):
-        bench.measure("rerun", compared, cluster.lab, here, len(cluster.workers))
+        workers, machines = len(cluster.workers), cluster.worker_machines
+        bench.measure("rerun", compared, cluster.lab, here, workers, machines=machines)
 
 
 def check(bench: Bench, cluster: Cluster, here: Control) -> None:
@@ -177,7 +205,8 @@ def check(bench: Bench, cluster: Cluster, here: Control) -> None:
         cluster.peers, cluster.tests, cluster.ssh_config, cluster.nodes, cluster.read
     )
     with unwatched(cluster):
-        bench.measure("check", compared, cluster.lab, here, len(cluster.nodes))
+        nodes, machines = len(cluster.nodes), len(cluster.lab.nodes)
+        bench.measure("check", compared, cluster.lab, here, nodes, machines=machines)
 
 
 def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
@@ -211,7 +240,7 @@ def deploy(
     *,
     processor_each: bool = False,
 ) -> None:
-    """Deploy workers that nothing was done to; each series has its own, in one lab per round.
+    """Deploy workers that nothing was done to; each series has its own.
 
     Args:
         bench: keeps the runs.
@@ -222,22 +251,30 @@ def deploy(
         processor_each: give each worker a processor; the others may use all.
 
     Raises:
-        BenchmarkError: a lab was not to be had, or there are more workers than processors.
+        BenchmarkError: no series is left, a lab was not to be had or not removed, or there are
+            more workers than processors.
     """
     known = [one.name for one in series.apply(peers, "", [])] + [series.BY_HAND]
     wanted = [one for one in known if one not in bench.without]
+    if not wanted:
+        raise BenchmarkError(f"deploy: no series is left of {', '.join(known)}")
+    at_once = max(1, MOST_WORKERS // workers)
     for number in range(bench.repeat + 1):
-        try:
-            count = workers * len(wanted)
-            cluster = Cluster.booted(name, count, bench.folder, peers, one_core=processor_each)
-            deployed(name, "deploys/head.py", "--limit", "head")
-            with control(cluster.lab, round_trip_ms) as here:
-                _one_round(bench, cluster, here, wanted, number, processor_each=processor_each)
-        finally:
-            lab(name, "down")
+        begin = number % len(wanted)  # in each round another one is the first
+        left = wanted[begin:] + wanted[:begin]
+        while left:
+            now, left = left[:at_once], left[at_once:]
+            try:
+                count = workers * len(now)
+                cluster = Cluster.booted(name, count, bench.folder, peers, one_core=processor_each)
+                deployed(name, "deploys/head.py", "--limit", "head")
+                with control(cluster.lab, round_trip_ms) as here:
+                    _in_turn(bench, cluster, here, now, number, processor_each=processor_each)
+            finally:
+                remove(name)
 
 
-def _one_round(
+def _in_turn(
     bench: Bench,
     cluster: Cluster,
     here: Control,
@@ -246,20 +283,24 @@ def _one_round(
     *,
     processor_each: bool,
 ) -> None:
-    """Give each series its workers; in each round other ones, at another turn."""
+    """Give each series its workers; who has had his turn leaves them switched off."""
     sessions.note(cluster.lab, [node.name for node in cluster.lab.nodes])
     workers = len(cluster.workers) // len(wanted)
-    for turn in range(len(wanted)):
+    for turn, name in enumerate(wanted):
         mine = cluster.workers[turn * workers : (turn + 1) * workers]
         ways = series.deploy(cluster.peers, cluster.playbook, cluster.lab.ssh_config, mine)
-        name = wanted[(turn + number) % len(wanted)]
         one = next(way for way in ways if way.name == name)
-        if not processor_each:
-            bench.once("deploy", one, cluster.lab, here, workers, number)
-            continue
         machines = [cluster.lab.node(node.name) for node in mine]
-        processors.give(machines)
-        # A task of its own: no promise is about it.
-        bench.once("deploy, a processor each", one, cluster.lab, here, workers, number)
-        if left := processors.give(machines):
+        heads = [node for node in cluster.lab.nodes if node.role == "head"]
+        only = cluster.lab.model_copy(update={"nodes": [*heads, *machines]})
+        if processor_each:
+            processors.give(machines)
+        # With a processor each it is a task of its own: no promise is about it.
+        task = "deploy, a processor each" if processor_each else DEPLOY
+        bench.once(task, one, only, here, workers, number)
+        if processor_each and (left := processors.give(machines)):
             bench.problem(f"{name}: {left} threads left their processor")
+        for machine in machines:
+            off = lab(cluster.lab.name, "power-off", machine.name)
+            if off.returncode != 0:
+                raise BenchmarkError(f"{machine.name}: {off.stdout}{off.stderr}")

@@ -35,7 +35,7 @@ _global_arguments = cache(arguments.all_global_arguments)
 
 
 def global_arguments() -> list[tuple[str, Any]]:
-    """Return pyinfra's 37 global arguments; it evaluates their type hints each time."""
+    """Return pyinfra's 32 global arguments; it evaluates their type hints each time."""
     return _global_arguments()
 
 

@@ -239,3 +239,25 @@ def test_the_benchmark_measures_a_reading_and_judges_it(
         monkeypatch.setattr(benchmark, "MOST_S", 1000.0)
         assert benchmark.main(["any.py", "here", "--repeat", "1", "--", "env"]) == status
     assert "| CPU seconds |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["there", "--", "env"], "there: expected a node of any.py: here"),
+        (["here", "--", "no-such-program"], "no-such-program: no such program here"),
+        (["here", "--repeat", "0", "--", "env"], "expected a whole number, 1 or more"),
+        (["here", "--", "false"], "here was not read by false: status 1"),
+    ],
+)
+def test_the_benchmark_says_what_is_wrong(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(benchmark, "load", lambda _: SimpleNamespace(nodes={"here": None}))
+    monkeypatch.setattr(benchmark, "request", lambda _: Request())
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main(["any.py", *words])
+    assert said in capsys.readouterr().err + str(ended.value)
