@@ -60,6 +60,8 @@ class Shard:
     def tell(self, line: str) -> None:
         """Tell it what to read."""
         assert self.process.stdin is not None
+        if self.process.stdin.closed:  # it had ended before
+            return
         try:
             self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()

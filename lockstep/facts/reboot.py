@@ -19,6 +19,8 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput, clear_askpass_cache
 from typing_extensions import override
 
+from lockstep.facts.connection import close
+
 T = TypeVar("T")
 
 MARKER = "/run/reboot-required"
@@ -213,7 +215,5 @@ class Conversation:
         # Files that pyinfra left there for sudo's password are gone with the boot; asking the
         # dead session to remove them would hang.
         clear_askpass_cache(host)
-        client = getattr(host.connector, "client", None)
-        if client is not None:
-            client.close()
+        close(host)
         host.disconnect()

@@ -11,6 +11,7 @@ its record as the probe printed it (``node_line``). A node that fails fails alon
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,7 @@ import logging  # noqa: E402  # after the patch
 from dataclasses import replace  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+from lockstep.facts.connection import close  # noqa: E402
 from lockstep.facts.share import Share, loads  # noqa: E402
 from lockstep.probe.lines import ProbeFormatError, Unreachable, node_line, printed  # noqa: E402
 from lockstep.probe.parts import joined  # noqa: E402
@@ -70,13 +72,20 @@ def read_all(share: Share, credential: Credential, done: Done) -> None:
     def given() -> str | None:
         return credential(max(0.0, until - time.monotonic()))
 
+    def once(name: str, asked: Request, credential: Callable[[], str | None]) -> Got:
+        try:
+            return _one(state, name, asked, credential)
+        finally:
+            # Each costs a file here, a login there and on every jump host on the way.
+            close(state.inventory.get_host(name))
+
     def read(name: str, asked: Request) -> None:
         if name == share.controller:
             # First of all, and outside the slots: the others wait for its credential.
-            done(name, _one(state, name, asked, _nobody))
+            done(name, once(name, asked, _nobody))
             return
         with slots:
-            got = _one(state, name, asked, given if share.controller else _nobody)
+            got = once(name, asked, given if share.controller else _nobody)
         done(name, got)
 
     jobs = {name: spawn(read, name, asked) for name, asked in share.requests.items()}
@@ -92,10 +101,13 @@ def _state(share: Share, nodes: Collection[str]) -> State:
     from pyinfra.api.inventory import Inventory
     from pyinfra.api.state import State
     from pyinfra.connectors import util as pyinfra_util
+    from pyinfra.connectors.sshuserclient import client
 
     _quiet()
-    # pyinfra asks at the terminal when sudo wants a password; a check asks nobody.
+    # pyinfra asks at the terminal when sudo wants a password, and whether a jump host is the right
+    # one whose key it does not know; a check asks nobody.
     setattr(pyinfra_util, "getpass", _no_password)  # noqa: B010  # not a name that it exports
+    setattr(client, "AskPolicy", client.StrictPolicy)  # noqa: B010  # a class in place of another
     hosts = [share.hosts[name] for name in nodes]
     inventory = Inventory((hosts, {}))  # type: ignore[no-untyped-call]  # pyinfra's
     config = Config(CONNECT_TIMEOUT=CONNECT_TIMEOUT_S)  # type: ignore[no-untyped-call]
@@ -229,20 +241,28 @@ def _credential(lines: Any) -> Credential:
     return wait
 
 
-def _print(name: str, got: Got) -> None:
-    # As UTF-8, whatever the locale says; what a node printed may be anything.
-    sys.stdout.buffer.write(f"{node_line(name, got)}\n".encode(errors="replace"))
-    sys.stdout.buffer.flush()
+def _to_standard_output() -> Done:
+    """Return what prints a node; what anybody else prints goes where errors go."""
+    lines = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def tell(name: str, got: Got) -> None:
+        # As UTF-8, whatever the locale says; what a node printed may be anything.
+        lines.write(f"{node_line(name, got)}\n".encode(errors="replace"))
+        lines.flush()
+
+    return tell
 
 
 def main() -> None:
     """Read the nodes that the first line of standard input describes."""
     from gevent.fileobject import FileObject
 
+    tell = _to_standard_output()
     lines = FileObject(sys.stdin.fileno(), "r", closefd=False)
     share = loads(lines.readline())
     read = read_through if share.through else read_all
-    read(share, _credential(lines), _print)
+    read(share, _credential(lines), tell)
 
 
 if __name__ == "__main__":

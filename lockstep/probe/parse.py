@@ -74,10 +74,13 @@ def node_of(line: bytes) -> tuple[str, Record | Unreachable]:
         ((node, got),) = loads(f"{FIRST_LINE}{line.decode()}{LAST_LINE}").items()
         return node, got
     try:
-        return json.loads(name), record(text.removesuffix(b"}"))
+        node = json.loads(name)
+    except ValueError as error:
+        raise ProbeFormatError(f"not the name of a node: {name[:100]!r}: {error}") from error
+    try:
+        return node, record(text.removesuffix(b"}"))
     except ProbeFormatError as error:
-        reason = f"reached by ssh, but the answer is no record: {error}"
-        return json.loads(name), Unreachable(reason)
+        return node, Unreachable(f"reached by ssh, but the answer is no record: {error}")
 
 
 def load(file: Iterable[str], families: Collection[str] | None = None) -> Reading:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from typing_extensions import override
@@ -36,14 +36,35 @@ class Output:
     stdout_lines: tuple[str, ...] = ()
 
 
+class Client:
+    """What pyinfra's connector has, connected through a jump host."""
+
+    open: ClassVar[list[str]] = []
+    most: ClassVar[int] = 0
+
+    def __init__(self, name: str, through: Client | None = None) -> None:
+        self.name, self.sock = name, SimpleNamespace(transport=through)
+        self.open.append(name)
+        Client.most = max(self.most, len(self.open))
+
+    def get_transport(self) -> Client:
+        return self
+
+    def close(self) -> None:
+        if self.name in self.open:
+            self.open.remove(self.name)
+
+
 class Host:
     """A pyinfra host that answers after a while."""
 
     def __init__(self, name: str, connects_s: float, answers_s: float) -> None:
         self.data: dict[str, Any] = {}
         self.name, self.connects_s, self.answers_s = name, connects_s, answers_s
+        self.connector = SimpleNamespace(client=None)
 
     def connect(self, **_: object) -> None:
+        self.connector.client = Client(self.name, Client(f"{self.name}'s jump host"))
         pause(self.connects_s)
 
     def run_shell_command(self, *_: object, **__: object) -> tuple[bool, Output]:
@@ -78,14 +99,19 @@ def read(
     head_connects_s: float,
     head_answers_s: float,
     nodes: Collection[str] | None = None,
+    at_once: int = 128,
 ) -> Reading:
     """Read as a process of its own does; what it says of the controller gives the credential."""
     from gevent.event import AsyncResult
     from pyinfra.api.inventory import Inventory
 
+    hosts = {
+        name: Host(name, *((head_connects_s, head_answers_s) if name == "head1" else (0.0, 0.4)))
+        for name in recorded.consistent().plan.nodes
+    }
+
     def host(_: Inventory, name: str) -> Host:
-        head = name == "head1"
-        return Host(name, head_connects_s if head else 0.0, head_answers_s if head else 0.4)
+        return hosts[name]
 
     told: AsyncResult[str] = AsyncResult()
     reading: Reading = {}
@@ -97,7 +123,7 @@ def read(
 
     monkeypatch.setattr(Inventory, "get_host", host)
     plan = recorded.consistent().plan
-    share = gather.share_of(plan, [*(nodes or plan.nodes)], 128)
+    share = gather.share_of(plan, [*(nodes or plan.nodes)], at_once)
     shard.read_all(loads(dumps(share)), lambda timeout: told.wait(timeout) or None, done)
     return reading
 
@@ -128,6 +154,19 @@ def test_the_credential_of_the_controller_reaches_the_others(
     assert list(asked.values()) == [None, *["MUNGE:x:"] * 8]
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+def test_only_so_many_connections_are_open_at_once(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None], hangs: bool
+) -> None:
+    """Each is a file here and a login there, also on a jump host."""
+    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(shard, "CREDENTIAL_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(Client, "most", 0)
+    assert len(read(monkeypatch, 0.0, 30.0 if hangs else 0.0, at_once=2)) == 9
+    assert Client.open == []
+    assert Client.most == (1 + 2) * 2
+
+
 class Screen(io.StringIO):
     """Where progress is shown; a terminal or not."""
 
@@ -142,6 +181,7 @@ class Screen(io.StringIO):
 
 STAND_IN = """\
 #!{python}
+{first}
 import os, sys
 from lockstep.facts.share import loads
 
@@ -166,6 +206,7 @@ class Reader:
     """Runs the check's side with such a program."""
 
     path: Path
+    first: str = ""
 
     def gather(
         self,
@@ -174,7 +215,7 @@ class Reader:
         screen: Any = None,
         through: gather.ThroughSlurm | None = None,
     ) -> Reading:
-        self.path.write_text(STAND_IN.format(python=PYTHON, says=says))
+        self.path.write_text(STAND_IN.format(python=PYTHON, says=says, first=self.first))
         self.path.chmod(0o755)
         plan = recorded.consistent().plan
         progress = Progress(len(nodes or plan.nodes), screen or Screen(terminal=False))
@@ -308,6 +349,24 @@ for name in nodes:
     say(name, record())
 """
     assert len(reader.gather(step, through=gather.ThroughSlurm())) == 9
+
+
+def test_a_process_that_dies_before_it_was_told_costs_its_own_nodes_only(
+    reader: Reader, three_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is told is more than a pipe holds, and there is still the credential to tell."""
+    monkeypatch.setattr(gather, "dumps", lambda share: dumps(share) + " " * (1 << 20))
+    # Which nodes it would have read stands in its arguments.
+    reader.first = "import sys; 'worker[2,' in sys.argv[-1] and sys.exit('no memory')"
+    reading = reader.gather(SHARDS)
+    lost = {name for name, got in reading.items() if "no memory" in getattr(got, "reason", "")}
+    assert lost == {"worker2", "worker5", "worker8"}
+    assert len(reading) == 9
+
+
+def test_a_line_that_is_none_ends_the_reading_and_is_shown(reader: Reader) -> None:
+    with pytest.raises(gather.GatherError, match=r"^not the name of a node: b'y/n \"head1\"'"):
+        reader.gather("""print('y/n "head1":{"record":{}}')""")
 
 
 def test_a_reading_of_which_nothing_comes_ends_with_its_last_words(reader: Reader) -> None:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from paramiko import ECDSAKey, ServerInterface, SSHException, Transport
+
+from lockstep.facts.share import Share, dumps
+from lockstep.probe.parse import node_of
+from lockstep.probe.record import Unreachable
+from lockstep.probe.ship import Request
 
 CONFIG = 'Match exec "test %h = a"\n  User other\n'
 HEAVY = ("pydantic", "msgspec", "jinja2", "ClusterShell", "lockstep.plan", "lockstep.inventory")
@@ -80,3 +93,68 @@ print(version.InvalidVersion is version.InvalidVersion)
     assert (missing, platform, same) == ("[]", "changed", "True")
     assert "paramiko" in package
     assert "requires >=99" in pyinfra
+
+
+@contextmanager
+def stranger() -> Iterator[int]:
+    """An ssh server whose key nobody knows; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        opened: list[Transport] = []
+
+        def serve() -> None:
+            with suppress(OSError):  # no longer listened to
+                while True:
+                    transport = Transport(listening.accept()[0])
+                    opened.append(transport)
+                    transport.add_server_key(ECDSAKey.generate())
+                    with suppress(SSHException, EOFError):  # who came is gone again
+                        transport.start_server(server=ServerInterface())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(20)
+            for transport in opened:
+                transport.close()
+
+
+def test_a_jump_host_that_is_unknown_is_said_and_nobody_is_asked(tmp_path: Path) -> None:
+    """pyinfra would ask on standard output, where the records are, and hear what is none."""
+    with stranger() as port:
+        config = tmp_path / "config"
+        config.write_text(
+            f"Host behind\n  ProxyJump someone@127.0.0.1:{port}\n  HostName 192.0.2.1\n"
+        )
+        login = {"ssh_hostname": "behind", "ssh_config_file": str(config), "ssh_user": "ops"}
+        share = Share(
+            {"behind": Request()}, {"behind": ("behind", {**login, "ssh_allow_agent": False})}
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "lockstep.facts.shard", "behind"],
+            input=f"{dumps(share)}\n",
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    name, got = node_of(done.stdout.strip().encode())
+    assert name == "behind"
+    assert isinstance(got, Unreachable)
+    assert "No host key for [127.0.0.1]" in got.reason
+
+
+def test_what_anything_else_prints_is_no_record() -> None:
+    program = """
+import os
+from lockstep.facts.shard import _to_standard_output
+tell = _to_standard_output()
+print("a question", flush=True)
+os.write(1, b"another")
+tell("worker1", "{}")
+"""
+    assert said_by(program) == '"worker1":{"record":{}}\n'
