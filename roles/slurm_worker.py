@@ -13,6 +13,7 @@ from pyinfra.api import operation
 
 from lockstep.facts.files import FileStates
 from lockstep.facts.slurm import HEALTH_CHECK, OURS, SlurmNode
+from lockstep.fast.connector import read_anew_after
 from lockstep.files import managed, slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
@@ -33,12 +34,14 @@ machine that happens between the controller's deploy and the worker's (seen with
 
 
 @operation()
-def registered(node: str) -> Generator[str, None, None]:
+def registered(node: str, controller: str) -> Generator[str, None, None]:
     """Wait until the controller has the node, and return it from a state its absence caused.
 
     A node that a person took out stays out; one that the health check took out comes back when
     that check finds nothing any more.
     """
+    # What came with the connection is of before slurmctld has seen what it was just told.
+    read_anew_after(host, controller)
     state = host.get_fact(SlurmNode, node=node)
     away = not state.states or bool(state.states & {"NOT_RESPONDING", "UNKNOWN"})
     taken_out = state.reason.startswith(OURS) and state.healthy
@@ -120,4 +123,6 @@ def apply(plan: NodePlan) -> None:
         configuration_fetched(
             name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
         )
-    registered(name="Registered with the controller", node=plan.name)
+    registered(
+        name="Registered with the controller", node=plan.name, controller=plan.controller_host
+    )

@@ -19,6 +19,9 @@ CDI_SPEC = "/var/run/cdi/nvidia.yaml"
 CRI_NAMESPACE = "k8s.io"
 """containerd's namespace of what its CRI knows."""
 
+LOADED = f"[ -r {DRIVER} ]"
+"""Else whoever asks NVML has the module loaded (nvidia-modprobe(1)), with the options of now."""
+
 FIELDS = (
     "uuid",
     "enforced.power.limit",
@@ -64,6 +67,8 @@ class Boards:
 
 class Gpus(FactBase[Boards]):
     """Returns the GPUs, and whether nvidia-smi answered at all."""
+
+    ahead_only_if = LOADED
 
     @override
     def command(self) -> str:
@@ -123,6 +128,8 @@ class BoardsToReset(FactBase[tuple[str, ...]]):
     A row of memory is to be replaced, errors were not corrected since the last one, or the driver
     says so. Asked field by field: one that a driver does not know spoils the whole answer.
     """
+
+    ahead_only_if = LOADED
 
     @override
     def command(self) -> str:
@@ -236,6 +243,8 @@ class CdiSpecification(FactBase[bool]):
     boards, or none.
     """
 
+    ahead_only_if = LOADED
+
     @override
     def command(self) -> str:
         return (
@@ -253,7 +262,9 @@ class CheckImage(FactBase[bool]):
 
     @override
     def command(self, engine: str, image: str) -> str:
-        asked = f"{engine} image inspect {image} >/dev/null 2>&1"
+        # Asked at its socket (docker.socket), a Docker that does not run would be started.
+        runs = "systemctl is-active --quiet docker.service && " if engine == "docker" else ""
+        asked = f"{runs}{engine} image inspect {image} >/dev/null 2>&1"
         if engine == "containerd":
             asked = f'[ -n "$(ctr -n {CRI_NAMESPACE} images ls -q name=={image})" ]'
         return f"if {asked}; then echo yes; else echo no; fi"

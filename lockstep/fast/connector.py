@@ -136,6 +136,14 @@ def read_anew(host: Host) -> None:
         memory.renew()
 
 
+def read_anew_after(host: Host, other: str) -> None:
+    """Do so where this run may have changed another host, which a fact tells of."""
+    changed = host.state.inventory.get_host(other, None)
+    memory = None if changed is None else memory_of(changed)
+    if memory is not None and memory.changed:
+        read_anew(host)
+
+
 def memory_of(host: Host) -> Memory | None:
     """Return what was read of a host; None where facts are not read ahead."""
     connector = host.connector

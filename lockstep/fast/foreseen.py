@@ -116,25 +116,33 @@ class ReadCommand:
     """Makes theirs of its output; None: it is the one command itself."""
 
 
-def alone(command: str) -> ReadCommand:
-    """Return what reads one fact."""
-    return ReadCommand(command, (command,))
+def alone(command: str, only_if: str = "") -> ReadCommand:
+    """Return what reads one fact, where a condition of the shell holds."""
+    return ReadCommand(f"{only_if} || exit 1\n{command}" if only_if else command, (command,))
 
 
-def read_commands(facts: Mapping[str, Asked]) -> list[ReadCommand]:
-    """Return what reads facts, those of one kind together where the kind can.
+def read_commands(facts: Mapping[str, Asked], *, together: bool = True) -> list[ReadCommand]:
+    """Return what reads facts ahead.
+
+    A fact whose command starts something that is not there yet (``nvidia-smi`` loads the driver)
+    has a condition, ``ahead_only_if``: where it does not hold, the fact waits for its turn.
 
     Args:
         facts: by their commands.
+        together: read those of one kind by one command, where the kind can.
     """
     found: dict[type | str, list[str]] = {}
     for command, fact in facts.items():
         kind = fact.kind()
-        together = kind is not None and hasattr(kind, "command_for_many")
-        found.setdefault(kind if kind and together else command, []).append(command)
+        many = together and kind is not None and hasattr(kind, "command_for_many")
+        found.setdefault(kind if kind and many else command, []).append(command)
     reads: list[ReadCommand] = []
     for of, commands in found.items():
-        reads += [alone(commands[0])] if len(commands) == 1 else _together(of, commands, facts)
+        if len(commands) == 1:
+            kind = facts[commands[0]].kind()
+            reads.append(alone(commands[0], getattr(kind, "ahead_only_if", "")))
+        else:
+            reads += _together(of, commands, facts)
     return reads
 
 

@@ -117,6 +117,8 @@ class Memory:
         self._early: Early | None = None
         self._doing = Doing()
         self._executing = False
+        self.changed = False
+        """This run may have changed the host."""
 
     # -- facts
 
@@ -198,7 +200,7 @@ class Memory:
             and (command, with_what) not in self._failed
             and self._fresh((command, with_what)) is None
         }
-        return foreseen.read_commands(wanted) if self._together else [*map(foreseen.alone, wanted)]
+        return foreseen.read_commands(wanted, together=self._together)
 
     def _read(self, reads: list[ReadCommand], with_what: str, *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
@@ -226,7 +228,7 @@ class Memory:
                 if not parts and len(one.commands) > 1:
                     self._together = False  # one of them fails, nobody knows which
                 elif not parts:
-                    self._failed.add((one.command, with_what))
+                    self._failed.add((one.commands[0], with_what))
             if time.monotonic() - now > SLOW_S:
                 self._due = []
 
@@ -303,6 +305,7 @@ class Memory:
         if not self._doing.busy:
             self.renew()
             self._window = 1
+            self.changed = True
 
     def renew(self) -> None:
         """What was read counts no longer: other hosts were changed."""
@@ -351,7 +354,7 @@ _END = object()
 def _parts(read: ReadCommand, output: CommandOutput) -> dict[str, CommandOutput]:
     """Return what each of its commands says; none where the output has not all of them."""
     if read.outputs is None:
-        return {read.command: output}
+        return {read.commands[0]: output}
     try:
         parts = dict(zip(read.commands, read.outputs(output.stdout_lines), strict=True))
     except foreseen.OTHER_ARGUMENTS:

@@ -10,6 +10,7 @@ from pyinfra.api import FactBase, operation
 from typing_extensions import override
 
 from lockstep.fast import foreseen
+from lockstep.fast.connector import read_anew_after
 
 foreseen.READ_ONLY += (__name__,)
 
@@ -76,3 +77,33 @@ class Short(Count):
         self, every: Sequence[dict[str, Any]], output: Sequence[str]
     ) -> list[list[str]]:
         return super().outputs_for_many(every, output)[-1:]
+
+
+class Starts(FactBase[str]):
+    """Returns what was started; starts something else where nothing was."""
+
+    ahead_only_if = "echo asked >> files/asked; [ -e files/started ]"
+
+    @override
+    def command(self) -> str:
+        return "cat files/started 2>/dev/null || echo early | tee files/early"
+
+    @override
+    def process(self, output: list[str]) -> str:
+        return output[0]
+
+
+@operation()
+def uses() -> Generator[str, None, None]:
+    """Say what was started."""
+    host.noop(host.get_fact(Starts))
+    yield from ()
+
+
+@operation()
+def other(node: str, path: str) -> Generator[str, None, None]:
+    """Say what another host has, of which this one is asked."""
+    read_anew_after(host, node)
+    host.log(f"it has {host.get_fact(Text, path=path)!r}")
+    host.noop("nothing")
+    yield from ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,44 @@ def test_behind_a_barrier_it_is_read_again(machine: Machine) -> None:
     deploy += FIVE.replace("File", "Again")
     machine.deploy(deploy)
     assert len(machine.deploy(deploy).executed) == 2
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_tells_of_another_host_is_read_again_after_its_change(
+    machine: Machine, changed: bool
+) -> None:
+    """In one run: its memory is of before that change, and nothing was changed on this one."""
+    machine.inventory = machine.inventory.replace(
+        "hosts = [", 'hosts = [("@here-ahead/node2", {"plan": _Is(spec=_Is(name="c"))}), '
+    )
+    both = (
+        "if host.name == 'node1':\n"
+        "    text(name='First', path='files/3', content='wanted')\n"
+        "    text(name='Second', path='files/4', content='wanted')\n"
+        "else:\n"
+        "    other(name='Other', node='node1', path='files/3')\n"
+        "    other(name='Another', node='node2', path='files/4')\n"
+    )
+    machine.deploy(both)
+    if changed:
+        (machine.files / "3").write_text("other\n")
+    ran = machine.deploy(both)
+    assert re.findall(r"\[node2\] it has '(\w*)'", ran.said)[-2:] == ["wanted", "wanted"]
+    # A batch each; before its repair the file, the repair, the second file; the other's batch anew.
+    assert len(ran.executed) == (2 + 3 + 1 if changed else 2)
+
+
+def test_what_starts_something_waits_for_its_turn(machine: Machine) -> None:
+    deploy = "text(name='Start', path='files/started', content='planned')\n"
+    deploy += FIVE + "\nuses(name='Use')\n"
+    machine.deploy(deploy)
+    assert len(machine.deploy(deploy).executed) == 1
+    (machine.files / "started").unlink()
+    (machine.files / "asked").unlink()
+    # The batch, the file again, its repair, then 1, 2 and 2 of the five, and what it starts.
+    assert len(machine.deploy(deploy).executed) == 7
+    assert (machine.files / "asked").read_text() == "asked\n"
+    assert not (machine.files / "early").exists()
 
 
 def test_what_a_function_of_an_operation_changed_is_seen_by_the_next(machine: Machine) -> None:

@@ -33,5 +33,5 @@ def test_only_what_its_absence_or_the_deploy_caused_is_undone(
     )
     double.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert run(registered, node="worker1").succeeded
+    assert run(registered, node="worker1", controller="head1").succeeded
     assert log.read_text() == said
