@@ -146,8 +146,12 @@ def answered(folder: Path, prefix: str, found: Peers) -> Iterator[None]:
         ip("netns", "delete", NAMESPACE)
 
 
-def check(folder: Path) -> tuple[Cost, list[str]]:
-    """Check the cluster once; return what that cost, and the report."""
+def check(folder: Path, nodes: int) -> tuple[Cost, str]:
+    """Check the cluster once; return what that cost, and the last line of the report.
+
+    Raises:
+        BenchmarkError: not every node was read.
+    """
     written = folder / "cost.json"
     words = ["ip", "netns", "exec", NAMESPACE, sys.executable, "-m", "benchmarks.speed.meter"]
     command = [program("lockstep"), "check", str(folder / "inventory.py")]
@@ -155,7 +159,11 @@ def check(folder: Path) -> tuple[Cost, list[str]]:
         [*words, str(written), *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     cost = Cost(**json.loads(written.read_text(encoding="utf-8")))
-    return cost, (done.stdout or done.stderr or "nothing").splitlines()
+    report = (done.stdout or done.stderr or "nothing").splitlines()
+    if cost.status not in (0, 1) or f"read {nodes} of {nodes} nodes" not in done.stderr:
+        began = "\n".join(report[:FIRST_LINES])
+        raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {report[-1]}\n{began}")
+    return cost, report[-1]
 
 
 def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str, Any]]]:
@@ -171,11 +179,7 @@ def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str,
         runs: list[dict[str, Any]] = []
         with answered(folder, prefix, found):
             for number in range(repeat + 1):
-                cost, report = check(folder)
-                said = report[-1]
-                if cost.status not in (0, 1) or not said.startswith(f"{nodes} nodes, "):
-                    began = "\n".join(report[:FIRST_LINES])
-                    raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {said}\n{began}")
+                cost, said = check(folder, nodes)
                 runs.append({"nodes": nodes, "number": number, **asdict(cost), "said": said})
                 print(f"{nodes} nodes: {cost.wall_s:.1f} s, {said}", file=sys.stderr, flush=True)
     measured = [run for run in runs if run["number"]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paramiko import Channel
+
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
@@ -11,12 +13,11 @@ if TYPE_CHECKING:
 def close(host: Host) -> None:
     """Close a host's ssh connection, where there is one, and those to its jump hosts."""
     client = getattr(host.connector, "client", None)
-    if client is None:
-        return
-    transport = client.get_transport()
-    client.close()
+    transport = None if client is None else client.get_transport()
+    if client is not None:
+        client.close()
     while transport is not None:
         # Over a jump host the socket is a channel of the connection to that.
         through = transport.sock
         transport.close()
-        transport = getattr(through, "transport", None)
+        transport = through.transport if isinstance(through, Channel) else None

@@ -36,6 +36,7 @@ if __name__ == "__main__":
 
 import logging  # noqa: E402  # after the patch
 from dataclasses import replace  # noqa: E402
+from functools import partial  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from lockstep.facts.connection import close  # noqa: E402
@@ -47,6 +48,7 @@ from lockstep.probe.ship import Request, command  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from gevent import Greenlet
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
     from pyinfra.connectors.util import CommandOutput
@@ -88,12 +90,17 @@ def read_all(share: Share, credential: Credential, done: Done) -> None:
             got = once(name, asked, given if share.controller else _nobody)
         done(name, got)
 
-    jobs = {name: spawn(read, name, asked) for name, asked in share.requests.items()}
-    joinall(jobs.values())
-    for name, job in jobs.items():
-        if job.exception is not None:  # an error of our own: named here, printed by gevent
-            reason = f"{type(job.exception).__name__}: {job.exception}"
-            done(name, Unreachable(f"not read: {reason}"))
+    def failed(name: str, job: Greenlet[..., None]) -> None:
+        # An error of our own: named here, printed by gevent. At once: others may wait for it.
+        reason = f"{type(job.exception).__name__}: {job.exception}"
+        done(name, Unreachable(f"not read: {reason}"))
+
+    jobs = []
+    for name, asked in share.requests.items():
+        job = spawn(read, name, asked)
+        job.link_exception(partial(failed, name))
+        jobs.append(job)
+    joinall(jobs)
 
 
 def _state(share: Share, nodes: Collection[str]) -> State:

@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from paramiko import Channel
 from typing_extensions import override
 
 from lockstep.facts import gather, shard
@@ -43,7 +44,9 @@ class Client:
     most: ClassVar[int] = 0
 
     def __init__(self, name: str, through: Client | None = None) -> None:
-        self.name, self.sock = name, SimpleNamespace(transport=through)
+        channel: Any = Channel(1)
+        channel.transport = through
+        self.name, self.sock = name, channel
         self.open.append(name)
         Client.most = max(self.most, len(self.open))
 
@@ -152,6 +155,24 @@ def test_the_credential_of_the_controller_reaches_the_others(
     reading = read(monkeypatch, 0.0, 0.5)
     assert {type(got) for got in reading.values()} == {Record}
     assert list(asked.values()) == [None, *["MUNGE:x:"] * 8]
+
+
+def test_an_error_of_our_own_is_the_nodes_and_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
+) -> None:
+    own = shard._one
+
+    def one(state: Any, node: str, *rest: Any) -> shard.Got:
+        if node == "head1":
+            raise RuntimeError("ours")
+        return own(state, node, *rest)
+
+    monkeypatch.setattr(shard, "_one", one)
+    begin = time.monotonic()
+    reading = read(monkeypatch, 0.0, 0.0)
+    assert time.monotonic() - begin < shard.CREDENTIAL_TIMEOUT_S / 2
+    assert reading.pop("head1") == Unreachable("not read: RuntimeError: ours")
+    assert {type(got) for got in reading.values()} == {Record}
 
 
 @pytest.mark.parametrize("hangs", [False, True])

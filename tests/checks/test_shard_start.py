@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,14 +10,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from paramiko import ECDSAKey, ServerInterface, SSHException, Transport
+from paramiko import Channel, ECDSAKey, SSHException, Transport
+from paramiko.common import AUTH_SUCCESSFUL
+from typing_extensions import override
 
 from lockstep.facts.share import Share, dumps
+from lockstep.probe.lines import MARKER
 from lockstep.probe.parse import node_of
-from lockstep.probe.record import Unreachable
+from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.probe.ship import Request
+from tests.fast.test_transport import Sessions
 
 CONFIG = 'Match exec "test %h = a"\n  User other\n'
 HEAVY = ("pydantic", "msgspec", "jinja2", "ClusterShell", "lockstep.plan", "lockstep.inventory")
@@ -95,10 +101,37 @@ print(version.InvalidVersion is version.InvalidVersion)
     assert "requires >=99" in pyinfra
 
 
+class Node(Sessions):
+    """Lets everybody in, and gives a record."""
+
+    @override
+    def check_auth_password(self, username: str, password: str) -> int:
+        return int(AUTH_SUCCESSFUL)
+
+    @override
+    def answer(self, channel: Channel) -> None:
+        channel.sendall(f"{MARKER}\n{json.dumps(RECORD)}\n".encode())
+        channel.send_exit_status(0)
+        channel.close()
+
+
+RECORD = {"format": 1, "taken_at": 0, "duration_s": 0, "readings": {}}
+
+
+@dataclass
+class Served:
+    """An ssh server."""
+
+    port: int
+    key: ECDSAKey
+    most: int = 0
+    """Connections at a time."""
+
+
 @contextmanager
-def stranger() -> Iterator[int]:
-    """An ssh server whose key nobody knows; its port."""
+def served() -> Iterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        found = Served(listening.getsockname()[1], ECDSAKey.generate())
         opened: list[Transport] = []
 
         def serve() -> None:
@@ -106,14 +139,17 @@ def stranger() -> Iterator[int]:
                 while True:
                     transport = Transport(listening.accept()[0])
                     opened.append(transport)
-                    transport.add_server_key(ECDSAKey.generate())
+                    transport.add_server_key(found.key)
+                    node = Node(most=1)
+                    node.transport = transport
                     with suppress(SSHException, EOFError):  # who came is gone again
-                        transport.start_server(server=ServerInterface())
+                        transport.start_server(server=node)
+                    found.most = max(found.most, sum(one.is_active() for one in opened))
 
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield listening.getsockname()[1]
+            yield found
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             thread.join(20)
@@ -123,29 +159,54 @@ def stranger() -> Iterator[int]:
 
 def test_a_jump_host_that_is_unknown_is_said_and_nobody_is_asked(tmp_path: Path) -> None:
     """pyinfra would ask on standard output, where the records are, and hear what is none."""
-    with stranger() as port:
+    with served() as jump:
         config = tmp_path / "config"
         config.write_text(
-            f"Host behind\n  ProxyJump someone@127.0.0.1:{port}\n  HostName 192.0.2.1\n"
+            f"Host behind\n  ProxyJump someone@127.0.0.1:{jump.port}\n  HostName 192.0.2.1\n"
         )
         login = {"ssh_hostname": "behind", "ssh_config_file": str(config), "ssh_user": "ops"}
-        share = Share(
-            {"behind": Request()}, {"behind": ("behind", {**login, "ssh_allow_agent": False})}
-        )
-        done = subprocess.run(
-            [sys.executable, "-m", "lockstep.facts.shard", "behind"],
-            input=f"{dumps(share)}\n",
-            env={**os.environ, "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    assert done.returncode == 0, done.stderr
-    name, got = node_of(done.stdout.strip().encode())
-    assert name == "behind"
+        share = Share({"behind": Request()}, {"behind": ("behind", login)})
+        got = read(share, tmp_path)["behind"]
     assert isinstance(got, Unreachable)
     assert "No host key for [127.0.0.1]" in got.reason
+
+
+def test_a_connection_ends_with_its_node(tmp_path: Path) -> None:
+    with served() as node:
+        known_hosts = tmp_path / "known_hosts"
+        known = f"[127.0.0.1]:{node.port} {node.key.get_name()} {node.key.get_base64()}\n"
+        known_hosts.write_text(known)
+        login = {
+            "ssh_hostname": "127.0.0.1",
+            "ssh_port": node.port,
+            "ssh_user": "ops",
+            "ssh_password": "any",
+            "ssh_strict_host_key_checking": "yes",
+            "ssh_known_hosts_file": str(known_hosts),
+        }
+        names = [f"worker{number}" for number in range(6)]
+        share = Share(
+            dict.fromkeys(names, Request()), {name: (name, login) for name in names}, at_once=2
+        )
+        reading = read(share, tmp_path)
+    assert {name: type(got) for name, got in reading.items()} == dict.fromkeys(names, Record)
+    # One that just ended may not be noticed yet by this side.
+    assert node.most <= 2 + 1
+
+
+def read(share: Share, home: Path) -> Reading:
+    """Read by a process of its own; it ends, well, and by itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lockstep.facts.shard", "nodes"],
+        input=f"{dumps(share)}\n",
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return dict(node_of(line.encode()) for line in done.stdout.splitlines())
 
 
 def test_what_anything_else_prints_is_no_record() -> None:
