@@ -72,15 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _remove(bench, asked.lab)
         summary = figures.rows(bench.runs)
         about = {**machine(found), "command": shlex.join(["python", "-m", __package__, *words])}
-        print(f"`{about['command']}`\n\n{figures.table(summary)}\n{promises.table(summary)}")
-        print("".join(f"{line}\n" for line in figures.under_names(bench.runs)), end="")
-        for problem in bench.problems:
-            print(f"NOT MEASURED {problem}")
         if asked.json:
             runs = [asdict(run) for run in bench.runs]
             rows = [asdict(row) for row in summary]
             content = {**about, "problems": bench.problems, "runs": runs, "medians": rows}
             asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        print(f"`{about['command']}`\n\n{figures.table(summary)}\n{promises.table(summary)}")
+        print("".join(f"{line}\n" for line in figures.under_names(bench.runs)), end="")
+        for problem in bench.problems:
+            print(f"NOT MEASURED {problem}")
     return EXIT_FAILED if bench.problems else 0
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.speed import sessions
+from benchmarks.speed import meter, sessions
 from benchmarks.speed.figures import Run
-from benchmarks.speed.meter import Cost, end_below
+from benchmarks.speed.meter import Cost
 from benchmarks.speed.network import Control
 from benchmarks.speed.places import ROOT
 from benchmarks.speed.series import Series
@@ -28,7 +28,8 @@ Way = tuple[str, str, int, float]
 
 def say(text: str) -> None:
     """Tell the person who waits."""
-    print(text, file=sys.stderr, flush=True)
+    with suppress(OSError):  # of a terminal that was closed
+        print(text, file=sys.stderr, flush=True)
 
 
 def nothing() -> None:
@@ -154,28 +155,22 @@ class Bench:
         Raises:
             DidNotWork: by its exit status or its words, or it took too long.
         """
-        log, written = self.folder / "output", self.folder / "cost.json"
-        written.unlink(missing_ok=True)
-        meter = [*prefix, sys.executable, "-m", "benchmarks.speed.meter", str(written)]
+        log = self.folder / "output"
         environment = {"LOCKSTEP_LAB": lab.name, "PYTHONPATH": str(ROOT), **series.environment}
-        with (
-            log.open("w", encoding="utf-8") as output,
-            subprocess.Popen(
-                [*meter, *series.argv],
-                cwd=ROOT,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            ) as process,
-        ):
+        with log.open("w", encoding="utf-8") as output:
             try:
-                status = process.wait(WITHIN_S)
+                cost = meter.cost(
+                    series.argv,
+                    self.folder / "cost.json",
+                    prefix,
+                    environment,
+                    WITHIN_S,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
             except subprocess.TimeoutExpired as late:
                 raise DidNotWork(f"not done after {WITHIN_S:g} s") from late
-            finally:
-                end_below(process.pid)
         said = log.read_text(encoding="utf-8", errors="replace")
-        if status not in series.statuses or not re.search(series.says, said):
-            raise DidNotWork(f"exit {status}: ...{said.strip()[-TAIL:]}")
-        return Cost(**json.loads(written.read_text(encoding="utf-8")))
+        if cost.status not in series.statuses or not re.search(series.says, said):
+            raise DidNotWork(f"exit {cost.status}: ...{said.strip()[-TAIL:]}")
+        return cost

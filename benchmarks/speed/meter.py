@@ -17,8 +17,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
+
+from benchmarks.speed.places import ROOT
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_S = 0.1
@@ -52,6 +56,47 @@ def metered(argv: list[str]) -> Cost:
     end_below(os.getpid())
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Cost(process.returncode, wall_s, used.ru_utime + used.ru_stime, peak / 2**20)
+
+
+def cost(
+    argv: Sequence[str],
+    written: Path,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    within_s: float | None = None,
+    *,
+    stdout: IO[str],
+    stderr: IO[str] | int,
+) -> Cost:
+    """Have a process of its own run a command; what it started has ended when this returns.
+
+    Args:
+        argv: the command.
+        written: a file for the cost.
+        prefix: words that go before the meter's own.
+        environment: beside this process's own.
+        within_s: how long it may take; None: as long as it likes.
+        stdout: for its output.
+        stderr: for its errors, as for ``subprocess.Popen``.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer.
+    """
+    written.unlink(missing_ok=True)
+    words = [*prefix, sys.executable, "-m", "benchmarks.speed.meter", str(written), *argv]
+    with subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+    ) as process:
+        try:
+            process.wait(within_s)
+        finally:
+            end_below(process.pid)
+    return Cost(**json.loads(written.read_text(encoding="utf-8")))
 
 
 def below(pid: int) -> list[int]:
@@ -89,12 +134,13 @@ def end_below(pid: int) -> None:
 
 def main(words: list[str]) -> int:
     """Run the command; return its exit status."""
-    # Ctrl-C is for the command, which ends as it likes: that is waited for. Handlers, other than
-    # what is ignored, are not handed on to it.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    cost = metered(words[1:])
-    Path(words[0]).write_text(json.dumps(asdict(cost)), encoding="utf-8")
-    return cost.status
+    # Ctrl-C and a closed terminal are for the command, which ends as it likes: that is waited for,
+    # and what it leaves is ended. Handlers, other than what is ignored, are not handed on to it.
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: None)
+    used = metered(words[1:])
+    Path(words[0]).write_text(json.dumps(asdict(used)), encoding="utf-8")
+    return used.status
 
 
 if __name__ == "__main__":

@@ -20,17 +20,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from benchmarks.command_line import end_as_interrupted, new_file, several, whole
-from benchmarks.speed import peers
+from benchmarks.speed import meter, peers
+from benchmarks.speed.bench import WITHIN_S
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.figures import figure
 from benchmarks.speed.machine import machine
 from benchmarks.speed.meter import Cost
 from benchmarks.speed.network import ip
 from benchmarks.speed.peers import Peers
-from benchmarks.speed.places import ROOT, program
+from benchmarks.speed.places import program
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import MARKER
 from lockstep.probe.record import only_records
@@ -152,15 +154,25 @@ def check(folder: Path, nodes: int) -> tuple[Cost, str]:
     Raises:
         BenchmarkError: not every node was read.
     """
-    written = folder / "cost.json"
-    words = ["ip", "netns", "exec", NAMESPACE, sys.executable, "-m", "benchmarks.speed.meter"]
     command = [program("lockstep"), "check", str(folder / "inventory.py")]
-    done = subprocess.run(
-        [*words, str(written), *command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    cost = Cost(**json.loads(written.read_text(encoding="utf-8")))
-    report = (done.stdout or done.stderr or "nothing").splitlines()
-    if cost.status not in (0, 1) or f"read {nodes} of {nodes} nodes" not in done.stderr:
+    prefix = ("ip", "netns", "exec", NAMESPACE)
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        try:
+            cost = meter.cost(
+                command,
+                folder / "cost.json",
+                prefix,
+                within_s=WITHIN_S,
+                stdout=output,
+                stderr=errors,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise BenchmarkError(f"{nodes} nodes: not done after {WITHIN_S:g} s") from late
+        for file in (output, errors):
+            file.seek(0)
+        said, progress = output.read(), errors.read()
+    report = (said or progress or "nothing").splitlines()
+    if cost.status not in (0, 1) or f"read {nodes} of {nodes} nodes" not in progress:
         began = "\n".join(report[:FIRST_LINES])
         raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {report[-1]}\n{began}")
     return cost, report[-1]

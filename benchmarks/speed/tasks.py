@@ -259,9 +259,12 @@ def deploy(
     if not wanted:
         raise BenchmarkError(f"deploy: no series is left of {', '.join(known)}")
     at_once = max(1, MOST_WORKERS // workers)
+    # With a processor each it is a task of its own: no promise is about it.
+    task = "deploy, a processor each" if processor_each else DEPLOY
     for number in range(bench.repeat + 1):
         begin = number % len(wanted)  # in each round another one is the first
-        left = wanted[begin:] + wanted[:begin]
+        turned = wanted[begin:] + wanted[:begin]
+        left = [one for one in turned if (task, one, workers, round_trip_ms) not in bench.out]
         while left:
             now, left = left[:at_once], left[at_once:]
             try:
@@ -269,7 +272,7 @@ def deploy(
                 cluster = Cluster.booted(name, count, bench.folder, peers, one_core=processor_each)
                 deployed(name, "deploys/head.py", "--limit", "head")
                 with control(cluster.lab, round_trip_ms) as here:
-                    _in_turn(bench, cluster, here, now, number, processor_each=processor_each)
+                    _in_turn(bench, cluster, here, now, number, task, processor_each=processor_each)
             finally:
                 remove(name)
 
@@ -280,27 +283,35 @@ def _in_turn(
     here: Control,
     wanted: Sequence[str],
     number: int,
+    task: str,
     *,
     processor_each: bool,
 ) -> None:
-    """Give each series its workers; who has had his turn leaves them switched off."""
+    """Give each series its workers; all others are switched off."""
     sessions.note(cluster.lab, [node.name for node in cluster.lab.nodes])
+    for node in cluster.workers:
+        _power(cluster, "power-off", node.name)
     workers = len(cluster.workers) // len(wanted)
     for turn, name in enumerate(wanted):
         mine = cluster.workers[turn * workers : (turn + 1) * workers]
         ways = series.deploy(cluster.peers, cluster.playbook, cluster.lab.ssh_config, mine)
         one = next(way for way in ways if way.name == name)
-        machines = [cluster.lab.node(node.name) for node in mine]
-        heads = [node for node in cluster.lab.nodes if node.role == "head"]
-        only = cluster.lab.model_copy(update={"nodes": [*heads, *machines]})
+        for node in mine:
+            _power(cluster, "power-on", node.name)
+        now = state.load(cluster.lab.name)
+        machines = [now.node(node.name) for node in mine]
+        heads = [node for node in now.nodes if node.role == "head"]
+        only = now.model_copy(update={"nodes": [*heads, *machines]})
         if processor_each:
             processors.give(machines)
-        # With a processor each it is a task of its own: no promise is about it.
-        task = "deploy, a processor each" if processor_each else DEPLOY
         bench.once(task, one, only, here, workers, number)
         if processor_each and (left := processors.give(machines)):
             bench.problem(f"{name}: {left} threads left their processor")
-        for machine in machines:
-            off = lab(cluster.lab.name, "power-off", machine.name)
-            if off.returncode != 0:
-                raise BenchmarkError(f"{machine.name}: {off.stdout}{off.stderr}")
+        for node in mine:
+            _power(cluster, "power-off", node.name)
+
+
+def _power(cluster: Cluster, verb: str, node: str) -> None:
+    done = lab(cluster.lab.name, verb, node)
+    if done.returncode != 0:
+        raise BenchmarkError(f"{verb} {node}: {done.stdout}{done.stderr}")

@@ -110,11 +110,14 @@ def _state(share: Share, nodes: Collection[str]) -> State:
     from pyinfra.connectors import util as pyinfra_util
     from pyinfra.connectors.sshuserclient import client
 
+    from lockstep.facts.hop import Hop
+
     _quiet()
     # pyinfra asks at the terminal when sudo wants a password, and whether a jump host is the right
     # one whose key it does not know; a check asks nobody.
     setattr(pyinfra_util, "getpass", _no_password)  # noqa: B010  # not a name that it exports
     setattr(client, "AskPolicy", client.StrictPolicy)  # noqa: B010  # a class in place of another
+    setattr(client, "SSHClient", Hop)  # noqa: B010  # by this name it makes those to jump hosts
     hosts = [share.hosts[name] for name in nodes]
     inventory = Inventory((hosts, {}))  # type: ignore[no-untyped-call]  # pyinfra's
     config = Config(CONNECT_TIMEOUT=CONNECT_TIMEOUT_S)  # type: ignore[no-untyped-call]

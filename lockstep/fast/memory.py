@@ -204,7 +204,10 @@ class Memory:
 
     def _read(self, reads: list[ReadCommand], with_what: str, *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
-        reads = list(dict.fromkeys(reads))
+        once: dict[tuple[str, ...], ReadCommand] = {}
+        for one in reads:
+            once.setdefault(one.commands, one)  # what is asked for has no condition, and is first
+        reads = [*once.values()]
         if sum(len(one.commands) for one in reads) < 2:
             return
         token = token_hex()

@@ -56,6 +56,7 @@ class Client:
     def close(self) -> None:
         if self.name in self.open:
             self.open.remove(self.name)
+        raise ProcessLookupError("a ProxyCommand that has ended")
 
 
 class Host:
