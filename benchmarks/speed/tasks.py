@@ -30,7 +30,7 @@ from lockstep.spec import Role, Service
 
 DEPLOY = "deploy"
 BOOTED = "systemctl is-system-running --wait; true"
-"""What a boot still has to do is nobody's time; a unit that failed (degraded) is not asked about."""
+"""What a boot still has to do is nobody's time; units that failed (degraded) are not the point."""
 DRIFTS = "/etc/sysctl.d/99-zz-lockstep.conf"
 """A file that no running service reads: its repair restarts nothing."""
 
