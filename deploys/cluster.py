@@ -8,8 +8,9 @@ from pathlib import Path
 from pyinfra import host, local
 
 from lockstep.plan import NodePlan
+from lockstep.roles import node_check, pyxis
+from lockstep.roles.steps import barrier
 from lockstep.spec import Role
-from roles import barrier, node_check, pyxis
 
 plan: NodePlan = host.data.plan
 # "./head.py" would be beside the file that pyinfra began or ended last, for whatever host.

@@ -3,9 +3,7 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from lockstep.spec import Role
-from roles import (
-    barrier,
+from lockstep.roles import (
     boot_loader,
     cpu_sets,
     enroot,
@@ -21,6 +19,8 @@ from roles import (
     slurm_controller,
     time_sync,
 )
+from lockstep.roles.steps import barrier
+from lockstep.spec import Role
 
 plan: NodePlan = host.data.plan
 

@@ -3,8 +3,8 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
+from lockstep.roles.steps import barrier, reboot
 from lockstep.spec import Role
-from roles import barrier, reboot
 
 plan: NodePlan = host.data.plan
 

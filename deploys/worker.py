@@ -3,8 +3,7 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from lockstep.spec import Role
-from roles import (
+from lockstep.roles import (
     boot_loader,
     container_runtime,
     cpu_sets,
@@ -29,6 +28,7 @@ from roles import (
     slurm_worker,
     time_sync,
 )
+from lockstep.spec import Role
 
 plan: NodePlan = host.data.plan
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE
-from lockstep.facts.gather import Through, gather
-from lockstep.facts.progress import Progress
 from lockstep.files import managed
+from lockstep.fleet.gather import Through, gather
+from lockstep.fleet.progress import Progress
 from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError

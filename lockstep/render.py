@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from jinja2.bccache import Bucket
 from typing_extensions import override
 
-TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 PAGES = Path(__file__).resolve().parent / "forms"
 LAYOUT = 1
 """Of compiled templates: another number where ``_environment`` is given other options."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from roles._files import managed_files
-from roles._service import service
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.service import service
 
 
 def daemon(plan: NodePlan, role: str, unit: str, program: str, *, restart: bool = True) -> None:

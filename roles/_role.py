@@ -13,15 +13,11 @@ from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
 
-NO_ROLES = ("barrier", "reboot")
-"""What deploys call beside the roles of a node."""
-
 
 @functools.cache
 def known() -> tuple[str, ...]:
     """Return the names of all roles."""
-    found = (file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
-    return tuple(sorted(name for name in found if name not in NO_ROLES))
+    return tuple(sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py")))
 
 
 def chosen(asked: str | None) -> frozenset[str]:

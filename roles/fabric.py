@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from roles._files import managed_files
-from roles._role import role
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
 
 
 @role("Fabric")

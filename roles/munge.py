@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from roles._files import managed_files
-from roles._role import role
-from roles._secrets import secrets_of
-from roles._service import service
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.secrets import secrets_of
+from lockstep.roles.operations.service import service
 
 
 @role("Munge")

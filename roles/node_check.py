@@ -10,9 +10,9 @@ from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.software import NODE_CHECK_TIMER
-from roles._files import managed_files
-from roles._role import role
-from roles._service import service
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.service import service
 
 
 @role("Node check, first")

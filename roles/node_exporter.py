@@ -6,8 +6,8 @@ Owns     its arguments and unit.
 from __future__ import annotations
 
 from lockstep.plan import NodePlan
-from roles._daemon import daemon
-from roles._role import role
+from lockstep.roles._daemon import daemon
+from lockstep.roles._role import role
 
 
 @role("Node exporter")

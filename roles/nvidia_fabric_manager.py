@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import FABRIC_MANAGER
-from roles._daemon import daemon
-from roles._role import role
+from lockstep.roles._daemon import daemon
+from lockstep.roles._role import role
 
 
 @role("Fabric manager")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from roles._files import managed_files
-from roles._packages import locked_packages
-from roles._role import role
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.packages import locked_packages
 
 
 @role("Packages")

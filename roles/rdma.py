@@ -7,31 +7,11 @@ Restart  nothing: a device that has another name already gets its own at the nex
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-
-from pyinfra import host
-from pyinfra.api import operation
-
-from lockstep.facts.kernel_files import KernelFiles
 from lockstep.files import managed
 from lockstep.plan import NodePlan, fabric
-from roles._files import managed_files
-from roles._role import role
-
-
-@operation()
-def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
-    """Load the modules that are not there; a kernel without them fails here, and says so.
-
-    Args:
-        modules: module -> the file below /sys that shows it.
-    """
-    shown = host.get_fact(KernelFiles, patterns=tuple(modules.values())) if modules else {}
-    missing = [name for name, path in modules.items() if path not in shown]
-    if missing:
-        yield f"modprobe -a {' '.join(missing)}"
-    else:
-        host.noop("the kernel has its RDMA interfaces")
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.rdma import loaded_modules
 
 
 @role("RDMA")

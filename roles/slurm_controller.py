@@ -7,55 +7,16 @@ Restart  slurmctld restarts when its files changed (its state is on disk, jobs r
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from pyinfra import host
-from pyinfra.api import operation
-
-from lockstep.facts.slurm import (
-    DISTRIBUTED,
-    HEALTH_CHECK,
-    AccountingClusters,
-    ConfigurationDistributed,
-)
+from lockstep.facts.slurm import HEALTH_CHECK
 from lockstep.files import managed
 from lockstep.files.slurm import SLURM_CONF
 from lockstep.plan import NodePlan
+from lockstep.roles._role import role
+from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.service import service
+from lockstep.roles.operations.slurm_controller import distributed, registered_in_accounting
+from lockstep.roles.operations.workers_first import on_every_worker
 from lockstep.spec import Service
-from roles._files import managed_files
-from roles._role import role
-from roles._service import service
-from roles._workers_first import on_every_worker
-
-WAIT_S = 60
-
-
-@operation()
-def registered_in_accounting(cluster: str) -> Generator[str, None, None]:
-    """Add the cluster to the accounting database when it is not there."""
-    if cluster in host.get_fact(AccountingClusters):
-        host.noop("the accounting database knows the cluster")
-        return
-    # A fresh slurmdbd creates its tables first; it answers when it is done.
-    yield (
-        f"for i in $(seq {WAIT_S}); do sacctmgr -nP list cluster >/dev/null 2>&1 && break; "
-        "sleep 1; done; "
-        f"sacctmgr -nP list cluster format=cluster | grep -qx {cluster} "
-        f"|| sacctmgr -i add cluster {cluster}"
-    )
-
-
-@operation()
-def distributed(files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Wait for slurmctld and let every slurmd fetch the configuration, when it is newer."""
-    if host.get_fact(ConfigurationDistributed, files=files):
-        host.noop("every slurmd was told of this configuration")
-        return
-    yield (
-        f"for i in $(seq {WAIT_S}); do scontrol ping 2>&1 | grep -q 'is UP' && break; sleep 1; "
-        f"done; scontrol reconfigure && mkdir -p {DISTRIBUTED.rpartition('/')[0]} "
-        f"&& touch {DISTRIBUTED}"
-    )
 
 
 @role("Slurm controller")

@@ -57,7 +57,7 @@ def test_every_role_is_called_by_a_deploy() -> None:
     assert sorted(roles) == ROLES
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if role != "barrier"])
+@pytest.mark.parametrize("role", ROLES)
 def test_every_role_has_apply(role: str) -> None:
     tree = ast.parse((ROOT / "roles" / f"{role}.py").read_text(encoding="utf-8"))
     (apply,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "apply")
@@ -293,7 +293,7 @@ def test_the_example_covers_every_service_and_role() -> None:
 def operation_names() -> set[str]:
     return {
         node.name
-        for path in (ROOT / "roles").glob("*.py")
+        for path in (ROOT / "roles").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(d).startswith("operation") for d in node.decorator_list)
@@ -307,7 +307,7 @@ def test_every_operation_has_a_name() -> None:
     unnamed = [
         f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}"
         for folder in ("roles", "deploys")
-        for path in sorted((ROOT / folder).glob("*.py"))
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).split(".")[-1] in operations
@@ -320,7 +320,7 @@ def test_roles_use_no_operation_of_pyinfra() -> None:
     """files.put goes through a temporary file that others can read; server.* asks too much."""
     assert [
         str(path.relative_to(ROOT))
-        for path in (ROOT / "roles").glob("*.py")
+        for path in (ROOT / "roles").rglob("*.py")
         if "pyinfra.operations" in path.read_text(encoding="utf-8")
     ] == []
 
@@ -329,7 +329,7 @@ def test_no_operation_takes_an_argument_that_pyinfra_keeps_for_itself() -> None:
     """pyinfra swallows ``name``: the operation would never see it."""
     taken = {
         f"{path.stem}.{node.name}": {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
-        for path in (ROOT / "roles").glob("*.py")
+        for path in (ROOT / "roles").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef) and node.name in operation_names()
     }

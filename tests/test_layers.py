@@ -1,6 +1,8 @@
 """The import table, enforced: imports run one way. A folder without a row fails as well."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,13 +39,19 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.checks.local",
     },
     # Runs on a node alone, beside the probe.
-    "lockstep/node_check": {"lockstep.probe.node"},
+    "lockstep/node/check": {"lockstep.node.readers"},
     "lockstep/inventory": {"lockstep.plan"},
     # Not the plan: what was seen must not be coloured by what was wanted.
-    "lockstep/probe": {"pydantic"},
-    # Shipped to a node, which has nothing else of ours.
-    "lockstep/probe/node": set[str](),
+    "lockstep/probe": {"pydantic", "lockstep.node.readers"},
+    # They run on a node, which has nothing else of Lockstep.
+    "lockstep/node": set[str](),
+    "lockstep/node/readers": set[str](),
     "lockstep/facts": {
+        *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
+        *("lockstep.node.readers", "lockstep.files", "lockstep.fleet.connection"),
+        *("gevent", "paramiko", "pyinfra.connectors.util"),
+    },
+    "lockstep/fleet": {
         "lockstep.report",
         "lockstep.probe",
         "lockstep.spec",
@@ -73,11 +81,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.probe",
-        "lockstep.node_check.judge",
+        *("lockstep.node.check.judge", "lockstep.node.readers"),
         "pydantic",
     },
     "lockstep/reading": {
-        *("lockstep.secrets", "lockstep.checks", "lockstep.facts", "lockstep.files"),
+        *("lockstep.secrets", "lockstep.checks", "lockstep.fleet", "lockstep.files"),
         *("lockstep.history", "lockstep.plan", "lockstep.probe", "lockstep.when"),
         "lockstep.report.fold",
     },
@@ -97,12 +105,18 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "pyinfra.host",
         "pyinfra.api",
     },
-    "deploys": {"roles", "lockstep.plan", "lockstep.spec.Role", "pyinfra.host", "pyinfra.local"},
+    "deploys": {
+        "lockstep.roles",
+        "lockstep.plan",
+        "lockstep.spec.Role",
+        "pyinfra.host",
+        "pyinfra.local",
+    },
     "inventories": {"lockstep.plan", "lockstep.catalog", "lab.state"},
     # They send the probe as a check does, judge as it does, tell peers what the roles would do, and
     # measure the fast path, where it is on.
     "benchmarks": {
-        *("lockstep.facts", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
+        *("lockstep.fleet", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
         *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast.inventory_name"),
         # Nodes that cannot be booted are the tests' recorded ones.
@@ -113,7 +127,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lab": {"pydantic"},
 }
 GUARDED = {
-    *("lockstep", "roles", "deploys", "lab", "benchmarks", "tests"),
+    *("lockstep", "lab", "benchmarks", "tests"),
     *("pyinfra", "pydantic", "pydantic_core", "netaddr", "jinja2", "ClusterShell"),
     *("gevent", "paramiko", "testinfra", "pytest"),
 }
@@ -143,9 +157,9 @@ def forbidden(names: Iterable[str], allowed: set[str]) -> list[str]:
 @pytest.mark.parametrize("row", MAY_IMPORT)
 def test_imports_point_down(row: str) -> None:
     allowed = {row.replace("/", "."), *MAY_IMPORT[row]}
-    if row == "roles":  # roles never import each other, except what is shared
-        allowed.discard("roles")
-        allowed |= {f"roles.{path.stem}" for path in (ROOT / "roles").glob("_*.py")}
+    if row == "roles":  # roles never import each other, except what they share
+        allowed |= {f"lockstep.roles.{path.stem}" for path in (ROOT / "roles").glob("_*.py")}
+        allowed |= {"lockstep.roles.operations", "lockstep.roles.steps"}
     files = sources(row)
     assert files, f"{row} has no source"
     assert [
@@ -158,9 +172,24 @@ def test_imports_point_down(row: str) -> None:
 def test_every_module_of_the_library_has_a_row() -> None:
     folder = ROOT / "lockstep"
     modules = {path.stem for path in folder.glob("*.py")} | {
-        path.name for path in folder.iterdir() if any(path.glob("*.py"))
+        path.name for path in folder.iterdir() if any(path.glob("*.py")) and not path.is_symlink()
     }
     assert {f"lockstep/{name}" for name in modules} <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("folder", ["roles", "deploys"])
+def test_a_module_has_one_name(folder: str) -> None:
+    """Under a second name it would be a second module, with operations of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {folder}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"ImportError: import it as lockstep.{folder}" in done.stderr
+    assert (ROOT / "lockstep" / folder).resolve() == ROOT / folder
 
 
 def test_the_table_itself_has_no_circle() -> None:

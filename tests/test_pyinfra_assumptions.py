@@ -207,7 +207,7 @@ def test_a_file_is_included_by_its_whole_path(tmp_path: Path, file: str, found: 
 TWO_CHAINS = """\
 from pyinfra import host
 from pyinfra.operations import server
-from roles import barrier
+from lockstep.roles.steps import barrier
 if host.name == "@fake/head":
     server.shell(name="head-1", commands=["true"])
     server.shell(name="head-2", commands=["true"])
@@ -230,7 +230,7 @@ def test_the_barrier_lets_the_heads_go_first(tmp_path: Path) -> None:
 
 
 def test_the_barrier_changes_nothing() -> None:
-    from roles import barrier
+    from lockstep.roles.steps import barrier
 
     done = run(barrier.reached, name="barrier")
     assert (done.succeeded, done.commands) == (True, 0)
@@ -271,7 +271,7 @@ def test_standard_input_reaches_the_command_and_shows_nowhere(tmp_path: Path) ->
 
 MANAGED = """\
 from lockstep.files import ManagedFile
-from roles._files import managed_files
+from lockstep.roles.operations.files import managed_files
 from pathlib import Path
 _file = ManagedFile("unit", str(Path.cwd() / "key"), ("hunter" + "2").encode(), "400", "root",
                     "root", True, "")

@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 
 from benchmarks.command_line import whole
-from lockstep.facts.request import request
+from lockstep.fleet.request import request
 from lockstep.inventory import load
 from lockstep.probe.parse import parse
 from lockstep.probe.record import Record

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from benchmarks.speed.figures import OURS
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import INVENTORY, ROOT, WORKERS, program
-from lockstep.facts.request import request
 from lockstep.files import managed
+from lockstep.fleet.request import request
 from lockstep.plan import NodePlan
 from lockstep.probe.ship import command
 

@@ -11,7 +11,7 @@ from lockstep.checks.context import Context, View
 from lockstep.checks.rule import Kind, Local, Rule
 from lockstep.checks.rules._gpu import supported
 from lockstep.checks.site import rules_of
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.probe.record import Record

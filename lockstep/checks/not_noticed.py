@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 NOT_NOTICED = {
-    "_modules.loaded": "a node without the module is a finding that it was not read "
+    "modules.loaded": "a node without the module is a finding that it was not read "
     "(driver.module_version), for a person; the next deploy loads it",
     "container_runtime.live_restore": "the file is judged (file.content); a running Docker's own "
     "flag counts at its next restart only, which our deploy precedes by a reload",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 

@@ -11,8 +11,8 @@ from lockstep.checks.compare import is_number
 from lockstep.checks.context import Items, Value, View
 from lockstep.checks.rule import Bound, Cause, Kind, Local, Peers, Rule
 from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, supported
-from lockstep.node_check.judge import Judgement
-from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.node.check.judge import Judgement
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import Unread, item
 from lockstep.report import Severity
 from lockstep.spec import Cluster

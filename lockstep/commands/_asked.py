@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
-from lockstep.facts.gather import GatherError
+from lockstep.fleet.gather import GatherError
 from lockstep.forms.write import replace_file
 from lockstep.history.store import HistoryError
 from lockstep.plan import ClusterPlan

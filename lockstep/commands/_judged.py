@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.facts.gather import Through
+from lockstep.fleet.gather import Through
 from lockstep.history import findings, records
 from lockstep.history.store import opened
 from lockstep.plan import ClusterPlan

@@ -18,7 +18,7 @@ from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
 from lockstep.commands._judged import judged
-from lockstep.facts.gather import Through, ThroughClush, ThroughSlurm
+from lockstep.fleet.gather import Through, ThroughClush, ThroughSlurm
 from lockstep.forms import Run
 from lockstep.forms.html import html
 from lockstep.forms.junit import junit

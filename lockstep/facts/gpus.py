@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
+from lockstep.node.readers.driver import DRIVER, PARAMETERS
+from lockstep.node.readers.mig import mig_devices
+from lockstep.node.readers.reading import Unread
 from lockstep.plan.reboot import RECOVERED
-from lockstep.probe.node.driver import DRIVER, PARAMETERS
-from lockstep.probe.node.mig import mig_devices
-from lockstep.probe.node.reading import Unread
 
 CDI_SPEC = "/var/run/cdi/nvidia.yaml"
 """Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""

@@ -9,8 +9,8 @@ from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
 from lockstep.facts.grub import RELEASE, RESCUE, Entry, boots_next
+from lockstep.node.readers.driver import FLAVOURS, MODULES
 from lockstep.plan.driver import BootKernels, Kernel
-from lockstep.probe.node.driver import FLAVOURS, MODULES
 
 GRUB = ("/boot/grub", "/boot/grub2")
 """Folder of grub.cfg and grubenv: Debian's, the RHEL family's."""

@@ -19,7 +19,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput, clear_askpass_cache
 from typing_extensions import override
 
-from lockstep.facts.connection import close
+from lockstep.fleet.connection import close
 
 T = TypeVar("T")
 

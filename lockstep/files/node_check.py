@@ -13,8 +13,8 @@ from lockstep.render import render
 LIBRARY = "/usr/local/lib/lockstep"
 PACKAGE = Path(__file__).resolve().parent.parent
 MODULES = (
-    *sorted(f"probe/node/{path.name}" for path in (PACKAGE / "probe/node").glob("[!_]*.py")),
-    *(f"node_check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
+    *sorted(f"node/readers/{path.name}" for path in (PACKAGE / "node/readers").glob("[!_]*.py")),
+    *(f"node/check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
 )
 PYTHON = f"PYTHONPATH={LIBRARY} python3 -s"
 COMPILES = (
@@ -50,7 +50,7 @@ ENTRIES = (
         "/etc/lockstep/node-check.json",
         text=_judged_by,
         own=True,
-        validate=f"{PYTHON} -m lockstep.node_check.program verify {{new}}",
+        validate=f"{PYTHON} -m lockstep.node.check.program verify {{new}}",
     ),
     Entry(
         "node_check",

@@ -11,9 +11,9 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 
-from lockstep.probe.node.aside import stand_aside
-from lockstep.probe.node.collect import collect
-from lockstep.probe.node.cpu import cpus
+from lockstep.node.readers.aside import stand_aside
+from lockstep.node.readers.collect import collect
+from lockstep.node.readers.cpu import cpus
 
 MARKER = "LOCKSTEP-PART"
 LONGEST = 900

@@ -18,9 +18,9 @@ from lockstep.probe import parts
 LARGEST_COMMAND = 100_000
 """Linux refuses a single argument above 128 KiB."""
 
-FOLDER = Path(__file__).with_name("node")
+FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
 START = Path(__file__).with_name("shipped.py")
-PACKAGE = f"{__package__}.{FOLDER.name}"
+PACKAGE = "lockstep.node.readers"
 ALONE = f"{PACKAGE}.collect"
 AMONG_MANY = parts.__name__
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)

@@ -9,8 +9,8 @@ import pytest
 from pyinfra.api.inventory import Inventory
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from lockstep.facts import gather, shard
-from lockstep.facts.share import dumps, loads
+from lockstep.fleet import gather, shard
+from lockstep.fleet.share import dumps, loads
 from lockstep.probe.lines import MARKER
 from tests.checks import recorded
 from tests.checks.test_gather import CREDENTIAL, RECORD

@@ -182,13 +182,13 @@ def fetched(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 
 WRITTEN: dict[str, Effects] = {
-    "_files.managed_files": files,
-    "_packages.locked_packages": packages,
-    "_service.service": units,
-    "_service.manager_configuration": systemd,
-    "_kernel_files.running_kernel_files": kernel_files,
-    "_modules.built": built_modules,
-    "_workers_first.files_after_workers": files,
+    "files.managed_files": files,
+    "packages.locked_packages": packages,
+    "service.service": units,
+    "service.manager_configuration": systemd,
+    "kernel_files.running_kernel_files": kernel_files,
+    "modules.built": built_modules,
+    "workers_first.files_after_workers": files,
     "boot_loader.menu": kernel_arguments,
     "boot_loader.entries": kernel_arguments,
     "container_runtime.cdi_specification": cdi,
@@ -206,8 +206,8 @@ WRITTEN: dict[str, Effects] = {
 """Operation -> what it writes."""
 
 WRITES_NOTHING = (
-    "_secrets.refused",  # fails
-    "_workers_first.on_every_worker",  # fails where one lacks a file
+    "secrets.refused",  # fails
+    "workers_first.on_every_worker",  # fails where one lacks a file
     "barrier.reached",
     "time_sync.clock_is_right",  # waits
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 from lockstep.catalog.nvidia.compatibility import branch
 from lockstep.catalog.nvidia.xid import XIDS
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.plan import NodePlan
-from lockstep.probe.node.reading import NOT_SUPPORTED
 from lockstep.spec import Role
 from tests.checks.recorded_boards import names
 

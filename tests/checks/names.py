@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lockstep.catalog import checks
 from lockstep.checks.catalogue import all_rules
-from lockstep.probe.node.collect import READERS
+from lockstep.node.readers.collect import READERS
 
 FILE = Path(checks.__file__).with_suffix(".json")
 

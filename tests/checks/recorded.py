@@ -13,8 +13,8 @@ from typing import Any
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
-from lockstep.facts.request import request
 from lockstep.files import ManagedFile, managed
+from lockstep.fleet.request import request
 from lockstep.forms import Run
 from lockstep.forms import text as text_form
 from lockstep.plan import ClusterPlan, NodePlan, plan

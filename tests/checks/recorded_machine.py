@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockstep.node.readers import kernel, reading, roce
+from lockstep.node.readers.collectors import COLLECTORS
 from lockstep.plan import NodePlan
-from lockstep.probe.node import kernel, reading, roce
-from lockstep.probe.node.collectors import COLLECTORS
 from lockstep.spec import Role
 
 KERNEL = "6.12.48+deb13-amd64"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockstep.probe.node import gpu
+from lockstep.node.readers import gpu
 from lockstep.probe.record import Record
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED

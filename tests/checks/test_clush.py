@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts import clush
+from lockstep.fleet import clush
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
 from lockstep.probe.ship import Request

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockstep.checks.context import Context
-from lockstep.facts.request import request
+from lockstep.fleet.request import request
 from lockstep.report import Status
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED

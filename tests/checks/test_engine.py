@@ -16,7 +16,7 @@ from lockstep.checks.engine import check
 from lockstep.checks.not_compared import NOT_JUDGED
 from lockstep.checks.rule import Cause
 from lockstep.files import ENTRIES
-from lockstep.probe.node import collect
+from lockstep.node.readers import collect
 from lockstep.probe.record import Reading, Record
 from lockstep.report import ExitStatus, Finding, Status
 from tests.checks import recorded

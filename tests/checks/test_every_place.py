@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
-from lockstep.probe.node.collect import READERS
+from lockstep.node.readers.collect import READERS
 from lockstep.probe.record import Record, Unread
 from tests.checks import recorded
 from tests.checks.mutation import NODE

@@ -18,9 +18,9 @@ import pytest
 from paramiko import Channel
 from typing_extensions import override
 
-from lockstep.facts import gather, shard
-from lockstep.facts.progress import Progress
-from lockstep.facts.share import dumps, loads
+from lockstep.fleet import gather, shard
+from lockstep.fleet.progress import Progress
+from lockstep.fleet.share import dumps, loads
 from lockstep.probe.lines import MARKER, node_line
 from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable
@@ -205,7 +205,7 @@ STAND_IN = """\
 #!{python}
 {first}
 import os, sys
-from lockstep.facts.share import loads
+from lockstep.fleet.share import loads
 
 share = loads(sys.stdin.readline())
 nodes, at_once, through = list(share.requests), share.at_once, share.through

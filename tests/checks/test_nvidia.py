@@ -9,7 +9,7 @@ import pytest
 from lockstep.catalog.nvidia.xid import XIDS
 from lockstep.checks.context import Context
 from lockstep.checks.rules.gpu_clock_idle import UNUSED_MIB
-from lockstep.facts.request import request
+from lockstep.fleet.request import request
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Severity, Status
 from tests.checks import recorded

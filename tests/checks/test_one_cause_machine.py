@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe.node import network
+from lockstep.node.readers import network
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded

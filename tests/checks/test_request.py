@@ -9,7 +9,7 @@ import pytest
 from pyinfra.api.exceptions import FactProcessError
 
 from lockstep.facts.node import NodeProbe
-from lockstep.facts.request import request
+from lockstep.fleet.request import request
 from lockstep.probe.lines import MARKER
 from tests.checks import recorded
 

@@ -18,7 +18,7 @@ from paramiko import Channel, ECDSAKey, SSHException, Transport
 from paramiko.common import AUTH_SUCCESSFUL
 from typing_extensions import override
 
-from lockstep.facts.share import Share, dumps
+from lockstep.fleet.share import Share, dumps
 from lockstep.probe.lines import MARKER
 from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable
@@ -36,7 +36,7 @@ def said_by(program: str) -> str:
 
 
 def test_it_imports_no_models_and_no_plan() -> None:
-    program = f"import sys, lockstep.facts.shard; print([m for m in {HEAVY} if m in sys.modules])"
+    program = f"import sys, lockstep.fleet.shard; print([m for m in {HEAVY} if m in sys.modules])"
     assert said_by(program) == "[]\n"
 
 
@@ -44,7 +44,7 @@ def test_a_condition_of_ssh_config_is_still_executed() -> None:
     """paramiko has invoke do it, which is imported then."""
     program = f"""
 import sys
-from lockstep.facts.start import later
+from lockstep.fleet.lazy_imports import later
 later("invoke")
 from paramiko import SSHConfig
 assert "invoke.runners" not in sys.modules, "imported already"
@@ -58,7 +58,7 @@ def test_each_file_of_entry_points_is_read_once() -> None:
     program = """
 import sys
 from collections import Counter
-from lockstep.facts.start import entry_points_once
+from lockstep.fleet.lazy_imports import entry_points_once
 opened = Counter()
 def note(event, arguments):
     if event == "open" and str(arguments[0]).endswith("entry_points.txt"):
@@ -76,7 +76,7 @@ print({"ssh", "lockstep"} <= get_all_connectors().keys(), set(opened.values()))
 def test_what_reading_does_not_need_is_imported_when_somebody_wants_it() -> None:
     program = """
 import sys
-from lockstep.facts.start import import_little
+from lockstep.fleet.lazy_imports import import_little
 import_little()
 import typeguard
 from pyinfra.api.config import check_pyinfra_version, check_require_packages
@@ -203,7 +203,7 @@ def shared(login: dict[str, Any]) -> Share:
 def read(share: Share, home: Path) -> Reading:
     """Read by a process of its own; it ends, well, and by itself."""
     done = subprocess.run(
-        [sys.executable, "-m", "lockstep.facts.shard", "nodes"],
+        [sys.executable, "-m", "lockstep.fleet.shard", "nodes"],
         input=f"{dumps(share)}\n",
         env={**os.environ, "HOME": str(home)},
         capture_output=True,
@@ -220,7 +220,7 @@ def read(share: Share, home: Path) -> Reading:
 def test_what_anything_else_prints_is_no_record() -> None:
     program = """
 import os
-from lockstep.facts.shard import _to_standard_output
+from lockstep.fleet.shard import _to_standard_output
 tell = _to_standard_output()
 print("a question", flush=True)
 os.write(1, b"another")

@@ -18,7 +18,7 @@ from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.checks.rule import Bound, Kind, Local, Peers
 from lockstep.checks.site import LOCAL, rules_of
-from lockstep.node_check.judge import judge
+from lockstep.node.check.judge import judge
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Report, Severity, Status
 from lockstep.spec.checks import SEVERITIES, SiteRule

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts import slurm_step
-from lockstep.facts.request import request
-from lockstep.facts.slurm_step import Place
+from lockstep.fleet import slurm_step
+from lockstep.fleet.request import request
+from lockstep.fleet.slurm_step import Place
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
 from lockstep.probe.record import Unreachable

@@ -11,8 +11,8 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
-from lockstep.facts.gather import Through
-from lockstep.facts.progress import Tell
+from lockstep.fleet.gather import Through
+from lockstep.fleet.progress import Tell
 from lockstep.history.store import file
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lockstep.checks import not_compared
-from lockstep.probe.node import collect
+from lockstep.node.readers import collect
 from lockstep.when import DAY_S, HOUR_S
 from tests.checks import recorded
 from tests.commands.conftest import START, Cluster, ended, refused

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts.gather import GatherError
+from lockstep.fleet.gather import GatherError
 from tests.checks import recorded
 from tests.commands.conftest import Cluster, ended, refused
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts.gather import Through, ThroughClush, ThroughSlurm
+from lockstep.fleet.gather import Through, ThroughClush, ThroughSlurm
 from tests.commands.conftest import INVENTORY, Cluster, ended, refused
 
 

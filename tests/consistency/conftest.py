@@ -22,7 +22,7 @@ from testinfra.host import Host
 
 from lockstep.checks.engine import check
 from lockstep.checks.site import rules_of
-from lockstep.facts.request import request
+from lockstep.fleet.request import request
 from lockstep.forms.write import replace_file
 from lockstep.history.store import PRIVATE
 from lockstep.inventory import load

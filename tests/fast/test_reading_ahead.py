@@ -256,7 +256,11 @@ def test_what_is_shown_says_that_it_was_read_ahead(machine: Machine) -> None:
 
 def test_behind_a_barrier_it_is_read_again(machine: Machine) -> None:
     """What a node was asked about another one counts no longer: that one was deployed."""
-    deploy = "from roles import barrier\n" + FIVE + "\nbarrier.reached(name='Heads are done')\n"
+    deploy = (
+        "from lockstep.roles.steps import barrier\n"
+        + FIVE
+        + "\nbarrier.reached(name='Heads are done')\n"
+    )
     deploy += FIVE.replace("File", "Again")
     machine.deploy(deploy)
     assert len(machine.deploy(deploy).executed) == 2

@@ -7,8 +7,8 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from lockstep.forms.metrics import metrics
-from lockstep.node_check import metrics as node_metrics
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check import metrics as node_metrics
+from lockstep.node.check.judge import Judgement
 from lockstep.render import TEMPLATES
 from lockstep.report import Report, Status
 from tests.forms.large import NODES, RUN, finding, large

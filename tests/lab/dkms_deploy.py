@@ -3,7 +3,7 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from roles import nvidia_driver, packages
+from lockstep.roles import nvidia_driver, packages
 
 plan: NodePlan = host.data.plan
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts.packages import PackageState
-from roles._packages import change
+from lockstep.roles.operations.packages import change
 from tests.lab.labs import ROOT, Deployed, Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

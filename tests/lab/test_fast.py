@@ -78,7 +78,7 @@ def test_a_rerun_takes_three_executions_at_most(both: tuple[Told, Told]) -> None
 def test_every_fact_of_every_role_is_compared(cluster: Lab, tmp_path: Path) -> None:
     asked = {
         name.id
-        for path in (ROOT / "roles").glob("*.py")
+        for path in (ROOT / "roles").rglob("*.py")
         if path.stem != "reboot"  # it asks for its facts itself, each time
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)

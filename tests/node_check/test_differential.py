@@ -10,9 +10,9 @@ from lockstep.checks import local
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.rule import Local, Rule
-from lockstep.node_check import program
-from lockstep.node_check.judge import Judgement, Result, judge
-from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.node.check import program
+from lockstep.node.check.judge import Judgement, Result, judge
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import Record
 from lockstep.report import Status
 from tests.checks import recorded

@@ -16,8 +16,8 @@ import pytest
 
 from lockstep.files import managed
 from lockstep.files.node_check import LIBRARY
-from lockstep.node_check.program import CONFIGURATION
-from lockstep.node_check.slurm import LONGEST_REASON
+from lockstep.node.check.program import CONFIGURATION
+from lockstep.node.check.slurm import LONGEST_REASON
 from tests.plan.example import planned
 from tests.probe.test_collect import Node, gpus
 
@@ -39,8 +39,8 @@ MEMORY = {
 START = """
 import sys
 from dataclasses import replace
-from lockstep.node_check import program
-from lockstep.probe.node import commands, tree
+from lockstep.node.check import program
+from lockstep.node.readers import commands, tree
 base = {base!r}
 program.CONFIGURATION, program.RUN = base + "/node-check.json", base + "/run"
 tree.ROOT, commands.PATH = base + "/root", base + "/bin"
@@ -363,8 +363,8 @@ def test_what_is_installed_needs_nothing_else_of_ours(tmp_path: Path) -> None:
         elif file.path == CONFIGURATION:
             (tmp_path / "node-check.json").write_bytes(file.content)
     for module, words in (
-        ("node_check.program", ["verify", "node-check.json"]),
-        ("probe.node.collect", [base64.b64encode(b"{}").decode()]),
+        ("node.check.program", ["verify", "node-check.json"]),
+        ("node.readers.collect", [base64.b64encode(b"{}").decode()]),
     ):
         # -S: without the packages of this environment, ours among them.
         subprocess.run(

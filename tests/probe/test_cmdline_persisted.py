@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from lockstep.node.readers import collect
 from lockstep.plan.reboot import absent
-from lockstep.probe.node import collect
 from tests.plan.test_releases import worker
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
@@ -17,7 +17,7 @@ NEWEST, OLDER = (f"{MACHINE}-5.14.0-427.{n}.1.el9_4.x86_64" for n in (42, 13))
 
 def persisted(monkeypatch: pytest.MonkeyPatch, root: Path) -> Any:
     """What the probe reads below a tree, or why it cannot."""
-    monkeypatch.setattr("lockstep.probe.node.tree.ROOT", str(root))
+    monkeypatch.setattr("lockstep.node.readers.tree.ROOT", str(root))
     return collect.collect({})["readings"]["kernel.cmdline_persisted"]
 
 
@@ -48,7 +48,7 @@ def test_a_recorded_machine_runs_what_its_boot_loader_holds(
 def test_the_recorded_machine_is_recognised_as_its_release(
     monkeypatch: pytest.MonkeyPatch, release: str, name: str, version: str
 ) -> None:
-    monkeypatch.setattr("lockstep.probe.node.tree.ROOT", str(CAPTURES / release / "before"))
+    monkeypatch.setattr("lockstep.node.readers.tree.ROOT", str(CAPTURES / release / "before"))
     seen = collect.collect({})["readings"]
     catalogued = worker(release).cluster.release
     assert (seen["os.id"]["value"], catalogued.version_of(seen["os.version_id"]["value"])) == (

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe.node import collect, commands, tree
+from lockstep.node.readers import collect, commands, tree
 from lockstep.probe.parse import parse
 from lockstep.probe.ship import LARGEST_COMMAND, PACKAGE, START, Request, command, sources
 
@@ -655,7 +655,7 @@ def test_a_traceback_names_the_line_of_the_source() -> None:
     done = subprocess.run(
         ["sh", "-c", " ".join([*words[:-1], "bm8="])], capture_output=True, text=True, check=False
     )
-    place = re.search(r'File "lockstep/probe/node/collect.py", line (\d+), in main', done.stderr)
+    place = re.search(r'File "lockstep/node/readers/collect.py", line (\d+), in main', done.stderr)
     assert place, done.stderr
     line = sources()[f"{PACKAGE}.collect"].splitlines()[int(place.group(1)) - 1]
     assert "json.loads(" in line

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lockstep.probe.node import cdi, collect, containers
+from lockstep.node.readers import cdi, collect, containers
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe.node import kernel
+from lockstep.node.readers import kernel
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]

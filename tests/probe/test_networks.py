@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.probe.node import ethtool, reading
+from lockstep.node.readers import ethtool, reading
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.probe.node import gpu, gpu_pci, reading
+from lockstep.node.readers import gpu, gpu_pci, reading
 from tests.probe.test_collect import GPU_ROW, Node, gpus, node
 
 __all__ = ["node"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.node.readers.collect import MARKER as PRINTED
 from lockstep.probe.lines import MARKER, ProbeFormatError
-from lockstep.probe.node.collect import MARKER as PRINTED
 from lockstep.probe.parse import dumps, loads, parse, record
 from lockstep.probe.parse import text as written
 from lockstep.probe.record import Record, Unreachable, Unread

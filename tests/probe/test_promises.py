@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.probe import __main__ as benchmark
-from lockstep.probe.node import collect, commands, cpu, gpu
+from lockstep.node.readers import collect, commands, cpu, gpu
 from lockstep.probe.parse import parse
 from lockstep.probe.record import Record
 from lockstep.probe.ship import Request, command

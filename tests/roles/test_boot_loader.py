@@ -7,7 +7,7 @@ import pytest
 
 from lockstep.facts import boot
 from lockstep.facts.boot import BootEntries, BootLoader, BootLoaderState, arguments, in_grub
-from roles.boot_loader import OURS, entries, menu
+from lockstep.roles.operations.boot_loader import OURS, entries, menu
 from tests.plan.test_releases import ARGS
 from tests.roles.local import fact, run
 

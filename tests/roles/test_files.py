@@ -11,7 +11,7 @@ from pyinfra.context import ctx_host, ctx_state
 
 from lockstep.facts.files import FileState, FileStates
 from lockstep.files import ManagedFile
-from roles._files import managed_files
+from lockstep.roles.operations.files import managed_files
 from tests.roles.local import fact, machine, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to root")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts.boot import HUGEPAGES_TRIED
-from roles.hugepages import running_hugepages
+from lockstep.roles.operations.hugepages import running_hugepages
 from tests.roles.local import run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")

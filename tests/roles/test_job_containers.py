@@ -11,7 +11,7 @@ import pytest
 
 from lockstep.facts.job_containers import FoldersForAll, PyxisLoads
 from lockstep.files import managed
-from roles.pyxis import plugin_of_this_slurm
+from lockstep.roles.operations.pyxis import plugin_of_this_slurm
 from tests.plan.test_job_containers import EVERY, planned
 from tests.roles.local import fact, run
 

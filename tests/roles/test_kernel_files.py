@@ -9,8 +9,8 @@ import pytest
 
 from lockstep.facts import cpu_sets as facts
 from lockstep.plan.running import KernelFile
-from roles import cpu_sets
-from roles._kernel_files import running_kernel_files
+from lockstep.roles.operations import cpu_sets
+from lockstep.roles.operations.kernel_files import running_kernel_files
 from tests.roles.local import run
 
 

@@ -12,7 +12,7 @@ from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels, LoadedModules
 from lockstep.facts.kernels import has_module as kernel_has_module
 from lockstep.plan.driver import Driver, Kernel
-from roles._modules import built, loaded
+from lockstep.roles.operations.modules import built, loaded
 from tests.roles.local import fact, run
 
 DRIVER = Driver("550.163.01", {"tar": "*"}, "open", (), "linux-headers-{release}")

@@ -13,7 +13,7 @@ from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
 from lockstep.plan.driver import Driver
-from roles._packages import SAY_UNBUILT, locked_packages
+from lockstep.roles.operations.packages import SAY_UNBUILT, locked_packages
 from tests.roles.local import fact, run
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")

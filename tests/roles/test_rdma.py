@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.rdma import loaded_modules
+from lockstep.roles.operations.rdma import loaded_modules
 from tests.roles.local import run
 
 PAIR = Path(__file__).resolve().parents[2] / "scripts" / "rdma_pair.sh"

@@ -39,14 +39,14 @@ from lockstep.facts.reboot import (
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
-from roles import _reboot_steps as steps
-from roles._check import objections
-from roles._packages import REFUSED
-from roles._reboot_again import remember
-from roles._reboot_decision import OURS, Decision
-from roles._reboot_steps import Turn
-from roles._rollout import Rollout
-from roles.reboot import _workers_to_come, decide
+from lockstep.roles.operations.packages import REFUSED
+from lockstep.roles.steps.reboot import _workers_to_come, decide
+from lockstep.roles.steps.reboot import turn as steps
+from lockstep.roles.steps.reboot.decision import OURS, Decision
+from lockstep.roles.steps.reboot.objections import objections
+from lockstep.roles.steps.reboot.rollout import Rollout
+from lockstep.roles.steps.reboot.turn import Turn
+from lockstep.roles.steps.reboot.unresolved import remember
 from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import fact, machine
@@ -574,7 +574,7 @@ def test_huge_pages_that_differ_from_boot_to_boot_are_the_same_reason() -> None:
 def test_what_a_reboot_did_not_end_is_read_as_it_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("lockstep.facts.reboot", "roles._reboot_again"):
+    for module in ("lockstep.facts.reboot", "lockstep.roles.steps.reboot.unresolved"):
         monkeypatch.setattr(f"{module}.IN_VAIN", str(tmp_path / "run" / "in-vain"))
     assert fact(RebootedInVain) == ()
     (host,) = machine().inventory
@@ -879,7 +879,7 @@ OPERATION = """\
 import threading
 from pyinfra import host
 from pyinfra.api import FunctionCommand, operation
-from roles._rollout import rollout_of
+from lockstep.roles.steps.reboot.rollout import rollout_of
 
 @operation()
 def own():
@@ -991,7 +991,7 @@ def test_heads_go_after_the_workers_also_when_a_worker_failed(tmp_path: Path) ->
     deploy = (
         "from pyinfra import host\n"
         "from pyinfra.api import FunctionCommand, deploy, operation\n"
-        "from roles import barrier\n"
+        "from lockstep.roles.steps import barrier\n"
         "@operation()\n"
         "def own():\n"
         "    yield FunctionCommand(lambda state, host: host.name != '@fake/worker1', (), {})\n"
@@ -1064,8 +1064,8 @@ def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
     """The health check and the deploy resume what begins with their own mark."""
     from lockstep.checks.rules.slurm_state import OUR_MARK
     from lockstep.facts.slurm import OURS as HEALTH_CHECKS
-    from lockstep.node_check.slurm import PREFIX
-    from roles.slurm_worker import RETURNS
+    from lockstep.node.check.slurm import PREFIX
+    from lockstep.roles.operations.slurm_worker import RETURNS
 
     assert not OURS.startswith((OUR_MARK, HEALTH_CHECKS, *RETURNS))
     assert HEALTH_CHECKS == OUR_MARK == PREFIX

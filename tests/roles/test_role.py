@@ -13,8 +13,8 @@ from pyinfra.context import ctx_host, ctx_state
 
 from lockstep.files import managed
 from lockstep.plan import owners
-from roles import _daemon, node_exporter
-from roles._role import NO_ROLES, chosen, known
+from lockstep.roles import _daemon, node_exporter
+from lockstep.roles._role import chosen, known
 from tests.checks import recorded
 from tests.golden.write import FAKE
 from tests.plan.example import planned
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_run_without_roles_has_all() -> None:
-    assert chosen(None) == set(known()) == set(ROLES) - set(NO_ROLES)
+    assert chosen(None) == set(known()) == set(ROLES)
 
 
 def test_a_run_has_the_roles_that_it_names() -> None:
@@ -53,7 +53,7 @@ def test_a_role_that_a_run_does_not_name_does_nothing(
     assert done == (["files", "service"] if ran else [])
 
 
-@pytest.mark.parametrize("name", [role for role in ROLES if role not in NO_ROLES])
+@pytest.mark.parametrize("name", ROLES)
 def test_every_role_can_be_left_out(name: str) -> None:
     tree = ast.parse((ROOT / "roles" / f"{name}.py").read_text(encoding="utf-8"))
     (apply,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "apply")
@@ -72,7 +72,7 @@ def test_a_role_whose_service_reads_files_of_another_runs_with_it(
     (host,) = state.inventory
     with ctx_state.use(state), ctx_host.use(host):
         for name in worker.capabilities:
-            role = import_module(f"roles.{name}")
+            role = import_module(f"lockstep.roles.{name}")
             paths: set[str] = set()
             for module in (role, _daemon):
                 _silence(module, paths, monkeypatch)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts.services import CLOCK_GRAIN_S, LOADED, MANAGER, Service, ServiceState
-from roles._service import manager_configuration, service
+from lockstep.roles.operations.service import manager_configuration, service
 from tests.roles.local import Done, fact, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")

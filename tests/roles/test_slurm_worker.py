@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.slurm_worker import registered
+from lockstep.roles.operations.slurm_worker import registered
 from tests.roles.local import run
 
 BACK = "update NodeName=worker1 State=RESUME\n"

@@ -24,8 +24,8 @@ from lockstep.facts.reboot import Unanswered
 from lockstep.facts.slurm import NewlyNamed
 from lockstep.files import ManagedFile, managed
 from lockstep.plan import NodePlan
-from roles import _workers_first
-from roles._workers_first import files_after_workers, on_every_worker
+from lockstep.roles.operations import workers_first as _workers_first
+from lockstep.roles.operations.workers_first import files_after_workers, on_every_worker
 from tests.plan.example import planned
 from tests.roles.local import Done, fact, run
 
@@ -198,9 +198,9 @@ def test_the_whole_deploy_gives_workers_first_what_the_controller_will_name(
     def tell(what: str) -> Callable[[NodePlan], None]:
         return lambda plan: told.append(what)
 
-    monkeypatch.setattr("roles.node_check.program", tell("program"))
-    monkeypatch.setattr("roles.pyxis.apply", tell("pyxis"))
-    monkeypatch.setattr("roles.barrier.reached", lambda name: told.append("barrier"))
+    monkeypatch.setattr("lockstep.roles.node_check.program", tell("program"))
+    monkeypatch.setattr("lockstep.roles.pyxis.apply", tell("pyxis"))
+    monkeypatch.setattr("lockstep.roles.steps.barrier.reached", lambda name: told.append("barrier"))
     monkeypatch.setattr("pyinfra.local.include", lambda file: told.append(Path(file).name))
     plan = planned().nodes[node]
     monkeypatch.setattr(pyinfra, "host", SimpleNamespace(data=SimpleNamespace(plan=plan)))

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Skip
-from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 DEVICES = "gpu.uuid"

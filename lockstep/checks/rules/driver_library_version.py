@@ -13,7 +13,7 @@ from lockstep.checks.rules._driver import (
     has_stack,
     planned_version,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 NEEDS_ITS_MODULE = Judgement(
     (LOADED,),

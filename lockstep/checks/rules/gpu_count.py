@@ -10,7 +10,7 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import LOST, has_gpus
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 
 def _lost(view: View, device: str) -> str:

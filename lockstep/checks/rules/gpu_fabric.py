@@ -8,7 +8,7 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._driver import FABRIC_MANAGER
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT, both, in_this_driver
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.plan import nvidia
 
 STATE, STATUS = "gpu.fabric.state", "gpu.fabric.status"

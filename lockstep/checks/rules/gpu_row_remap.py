@@ -16,7 +16,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     same_board,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
 WITHOUT = ("volta", "turing")

@@ -14,9 +14,9 @@ from lockstep.checks.rules._gpu import (
     in_this_driver,
     same_board,
 )
-from lockstep.probe.node.gpu import GPU_OPTIONAL_FIELDS
-from lockstep.probe.node.gpu_links import NVLINK_ERRORS
-from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.node.readers.gpu import GPU_OPTIONAL_FIELDS
+from lockstep.node.readers.gpu_links import NVLINK_ERRORS
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 FIELDS = (

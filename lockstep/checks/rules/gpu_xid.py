@@ -15,7 +15,7 @@ from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._gpu import LOST, OF_MEMORY, OF_NVLINK, has_gpus, same_board
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.probe.record import Unread
 from lockstep.report import Severity
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Local, Rule
 from lockstep.checks.rules._boot import STARTED_SO, key, own_kernel, started_otherwise, waits
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import DEPLOY, Local, Rule
 from lockstep.checks.rules._rdma import has_rdma
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.spec.names import expand
 
 

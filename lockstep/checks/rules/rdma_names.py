@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Local, Rule
 from lockstep.checks.rules._rdma import FOLLOWS_COUNT, UNREAD_WITH_COUNT, has_rdma, named
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 READING = "rdma.names"
 NAMING = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"

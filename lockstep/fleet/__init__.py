@@ -1,0 +1,1 @@
+"""How all nodes are reached at once: connections, shards, Slurm, ClusterShell, progress."""

@@ -1,0 +1,32 @@
+"""Whether the clock follows its servers (chronyd)."""
+
+from __future__ import annotations
+
+import csv
+import time
+
+from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.reading import Readings, Request, Unread
+
+OWN_CLOCK = "7F7F0101"
+LOST_AFTER_S = 7200.0
+"""Servers are asked every 1024 s at the latest (chrony.conf(5), maxpoll): seven were missed."""
+LOST_INTERVALS = 10
+
+
+def read_time(request: Request, commands: Commands) -> Readings:
+    """chronyd's own view (chronyc(1), tracking; -c prints it as comma-separated values)."""
+    rows = list(csv.reader(commands.run("chronyc", "-n", "-c", "tracking").splitlines()))
+    if not rows or len(rows[0]) != 14:
+        columns = len(rows[0]) if rows else 0
+        raise Unread(f"chronyc: tracking has {columns} columns, not 14")
+    row = rows[0]
+    # The leap status outlives the servers by days. Column 4 is when a measurement of them was
+    # last used, column 13 the seconds between the last two. chronyd's own clock (7F7F0101, the
+    # "local" directive) measures nothing.
+    age = time.time() - float(row[3])
+    lost = row[0] != OWN_CLOCK and age > max(LOST_AFTER_S, LOST_INTERVALS * float(row[12]))
+    return {
+        "time.synchronised": row[13] != "Not synchronised" and not lost,
+        "time.offset_s": float(row[4]),
+    }

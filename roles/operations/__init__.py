@@ -1,0 +1,1 @@
+"""Operations of roles: they compare what is on a node with the plan and change what differs."""

@@ -1,0 +1,48 @@
+"""Operations of the role nvidia_driver."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import operation
+
+from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
+from lockstep.facts.services import Service
+
+
+@operation()
+def initramfs(files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Make the initramfs of every kernel anew when a file that belongs into it is younger.
+
+    Args:
+        files: configuration of modules; without it in the initramfs, nouveau loads from there.
+    """
+    if files and host.get_fact(OlderInitramfs, files=files):
+        yield "update-initramfs -u -k all"
+    else:
+        host.noop("the initramfs has the module options")
+
+
+@operation()
+def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
+    """Stop and disable units for which this node has no hardware.
+
+    Stopped only while no process is on a board: if it is the description that is wrong, a fabric
+    manager that ends takes all CUDA programs with it.
+
+    Args:
+        units: canonical names.
+    """
+    right = True
+    boards = host.get_fact(Gpus) if units else Boards()
+    free = boards.answered and not any(board.busy for board in boards.every)
+    for unit in units:
+        state = host.get_fact(Service, unit=unit, files=(), reload_files=())
+        if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
+            right = False
+            if not free:
+                host.log(f"{unit}: disabled and left running: the boards are in use, or not read")
+            yield f"systemctl disable {'--now ' if free else ''}{unit}"
+    if right:
+        host.noop("no unit runs without its hardware")

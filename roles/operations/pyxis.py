@@ -1,0 +1,36 @@
+"""Operations of the role pyxis."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import operation
+
+from lockstep.facts.job_containers import PyxisLoads, loads
+from lockstep.facts.packages import Packages
+from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN
+from lockstep.roles.operations.packages import APT_GET, change
+
+
+@operation()
+def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[str, None, None]:
+    """Install the newest build of the plugin again when Slurm does not load the one that is there.
+
+    Args:
+        version: of the package, as a pattern (apt_preferences(5)).
+        slurm: series of Slurm, for the message.
+        otherwise: shell command that keeps jobs from harm where no build fits.
+    """
+    if host.get_fact(PyxisLoads, plugin=PYXIS_PLUGIN):
+        host.noop("Slurm loads the plugin")
+        return
+    state = host.get_fact(Packages, names=(PYXIS_PACKAGE,))
+    # A build that was added since is not known yet, and the one that is there fits the pattern.
+    yield f"{APT_GET} update"
+    yield from change(state, (PYXIS_PACKAGE,), {PYXIS_PACKAGE: version}, (PYXIS_PACKAGE,))
+    yield (
+        f'( {loads(PYXIS_PLUGIN)} ) || {{ {otherwise}; echo "no build of {PYXIS_PACKAGE} {version} '
+        f"in the repositories is for Slurm {slurm}: build it against this Slurm's libslurm-dev and "
+        'put it into a repository, with a higher revision" >&2; exit 1; }'
+    )

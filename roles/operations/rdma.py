@@ -1,0 +1,25 @@
+"""Operations of the role rdma."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+
+from pyinfra import host
+from pyinfra.api import operation
+
+from lockstep.facts.kernel_files import KernelFiles
+
+
+@operation()
+def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
+    """Load the modules that are not there; a kernel without them fails here, and says so.
+
+    Args:
+        modules: module -> the file below /sys that shows it.
+    """
+    shown = host.get_fact(KernelFiles, patterns=tuple(modules.values())) if modules else {}
+    missing = [name for name, path in modules.items() if path not in shown]
+    if missing:
+        yield f"modprobe -a {' '.join(missing)}"
+    else:
+        host.noop("the kernel has its RDMA interfaces")

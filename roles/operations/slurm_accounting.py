@@ -1,0 +1,30 @@
+"""Operations of the role slurm_accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import StringCommand, operation
+
+from lockstep.facts.slurm import DatabaseLogin
+from lockstep.secrets import Secrets
+
+
+@operation()
+def database(secrets: Secrets) -> Generator[StringCommand, None, None]:
+    """Create slurmdbd's database and account, or give the account its password again.
+
+    Existing accounting data is never touched.
+    """
+    if host.get_fact(DatabaseLogin):
+        host.noop("slurmdbd's account opens its database")
+        return
+    # The password is URL-safe base64: nothing in it needs quoting in SQL.
+    statements = (
+        "CREATE DATABASE IF NOT EXISTS slurm_acct_db;\n"
+        "CREATE USER IF NOT EXISTS 'slurm'@'localhost';\n"
+        f"ALTER USER 'slurm'@'localhost' IDENTIFIED BY '{secrets.database_password}';\n"
+        "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'localhost';\n"
+    )
+    yield StringCommand("mariadb --batch >/dev/null", _stdin=statements)

@@ -1,0 +1,40 @@
+"""Operations of the role slurm_controller."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import host
+from pyinfra.api import operation
+
+from lockstep.facts.slurm import DISTRIBUTED, AccountingClusters, ConfigurationDistributed
+
+WAIT_S = 60
+
+
+@operation()
+def registered_in_accounting(cluster: str) -> Generator[str, None, None]:
+    """Add the cluster to the accounting database when it is not there."""
+    if cluster in host.get_fact(AccountingClusters):
+        host.noop("the accounting database knows the cluster")
+        return
+    # A fresh slurmdbd creates its tables first; it answers when it is done.
+    yield (
+        f"for i in $(seq {WAIT_S}); do sacctmgr -nP list cluster >/dev/null 2>&1 && break; "
+        "sleep 1; done; "
+        f"sacctmgr -nP list cluster format=cluster | grep -qx {cluster} "
+        f"|| sacctmgr -i add cluster {cluster}"
+    )
+
+
+@operation()
+def distributed(files: tuple[str, ...]) -> Generator[str, None, None]:
+    """Wait for slurmctld and let every slurmd fetch the configuration, when it is newer."""
+    if host.get_fact(ConfigurationDistributed, files=files):
+        host.noop("every slurmd was told of this configuration")
+        return
+    yield (
+        f"for i in $(seq {WAIT_S}); do scontrol ping 2>&1 | grep -q 'is UP' && break; sleep 1; "
+        f"done; scontrol reconfigure && mkdir -p {DISTRIBUTED.rpartition('/')[0]} "
+        f"&& touch {DISTRIBUTED}"
+    )

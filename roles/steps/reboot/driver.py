@@ -1,0 +1,49 @@
+"""What a rollout does to the driver of a node, before it boots."""
+
+from __future__ import annotations
+
+from lockstep.facts.kernels import Kernels
+from lockstep.facts.packages import Packages
+from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.driver import Driver
+from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
+
+CHANGE_S = 3600.0
+"""For one apt-get; DKMS builds the driver's modules in it."""
+MOST_CHARACTERS = 400
+"""Of what a program said: a compiler's error and the path of its log."""
+
+
+def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
+    """Change packages, with the headers of the kernel that boots next; raises Unanswered."""
+    driver = plan.driver
+    kernels = talk.read(Kernels).next if driver and driver.flavour else ()
+    headers = driver.header_packages(kernels) if driver else {}
+    replaced = driver.replaced if driver else ()
+    state = talk.read(Packages, names=names)
+    for command in change(state, names, plan.versions, plan.held, replaced, headers):
+        ok, output = talk.say(command, within_s=CHANGE_S)
+        if not ok:
+            raise Unanswered(_why(output.stderr_lines)[:MOST_CHARACTERS])
+
+
+def _why(said: list[str]) -> str:
+    """Return the line that tells what went wrong: mostly the last one, else our own refusal."""
+    refused = [line for line in said if line.startswith(REFUSED)]
+    return (refused or said or ["no message"])[-1].strip()
+
+
+def unbuilt(talk: Conversation, driver: Driver) -> str:
+    """Say which module the next boot would lack; "" for none. Raises Unanswered."""
+    kernels = talk.read(Kernels)
+    lacking = driver.lacking(kernels.next)
+    if not lacking:
+        return ""
+    _, output = talk.say(SAY_UNBUILT)
+    said = " ".join(output.stderr_lines)[:MOST_CHARACTERS]
+    boots = "may boot" if kernels.unknown else "boots"
+    return (
+        f"has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
+        f"which {boots} next; not rebooted{': ' if said else ''}{said}"
+    )
