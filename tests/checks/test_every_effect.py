@@ -56,7 +56,7 @@ NODES = [(cluster, node) for cluster, (_, nodes) in CLUSTERS.items() for node in
 def operations() -> set[str]:
     """Every operation that a role has: ``module.function``."""
     return {
-        f"{path.stem}.{node.name}"
+        f"{path.parent.name if path.stem == '__init__' else path.stem}.{node.name}"
         for path in (ROOT / "roles").rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
