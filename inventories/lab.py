@@ -9,8 +9,9 @@ from pathlib import Path
 
 from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 from lockstep.plan.software import every_package
+from lockstep.roles import declared
 
 _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
@@ -59,7 +60,7 @@ else:
 
 _gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
 _software: dict[str, object] = {
-    "versions": {name: _archive[name] for name in every_package(release(_lab.os))}
+    "versions": {name: _archive[name] for name in every_package(release(_lab.os), declared())}
 }
 if _lab.os == "debian_13" and not _own_kernel:
     # The driver from Debian's archive; the rest from a repository that stands in for NVIDIA's.

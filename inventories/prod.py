@@ -4,7 +4,7 @@ pyinfra turns every public list in this file into a host group, so all else star
 Ranges count addresses up: worker01 has ...:100, worker16 has ...:10f.
 """
 
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 
 _cluster = plan_or_exit(
     {

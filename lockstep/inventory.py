@@ -1,14 +1,75 @@
-"""Reads an inventory file outside pyinfra: the same file gives the plan of its cluster."""
+"""Inventories: from a description to the plan of its cluster, within pyinfra and outside of it."""
 
 from __future__ import annotations
 
 import runpy
 import sys
 import traceback
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from lockstep.plan import WRONG_USE, ClusterPlan, NodePlan
+from lockstep import spec
+from lockstep.plan import ClusterPlan, NodePlan, plan
+from lockstep.plan.declaration import Declaration
+from lockstep.report import ExitStatus
+from lockstep.roles import declared
+from lockstep.spec import Cluster, Problem, located
+from lockstep.spec import message as problem_message
+
+WRONG_USE = int(ExitStatus.WRONG_USE)
+
+
+def planned(
+    cluster: Cluster, inventory: str = "", roles: Iterable[Declaration] = ()
+) -> ClusterPlan:
+    """Return the plan of a valid cluster with all roles of Lockstep.
+
+    Args:
+        cluster: as ``spec.load`` returned it.
+        inventory: the file with the description, as the user named it.
+        roles: the site's own, beside those of Lockstep.
+    """
+    return plan(cluster, (*declared(), *roles), inventory)
+
+
+def plan_or_problems(
+    description: Mapping[str, object], file: str, roles: Iterable[Declaration] = ()
+) -> tuple[ClusterPlan | None, list[Problem]]:
+    """Return the plan of a description, or all its problems with their lines in ``file``.
+
+    Args:
+        description: as an inventory has it.
+        file: the inventory.
+        roles: the site's own, beside those of Lockstep.
+    """
+    cluster, problems = spec.load(description, (*declared(), *roles))
+    if cluster is None:
+        return None, located(problems, Path(file))
+    return planned(cluster, inventory=_shown(file), roles=roles), []
+
+
+def plan_or_exit(
+    description: Mapping[str, object], file: str, roles: Iterable[Declaration] = ()
+) -> ClusterPlan:
+    """Return the plan of an inventory's description, or print every problem and exit with 3.
+
+    For inventory files: ``_cluster = plan_or_exit({...}, __file__)``.
+
+    Raises:
+        SystemExit: the description has problems; pyinfra lets it pass without a traceback.
+    """
+    made, problems = plan_or_problems(description, file, tuple(roles))
+    if made is None:
+        print(problem_message(problems, _shown(file)), file=sys.stderr)
+        raise SystemExit(WRONG_USE)
+    return made
+
+
+def _shown(file: str) -> str:
+    path = Path(file).resolve()
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def load(path: str) -> ClusterPlan:
@@ -32,7 +93,7 @@ def load(path: str) -> ClusterPlan:
     if not plans:
         _refuse(
             f"{path}: no cluster in it",
-            "a call of lockstep.plan.plan_or_exit and groups made from it",
+            "a call of lockstep.inventory.plan_or_exit and groups made from it",
         )
     return plans[0]
 

@@ -1,19 +1,30 @@
-"""CUDA: the path of its programs; the packages are there already.
-
-Owns     a file of /etc/profile.d.
-"""
+"""CUDA: its packages, and the path of its programs."""
 
 from __future__ import annotations
 
-from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
+from lockstep.plan.declaration import Declaration, File
+from lockstep.plan.validation import SHELL
 
 
-@role("CUDA")
-def apply(plan: NodePlan) -> None:
-    """Let shells find the compiler."""
-    if "cuda" not in plan.capabilities:
-        return
-    managed_files(name="Files", files=managed(plan, None, "cuda"))
+def _has_cuda(plan: NodePlan) -> bool:
+    stack = plan.nvidia
+    return stack is not None and (stack.has("cuda_runtime") or stack.has("cuda_toolkit"))
+
+
+ROLE = Declaration(
+    name="cuda",
+    title="CUDA",
+    when=_has_cuda,
+    after=("nvidia_driver",),
+    more_packages=lambda plan: plan.stack_packages("cuda_runtime", "cuda_toolkit"),
+    files=(
+        File(
+            path="/etc/profile.d/50-lockstep-cuda.sh",
+            template="cuda/profile.sh.j2",
+            validate=SHELL,
+            # Debian's packages put their programs into /usr/bin.
+            wanted=lambda plan: plan.nvidia is not None and plan.nvidia.spec.packaging == "nvidia",
+        ),
+    ),
+)

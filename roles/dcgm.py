@@ -1,17 +1,15 @@
-"""DCGM's host engine: the one process of a node that asks the boards for metrics.
-
-Owns     its unit.
-"""
+"""DCGM's host engine: the one process of a node that asks the GPUs for metrics."""
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Declaration, Unit
 from lockstep.plan.nvidia import DCGM
-from lockstep.roles._daemon import daemon
-from lockstep.roles._role import role
 
-
-@role("DCGM")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it."""
-    daemon(plan, "dcgm", DCGM, "/usr/bin/nv-hostengine")
+ROLE = Declaration(
+    name="dcgm",
+    title="DCGM",
+    when=lambda plan: plan.nvidia is not None and plan.nvidia.has("dcgm"),
+    after=("nvidia_driver", "nvidia_imex"),
+    more_packages=lambda plan: plan.stack_packages("dcgm"),
+    units=(Unit(name=DCGM, program="/usr/bin/nv-hostengine"),),
+)

@@ -1,17 +1,30 @@
-"""Prometheus' exporter for GPUs: asks the host engine, on the management address only.
-
-Owns     its arguments and unit.
-"""
+"""Prometheus' exporter for GPUs: asks the host engine, on the management address only."""
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.plan.nvidia import DCGM_EXPORTER
-from lockstep.roles._daemon import daemon
-from lockstep.roles._role import role
+from lockstep.plan.validation import drop_in
 
-
-@role("DCGM exporter")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it."""
-    daemon(plan, "dcgm_exporter", DCGM_EXPORTER, "/usr/bin/dcgm-exporter")
+ROLE = Declaration(
+    name="dcgm_exporter",
+    title="DCGM exporter",
+    when=lambda plan: plan.nvidia is not None and plan.nvidia.has("dcgm_exporter"),
+    after=("dcgm",),
+    more_packages=lambda plan: plan.stack_packages("dcgm_exporter"),
+    files=(
+        File(
+            path=f"/etc/systemd/system/{DCGM_EXPORTER}.d/50-lockstep.conf",
+            template="dcgm_exporter/exporter.conf.j2",
+            own=True,
+            validate=drop_in(DCGM_EXPORTER),
+        ),
+    ),
+    units=(
+        Unit(
+            name=DCGM_EXPORTER,
+            program="/usr/bin/dcgm-exporter",
+            port=lambda plan: plan.spec.monitoring.dcgm_exporter_port,
+        ),
+    ),
+)

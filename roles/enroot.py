@@ -6,17 +6,39 @@ Restart  nothing: enroot reads them at each call.
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.enroot import folders_for_all
-from lockstep.roles.operations.files import managed_files
+from lockstep.plan.declaration import Declaration, File
+from lockstep.plan.job_containers import ENROOT_TMPFILES
+from lockstep.plan.validation import SHELL
 
+LIBEXEC = "/usr/local/libexec/lockstep"
 
-@role("enroot")
-def apply(plan: NodePlan) -> None:
-    """Configure it."""
-    if "enroot" not in plan.capabilities:
-        return
-    managed_files(name="Files", files=managed(plan, None, "enroot"))
-    folders_for_all(name="Folders", folders=tuple(plan.job_containers.folders.values()))
+ROLE = Declaration(
+    name="enroot",
+    title="enroot",
+    when=lambda plan: "enroot" in plan.job_containers.parts,
+    after=("node_exporter", "container_runtime"),
+    more_packages=lambda plan: plan.job_container_packages("enroot"),
+    files=(
+        File(path=ENROOT_TMPFILES, template="enroot/tmpfiles.conf.j2"),
+        File(
+            path="/etc/enroot/enroot.conf.d/50-lockstep.conf",
+            template="enroot/enroot.conf.j2",
+            # enroot itself refuses what bash cannot parse.
+            validate="bash -n {new}",
+        ),
+        File(
+            path=f"{LIBEXEC}/enroot-folder",
+            template="enroot/folder.sh.j2",
+            mode="755",
+            validate=SHELL,
+        ),
+        File(
+            path=f"{LIBEXEC}/enroot-gpus",
+            template="enroot/gpus.sh.j2",
+            mode="755",
+            validate=SHELL,
+            wanted=lambda plan: plan.gpu is not None,
+        ),
+    ),
+    operations="lockstep.roles.operations.enroot",
+)

@@ -1,18 +1,35 @@
-"""What NCCL, UCX and Open MPI are told of the fabric: which family, interfaces and devices.
+"""What NCCL, UCX and Open MPI read of the fabric: which family, interfaces and devices.
 
-Owns     the files listed for fabric in lockstep/files/fabric.py. docs/fabric.md has the sources.
+docs/fabric.md has the sources. The libraries themselves need not be installed.
 Restart  nothing: a job reads them when it starts.
 """
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
+from lockstep.plan.declaration import Declaration, File
+from lockstep.plan.validation import SHELL
 
-
-@role("Fabric")
-def apply(plan: NodePlan) -> None:
-    """Write the files; the libraries themselves need not be there."""
-    managed_files(name="Files", files=managed(plan, None, "fabric"))
+ROLE = Declaration(
+    name="fabric",
+    title="Fabric",
+    when=lambda plan: plan.is_worker and bool(plan.node.fabric),
+    after=("rdma",),
+    files=(
+        File(
+            path="/etc/nccl.conf",
+            template="fabric/nccl.conf.j2",
+            wanted=lambda plan: bool(plan.fabric.nccl),
+        ),
+        File(
+            path="/etc/ucx/ucx.conf",
+            template="fabric/ucx.conf.j2",
+            wanted=lambda plan: bool(plan.fabric.ucx),
+        ),
+        File(
+            path="/etc/profile.d/50-lockstep-fabric.sh",
+            template="fabric/open_mpi.sh.j2",
+            validate=SHELL,
+            wanted=lambda plan: bool(plan.fabric.open_mpi),
+        ),
+    ),
+)

@@ -1,38 +1,40 @@
-"""Settings of every GPU: as declared, or as the board's own default; and again at every boot.
+"""Settings of every GPU: as declared, or as the GPU's own default; and again at every boot.
 
-Owns     what nvidia-smi sets: power limit, clocks, persistence, compute mode, ECC, MIG; a unit of
-         ours puts it back at boot.
-Busy     MIG and ECC change only on a board without processes; ECC then waits for a reboot.
-         MIG devices that a board lacks are added at once: those that are there notice nothing.
+Owns     what nvidia-smi sets: power limit, clocks, persistence, compute mode, ECC, MIG; a unit
+         puts it back at boot.
+Busy     MIG and ECC change only on a GPU without processes; ECC then waits for a reboot.
+         MIG devices that a GPU lacks are added at once: those that exist notice nothing.
 Unread   no answer from nvidia-smi: nothing is done, and the check names the node.
-Goes on  where the unit fails, over a dead board as a rule: it says so, and the check names both.
+Goes on  where the unit fails, over a dead GPU as a rule: it says so, and the check names both.
 """
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import GPU_SETTINGS
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.gpu_settings import running_settings
-from lockstep.roles.operations.service import service
+from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.nvidia import GPU_SETTINGS, MIG_MADE
+from lockstep.plan.validation import SHELL, whole_unit
 
+PROGRAM = "/usr/local/sbin/lockstep-gpu-settings"
 
-@role("GPU settings")
-def apply(plan: NodePlan) -> None:
-    """Set what differs, where the plan has GPUs."""
-    gpu = plan.gpu
-    if gpu is None:
-        return
-    files = managed(plan, None, "gpu_settings")
-    managed_files(name="Files", files=files)
-    service(
-        name="At boot",
-        unit=GPU_SETTINGS,
-        files=tuple(file.path for file in files),
-        essential=False,
-    )
-    model = plan.hardware.gpu_model
-    assert model is not None  # a class with GPUs has one
-    running_settings(name="Running settings", gpu=gpu, default_w=model.default_power_limit_w)
+ROLE = Declaration(
+    name="gpu_settings",
+    title="GPU settings",
+    when=lambda plan: plan.gpu is not None,
+    after=("nvidia_driver", "dcgm_exporter"),
+    files=(
+        File(
+            path=PROGRAM,
+            template="gpu_settings/gpu-settings.sh.j2",
+            mode="755",
+            validate=SHELL,
+        ),
+        File(
+            path=f"/etc/systemd/system/{GPU_SETTINGS}",
+            template="gpu_settings/gpu-settings.service.j2",
+            validate=whole_unit(GPU_SETTINGS),
+        ),
+    ),
+    units=(Unit(name=GPU_SETTINGS, essential=False),),
+    makes=(MIG_MADE,),
+    operations="lockstep.roles.operations.gpu_settings",
+)

@@ -6,32 +6,43 @@ Reboot   what the running kernel could not give waits for one; the check says so
 
 from __future__ import annotations
 
-from lockstep.files import managed
+from functools import partial
+
 from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.hugepages import group, mounted, running_hugepages
-
-MOUNTS = {
-    "2M": ("/dev/hugepages", "dev-hugepages.mount"),
-    "1G": ("/dev/hugepages1G", "dev-hugepages1G.mount"),
-}
-"""Page size -> mount point and unit; the first is systemd's own, with a drop-in of ours."""
+from lockstep.plan.declaration import Contribution, Declaration, File
+from lockstep.plan.validation import drop_in
 
 
-@role("Huge pages")
-def apply(plan: NodePlan) -> None:
-    """Ask the running kernel; what it cannot give waits for the boot arguments (boot_loader)."""
-    files = managed(plan, None, "hugepages")
-    managed_files(name="Files", files=files)
-    group(
-        name="Group",
-        gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,
-        files=tuple(f.path for f in files if "/sysusers.d/" in f.path),
-    )
-    mounted(
-        name="Mounts",
-        points={MOUNTS[size][0]: MOUNTS[size][1] for size in plan.hardware.hugepages},
-        gid=plan.spec.os.hugetlb_gid,
-    )
-    running_hugepages(name="Running kernel", wanted=plan.hardware.hugepages)
+def _has_pages(plan: NodePlan, size: str) -> bool:
+    return size in plan.hardware.hugepages
+
+
+def _has_group(plan: NodePlan) -> bool:
+    return bool(plan.hardware.hugepages) and plan.spec.os.hugetlb_gid is not None
+
+
+ROLE = Declaration(
+    name="hugepages",
+    title="Huge pages",
+    after=("os_settings",),
+    files=(
+        File(
+            path="/etc/sysusers.d/50-lockstep-hugetlb.conf",
+            template="hugepages/sysusers.conf.j2",
+            wanted=_has_group,
+        ),
+        File(
+            path="/etc/systemd/system/dev-hugepages.mount.d/50-lockstep.conf",
+            template="hugepages/mount.conf.j2",
+            validate=drop_in("dev-hugepages.mount"),
+            wanted=partial(_has_pages, size="2M"),
+        ),
+        File(
+            path="/etc/systemd/system/dev-hugepages1G.mount",
+            template="hugepages/dev-hugepages1G.mount.j2",
+            wanted=partial(_has_pages, size="1G"),
+        ),
+    ),
+    contributes=Contribution(kernel_args=lambda plan: plan.hardware.hugepage_args),
+    operations="lockstep.roles.operations.hugepages",
+)

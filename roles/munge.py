@@ -1,31 +1,29 @@
 """One munge key on all nodes: made once on the deploying side, spread without being shown.
 
-Owns     /etc/munge/munge.key and munge.service.
 Secret   the key travels on standard input only; what is compared is its hash.
 """
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.secrets import secrets_of
-from lockstep.roles.operations.service import service
+from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.slurm import MUNGE_KEY
 
-
-@role("Munge")
-def apply(plan: NodePlan) -> None:
-    """Install the key and run munged on it."""
-    if "munge" not in plan.capabilities:
-        return
-    secrets = secrets_of(plan)
-    if secrets is None:
-        return
-    files = managed(plan, secrets, "munge")
-    managed_files(name="Key", files=files)
-    service(
-        name="munged",
-        unit="munge.service",
-        files=(*(f.path for f in files), "/usr/sbin/munged"),
-    )
+ROLE = Declaration(
+    name="munge",
+    title="Munge",
+    when=lambda plan: plan.spec.scheduler is not None,
+    after=("time_sync.gate",),
+    packages={"": ("munge",)},
+    files=(
+        File(
+            path=MUNGE_KEY,
+            secret_content=lambda secrets: secrets.munge_key,
+            mode="400",
+            owner="munge:munge",
+            secret=True,
+            # munged(8): a key has 32 to 1024 bytes; munged has no test of a key without starting.
+            validate='n="$(stat -c %s {new})"; test "$n" -ge 32 && test "$n" -le 1024',
+        ),
+    ),
+    units=(Unit(name="munge.service", program="/usr/sbin/munged"),),
+)

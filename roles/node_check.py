@@ -6,30 +6,87 @@ Restart  only of the timer; the program is read anew with every run.
 
 from __future__ import annotations
 
-from lockstep.facts.slurm import HEALTH_CHECK
-from lockstep.files import managed
+from functools import partial
+from pathlib import Path
+
 from lockstep.plan import NodePlan
-from lockstep.plan.software import NODE_CHECK_TIMER
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.service import service
+from lockstep.plan.declaration import Declaration, File, Phase, Stage, Unit
+from lockstep.plan.slurm_files import HEALTH_CHECK
+from lockstep.plan.validation import SHELL, whole_unit
+from lockstep.render import render
+
+LIBRARY = "/usr/local/lib/lockstep"
+PACKAGE = Path(__file__).resolve().parent.parent / "lockstep"
+MODULES = (
+    *sorted(f"node/readers/{path.name}" for path in (PACKAGE / "node/readers").glob("[!_]*.py")),
+    *(f"node/check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
+)
+PYTHON = f"PYTHONPATH={LIBRARY} python3 -s"
+COMPILES = (
+    "python3 -IS -c 'import sys; [compile(open(f).read(), f, \"exec\") for f in sys.argv[1:]]' "
+    "{every_new}"
+)
+SERVICE = "lockstep-node-check.service"
+TIMER = "lockstep-node-check.timer"
 
 
-@role("Node check, first")
-def program(plan: NodePlan) -> None:
-    """Install the program that slurm.conf names; it changes nothing without what it judges by."""
-    if "node_check" not in plan.capabilities:
-        return
-    files = tuple(file for file in managed(plan, None, "node_check") if file.path == HEALTH_CHECK)
-    managed_files(name="Program", files=files)
+def _module(name: str, plan: NodePlan) -> str:
+    return render("header.j2") + (PACKAGE / name).read_text(encoding="utf-8")
 
 
-@role("Node check")
-def apply(plan: NodePlan) -> None:
-    """Install it and start its timer."""
-    if "node_check" not in plan.capabilities:
-        return
-    files = managed(plan, None, "node_check")
-    managed_files(name="Files", files=files)
-    units = tuple(file.path for file in files if file.path.startswith("/etc/systemd/system/"))
-    service(name="Timer", unit=NODE_CHECK_TIMER, files=units)
+def _judged_by(plan: NodePlan) -> str:
+    # What a node judges by itself is compiled from the rules, which know the declarations. Imported
+    # here, because most uses of a declaration need no rule.
+    from lockstep.checks import local
+
+    return local.configuration(plan)
+
+
+ROLE = Declaration(
+    name="node_check",
+    title="Node check",
+    when=lambda plan: plan.is_worker,
+    after=("container_runtime",),
+    files=(
+        *(
+            File(
+                path=f"{LIBRARY}/lockstep/{name}",
+                text=partial(_module, name),
+                # Judged by the Python that will run it, which may be older than the deploying one.
+                validate=COMPILES,
+            )
+            for name in MODULES
+        ),
+        File(
+            path="/etc/lockstep/node-check.json",
+            text=_judged_by,
+            own=True,
+            validate=f"{PYTHON} -m lockstep.node.check.program verify {{new}}",
+        ),
+        File(
+            path=HEALTH_CHECK,
+            template="node_check/node-check.sh.j2",
+            mode="755",
+            validate=SHELL,
+        ),
+        File(
+            path=f"/etc/systemd/system/{SERVICE}",
+            template=f"node_check/{SERVICE}.j2",
+            validate=whole_unit(SERVICE),
+        ),
+        File(
+            path=f"/etc/systemd/system/{TIMER}",
+            template=f"node_check/{TIMER}.j2",
+            validate=whole_unit(TIMER),
+        ),
+    ),
+    units=(
+        Unit(
+            name=TIMER,
+            reads=lambda plan: (f"/etc/systemd/system/{SERVICE}", f"/etc/systemd/system/{TIMER}"),
+            reads_own_files=False,
+        ),
+    ),
+    operations="lockstep.roles.operations.node_check",
+    stages=(Stage(function="program", title="Node check, first", phase=Phase.BEFORE_HEADS),),
+)

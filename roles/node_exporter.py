@@ -1,21 +1,43 @@
-"""Prometheus' node exporter on the management address only.
-
-Owns     its arguments and unit.
-"""
+"""Prometheus' node exporter on the management address only."""
 
 from __future__ import annotations
 
 from lockstep.plan import NodePlan
-from lockstep.roles._daemon import daemon
-from lockstep.roles._role import role
+from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.validation import SHELL, drop_in
+
+UNIT = "prometheus-node-exporter.service"
 
 
-@role("Node exporter")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it."""
-    daemon(
-        plan,
-        "node_exporter",
-        "prometheus-node-exporter.service",
-        "/usr/bin/prometheus-node-exporter",
-    )
+def _debian(plan: NodePlan) -> bool:
+    return plan.cluster.release.family == "debian"
+
+
+ROLE = Declaration(
+    name="node_exporter",
+    title="Node exporter",
+    after=("time_sync",),
+    packages={"debian": ("prometheus-node-exporter",), "rhel": ("node-exporter",)},
+    files=(
+        File(
+            path="/etc/default/prometheus-node-exporter",
+            template="node_exporter/default.j2",
+            own=True,
+            validate=SHELL,
+            wanted=_debian,
+        ),
+        File(
+            path=f"/etc/systemd/system/{UNIT}.d/50-lockstep.conf",
+            template="node_exporter/unit.conf.j2",
+            validate=drop_in(UNIT),
+            wanted=_debian,
+        ),
+    ),
+    units=(
+        Unit(
+            name=UNIT,
+            program="/usr/bin/prometheus-node-exporter",
+            port=lambda plan: plan.spec.monitoring.node_exporter_port,
+        ),
+    ),
+)

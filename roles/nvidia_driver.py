@@ -8,29 +8,52 @@ Reboot   new options wait for one. Another version of an installed driver is the
 
 from __future__ import annotations
 
-from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import PERSISTENCED
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.modules import built, loaded
-from lockstep.roles.operations.nvidia_driver import idle_units, initramfs
-from lockstep.roles.operations.service import service
+from lockstep.plan.declaration import Contribution, Declaration, File, Unit
+from lockstep.plan.nvidia import MODPROBE, PERSISTENCED, forbidden_units
 
 
-@role("NVIDIA driver")
-def apply(plan: NodePlan) -> None:
-    """Configure it; the packages are there already."""
-    if "nvidia_driver" not in plan.capabilities:
-        return
-    files = managed(plan, None, "nvidia_driver")
-    managed_files(name="Files", files=files)
-    initramfs(name="Initramfs", files=tuple(f.path for f in files if "/modprobe.d/" in f.path))
-    if plan.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
-        built(name="Kernel modules", driver=plan.driver)
-        loaded(name="Load", driver=plan.driver, modules=plan.nvidia.load_modules)
-    idle_units(name="Units without hardware", units=plan.forbidden_units)
-    if PERSISTENCED in plan.units:
-        service(
-            name="Persistence daemon", unit=PERSISTENCED, files=("/usr/bin/nvidia-persistenced",)
-        )
+def _own_modules(plan: NodePlan) -> bool:
+    return plan.nvidia is not None and plan.nvidia.modules is not None
+
+
+def _persistent(plan: NodePlan) -> bool:
+    return plan.gpu is None or plan.gpu.persistence
+
+
+ROLE = Declaration(
+    name="nvidia_driver",
+    title="NVIDIA driver",
+    when=lambda plan: plan.nvidia is not None and plan.nvidia.has("driver"),
+    after=("boot_loader", "node_exporter"),
+    more_packages=lambda plan: plan.stack_packages("driver", "modules_open", "modules_proprietary"),
+    files=(
+        File(
+            path=MODPROBE,
+            template="nvidia_driver/modprobe.conf.j2",
+            # modprobe(8) reads a folder: it complains about what it cannot read.
+            validate=(
+                'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
+                'cp {new} "$d/50-lockstep-nvidia.conf"; '
+                'said="$(modprobe -C "$d" --showconfig 2>&1 >/dev/null)"; [ -z "$said" ] || '
+                '{{ echo "$said" >&2; exit 1; }}'
+            ),
+            wanted=_own_modules,
+        ),
+        File(
+            path="/etc/modules-load.d/50-lockstep-nvidia.conf",
+            template="nvidia_driver/modules.conf.j2",
+            wanted=_own_modules,
+        ),
+    ),
+    units=(
+        Unit(
+            name=PERSISTENCED,
+            program="/usr/bin/nvidia-persistenced",
+            reads_own_files=False,
+            wanted=_persistent,
+        ),
+    ),
+    contributes=Contribution(forbidden_units=lambda plan: forbidden_units(plan.hardware.hardware)),
+    operations="lockstep.roles.operations.nvidia_driver",
+)

@@ -1,19 +1,15 @@
-"""NVIDIA's fabric manager, where NVSwitches are: without it CUDA ends with error 802.
-
-Owns     its unit.
-"""
+"""NVIDIA's fabric manager, where NVSwitches are: without it CUDA ends with error 802."""
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Declaration, Unit
 from lockstep.plan.nvidia import FABRIC_MANAGER
-from lockstep.roles._daemon import daemon
-from lockstep.roles._role import role
 
-
-@role("Fabric manager")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it."""
-    daemon(
-        plan, "nvidia_fabric_manager", FABRIC_MANAGER, "/usr/bin/nv-fabricmanager", restart=False
-    )
+ROLE = Declaration(
+    name="nvidia_fabric_manager",
+    title="Fabric manager",
+    when=lambda plan: plan.nvidia is not None and plan.nvidia.has("fabric_manager"),
+    after=("nvidia_driver", "cuda"),
+    more_packages=lambda plan: plan.stack_packages("fabric_manager", "nscq"),
+    units=(Unit(name=FABRIC_MANAGER, program="/usr/bin/nv-fabricmanager", restart="never"),),
+)

@@ -1,17 +1,22 @@
-"""NVIDIA's IMEX daemon, where NVLink goes beyond the node: it shares memory between nodes.
-
-Owns     the list of nodes, its unit.
-"""
+"""NVIDIA's IMEX daemon, where NVLink goes beyond the node: it shares memory between nodes."""
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.plan.nvidia import IMEX
-from lockstep.roles._daemon import daemon
-from lockstep.roles._role import role
 
-
-@role("IMEX")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it."""
-    daemon(plan, "nvidia_imex", IMEX, "/usr/bin/nvidia-imex", restart=False)
+ROLE = Declaration(
+    name="nvidia_imex",
+    title="IMEX",
+    when=lambda plan: plan.nvidia is not None and plan.nvidia.has("imex"),
+    after=("nvidia_driver", "nvidia_fabric_manager"),
+    more_packages=lambda plan: plan.stack_packages("imex"),
+    files=(
+        File(
+            path="/etc/nvidia-imex/nodes_config.cfg",
+            template="nvidia_imex/nodes_config.cfg.j2",
+            own=True,
+        ),
+    ),
+    units=(Unit(name=IMEX, program="/usr/bin/nvidia-imex", restart="never"),),
+)

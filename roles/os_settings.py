@@ -1,30 +1,64 @@
 """Host name, hosts file, address preference, sysctl, limits, locale, time zone, upgrades.
 
-Owns     the files listed for os_settings in lockstep/files.py, and what runs because of them.
 Restart  systemd re-executes itself when its defaults changed; services keep running.
 """
 
 from __future__ import annotations
 
-from lockstep.files import managed, systemd_configuration
+from functools import partial
+
 from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.os_settings import running_settings
-from lockstep.roles.operations.service import manager_configuration
+from lockstep.plan.declaration import Contribution, Declaration, File
+from lockstep.plan.validation import SHELL, drop_in
 
 
-@role("OS settings")
-def apply(plan: NodePlan) -> None:
-    """Write the files, then make them run."""
-    files = managed(plan, None, "os_settings")
-    managed_files(name="Files", files=files)
-    running_settings(
-        name="Running settings",
-        host_name=plan.name,
-        time_zone=plan.spec.os.time_zone,
-        locale=plan.spec.os.locale,
-        sysctl=plan.sysctl,
-        masked=plan.masked_units,
-    )
-    manager_configuration(name="systemd", files=systemd_configuration(plan))
+def _has_locale_file(plan: NodePlan, path: str) -> bool:
+    return plan.cluster.release.locale_file == path
+
+
+def _locales(plan: NodePlan) -> tuple[str, ...]:
+    # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
+    return () if plan.spec.os.locale.startswith("C.") else plan.cluster.release.locales
+
+
+def _upgrade_timers(plan: NodePlan) -> tuple[str, ...]:
+    return () if plan.spec.os.automatic_upgrades else plan.cluster.release.upgrade_timers
+
+
+ROLE = Declaration(
+    name="os_settings",
+    title="OS settings",
+    after=("packages",),
+    more_packages=_locales,
+    files=(
+        File(path="/etc/hostname", template="os_settings/hostname.j2", own=True),
+        File(path="/etc/hosts", template="os_settings/hosts.j2"),
+        File(path="/etc/gai.conf", template="os_settings/gai.conf.j2"),
+        *(
+            File(
+                path=path,
+                template="os_settings/locale.j2",
+                validate=SHELL,
+                wanted=partial(_has_locale_file, path=path),
+            )
+            for path in ("/etc/default/locale", "/etc/locale.conf")
+        ),
+        File(
+            path="/etc/sysctl.d/99-zz-lockstep.conf",
+            template="os_settings/sysctl.conf.j2",
+            validate="sysctl --dry-run -p {new} >/dev/null",
+        ),
+        File(
+            path="/etc/systemd/system/systemd-sysctl.service.d/50-lockstep.conf",
+            template="os_settings/sysctl_unit.conf.j2",
+            validate=drop_in("systemd-sysctl.service"),
+        ),
+        File(path="/etc/security/limits.d/90-lockstep.conf", template="os_settings/limits.conf.j2"),
+        File(
+            path="/etc/systemd/system.conf.d/90-lockstep.conf",
+            template="os_settings/system.conf.j2",
+        ),
+    ),
+    contributes=Contribution(sysctl=lambda plan: plan.spec.os.sysctl, masked_units=_upgrade_timers),
+    operations="lockstep.roles.operations.os_settings",
+)

@@ -7,23 +7,54 @@ Restart  nothing: services are started by the roles that own them.
 
 from __future__ import annotations
 
-from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.packages import locked_packages
+from lockstep.plan.declaration import Declaration, File
+from lockstep.plan.validation import SHELL
 
 
-@role("Packages")
-def apply(plan: NodePlan) -> None:
-    """Install what the node's capabilities need."""
-    if "packages" not in plan.capabilities:
-        return
-    managed_files(name="Repositories, pins and policy", files=managed(plan, None, "packages"))
-    locked_packages(
-        name="Install at locked versions",
-        names=plan.packages,
-        versions=plan.versions,
-        held=plan.held,
-        driver=plan.driver,
-    )
+def _debian(plan: NodePlan) -> bool:
+    return plan.cluster.release.family == "debian"
+
+
+def _sets(plan: NodePlan) -> tuple[str, ...]:
+    """Return the packages of locked sets; those of other roles are named by these as well."""
+    return tuple(plan.set_versions)
+
+
+ROLE = Declaration(
+    name="packages",
+    title="Packages",
+    more_packages=_sets,
+    files=(
+        File(
+            path="/etc/apt/apt.conf.d/90lockstep",
+            template="packages/apt.conf.j2",
+            validate="apt-config -c {new} dump >/dev/null",
+            wanted=_debian,
+        ),
+        File(
+            path="/etc/apt/sources.list.d/lockstep.sources",
+            template="packages/repositories.sources.j2",
+            validate=(
+                'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; cp {new} "$d/lockstep.sources"; '
+                'apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$d" '
+                "indextargets >/dev/null"
+            ),
+            wanted=lambda plan: _debian(plan) and bool(plan.spec.software.repositories),
+        ),
+        File(
+            path="/etc/apt/preferences.d/90-lockstep",
+            template="packages/preferences.j2",
+            validate="apt-cache -o Dir::Etc::preferences={new} policy >/dev/null",
+            wanted=_debian,
+        ),
+        File(
+            path="/usr/sbin/policy-rc.d",
+            template="packages/policy-rc.d.j2",
+            mode="755",
+            validate=SHELL,
+            wanted=_debian,
+        ),
+    ),
+    operations="lockstep.roles.operations.packages",
+)

@@ -1,32 +1,44 @@
 """Prometheus on a head: scrapes every node of the plan, rules judged by promtool.
 
-Owns     prometheus.yml, our rule file, its arguments and unit.
 Restart  only for new arguments or a new program; targets and rules are reloaded.
 """
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.service import service
+from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.validation import SHELL, drop_in
 from lockstep.spec import Service
 
-
-@role("Prometheus")
-def apply(plan: NodePlan) -> None:
-    """Configure and run it, on the node that the plan names."""
-    if not plan.runs(Service.PROMETHEUS):
-        return
-    files = managed(plan, None, "prometheus")
-    managed_files(name="Files", files=files)
-    service(
-        name="Server",
-        unit="prometheus.service",
-        files=(
-            *(f.path for f in files if not f.path.endswith(".yml")),
-            "/usr/bin/prometheus",
+ROLE = Declaration(
+    name="prometheus",
+    title="Prometheus",
+    when=lambda plan: plan.runs(Service.PROMETHEUS),
+    after=("node_exporter", "slurm_controller"),
+    packages={"": ("prometheus",)},
+    files=(
+        File(path="/etc/default/prometheus", template="prometheus/default.j2", validate=SHELL),
+        File(
+            path="/etc/systemd/system/prometheus.service.d/50-lockstep.conf",
+            template="prometheus/unit.conf.j2",
+            validate=drop_in("prometheus.service"),
         ),
-        reload_files=tuple(f.path for f in files if f.path.endswith(".yml")),
-    )
+        File(
+            path="/etc/prometheus/lockstep.rules.yml",
+            template="prometheus/rules.yml.j2",
+            validate="promtool check rules {new} >/dev/null",
+        ),
+        File(
+            path="/etc/prometheus/prometheus.yml",
+            template="prometheus/prometheus.yml.j2",
+            validate="promtool check config {new} >/dev/null",
+        ),
+    ),
+    units=(
+        Unit(
+            name="prometheus.service",
+            program="/usr/bin/prometheus",
+            reloads=".yml",
+            port=lambda plan: plan.spec.monitoring.prometheus_port,
+        ),
+    ),
+)

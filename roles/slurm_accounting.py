@@ -6,30 +6,51 @@ Secret   the password stands in slurmdbd.conf (0600, slurm) and in MariaDB's own
 
 from __future__ import annotations
 
-from lockstep.files import managed
-from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.secrets import secrets_of
-from lockstep.roles.operations.service import service
-from lockstep.roles.operations.slurm_accounting import database
+from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.spec import Service
 
 MARIADB_CNF = "/etc/mysql/mariadb.conf.d/90-lockstep.cnf"
-
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
+SLURMDBD_PORT = 6819
+"""slurmdbd.conf(5), DbdPort."""
 
-
-@role("Slurm accounting")
-def apply(plan: NodePlan) -> None:
-    """Run the database, then slurmdbd on it, on the node that the plan names."""
-    if not plan.runs(Service.SLURM_ACCOUNTING):
-        return
-    secrets = secrets_of(plan)
-    if secrets is None:
-        return
-    files = managed(plan, secrets, "slurm_accounting")
-    managed_files(name="Files", files=files)
-    service(name="MariaDB", unit="mariadb.service", files=(MARIADB_CNF, "/usr/sbin/mariadbd"))
-    database(name="Database account", secrets=secrets)
-    service(name="slurmdbd", unit="slurmdbd.service", files=(SLURMDBD_CONF, "/usr/sbin/slurmdbd"))
+ROLE = Declaration(
+    name="slurm_accounting",
+    title="Slurm accounting",
+    when=lambda plan: plan.runs(Service.SLURM_ACCOUNTING),
+    after=("munge", "pyxis"),
+    packages={
+        "debian": ("mariadb-server", "slurmdbd"),
+        "rhel": ("mariadb-server", "slurm-slurmdbd"),
+    },
+    files=(
+        File(
+            path=MARIADB_CNF,
+            template="slurm_accounting/mariadb.cnf.j2",
+            validate="mariadbd --defaults-file={new} --user=mysql --help --verbose >/dev/null",
+        ),
+        File(
+            path=SLURMDBD_CONF,
+            template="slurm_accounting/slurmdbd.conf.j2",
+            mode="600",
+            owner="slurm:slurm",
+            secret=True,
+        ),
+    ),
+    units=(
+        Unit(
+            name="mariadb.service",
+            program="/usr/sbin/mariadbd",
+            reads=lambda plan: (MARIADB_CNF,),
+            reads_own_files=False,
+        ),
+        Unit(
+            name="slurmdbd.service",
+            program="/usr/sbin/slurmdbd",
+            reads=lambda plan: (SLURMDBD_CONF,),
+            reads_own_files=False,
+            port=lambda plan: SLURMDBD_PORT,
+        ),
+    ),
+    operations="lockstep.roles.operations.slurm_accounting",
+)

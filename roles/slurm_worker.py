@@ -6,41 +6,56 @@ Restart  only for new arguments, a new drop-in or program, MIG devices made sinc
 
 from __future__ import annotations
 
-from lockstep.files import managed, slurm_conf_sha256
 from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.slurm import MUNGE_KEY
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.service import service
-from lockstep.roles.operations.slurm_worker import configuration_fetched, registered
+from lockstep.plan.slurm_files import configuration_files
+from lockstep.plan.validation import SHELL, drop_in
+
+SLURMD_PORT = 6818
+"""slurm.conf(5), SlurmdPort."""
 
 
-@role("Slurm worker")
-def apply(plan: NodePlan) -> None:
-    """Configure and run slurmd, then see it registered."""
-    if "slurm_worker" not in plan.capabilities:
-        return
-    files = managed(plan, None, "slurm_worker")
-    managed_files(name="Files", files=files)
-    service(
-        name="slurmd",
-        unit="slurmd.service",
-        files=(
-            *(file.path for file in files),
-            "/usr/sbin/slurmd",
-            # A node with another key was refused; a new start registers it at once.
-            MUNGE_KEY,
-            *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
-            # slurmd removes what a job's end left of its containers.
-            *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.capabilities else ()),
+def _reads(plan: NodePlan) -> tuple[str, ...]:
+    return (
+        # A node with another key was refused; a new start registers it at once.
+        MUNGE_KEY,
+        *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
+        # slurmd removes what a job's end left of its containers.
+        *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.job_containers.parts else ()),
+    )
+
+
+def _mig_packages(plan: NodePlan) -> tuple[str, ...]:
+    return plan.cluster.release.slurm_mig if plan.gpu and plan.gpu.mig else ()
+
+
+ROLE = Declaration(
+    name="slurm_worker",
+    title="Slurm worker",
+    when=lambda plan: plan.spec.scheduler is not None and plan.is_worker,
+    after=("munge", "pyxis", "fabric", "slurm_controller"),
+    packages={"debian": ("slurm-client", "slurmd"), "rhel": ("slurm", "slurm-slurmd")},
+    more_packages=_mig_packages,
+    files=(
+        *configuration_files(wanted=lambda plan: not plan.cluster.configless),
+        File(path="/etc/default/slurmd", template="slurm_worker/default.j2", validate=SHELL),
+        File(
+            path="/etc/systemd/system/slurmd.service.d/50-lockstep.conf",
+            template="slurm_worker/unit.conf.j2",
+            validate=drop_in("slurmd.service"),
         ),
-    )
-    if plan.cluster.configless:
-        configuration_fetched(
-            name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
-        )
-    registered(
-        name="Registered with the controller", node=plan.name, controller=plan.controller_host
-    )
+    ),
+    units=(
+        Unit(
+            name="slurmd.service",
+            program="/usr/sbin/slurmd",
+            reads=_reads,
+            port=lambda plan: SLURMD_PORT,
+            runs_jobs=True,
+        ),
+    ),
+    operations="lockstep.roles.operations.slurm_worker",
+)

@@ -1,6 +1,5 @@
 """chrony on every node, and a gate before what needs the right time.
 
-Owns     chrony's configuration and unit.
 Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), so a node whose
          clock does not follow fails there, and munge and Slurm are not reached. It stands as late
          as it may: chronyd's first samples take seconds, which other roles can use.
@@ -8,35 +7,52 @@ Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), 
 
 from __future__ import annotations
 
-from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.roles._role import role
-from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.service import service
-from lockstep.roles.operations.time_sync import clock_is_right
+from lockstep.plan.declaration import Declaration, File, Stage, Unit
+from lockstep.plan.validation import SHELL, drop_in
+
+NTP_PORT = 123
+"""chrony.conf(5), port."""
 
 
-@role("Time sync")
-def apply(plan: NodePlan) -> None:
-    """Configure chrony and run it."""
-    if "time_sync" not in plan.capabilities:
-        return
-    files = managed(plan, None, "time_sync")
-    managed_files(name="Files", files=files)
-    service(
-        name="chrony",
-        unit="chrony.service",
-        files=(*(f.path for f in files), "/usr/sbin/chronyd"),
-    )
+def _debian(plan: NodePlan) -> bool:
+    return plan.cluster.release.family == "debian"
 
 
-@role("Time sync")
-def gate(plan: NodePlan) -> None:
-    """Wait for the clock: what is set up before this does not need it."""
-    if "time_sync" not in plan.capabilities:
-        return
-    clock_is_right(
-        name="Gate: the clock is right",
-        reference=plan.time.reference,
-        max_offset_s=plan.spec.time.max_offset_s,
-    )
+ROLE = Declaration(
+    name="time_sync",
+    title="Time sync",
+    after=("boot_loader",),
+    packages={"": ("chrony",)},
+    files=(
+        File(
+            path="/etc/default/chrony",
+            template="time_sync/default.j2",
+            validate=SHELL,
+            wanted=_debian,
+        ),
+        File(
+            path="/etc/chrony/chrony.conf",
+            template="time_sync/chrony.conf.j2",
+            own=True,
+            validate="chronyd -p -f {new} >/dev/null",
+            wanted=_debian,
+        ),
+        File(
+            path="/etc/systemd/system/chrony.service.d/50-lockstep.conf",
+            template="time_sync/unit.conf.j2",
+            validate=drop_in("chrony.service"),
+            wanted=lambda plan: _debian(plan) and plan.hardware.hardware.clock == "host",
+        ),
+    ),
+    units=(
+        Unit(
+            name="chrony.service",
+            program="/usr/sbin/chronyd",
+            port=lambda plan: NTP_PORT if plan.time.allow else None,
+            protocol="udp",
+        ),
+    ),
+    operations="lockstep.roles.operations.time_sync",
+    stages=(Stage(function="gate", late=True),),
+)

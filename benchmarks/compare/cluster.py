@@ -10,8 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lockstep.plan import ClusterPlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import FIRST_LINE, LAST_LINE
+from lockstep.roles import declared
 from lockstep.spec import load
 from tests.checks import healthy, healthy_nodes, recorded
 
@@ -29,7 +31,7 @@ QUEUES, PACKAGES = 63, 600
 INVENTORY = """\
 import json
 
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 
 cluster = plan_or_exit(json.loads({text!r}), __file__)
 """
@@ -50,7 +52,7 @@ class Files:
 def written(folder: Path, nodes: int, drift: Drift) -> Files:
     """Write a cluster with so many workers; one record at a time is in memory."""
     description = described(nodes)
-    cluster, problems = load(description)
+    cluster, problems = load(description, declared())
     if cluster is None:
         raise ValueError(f"the description of the benchmark: {problems}")
     files = Files(folder / "inventory.py", folder / "now.json", folder / "earlier.json")

@@ -45,7 +45,7 @@ INVENTORY = '''\
 import json
 from pathlib import Path
 
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 
 _text = Path(__file__).with_name("description.json").read_text(encoding="utf-8")
 _cluster = plan_or_exit(json.loads(_text), __file__)

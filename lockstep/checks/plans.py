@@ -52,7 +52,8 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
     """Return the plan of the same cluster without a name: any word of a file may equal a name."""
-    return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.inventory)
+    cluster = named.spec.model_copy(update={"name": "CLUSTER"})
+    return plan(cluster, named.roles, named.inventory)
 
 
 def _checks(of: ClusterPlan) -> dict[str, JsonValue]:

@@ -167,7 +167,7 @@ def _about(node: NodePlan, read_at: str) -> list[str]:
         ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),
         ("driver", stack.driver if stack and node.nvidia else ""),
         ("huge pages", ", ".join(pages)),
-        ("kernel", " ".join(hardware.kernel_args)),
+        ("kernel", " ".join(node.kernel_args)),
         ("declared", f"in full: lockstep plan {node.cluster.inventory} {node.name}"),
     ]
     head = f"{node.name}: {node.role.value} of class {hardware.name}, {node.address}"

@@ -8,8 +8,8 @@ import sys
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from lockstep.inventory import load
-from lockstep.plan import WRONG_USE, ClusterPlan, NodePlan
+from lockstep.inventory import WRONG_USE, load
+from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.report import fold
 
 if TYPE_CHECKING:

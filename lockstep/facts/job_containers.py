@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pyinfra.api import FactBase
 from typing_extensions import override
 
-from lockstep.files.job_containers import SLURM_LOADS
+from lockstep.plan.job_containers import SLURM_LOADS
 
 
 def loads(plugin: str) -> str:

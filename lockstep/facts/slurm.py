@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pyinfra.api import FactBase
 from typing_extensions import override
 
-from lockstep.files.slurm import SLURM_CONF
+from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
 
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 """Touched when every slurmd was told to fetch the configuration."""
 
-HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """Slurm's HealthCheckProgram, installed by the role node_check."""
 OURS = "lockstep:"
 """How a reason begins that the health check gave."""

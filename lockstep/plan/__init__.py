@@ -6,11 +6,9 @@ carry as data. What does not differ inside a hardware class is computed once per
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 from lockstep.catalog import os as operating_systems
@@ -27,16 +25,14 @@ from lockstep.plan import (
     timing,
 )
 from lockstep.plan.classes import ClassPlan, class_plan
+from lockstep.plan.declaration import Declaration, in_order
 from lockstep.plan.driver import Driver
 from lockstep.plan.hosts import login, named
-from lockstep.report import ExitStatus
-from lockstep.spec import Cluster, Node, Problem, Role, Service, load, located
-from lockstep.spec import message as problem_message
+from lockstep.spec import Cluster, Node, Role, Service
 from lockstep.spec import nodes as expand_nodes
 from lockstep.spec.hardware import Gpu
 
 T = TypeVar("T")
-WRONG_USE = int(ExitStatus.WRONG_USE)
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,40 @@ class NodePlan:
 
     node: Node
     hardware: ClassPlan
-    capabilities: tuple[str, ...]
-    packages: tuple[str, ...]
-    units: tuple[str, ...]
     cluster: ClusterPlan = field(repr=False, compare=False)
+
+    @cached_property
+    def roles(self) -> tuple[Declaration, ...]:
+        """The roles of the node, in the order of a deploy."""
+        return software.roles(self)
+
+    @cached_property
+    def capabilities(self) -> tuple[str, ...]:
+        """The names of its roles, in the order of a deploy."""
+        return tuple(role.name for role in self.roles)
+
+    def role_named(self, name: str) -> Declaration:
+        """Return the declaration of a role that the node has.
+
+        Raises:
+            LookupError: the node does not have it.
+        """
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise LookupError(f"{self.name} has no role {name}")
+
+    @cached_property
+    def packages(self) -> tuple[str, ...]:
+        """Every package of the node, sorted."""
+        return self.once("packages", lambda: software.packages(self))
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Units that must be enabled and running."""
+        return self.once(
+            "units", lambda: tuple(dict.fromkeys(one.name for one in software.all_units(self)))
+        )
 
     @cached_property
     def kind(self) -> Hashable:
@@ -72,6 +98,11 @@ class NodePlan:
     def role(self) -> Role:
         """Head or worker."""
         return self.node.role
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether jobs run on the node."""
+        return self.role is Role.WORKER
 
     @property
     def spec(self) -> Cluster:
@@ -119,8 +150,13 @@ class NodePlan:
 
     @cached_property
     def sysctl(self) -> dict[str, str]:
-        """Kernel parameters of this node: the cluster's, and those of its hardware class."""
-        return {**self.spec.os.sysctl, **self.hardware.sysctl}
+        """Kernel parameters of this node."""
+        return self.once("sysctl", lambda: software.sysctl(self))
+
+    @cached_property
+    def kernel_args(self) -> tuple[str, ...]:
+        """All arguments that the plan has for the kernel command line."""
+        return self.once("kernel arguments", lambda: software.kernel_args(self))
 
     @property
     def fabric(self) -> fabric.FabricPlan:
@@ -130,22 +166,31 @@ class NodePlan:
     @property
     def masked_units(self) -> tuple[str, ...]:
         """Units that must never start on this node."""
-        return software.masked_units(self.spec, self.cluster.release, self.hardware.hardware)
+        return software.contributed(self, "masked_units")
 
     @property
     def job_parents(self) -> tuple[str, ...]:
         """Services that reach the jobs' CPUs, because jobs and containers begin in them."""
-        return software.job_parents(self.spec, self.capabilities)
+        return tuple(unit.name for unit in software.all_units(self) if unit.runs_jobs)
 
     @property
     def forbidden_units(self) -> tuple[str, ...]:
-        """Units that must not run here because what they serve is not there."""
-        return nvidia.forbidden_units(self.hardware.hardware) if self.nvidia else ()
+        """Units that must not run here because the node lacks their hardware."""
+        return software.contributed(self, "forbidden_units")
 
     @cached_property
     def listeners(self) -> tuple[listeners.Listener, ...]:
         """What listens on the network, and where others reach it."""
-        return listeners.plan(self.spec, self.capabilities, self.time.allow)
+        return listeners.of_node(self)
+
+    def stack_packages(self, *parts: str) -> tuple[str, ...]:
+        """Return the packages of parts of NVIDIA's stack, as far as the node gets them."""
+        of_part = self.nvidia.packages_of if self.nvidia is not None else {}
+        return tuple(name for part in parts for name in of_part.get(part, ()))
+
+    def job_container_packages(self, part: str) -> tuple[str, ...]:
+        """Return the packages of ``enroot``, ``pyxis`` or ``apptainer``, if the node gets it."""
+        return tuple(self.job_containers.packages_of.get(part, ()))
 
     @property
     def nvidia(self) -> nvidia.NvidiaPlan | None:
@@ -233,6 +278,8 @@ class ClusterPlan:
     release: Release
     classes: Mapping[str, ClassPlan]
     slurm: slurm.SlurmPlan | None
+    roles: tuple[Declaration, ...]
+    """Every role that a node of this cluster may have, in the order of a deploy."""
     _nodes: tuple[Node, ...]
     inventory: str = ""
     """The inventory file, as the user named it: repair commands repeat it."""
@@ -248,16 +295,7 @@ class ClusterPlan:
         return {}
 
     def _node_plan(self, node: Node) -> NodePlan:
-        stack = self.classes[node.hardware].nvidia if node.role is Role.WORKER else None
-        done = software.capabilities(self.spec, self.release, node, stack)
-        return NodePlan(
-            node=node,
-            hardware=self.classes[node.hardware],
-            capabilities=done,
-            packages=software.packages(self.spec, self.release, node, done, stack),
-            units=software.units(self.spec, done, self.spec.hardware[node.hardware].gpu),
-            cluster=self,
-        )
+        return NodePlan(node=node, hardware=self.classes[node.hardware], cluster=self)
 
     def running(self, service: Service) -> NodePlan | None:
         """Return the node that runs a service; None when no node does."""
@@ -327,8 +365,17 @@ class ClusterPlan:
         }
 
 
-def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
-    """Return the plan of a valid cluster."""
+def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") -> ClusterPlan:
+    """Return the plan of a valid cluster.
+
+    Args:
+        cluster: as ``spec.load`` returned it.
+        roles: every role that a node may have.
+        inventory: the file with the description, as the user named it.
+
+    Raises:
+        ValueError: the roles cannot be brought into an order.
+    """
     release = operating_systems.load(cluster.os.release)
     classes = {
         name: class_plan(cluster, name, hardware) for name, hardware in cluster.hardware.items()
@@ -339,37 +386,7 @@ def plan(cluster: Cluster, inventory: str = "") -> ClusterPlan:
         release=release,
         classes=classes,
         slurm=slurm.plan(cluster, all_nodes, {name: c.slurm for name, c in classes.items()}),
+        roles=in_order(roles),
         _nodes=all_nodes,
         inventory=inventory,
     )
-
-
-def plan_or_problems(
-    description: Mapping[str, object], file: str
-) -> tuple[ClusterPlan | None, list[Problem]]:
-    """Return the plan of a description, or all its problems with their lines in ``file``."""
-    cluster, problems = load(description)
-    if cluster is None:
-        return None, located(problems, Path(file))
-    return plan(cluster, inventory=_shown(file)), []
-
-
-def plan_or_exit(description: Mapping[str, object], file: str) -> ClusterPlan:
-    """Return the plan of an inventory's description, or print every problem and exit with 3.
-
-    For inventory files: ``_cluster = plan_or_exit({...}, __file__)``.
-
-    Raises:
-        SystemExit: the description has problems; pyinfra lets it pass without a traceback.
-    """
-    planned, problems = plan_or_problems(description, file)
-    if planned is None:
-        print(problem_message(problems, _shown(file)), file=sys.stderr)
-        raise SystemExit(WRONG_USE)
-    return planned
-
-
-def _shown(file: str) -> str:
-    path = Path(file).resolve()
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -34,11 +34,6 @@ class ClassPlan:
     nvidia: nvidia.NvidiaPlan | None
     """What its workers get of NVIDIA's stack; None: nothing is declared, or it has no GPUs."""
 
-    @property
-    def kernel_args(self) -> tuple[str, ...]:
-        """All arguments we own on the kernel command line."""
-        return self.hugepage_args + self.cpu_args + self.other_args
-
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass) -> ClassPlan:
     """Return the plan of a hardware class."""

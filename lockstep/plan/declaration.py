@@ -84,7 +84,7 @@ class Unit:
     reloads: str = ""
     """Ending of the role's files that it reads again on ``systemctl reload``."""
     restart: Literal["changed", "never"] = "changed"
-    """"never": a restart would end the programs of jobs, so what is new waits for its next start."""
+    """"never": a restart would end programs of jobs; what is new waits for the next start."""
     essential: bool = True
     """False: where it does not start, the deploy says so and goes on."""
     port: Callable[[NodePlan], int | None] | None = None
@@ -125,7 +125,7 @@ class Stage:
     nodes: Condition = always
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Declaration:
     """A role: when a node has it, and what it owns there."""
 
@@ -196,9 +196,12 @@ def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
         for name, (role, stage) in steps.items()
         if stage.phase is Phase.MAIN
     }
-    unknown = sorted({other for others in before.values() for other in others} - before.keys())
-    if unknown:
-        raise ValueError(f"a role comes after {unknown[0]!r}; there is none of that name")
+    for name in sorted(before):
+        unknown = sorted(before[name] - before.keys())
+        if unknown:
+            raise ValueError(
+                f"{name} comes after {unknown[0]!r}; there is no role or stage of that name"
+            )
     sorter = TopologicalSorter(before)
     try:
         sorter.prepare()

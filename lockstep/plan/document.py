@@ -31,7 +31,7 @@ def of_node(plan: NodePlan) -> dict[str, Any]:
             size: {str(node): pages for node, pages in split.items()}
             for size, split in hardware.hugepages.items()
         },
-        "kernel_args": list(hardware.kernel_args),
+        "kernel_args": list(plan.kernel_args),
         "kernel_files": {
             file.path: file.value for file in (*hardware.cpu_files, *hardware.kernel_files)
         },

@@ -17,6 +17,17 @@ PYXIS_PLUGSTACK = "/etc/slurm/plugstack.conf.d/50-lockstep-pyxis.conf"
 """Each node's own line of plugstack.conf; also where plugstack.conf itself is fetched."""
 PYXIS_OPTION = "--container-image"
 
+SLURM_LOADS = (
+    # srun's help lists the options of the plugins that it loaded. Slurm has no other test of a
+    # plugin; with a slurm.conf of its own no other plugin and no controller is asked.
+    'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
+    "printf 'ClusterName=test\\nSlurmctldHost=localhost\\nPlugStackConfig=%s\\n' {new} "
+    '> "$d/slurm.conf"; '
+    'said="$(SLURM_CONF="$d/slurm.conf" timeout 30 srun --help 2>&1 || true)"; '  # judged below
+    f'case "$said" in *{PYXIS_OPTION}*) ;; *) echo "$said" | head -3 >&2; exit 1;; esac'
+)
+"""Shell command that fails unless Slurm loads pyxis by the file ``{new}``."""
+
 ENROOT_TMPFILES = "/etc/tmpfiles.d/50-lockstep-enroot.conf"
 ENROOT_FOLDERS = {
     "ENROOT_RUNTIME_PATH": "/run/enroot",
@@ -55,11 +66,6 @@ class JobContainersPlan:
             for packages in self.packages_of.values()
             for name, pattern in packages.items()
         }
-
-    @property
-    def capabilities(self) -> tuple[str, ...]:
-        """What has a role; Apptainer is a package and nothing else."""
-        return tuple(part for part in self.parts if part != "apptainer")
 
 
 def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:

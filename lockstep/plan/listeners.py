@@ -1,21 +1,17 @@
-"""What listens on a node's network, from its role and services.
+"""What listens on a node's network, as the units of its roles have it.
 
-Ports: slurm.conf(5) SlurmctldPort, SlurmdPort; slurmdbd.conf(5) DbdPort; chrony.conf(5) port. munge
-has no port: it answers on a local socket, and its credentials travel inside Slurm's messages.
+munge has no port: it answers on a local socket, and its credentials travel inside Slurm's messages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lockstep.plan import nvidia
-from lockstep.spec import Cluster
+from lockstep.plan import software
 
-SLURMCTLD_PORT = 6817
-SLURMD_PORT = 6818
-SLURMDBD_PORT = 6819
-NTP_PORT = 123
+if TYPE_CHECKING:
+    from lockstep.plan import NodePlan
 
 
 @dataclass(frozen=True)
@@ -27,25 +23,10 @@ class Listener:
     port: int
 
 
-def plan(
-    cluster: Cluster, capabilities: tuple[str, ...], time_served_to: tuple[str, ...]
-) -> tuple[Listener, ...]:
-    """Return the listeners of a node with these capabilities."""
-    monitoring = cluster.monitoring
-    found = [Listener("ssh.service", "tcp", cluster.access.port)]
-    if time_served_to:
-        found.append(Listener("chrony.service", "udp", NTP_PORT))
-    by_capability = {
-        "node_exporter": ("prometheus-node-exporter.service", monitoring.node_exporter_port),
-        "dcgm_exporter": (nvidia.DCGM_EXPORTER, monitoring.dcgm_exporter_port),
-        "prometheus": ("prometheus.service", monitoring.prometheus_port),
-        "slurm_accounting": ("slurmdbd.service", SLURMDBD_PORT),
-        "slurm_controller": ("slurmctld.service", SLURMCTLD_PORT),
-        "slurm_worker": ("slurmd.service", SLURMD_PORT),
-    }
-    found += [
-        Listener(unit, "tcp", port)
-        for capability, (unit, port) in by_capability.items()
-        if capability in capabilities
-    ]
-    return tuple(found)
+def of_node(plan: NodePlan) -> tuple[Listener, ...]:
+    """Return the listeners of a node: sshd, and the units of its roles that have a port."""
+    ports = ((unit, unit.port(plan)) for unit in software.all_units(plan) if unit.port is not None)
+    return (
+        Listener("ssh.service", "tcp", plan.spec.access.port),
+        *(Listener(unit.name, unit.protocol, port) for unit, port in ports if port is not None),
+    )

@@ -1,8 +1,8 @@
-"""Which roles set what: a unit, a package; and who has to run again after whom."""
+"""Which role sets a unit or a package; and which roles have to run again after which."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lockstep.plan import software
@@ -10,29 +10,42 @@ from lockstep.plan import software
 if TYPE_CHECKING:
     from lockstep.plan import NodePlan
 
-READS: Mapping[str, tuple[str, ...]] = {"slurm_worker": ("munge", "pyxis")}
-"""Role -> roles whose files its service reads: it runs after them, or works with the old ones."""
-
 
 def of_unit(plan: NodePlan, unit: str) -> tuple[str, ...]:
     """Return the role that runs a unit; none for a unit that no role has."""
-    running = software.units_by_role(plan.spec, plan.capabilities)
-    return tuple(role for role, units in running.items() if unit in units)[:1]
+    running = software.units_by_role(plan)
+    return tuple(role for role, units in running.items() if unit in {one.name for one in units})[:1]
 
 
 def of_package(plan: NodePlan, name: str) -> tuple[str, ...]:
-    """Return the role that installs a package, and those that run or configure what is in it."""
-    needed = software.packages_by_role(
-        plan.spec, plan.cluster.release, plan.node, plan.capabilities, plan.nvidia
-    )
-    return ("packages", *(role for role, names in needed.items() if name in names))
+    """Return the role that installs a package, and those that run or configure its content."""
+    needed = software.packages_by_role(plan)
+    named = (role for role, names in needed.items() if name in names)
+    return tuple(dict.fromkeys(("packages", *named)))
+
+
+def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
+    """Return role -> other roles whose files its units read at their start.
+
+    It runs after them, or works with the old ones.
+    """
+    owner = {
+        path: role.name
+        for role in plan.roles
+        for path in (*role.makes, *(file.path for file in role.files if file.wanted(plan)))
+    }
+    found = {
+        role.name: frozenset(
+            owner[path] for unit in role.units for path in unit.reads(plan) if path in owner
+        )
+        - {role.name}
+        for role in plan.roles
+    }
+    return {name: others for name, others in found.items() if others}
 
 
 def together(plan: NodePlan, roles: Iterable[str]) -> tuple[str, ...]:
     """Return those of these roles that a node has, with their readers, in deploy order."""
     chosen = set(roles)
-    reads = dict(READS)
-    if plan.gpu is not None and plan.gpu.mig:
-        reads["slurm_worker"] += ("gpu_settings",)
-    chosen |= {role for role, read in reads.items() if chosen & set(read)}
+    chosen |= {role for role, read in readers(plan).items() if chosen & read}
     return tuple(role for role in plan.capabilities if role in chosen)

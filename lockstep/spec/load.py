@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from lockstep.spec.locate import line_of
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem
+from lockstep.spec.roles import DeclaredRole
 from lockstep.spec.validate import independent
 from lockstep.spec.validate import problems as relations
 from lockstep.spec.wording import allowed
@@ -22,24 +23,68 @@ PARTS = ("networks", "hardware", "nodes")
 ANY_OS = {"release": "debian_13"}
 
 
-def load(description: Mapping[str, object]) -> tuple[Cluster | None, list[Problem]]:
+def load(
+    description: Mapping[str, object], roles: Iterable[DeclaredRole]
+) -> tuple[Cluster | None, list[Problem]]:
     """Return the cluster, or None and all problems of the description.
+
+    Args:
+        description: as an inventory has it.
+        roles: every role that a node may have.
 
     When a field could not be read, the part that holds it (a node group, a hardware class, ...)
     is left out and the relations that do not need it are judged all the same: every problem
     shows, and a typo does not show up as a dozen problems elsewhere.
     """
+    roles = tuple(roles)
     try:
         cluster = Cluster.model_validate(description)
     except ValidationError as error:
         fields = [_problem(detail, description) for detail in error.errors()]
-        return None, fields + _of_the_rest(description, [problem.path for problem in fields])
-    found = relations(cluster)
-    return (None, found) if found else (cluster, [])
+        unread = [problem.path for problem in fields]
+        return None, fields + _of_the_rest(description, unread, roles)
+    found = [*relations(cluster, roles), *_of_roles(cluster, roles)]
+    return (None, found) if found else (_with_settings(cluster, roles), [])
+
+
+def _of_roles(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
+    """Find what roles find, and settings of roles that are not as their models have them."""
+    known = {role.name: role.settings for role in roles if role.settings is not None}
+    for name, given in cluster.extensions.items():
+        if name not in known:
+            allowed_names = ", ".join(sorted(known)) or "nothing: no role has settings of its own"
+            yield Problem(("extensions", name), repr(name), f"one of: {allowed_names}")
+            continue
+        try:
+            known[name].model_validate(given)
+        except ValidationError as error:
+            for detail in error.errors():
+                problem = _problem(detail, cluster.extensions)
+                yield replace(problem, path=("extensions", name, *problem.path))
+    for role in roles:
+        if role.problems is not None:
+            yield from role.problems(cluster)
+
+
+def _with_settings(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Cluster:
+    """Return the cluster with the settings of roles as objects of their models."""
+    if not cluster.extensions:
+        return cluster
+    models = {role.name: role.settings for role in roles if role.settings is not None}
+    return cluster.model_copy(
+        update={
+            "extensions": {
+                name: models[name].model_validate(given)
+                for name, given in cluster.extensions.items()
+            }
+        }
+    )
 
 
 def _of_the_rest(
-    description: Mapping[str, object], unread: list[tuple[str | int, ...]]
+    description: Mapping[str, object],
+    unread: list[tuple[str | int, ...]],
+    roles: tuple[DeclaredRole, ...],
 ) -> list[Problem]:
     """Return the problems of a description without the parts that ``unread`` points into."""
     left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
@@ -61,7 +106,7 @@ def _of_the_rest(
     except ValidationError:
         return []  # too little is left to judge
     problems = []
-    for problem in independent(cluster):
+    for problem in independent(cluster, roles):
         path = problem.path
         if path[0] in whole:
             continue  # about what was put in place of an unread part

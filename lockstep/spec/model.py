@@ -7,7 +7,7 @@ Relations between fields (duplicate addresses, a worker without a scheduler) are
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -180,6 +180,8 @@ class Cluster(Model):
     monitoring: Monitoring = Monitoring()
     reboots: Reboots = Reboots()
     checks: Checks = Checks()
+    extensions: dict[Name, Any] = Field(default_factory=dict)
+    """Role of the site -> its settings, as the role's own model has them."""
     secrets_dir: Folder | None = None
     """Folder of the deploying side for the generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None

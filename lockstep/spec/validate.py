@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from netaddr import IPAddress
 
@@ -15,6 +15,7 @@ from lockstep.spec.expand import RAIL_SHIFT, Node, nodes
 from lockstep.spec.hardware import MEMORY_SHARE
 from lockstep.spec.model import Cluster, Network, Role, Service
 from lockstep.spec.problem import Problem
+from lockstep.spec.roles import DeclaredRole
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
 from lockstep.spec.validate_job_containers import job_container_problems
@@ -31,11 +32,11 @@ OWNED_SYSCTLS = {
 """Key -> the field it comes from; two owners would overwrite each other."""
 
 
-def problems(cluster: Cluster) -> list[Problem]:
+def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
     """Return everything that is wrong between fields; empty when the cluster can be planned."""
     uncountable = [*_networks(cluster)] or [*_room_to_count(cluster)]
     alone = [
-        *_os(cluster),
+        *_os(cluster, roles),
         *uncountable,
         *(
             found
@@ -62,14 +63,14 @@ def problems(cluster: Cluster) -> list[Problem]:
     ]
 
 
-def independent(cluster: Cluster) -> list[Problem]:
+def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
     """Return what is wrong whatever else is missing.
 
     For a description of which a part could not be read and was left out: nothing here follows
     from the absence of that part.
     """
     found = [
-        *_os(cluster),
+        *_os(cluster, roles),
         *check_problems(cluster.checks),
         *(p for name, h in cluster.hardware.items() for p in hardware_problems(name, h)),
     ]
@@ -79,7 +80,7 @@ def independent(cluster: Cluster) -> list[Problem]:
     return [*found, *_unique_names(all_nodes), *_addresses(cluster, all_nodes)]
 
 
-def _os(cluster: Cluster) -> Iterator[Problem]:
+def _os(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
     if cluster.os.release not in operating_systems.known():
         yield Problem(
             ("os", "release"), cluster.os.release, "one of " + ", ".join(operating_systems.known())
@@ -90,8 +91,10 @@ def _os(cluster: Cluster) -> Iterator[Problem]:
         if not re.fullmatch(r"[a-z0-9_.\-/]+", key) or "." not in key:
             yield Problem(("os", "sysctl", key), key, "a sysctl key such as net.core.somaxconn")
     if cluster.os.release in operating_systems.known():
+        release = operating_systems.load(cluster.os.release)
+        of_roles = {name for role in roles for name in role.packages_on(release)}
         packages = (
-            *operating_systems.load(cluster.os.release).every_package,
+            *sorted(of_roles | set(release.every_package)),
             *_stack_packages(cluster),
             *job_containers.every_package(),
         )

@@ -9,7 +9,10 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.boot import BootEntries, BootLoader, in_grub
+from lockstep.files import paths
+from lockstep.plan import NodePlan
 from lockstep.plan.reboot import absent
+from lockstep.roles.operations.declared import put_files
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
 """Keys that only the plan sets: where it has them no more, they are taken away (entries)."""
@@ -61,3 +64,13 @@ def entries(args: tuple[str, ...]) -> Generator[str, None, None]:
 
 def _key(argument: str) -> str:
     return argument.partition("=")[0]
+
+
+def apply(plan: NodePlan) -> None:
+    """Bring the kernel arguments to where this system's boot loader reads them."""
+    args = plan.kernel_args
+    if plan.cluster.release.boot_loader == "grub_drop_in":
+        put_files(plan, "boot_loader")
+        menu(name="Menu", files=paths(plan, "boot_loader"), args=args)
+    elif plan.hardware.hardware.boot_loader != "none":
+        entries(name="Entries", args=args)

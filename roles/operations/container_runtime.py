@@ -16,7 +16,10 @@ from lockstep.facts.gpus import (
     DockerEndsContainers,
     Gpus,
 )
+from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
+from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.service import service
 
 LOADERS = {
     "containerd": f"ctr -n {CRI_NAMESPACE} images import --no-unpack -",
@@ -81,3 +84,16 @@ def check_image(engine: str) -> Generator[str, None, None]:
         host.noop(f"{engine} has the image of the check")
     else:
         yield f"({ARCHIVE}) | {LOADERS[engine]} >/dev/null"
+
+
+def apply(plan: NodePlan) -> None:
+    """Configure and run each engine of the plan."""
+    put_files(plan, "container_runtime")
+    if "docker" in plan.spec.software.containers.engines:
+        live_restore(name="Docker keeps containers over a restart")
+    keep_units(plan, "container_runtime")
+    if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
+        service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
+        cdi_specification(name="CDI specification", boards=plan.gpu.count if plan.gpu else 0)
+    for engine in plan.check_engines:
+        check_image(name=f"Image of the check ({engine})", engine=engine)

@@ -9,6 +9,11 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.cpu_sets import ManagerCpus, ServiceCpus
+from lockstep.files import systemd_configuration
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.kernel_files import running_kernel_files
+from lockstep.roles.operations.service import manager_configuration
 from lockstep.spec.names import cpus
 
 
@@ -56,3 +61,15 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Generator[str, None,
         )
     if not wide:
         host.noop("every service is on the housekeeping CPUs")
+
+
+def apply(plan: NodePlan) -> None:
+    """Write the files, then move what runs already."""
+    put_files(plan, "cpu_sets")
+    manager_configuration(name="systemd", files=systemd_configuration(plan))
+    running_kernel_files(name="Running kernel", files=plan.hardware.cpu_files)
+    hardware = plan.hardware
+    if hardware.cpu.housekeeping:
+        manager_cpus(name="systemd's own CPUs", housekeeping=hardware.cpu.housekeeping)
+    if hardware.cpu.housekeeping and hardware.hardware.cgroup == "v2":
+        confined(name="Services", housekeeping=hardware.cpu.housekeeping, beyond=plan.job_parents)

@@ -8,7 +8,9 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.job_containers import FoldersForAll
+from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import ENROOT_TMPFILES
+from lockstep.roles.operations.declared import put_files
 
 
 @operation()
@@ -18,3 +20,9 @@ def folders_for_all(folders: tuple[str, ...]) -> Generator[str, None, None]:
         host.noop("the folders are there")
     else:
         yield f"systemd-tmpfiles --create {ENROOT_TMPFILES}"
+
+
+def apply(plan: NodePlan) -> None:
+    """Configure it."""
+    put_files(plan, "enroot")
+    folders_for_all(name="Folders", folders=tuple(plan.job_containers.folders.values()))

@@ -8,7 +8,9 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.gpus import Gpus, GpuSettings
+from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import MIG_MADE, mig_missing
+from lockstep.roles.operations.declared import files_and_units
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
@@ -87,3 +89,12 @@ def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
         f"= Enabled ]; then nvidia-smi mig -i {uuid} -cgi {','.join(profiles)} -C "
         f"&& mkdir -p {MIG_MADE.rpartition('/')[0]} && touch {MIG_MADE}; fi"
     )
+
+
+def apply(plan: NodePlan) -> None:
+    """Set what differs."""
+    files_and_units(plan, "gpu_settings")
+    model = plan.hardware.gpu_model
+    assert plan.gpu is not None  # the role is for nodes with GPUs
+    assert model is not None  # a class with GPUs has one
+    running_settings(name="Running settings", gpu=plan.gpu, default_w=model.default_power_limit_w)

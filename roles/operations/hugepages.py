@@ -17,6 +17,9 @@ from lockstep.facts.boot import (
     HugetlbMounts,
 )
 from lockstep.facts.services import Service
+from lockstep.files import paths
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.declared import put_files
 
 GROUP = "hugetlb"
 
@@ -102,3 +105,26 @@ def group(gid: int | None, files: tuple[str, ...]) -> Generator[str, None, None]
             f'{{ echo "group {gid}: $(getent group {gid} || getent group {GROUP}); expected '
             f'{GROUP}: choose another os.hugetlb_gid" >&2; exit 1; }}'
         )
+
+
+MOUNTS = {
+    "2M": ("/dev/hugepages", "dev-hugepages.mount"),
+    "1G": ("/dev/hugepages1G", "dev-hugepages1G.mount"),
+}
+"""Page size -> mount point and unit; the first is systemd's own, with a drop-in of the role."""
+
+
+def apply(plan: NodePlan) -> None:
+    """Ask the running kernel; what it cannot give waits for the boot arguments (boot_loader)."""
+    put_files(plan, "hugepages")
+    group(
+        name="Group",
+        gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,
+        files=tuple(path for path in paths(plan, "hugepages") if "/sysusers.d/" in path),
+    )
+    mounted(
+        name="Mounts",
+        points={MOUNTS[size][0]: MOUNTS[size][1] for size in plan.hardware.hugepages},
+        gid=plan.spec.os.hugetlb_gid,
+    )
+    running_hugepages(name="Running kernel", wanted=plan.hardware.hugepages)

@@ -9,6 +9,10 @@ from pyinfra.api import operation
 
 from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
 from lockstep.facts.services import Service
+from lockstep.files import paths
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.modules import built, loaded
 
 
 @operation()
@@ -46,3 +50,17 @@ def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
             yield f"systemctl disable {'--now ' if free else ''}{unit}"
     if right:
         host.noop("no unit runs without its hardware")
+
+
+def apply(plan: NodePlan) -> None:
+    """Configure it; the packages are there already."""
+    put_files(plan, "nvidia_driver")
+    initramfs(
+        name="Initramfs",
+        files=tuple(path for path in paths(plan, "nvidia_driver") if "/modprobe.d/" in path),
+    )
+    if plan.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
+        built(name="Kernel modules", driver=plan.driver)
+        loaded(name="Load", driver=plan.driver, modules=plan.nvidia.load_modules)
+    idle_units(name="Units without hardware", units=plan.forbidden_units)
+    keep_units(plan, "nvidia_driver")

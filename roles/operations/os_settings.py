@@ -9,6 +9,10 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.settings import Settings
+from lockstep.files import systemd_configuration
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.service import manager_configuration
 
 
 @operation()
@@ -46,3 +50,17 @@ def running_settings(
             'if systemctl is-active --quiet "$u"; then systemctl stop "$u" || exit 1; fi; done; '
             f"systemctl mask {listed}"
         )
+
+
+def apply(plan: NodePlan) -> None:
+    """Write the files, then bring the running system to them."""
+    put_files(plan, "os_settings")
+    running_settings(
+        name="Running settings",
+        host_name=plan.name,
+        time_zone=plan.spec.os.time_zone,
+        locale=plan.spec.os.locale,
+        sysctl=plan.sysctl,
+        masked=plan.masked_units,
+    )
+    manager_configuration(name="systemd", files=systemd_configuration(plan))

@@ -13,7 +13,9 @@ from pyinfra.api import operation
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages, PackageState
+from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.roles.operations.declared import put_files
 
 LOCK_TIMEOUT_S = 600
 """How long apt waits for another apt: an interrupted deploy's may still be at work."""
@@ -236,4 +238,16 @@ def _refuse_without_headers(package: str, kernel: str) -> str:
         f"kernel {kernel}, which runs or boots next; nothing was installed. Next: install a kernel "
         "that has headers there and boot it (deploys/reboot.py), or declare a repository that "
         'keeps older ones (software.repositories)" >&2; exit 1; }'
+    )
+
+
+def apply(plan: NodePlan) -> None:
+    """Install what the roles of the node need."""
+    put_files(plan, "packages")
+    locked_packages(
+        name="Install at locked versions",
+        names=plan.packages,
+        versions=plan.versions,
+        held=plan.held,
+        driver=plan.driver,
     )

@@ -9,8 +9,13 @@ from pyinfra.api import operation
 
 from lockstep.facts.job_containers import PyxisLoads, loads
 from lockstep.facts.packages import Packages
-from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
+from lockstep.plan.slurm_files import HEALTH_CHECK
+from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.packages import APT_GET, change
+from lockstep.roles.operations.workers_first import files_after_workers
 
 
 @operation()
@@ -34,3 +39,28 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[
         f"in the repositories is for Slurm {slurm}: build it against this Slurm's libslurm-dev and "
         'put it into a repository, with a higher revision" >&2; exit 1; }'
     )
+
+
+TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
+"""The health check takes the node out, and back when Slurm loads the plugin."""
+KNOWS_NO_CONTAINERS = f"rm -f {PYXIS_PLUGSTACK}"
+
+
+def apply(plan: NodePlan) -> None:
+    """See that Slurm loads the plugin, then let it."""
+    plugin_of_this_slurm(
+        name="Plugin of this Slurm",
+        version=plan.versions[PYXIS_PACKAGE],
+        slurm=plan.job_containers.slurm_series,
+        otherwise=TAKES_NO_JOBS if plan.is_worker else KNOWS_NO_CONTAINERS,
+    )
+    if plan.is_worker:
+        put_files(plan, "pyxis")
+    else:
+        files_after_workers(
+            name="Files",
+            plan=plan,
+            files=managed(plan, None, "pyxis"),
+            path=PYXIS_PLUGSTACK,
+            plugin=PYXIS_PLUGIN,
+        )

@@ -8,6 +8,8 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.kernel_files import KernelFiles
+from lockstep.plan import NodePlan, fabric
+from lockstep.roles.operations.declared import put_files
 
 
 @operation()
@@ -23,3 +25,9 @@ def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
         yield f"modprobe -a {' '.join(missing)}"
     else:
         host.noop("the kernel has its RDMA interfaces")
+
+
+def apply(plan: NodePlan) -> None:
+    """Write the rule before any device of the node can appear, then load what is missing."""
+    put_files(plan, "rdma")
+    loaded_modules(name="Modules", modules=fabric.modules(plan.hardware.hardware.nics))

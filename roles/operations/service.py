@@ -67,6 +67,24 @@ def service(
         yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
 
 
+@operation()
+def units(
+    wanted: tuple[tuple[str, tuple[str, ...], tuple[str, ...], bool], ...],
+) -> Generator[str | FunctionCommand, None, None]:
+    """Keep the units of a role running, as ``service`` does with each.
+
+    One operation for all of them: pyinfra takes an operation's identity from line numbers, so a
+    loop of calls would make one operation of different units of different hosts.
+
+    Args:
+        wanted: unit, files that it reads at its start, files that it reloads, whether it must run.
+    """
+    for unit, files, reload_files, essential in wanted:
+        yield from service._inner(
+            unit=unit, files=files, reload_files=reload_files, essential=essential
+        )
+
+
 def connector_arguments(host: Host) -> dict[str, Any]:
     """Return pyinfra's arguments for the commands (``_sudo``) of the operation that runs now."""
     arguments: Mapping[str, Any] = host.current_op_global_arguments or {}

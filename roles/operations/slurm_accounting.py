@@ -8,6 +8,9 @@ from pyinfra import host
 from pyinfra.api import StringCommand, operation
 
 from lockstep.facts.slurm import DatabaseLogin
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.secrets import secrets_of
 from lockstep.secrets import Secrets
 
 
@@ -28,3 +31,14 @@ def database(secrets: Secrets) -> Generator[StringCommand, None, None]:
         "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'localhost';\n"
     )
     yield StringCommand("mariadb --batch >/dev/null", _stdin=statements)
+
+
+def apply(plan: NodePlan) -> None:
+    """Run the database, then slurmdbd on it."""
+    if not put_files(plan, "slurm_accounting"):
+        return
+    secrets = secrets_of(plan)
+    assert secrets is not None  # they were there for the files
+    keep_units(plan, "slurm_accounting", "mariadb.service")
+    database(name="Database account", secrets=secrets)
+    keep_units(plan, "slurm_accounting", "slurmdbd.service")

@@ -8,6 +8,11 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.slurm import DISTRIBUTED, AccountingClusters, ConfigurationDistributed
+from lockstep.files import paths
+from lockstep.plan import NodePlan
+from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
+from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.workers_first import on_every_worker
 
 WAIT_S = 60
 
@@ -38,3 +43,14 @@ def distributed(files: tuple[str, ...]) -> Generator[str, None, None]:
         f"done; scontrol reconfigure && mkdir -p {DISTRIBUTED.rpartition('/')[0]} "
         f"&& touch {DISTRIBUTED}"
     )
+
+
+def apply(plan: NodePlan) -> None:
+    """Configure and run slurmctld."""
+    on_every_worker(
+        name="Node check on every worker", plan=plan, path=HEALTH_CHECK, named_in=SLURM_CONF
+    )
+    put_files(plan, "slurm_controller")
+    registered_in_accounting(name="Cluster in the accounting database", cluster=plan.spec.name)
+    keep_units(plan, "slurm_controller")
+    distributed(name="Configuration to every slurmd", files=paths(plan, "slurm_controller"))

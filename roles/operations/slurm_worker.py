@@ -8,8 +8,12 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.files import FileStates
-from lockstep.facts.slurm import HEALTH_CHECK, OURS, SlurmNode
+from lockstep.facts.slurm import OURS, SlurmNode
 from lockstep.fast.connector import read_anew_after
+from lockstep.files import slurm_conf_sha256
+from lockstep.plan import NodePlan
+from lockstep.plan.slurm_files import HEALTH_CHECK
+from lockstep.roles.operations.declared import files_and_units
 
 WAIT_S = 60
 
@@ -87,4 +91,16 @@ def configuration_fetched(sha256: str) -> Generator[str, None, None]:
         f"systemctl restart slurmd.service && "
         f'if [ "{fetched}" != {sha256} ]; then echo "the controller has another slurm.conf than '
         'the plan: deploy the head first (deploys/head.py)" >&2; exit 1; fi'
+    )
+
+
+def apply(plan: NodePlan) -> None:
+    """Configure and run slurmd, then see it registered."""
+    files_and_units(plan, "slurm_worker")
+    if plan.cluster.configless:
+        configuration_fetched(
+            name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
+        )
+    registered(
+        name="Registered with the controller", node=plan.name, controller=plan.controller_host
     )

@@ -8,6 +8,7 @@ from pyinfra import host
 from pyinfra.api import operation
 
 from lockstep.facts.clock import ClockOffset
+from lockstep.plan import NodePlan
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""
@@ -30,3 +31,12 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
     else:
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
         yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1"
+
+
+def gate(plan: NodePlan) -> None:
+    """Wait for the clock: what is set up before this does not need it."""
+    clock_is_right(
+        name="Gate: the clock is right",
+        reference=plan.time.reference,
+        max_offset_s=plan.spec.time.max_offset_s,
+    )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lockstep import spec
-from lockstep.plan import plan
+from lockstep.inventory import planned as plan
+from lockstep.roles import declared
 from lockstep.spec import hardware, software
 from tests.catalog.tables import PAGE, TABLES, marked, written
 from tests.spec.example import description
@@ -41,7 +42,7 @@ def test_the_example_is_valid_and_its_parts_reach_the_node() -> None:
     shown = example()
     wanted["software"] = shown["software"]
     wanted["hardware"]["hgx"]["gpu"].update(shown["gpu"])
-    cluster, problems = spec.load(wanted)
+    cluster, problems = spec.load(wanted, declared())
     assert problems == []
     assert cluster is not None
     node = plan(cluster).nodes["worker1"]
@@ -56,7 +57,7 @@ def test_the_message_that_the_page_shows_is_the_one_that_is_said() -> None:
     wanted["software"] = shown = example()["software"]
     shown["nvidia"].update(driver="575.57.08", fabric_manager="575.57.08", nscq="575.57.08")
     wanted["hardware"]["hgx"]["gpu"]["nvswitch"] = True
-    (problem,) = spec.load(wanted)[1]
+    (problem,) = spec.load(wanted, declared())[1]
     assert f"{problem.where('inventories/prod.py:91')}\n" in TEXT
     assert f"  found    {problem.value}\n  allowed  {problem.allowed}\n" in TEXT
 

@@ -101,7 +101,7 @@ def _other(file: KernelFile) -> str:
 
 
 def kernel_arguments(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    args = list(plan.hardware.kernel_args)
+    args = list(plan.kernel_args)
     for argument in args:
         left = [other for other in args if other != argument]
         yield Effect("boot_loader", "kernel.cmdline_persisted", (), left)

@@ -10,7 +10,9 @@ from typing import Any
 
 from lockstep.catalog import gpus
 from lockstep.checks.context import Context
-from lockstep.plan import ClusterPlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan
+from lockstep.roles import declared
 from lockstep.spec import Service, load
 from tests.checks import healthy_boards, healthy_nodes, recorded
 
@@ -24,7 +26,7 @@ FIRST = {"ipv6": ("fd00:1::/64", "fd00:1::"), "ipv4": ("10.1.0.0/16", "10.1.0.")
 def clustered(seed: int) -> Context:
     """Return a healthy cluster, and how its nodes were some time ago."""
     chance = Random(seed)
-    cluster, problems = load(described(chance))
+    cluster, problems = load(described(chance), declared())
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/healthy.py")
     now = dict(records(planned, chance))

@@ -17,10 +17,12 @@ from lockstep.files import ManagedFile, managed
 from lockstep.fleet.request import request
 from lockstep.forms import Run
 from lockstep.forms import text as text_form
-from lockstep.plan import ClusterPlan, NodePlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.parse import record as record_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import Finding, Report
+from lockstep.roles import declared
 from lockstep.secrets import Secrets
 from lockstep.spec import Role, load
 from lockstep.when import HOUR_S
@@ -118,7 +120,7 @@ def clustered(change: Callable[[dict[str, Any]], None] = lambda description: Non
     """Return a consistent cluster, after a change of its description."""
     description = copy.deepcopy(DESCRIPTION)
     change(description)
-    cluster, problems = load(description)
+    cluster, problems = load(description, declared())
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/recorded.py")
     return context(planned, {name: raw_record(node) for name, node in planned.nodes.items()})
@@ -222,7 +224,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(_capture(node.role))
     hardware, number = node.hardware, list(node.cluster.nodes).index(node.name)
     seen = {name: entry.get("value") for name, entry in record["readings"].items()}
-    line = [*seen["kernel.cmdline"], *hardware.kernel_args]
+    line = [*seen["kernel.cmdline"], *node.kernel_args]
     asked = request(node)
     changes: dict[str, Any] = {
         "os.hostname": node.name,
@@ -232,7 +234,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         # A declared size leaves room for what the kernel keeps for itself.
         "memory_mib": hardware.hardware.memory_mib * 103 // 100,
         "kernel.cmdline": line,
-        "kernel.cmdline_persisted": list(hardware.kernel_args),
+        "kernel.cmdline_persisted": list(node.kernel_args),
         "hugepages": {
             size: {
                 str(numa): hardware.hugepages.get(size, {}).get(numa, 0)

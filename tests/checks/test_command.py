@@ -19,7 +19,7 @@ from lockstep.probe.record import Record
 from tests.checks import recorded
 
 INVENTORY = """\
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 from tests.checks.recorded import DESCRIPTION
 
 _cluster = plan_or_exit(DESCRIPTION, __file__)

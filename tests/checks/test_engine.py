@@ -15,13 +15,13 @@ from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.checks.not_compared import NOT_JUDGED
 from lockstep.checks.rule import Cause
-from lockstep.files import ENTRIES
 from lockstep.node.readers import collect
 from lockstep.probe.record import Reading, Record
 from lockstep.report import ExitStatus, Finding, Status
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
+from tests.declared import FILES
 
 WORKERS = tuple(f"worker{n}" for n in range(1, 9))
 ENFORCED = "gpu.power.enforced_w"
@@ -499,7 +499,7 @@ def test_nobody_logged_in_is_no_finding() -> None:
 
 def test_every_file_that_explains_something_is_one_of_ours() -> None:
     start = recorded.consistent()
-    ours = {entry.path for entry in ENTRIES}  # of all releases
+    ours = {file.path for _, file in FILES}  # of all releases
     units = {unit for view in start.views.values() for unit in view.plan.units}
     for rule in all_rules():
         for cause in rule.explained_by:

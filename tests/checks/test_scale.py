@@ -16,6 +16,7 @@ from lockstep.probe.parse import dumps, loads, record
 from lockstep.probe.record import Record
 from lockstep.render import render
 from tests.checks import healthy, recorded
+from tests.declared import FILES
 
 SIZES = (4, 8, 16)
 
@@ -64,7 +65,7 @@ def test_files_of_nodes_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("lockstep.files.render", noted)
     context = cluster(8)
-    own = {entry.template for entry in files.ENTRIES if entry.own or entry.secret}
+    own = {entry.template for _, entry in FILES if entry.own or entry.secret}
     calls.clear()
     for node in context.plan.nodes.values():
         files.managed(node, recorded.SECRETS)
@@ -77,9 +78,9 @@ def test_files_that_are_shared_are_what_each_node_would_have(seed: int) -> None:
     for node in healthy.clustered(seed).plan.nodes.values():
         shared = {file.path: file.content for file in files.managed(node, None)}
         alone = {
-            entry.path: files._file(entry, node, None).content
-            for entry in files.ENTRIES
-            if entry.role in node.capabilities and entry.wanted(node) and not entry.secret
+            file.path: files.rendered(role, file, node, None).content
+            for role, file in files.wanted(node)
+            if not file.secret
         }
         assert shared == alone, node.name
 

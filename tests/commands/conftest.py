@@ -22,7 +22,7 @@ from tests.checks import recorded
 START = 1795200000.0  # 2026-11-20 18:40 UTC
 
 INVENTORY = """\
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 from tests.checks.recorded import DESCRIPTION
 
 _cluster = plan_or_exit({description}, __file__)

@@ -14,7 +14,7 @@ import pytest
 from lockstep.checks import plans
 from lockstep.checks.context import Context
 from lockstep.files import managed
-from lockstep.plan import plan_or_problems
+from lockstep.inventory import plan_or_problems
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Record
 from tests.checks import recorded

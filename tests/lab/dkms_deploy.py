@@ -3,9 +3,8 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from lockstep.roles import nvidia_driver, packages
+from lockstep.roles.operations.apply import apply_roles
 
 plan: NodePlan = host.data.plan
 
-packages.apply(plan=plan)
-nvidia_driver.apply(plan=plan)
+apply_roles(plan, ("nvidia_driver", "packages"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lab.state import load_or_exit
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 
 _lab = load_or_exit()
 _container = {"cgroup": "none", "clock": "host"}

@@ -5,6 +5,7 @@ import pytest
 from lab.disk_files import PREINSTALLED
 from lab.state import Role
 from lockstep.catalog.os import load
+from lockstep.roles import declared
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,12 @@ from lockstep.catalog.os import load
 def test_every_package_of_the_role_is_on_its_disk(
     role: Role, capabilities: tuple[str, ...]
 ) -> None:
-    packages = load("debian_13").packages
+    release = load("debian_13")
     everywhere = ("time_sync", "munge", "node_exporter")
-    wanted = {name for what in (*everywhere, *capabilities) for name in packages[what]}
+    wanted = {
+        package
+        for one in declared()
+        if one.name in (*everywhere, *capabilities)
+        for package in one.packages_on(release)
+    }
     assert wanted <= set(PREINSTALLED[role])

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from lockstep.files import managed
-from lockstep.files.node_check import LIBRARY
 from lockstep.node.check.program import CONFIGURATION
 from lockstep.node.check.slurm import LONGEST_REASON
+from lockstep.roles.node_check import LIBRARY
 from tests.plan.example import planned
 from tests.probe.test_collect import Node, gpus
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from lockstep.plan import ClusterPlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan
+from lockstep.roles import declared
 from lockstep.spec import HardwareClass, load
 from tests.spec.example import description
 
@@ -11,7 +13,7 @@ from tests.spec.example import description
 def planned(change: Callable[[dict[str, Any]], object] = lambda wanted: None) -> ClusterPlan:
     wanted = description()
     change(wanted)
-    cluster, problems = load(wanted)
+    cluster, problems = load(wanted, declared())
     assert problems == []
     assert cluster is not None
     return plan(cluster)

@@ -9,7 +9,8 @@ import pytest
 from pyinfra.api.inventory import Inventory
 
 from lockstep import fast
-from lockstep.plan import plan
+from lockstep.inventory import planned as plan
+from lockstep.roles import declared
 from lockstep.spec import Role, Service, load
 from tests.plan.example import planned
 from tests.spec.example import description
@@ -158,7 +159,7 @@ def calls(workers: int) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        cluster, problems = load(wanted)
+        cluster, problems = load(wanted, declared())
         assert cluster is not None, problems
         planned = plan(cluster)
         assert len(planned.nodes) == workers + 2

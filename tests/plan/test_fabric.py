@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from lockstep.files import ENTRIES, managed
+from lockstep.files import managed
 from lockstep.plan import fabric
 from lockstep.render import render
 from lockstep.spec.hardware import Nics
 from lockstep.spec.model import Network
+from tests.declared import FILES
 from tests.plan.example import planned
 
 IPV6 = Network.model_validate({"prefix": "fd00:2::/60", "rails": 2})
@@ -162,7 +163,7 @@ def test_what_a_login_has_set_already_stays(before: str, seen: str) -> None:
 
 
 def test_the_naming_rule_takes_the_place_of_the_packages() -> None:
-    (entry,) = (entry for entry in ENTRIES if entry.role == "rdma")
+    (entry,) = (entry for role, entry in FILES if role == "rdma")
     assert entry.path == "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
     (rule,) = (line for line in rendered(entry.template).splitlines() if line[0] != "#")
     assert rule == 'ACTION=="add", SUBSYSTEM=="infiniband", PROGRAM="rdma_rename %k NAME_KERNEL"'

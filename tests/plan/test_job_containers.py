@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from lockstep.plan import ClusterPlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan
+from lockstep.roles import declared
 from lockstep.spec import load
 from tests.spec.nvidia_example import description
 
@@ -21,7 +23,7 @@ def planned(containers: dict[str, Any], **versions: str) -> ClusterPlan:
     wanted = description()
     wanted["software"]["containers"] = containers
     wanted["software"]["versions"] |= versions
-    cluster, problems = load(wanted)
+    cluster, problems = load(wanted, declared())
     assert cluster is not None, problems
     return plan(cluster)
 
@@ -65,6 +67,6 @@ def test_without_a_lock_it_is_the_slurm_of_the_release() -> None:
     wanted = description()
     wanted["os"]["release"] = "debian_12"
     wanted["software"] |= {"containers": EVERY, "versions": {}}
-    cluster, problems = load(wanted)
+    cluster, problems = load(wanted, declared())
     assert cluster is not None, problems
     assert plan(cluster).nodes["worker1"].job_containers.slurm_series == "22.05"

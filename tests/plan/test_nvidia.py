@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from lockstep.plan import ClusterPlan, NodePlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.nvidia import DRIVER_PARTS, NvidiaPlan
-from lockstep.plan.software import GPU_ROLES
+from lockstep.roles import declared as every_role
 from lockstep.spec import load
 from tests.plan.example import planned
 from tests.spec.nvidia_example import description
-from tests.test_forgotten import ROLES, applied
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -19,7 +19,7 @@ Change = Callable[[dict[str, Any]], object]
 def cluster(change: Change = lambda wanted: None) -> ClusterPlan:
     wanted = description()
     change(wanted)
-    spec, problems = load(wanted)
+    spec, problems = load(wanted, every_role())
     assert problems == []
     assert spec is not None
     return plan(spec)
@@ -323,18 +323,10 @@ def test_container_engines_and_their_daemons(engine: str, units: set[str]) -> No
 )
 def test_what_a_worker_does_for_its_gpus(change: Change, roles: tuple[str, ...]) -> None:
     done = worker(change).capabilities
-    known = {*GPU_ROLES.values(), "gpu_settings"}
+    known = {role.name for role in every_role() if "nvidia" in role.name} | {
+        *("cuda", "dcgm", "dcgm_exporter", "gpu_settings")
+    }
     assert tuple(name for name in done if name in known) == roles
-
-
-@pytest.mark.parametrize("name", ["worker1", "head1"])
-def test_a_deploy_calls_the_roles_in_the_order_of_the_plan(name: str) -> None:
-    everything = both(gpu(multi_node_nvlink=True), declared(imex="580.95.05"))
-    node = cluster(everything).nodes[name]
-    called = applied(node.role.value)
-    assert [role for role in called if role in node.capabilities] == [
-        role for role in node.capabilities if role in ROLES
-    ]
 
 
 def test_units_without_their_hardware_must_not_run() -> None:

@@ -11,8 +11,9 @@ import pytest
 from lockstep.catalog import os as operating_systems
 from lockstep.facts.boot import in_grub
 from lockstep.files import managed
-from lockstep.files.gpus import GPU_SETTINGS
-from lockstep.plan import NodePlan, plan
+from lockstep.inventory import planned as plan
+from lockstep.plan import NodePlan
+from lockstep.roles.gpu_settings import PROGRAM as GPU_SETTINGS
 from lockstep.spec import Cluster
 from tests.spec.example import description
 
@@ -148,7 +149,7 @@ def test_a_point_release_of_the_rhel_family_is_the_same_release(
 
 @pytest.mark.parametrize("release", ["ubuntu_24_04", "rocky_9"])
 def test_the_recorded_machines_hold_the_arguments_of_this_plan(release: str) -> None:
-    assert worker(release).hardware.kernel_args == ARGS
+    assert worker(release).kernel_args == ARGS
 
 
 def test_the_drop_in_quotes_what_grub_would_take_for_the_end_of_a_command(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import pytest
 
 from lockstep.catalog import os as operating_systems
-from lockstep.plan.software import GPU_ROLES, UNITS, every_package
+from lockstep.plan.declaration import nothing
+from lockstep.plan.software import every_package
+from lockstep.roles import declared
 from tests.plan.example import planned
 
 EVERYWHERE = ("chrony", "munge", "prometheus-node-exporter")
@@ -59,9 +61,12 @@ def test_locales_are_installed_only_where_glibc_has_none_built_in(
 @pytest.mark.parametrize("name", operating_systems.known())
 def test_a_release_names_packages_for_every_capability_with_a_unit(name: str) -> None:
     release = operating_systems.load(name)
-    # The packages of the GPU roles come from NVIDIA's stack (lockstep/catalog/nvidia); the units of
-    # the settings and of the node check are ours.
-    ours = {"gpu_settings", "node_check"}
-    assert set(UNITS) - set(GPU_ROLES.values()) - ours <= set(release.packages)
+    # The units of the settings and of the node check are files of Lockstep itself.
+    without = {"gpu_settings", "node_check"}
+    for role in declared():
+        of_description = role.more_packages is not nothing
+        if role.units and role.name not in without and not of_description:
+            assert role.packages_on(release), role.name
     if release.family == "debian":
-        assert {"munge", "slurmd", "slurmctld", "slurmdbd"} <= set(every_package(release))
+        known = set(every_package(release, declared()))
+        assert {"munge", "slurmd", "slurmctld", "slurmdbd"} <= known

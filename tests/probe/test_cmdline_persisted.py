@@ -25,7 +25,7 @@ def persisted(monkeypatch: pytest.MonkeyPatch, root: Path) -> Any:
 def test_the_recorded_machine_has_our_arguments_only_after_the_deploy(
     monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
-    wanted = worker(release).hardware.kernel_args
+    wanted = worker(release).kernel_args
     before = persisted(monkeypatch, CAPTURES / release / "before")["value"]
     after = persisted(monkeypatch, CAPTURES / release / "after")["value"]
     assert "hugepagesz=1G" in absent(wanted, tuple(before))

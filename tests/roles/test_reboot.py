@@ -193,7 +193,7 @@ def reader(
     booted: bool = False,
 ) -> Callable[..., Any]:
     """A node that was not rebooted since its arguments were planned, if not said otherwise."""
-    args = plan.hardware.kernel_args
+    args = plan.kernel_args
     pages = {
         (size, node): count
         for size, split in plan.hardware.hugepages.items()
@@ -220,13 +220,13 @@ def test_a_node_is_asked_where_its_boot_loader_has_the_arguments(
     cluster = planned()
     cluster = replace(cluster, release=replace(cluster.release, boot_loader=boot_loader))
     plan = cluster.nodes["worker1"]
-    assert plan.hardware.kernel_args
+    assert plan.kernel_args
     due = decide(reader(plan, menu=True), plan)
     assert due.why(plan).startswith("to reboot: pending kernel arguments: ")
     unwritten = decide(reader(plan, menu=False), plan)
     assert unwritten.nothing
     assert unwritten.why(plan) == (
-        f"deploy first: the boot loader's menu lacks {' '.join(plan.hardware.kernel_args)} "
+        f"deploy first: the boot loader's menu lacks {' '.join(plan.kernel_args)} "
         f"(pyinfra -y {cluster.inventory} deploys/worker.py --limit worker1)"
     )
 

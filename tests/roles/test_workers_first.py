@@ -24,8 +24,10 @@ from lockstep.facts.reboot import Unanswered
 from lockstep.facts.slurm import NewlyNamed
 from lockstep.files import ManagedFile, managed
 from lockstep.plan import NodePlan
+from lockstep.plan.declaration import Phase, ordered
 from lockstep.roles.operations import workers_first as _workers_first
 from lockstep.roles.operations.workers_first import files_after_workers, on_every_worker
+from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import Done, fact, run
 
@@ -195,18 +197,31 @@ def test_the_whole_deploy_gives_workers_first_what_the_controller_will_name(
 ) -> None:
     told: list[str] = []
 
-    def tell(what: str) -> Callable[[NodePlan], None]:
-        return lambda plan: told.append(what)
-
-    monkeypatch.setattr("lockstep.roles.node_check.program", tell("program"))
-    monkeypatch.setattr("lockstep.roles.pyxis.apply", tell("pyxis"))
+    monkeypatch.setattr(
+        "lockstep.roles.operations.apply.apply_roles",
+        lambda plan, names, phase: told.append(phase.value),
+    )
     monkeypatch.setattr("lockstep.roles.steps.barrier.reached", lambda name: told.append("barrier"))
     monkeypatch.setattr("pyinfra.local.include", lambda file: told.append(Path(file).name))
     plan = planned().nodes[node]
     monkeypatch.setattr(pyinfra, "host", SimpleNamespace(data=SimpleNamespace(plan=plan)))
     runpy.run_path(str(ROOT / "deploys" / "cluster.py"))
     both = ["barrier", "head.py", "barrier", "worker.py", "barrier"]
-    assert told == ([*both, "pyxis"] if node == "head1" else ["program", *both])
+    assert told == ["before the heads", *both, "after the workers"]
+
+
+@pytest.mark.parametrize(
+    ("node", "first", "last"), [("head1", [], ["pyxis"]), ("worker1", ["node_check"], [])]
+)
+def test_workers_get_the_program_first_and_the_controller_its_plugin_last(
+    node: str, first: list[str], last: list[str]
+) -> None:
+    plan = recorded.consistent().plan.nodes[node]
+    found: dict[Phase, list[str]] = {phase: [] for phase in Phase}
+    for role, stage in ordered(plan.cluster.roles):
+        if role in plan.roles and stage.nodes(plan):
+            found[stage.phase].append(role.name)
+    assert (found[Phase.BEFORE_HEADS], found[Phase.AFTER_WORKERS]) == (first, last)
 
 
 def test_the_program_alone_judges_nothing_and_lets_jobs_pass(tmp_path: Path) -> None:

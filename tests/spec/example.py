@@ -6,7 +6,7 @@ from typing import Any, cast
 SOURCE = '''\
 """A cluster for tests."""
 
-from lockstep.plan import plan_or_exit
+from lockstep.inventory import plan_or_exit
 
 _cluster = plan_or_exit(
     {

@@ -1,11 +1,12 @@
 """What a right description becomes."""
 
+from lockstep.roles import declared
 from lockstep.spec import Cluster, Role, Service, load, nodes
 from tests.spec.example import description
 
 
 def cluster() -> Cluster:
-    loaded, problems = load(description())
+    loaded, problems = load(description(), declared())
     assert problems == []
     assert loaded is not None
     return loaded
@@ -31,7 +32,7 @@ def test_addresses_carry_over_the_last_digits() -> None:
     changed = description()
     changed["nodes"][2].update(name="worker[1-3]", management="fd00:1::feff", fabric=None)
     changed["scheduler"]["partitions"] = []
-    loaded, problems = load(changed)
+    loaded, problems = load(changed, declared())
     assert problems == []
     assert loaded is not None
     assert [str(n.management) for n in nodes(loaded)][2:] == [
@@ -46,7 +47,7 @@ def test_ipv4_is_there_for_who_asks() -> None:
     changed["networks"] = {"management": {"prefix": "10.1.0.0/16"}}
     for number, group in enumerate(changed["nodes"]):
         group.update(management=f"10.1.{number}.250", fabric=None)
-    loaded, problems = load(changed)
+    loaded, problems = load(changed, declared())
     assert problems == []
     assert loaded is not None
     assert [str(n.management) for n in nodes(loaded)][-1] == "10.1.2.253"
@@ -56,7 +57,7 @@ def test_a_cluster_without_a_scheduler_may_have_heads_only() -> None:
     changed = description()
     del changed["scheduler"]
     changed["nodes"] = [{**changed["nodes"][1]}]
-    loaded, problems = load(changed)
+    loaded, problems = load(changed, declared())
     assert problems == []
     assert loaded is not None
 
@@ -64,7 +65,7 @@ def test_a_cluster_without_a_scheduler_may_have_heads_only() -> None:
 def test_cpu_lists_are_stored_as_linux_writes_them() -> None:
     changed = description()
     changed["hardware"]["hgx"]["housekeeping_cpus"] = "24,0,16,8"
-    loaded, _ = load(changed)
+    loaded, _ = load(changed, declared())
     assert loaded is not None
     assert loaded.hardware["hgx"].housekeeping_cpus == "0,8,16,24"
 
@@ -76,7 +77,7 @@ def test_a_field_that_cannot_be_read_hides_no_other_problem() -> None:
     changed["hardware"]["hgx"]["housekeeping_cpus"] = "900"
     changed["os"]["release"] = 13
     changed["extra"] = 1
-    loaded, problems = load(changed)
+    loaded, problems = load(changed, declared())
     assert loaded is None
     assert {problem.path for problem in problems} == {
         ("nodes", 0, "management"),

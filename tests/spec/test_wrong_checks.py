@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lockstep import spec
-from lockstep.plan import plan_or_problems
+from lockstep.inventory import plan_or_problems
+from lockstep.roles import declared
 from lockstep.spec import Problem
 from lockstep.spec.problem import message
 from tests.spec.example import SOURCE, description
@@ -26,7 +27,7 @@ RULE = {
 def problem(**checks: Any) -> Problem:
     wanted = description()
     wanted["checks"] = checks
-    cluster, problems = spec.load(wanted)
+    cluster, problems = spec.load(wanted, declared())
     assert cluster is None
     (one,) = problems
     return one
@@ -81,7 +82,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
         ]
     }
     assert len(wanted["hardware"]) > 1
-    assert spec.load(wanted)[1] == []
+    assert spec.load(wanted, declared())[1] == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_two_rules_of_one_id() -> None:
 def test_every_field_that_has_no_default_is_asked_for() -> None:
     wanted = description()
     wanted["checks"] = {"rules": [{"id": "site.some"}]}
-    fields = {p.path[-1] for p in spec.load(wanted)[1]}
+    fields = {p.path[-1] for p in spec.load(wanted, declared())[1]}
     assert fields == {"title", "reading", "kind", "source", "repair"}
 
 
@@ -160,5 +161,5 @@ def test_a_wrong_rule_shows_beside_a_wrong_node() -> None:
     wanted = description()
     wanted["nodes"][0]["management"] = "fd00"
     wanted["checks"] = {"overrides": [{"rule": "gpu.vbio", "off": "x"}]}
-    fields = {problem.path[0] for problem in spec.load(wanted)[1]}
+    fields = {problem.path[0] for problem in spec.load(wanted, declared())[1]}
     assert fields == {"nodes", "checks"}

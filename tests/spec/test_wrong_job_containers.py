@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lockstep import spec
+from lockstep.roles import declared
 from tests.spec.example import line_of
 from tests.spec.nvidia_example import changed, description
 from tests.spec.test_wrong_nvidia import Change, Wrong, without
@@ -88,7 +89,7 @@ def found(change: Mapping[str, object], **software: object) -> dict[str, tuple[s
     wanted["software"].update(software, containers=change)
     return {
         ".".join(map(str, problem.path)): (problem.value, problem.allowed)
-        for problem in spec.load(wanted)[1]
+        for problem in spec.load(wanted, declared())[1]
     }
 
 
@@ -106,7 +107,7 @@ def test_pyxis_is_a_plugin_of_a_scheduler() -> None:
     wanted["software"]["containers"] = {"enroot": "4.1.2", "pyxis": "0.24.0"}
     wanted["scheduler"] = None
     wanted["nodes"][0]["runs"] = []
-    (problem,) = (one for one in spec.load(wanted)[1] if one.path[0] == "software")
+    (problem,) = (one for one in spec.load(wanted, declared())[1] if one.path[0] == "software")
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "pyxis"),
         "0.24.0",
@@ -118,7 +119,7 @@ def test_a_release_without_packages_gets_none_of_them() -> None:
     wanted = description()
     wanted["os"]["release"] = "rocky_9"
     wanted["software"]["containers"] = {"apptainer": "1.5.3", "enroot": "4.1.2"}
-    said = {problem.path: problem.allowed for problem in spec.load(wanted)[1]}
+    said = {problem.path: problem.allowed for problem in spec.load(wanted, declared())[1]}
     packages = "nothing that needs packages: not yet on rocky_9"
     assert said[("software", "containers", "apptainer")] == packages
     assert said[("software", "containers", "enroot")] == packages

@@ -10,6 +10,7 @@ import pytest
 from lockstep import spec
 from lockstep.catalog import gpus
 from lockstep.inventory import load
+from lockstep.roles import declared
 from lockstep.spec.software import Nvidia
 from tests.spec.example import description as plain
 from tests.spec.example import line_of
@@ -663,7 +664,7 @@ def test_one_set_serves_two_architectures(tmp_path: Path) -> None:
 def test_instances_that_fill_a_board_are_right(layout: str) -> None:
     wanted = description()
     wanted["hardware"]["hgx"]["gpu"]["mig"] = layout.split()
-    assert spec.load(wanted)[1] == []
+    assert spec.load(wanted, declared())[1] == []
 
 
 def test_a_release_without_packages_gets_nothing_of_it() -> None:
@@ -672,7 +673,7 @@ def test_a_release_without_packages_gets_nothing_of_it() -> None:
     wanted["hardware"]["hgx"]["gpu"].update(power_limit_w=500, mig=["1g.18gb"], ecc=False)
     found = {
         ".".join(map(str, problem.path)): (problem.value, problem.allowed)
-        for problem in spec.load(wanted)[1]
+        for problem in spec.load(wanted, declared())[1]
     }
     packages = "nothing that needs packages: not yet on rocky_9"
     settings = "no settings of GPUs: not yet on rocky_9"
@@ -692,14 +693,14 @@ def test_a_release_without_packages_gets_nothing_of_it() -> None:
 def test_engines_need_the_set_where_there_are_gpus() -> None:
     wanted = description()
     del wanted["software"]["nvidia"]
-    (problem,) = spec.load(wanted)[1]
+    (problem,) = spec.load(wanted, declared())[1]
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "engines"),
         "containerd",
         "software.nvidia with container_toolkit: without it no container gets a GPU",
     )
     del wanted["hardware"]["hgx"]["gpu"]
-    assert spec.load(wanted)[1] == []
+    assert spec.load(wanted, declared())[1] == []
 
 
 @pytest.mark.parametrize(
@@ -709,14 +710,14 @@ def test_engines_without_cdi_are_refused(engines: list[str], refused: list[str])
     wanted = description()
     wanted["os"]["release"] = "debian_12"
     wanted["software"]["containers"]["engines"] = engines
-    found = [p.value for p in spec.load(wanted)[1] if p.path[-1] == "engines"]
+    found = [p.value for p in spec.load(wanted, declared())[1] if p.path[-1] == "engines"]
     assert found == refused
 
 
 def test_a_lock_of_the_revision_stays_in_the_set() -> None:
     wanted = description()
     wanted["software"]["versions"] = {"libcuda1": "580.95.05-1", "libnvidia-ml1": "1:580.95.05-3"}
-    assert spec.load(wanted)[1] == []
+    assert spec.load(wanted, declared())[1] == []
 
 
 def test_the_example_itself_is_right(tmp_path: Path) -> None:
@@ -729,11 +730,11 @@ def test_divided_boards_are_refused_where_slurm_cannot_be_told_of_them(release: 
     wanted = plain()
     wanted["os"]["release"] = release
     wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]
-    (problem,) = spec.load(wanted)[1]
+    (problem,) = spec.load(wanted, declared())[1]
     assert (problem.path, problem.value, problem.allowed) == (
         ("hardware", "hgx", "gpu", "mig"),
         "3g.71gb, 2g.35gb with Slurm",
         f"nothing: {release} has no plugin known with which slurmd finds MIG devices",
     )
     del wanted["scheduler"]
-    assert not [p for p in spec.load(wanted)[1] if p.path[-1] == "mig"]
+    assert not [p for p in spec.load(wanted, declared())[1] if p.path[-1] == "mig"]

@@ -18,8 +18,6 @@ class Release:
     version_id: str
     """``VERSION_ID`` of os-release(5), without the point release where a family has them."""
     codename: str
-    packages: Mapping[str, tuple[str, ...]]
-    """Capability (a role's name) -> packages that give it."""
     locales: tuple[str, ...]
     """Packages that make locales other than glibc's built-in ones."""
     locale_file: str
@@ -46,9 +44,14 @@ class Release:
     """What can be set up on it so far, by role; None: everything. The rest is refused."""
 
     @property
+    def name(self) -> str:
+        """The name in a description: ``debian_13``."""
+        return f"{self.id}_{self.version_id}".replace(".", "_")
+
+    @property
     def every_package(self) -> tuple[str, ...]:
-        """Every package that any node of a cluster may get, sorted."""
-        groups = (*self.packages.values(), *self.engines.values())
+        """Packages listed here, sorted; roles declare the others."""
+        groups = self.engines.values()
         listed = {name for names in groups for name in names}
         return tuple(sorted(listed | set(self.locales) | set(self.slurm_mig)))
 

@@ -1,16 +1,5 @@
 """What Debian releases share. Names from Debian's archive."""
 
-PACKAGES = {
-    "time_sync": ("chrony",),
-    "rdma": ("ibverbs-providers", "ibverbs-utils", "perftest", "rdma-core"),
-    "munge": ("munge",),
-    "node_exporter": ("prometheus-node-exporter",),
-    "prometheus": ("prometheus",),
-    "slurm_accounting": ("mariadb-server", "slurmdbd"),
-    "slurm_controller": ("slurm-client", "slurmctld"),
-    "slurm_worker": ("slurm-client", "slurmd"),
-}
-
 LOCALES = ("locales",)
 
 ENGINES = {

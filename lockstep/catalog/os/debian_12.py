@@ -1,13 +1,12 @@
 """Debian 12 (bookworm)."""
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import ENGINES, LOCALES, PACKAGES
+from lockstep.catalog.os._debian import ENGINES, LOCALES
 
 RELEASE = Release(
     id="debian",
     version_id="12",
     codename="bookworm",
-    packages=PACKAGES,
     engines=ENGINES,
     # It has containerd 1.6 and Docker 20.10: CDI came with 1.7 and 25.0, to Podman with 4.1.
     without_cdi=("containerd", "docker"),

@@ -1,13 +1,12 @@
 """Debian 13 (trixie)."""
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import ENGINES, LOCALES, PACKAGES
+from lockstep.catalog.os._debian import ENGINES, LOCALES
 
 RELEASE = Release(
     id="debian",
     version_id="13",
     codename="trixie",
-    packages=PACKAGES,
     # The command of Docker is a package of its own from this release on.
     engines={**ENGINES, "docker": (*ENGINES["docker"], "docker-cli")},
     locales=LOCALES,

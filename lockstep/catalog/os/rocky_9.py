@@ -10,17 +10,6 @@ RELEASE = Release(
     id="rocky",
     version_id="9",
     codename="Blue Onyx",
-    packages={
-        "time_sync": ("chrony",),
-        # NVIDIA's documentation of the inbox driver of RHEL 9.5, and Red Hat's of InfiniBand.
-        "rdma": ("libibverbs-utils", "perftest", "rdma-core"),
-        "munge": ("munge",),
-        "node_exporter": ("node-exporter",),
-        "prometheus": ("prometheus",),
-        "slurm_accounting": ("mariadb-server", "slurm-slurmdbd"),
-        "slurm_controller": ("slurm", "slurm-slurmctld"),
-        "slurm_worker": ("slurm", "slurm-slurmd"),
-    },
     locales=(),
     locale_file="/etc/locale.conf",
     chrony_leap_seconds="leapsectz right/UTC",

@@ -1,13 +1,12 @@
 """Ubuntu 24.04 LTS (noble). Names and versions read from its archive (noble, noble-updates)."""
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import ENGINES, LOCALES, PACKAGES
+from lockstep.catalog.os._debian import ENGINES, LOCALES
 
 RELEASE = Release(
     id="ubuntu",
     version_id="24.04",
     codename="noble",
-    packages=PACKAGES,
     engines=ENGINES,
     locales=LOCALES,
     # At each boot tmpfiles.d/debian.conf (systemd 255.4-1ubuntu8) links /etc/default/locale to it.

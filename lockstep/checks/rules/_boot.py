@@ -49,6 +49,6 @@ def waits(view: View, *keys: str) -> bool:
 
 
 def _planned(view: View, reading: str, keys: tuple[str, ...]) -> bool:
-    wanted = {word for word in view.plan.hardware.kernel_args if key(word) in keys}
+    wanted = {word for word in view.plan.kernel_args if key(word) in keys}
     known = isinstance(view.read(reading), list)
     return known and {word for word in given(view, reading) if key(word) in keys} == wanted

@@ -8,7 +8,6 @@ Blind    Limits that a job sets itself; Podman: its containers have the CPUs of 
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import Cause, Rule
 from lockstep.checks.rules._container import UNREAD_WITH_DEVICES, asked, part
-from lockstep.plan.software import ENGINE_UNITS
 from lockstep.probe.record import Unread
 
 
@@ -16,7 +15,7 @@ def _look(view: View) -> Items:
     return {
         engine: cpus
         for engine, cpus in part(view, "cpus").items()
-        if engine in ENGINE_UNITS or isinstance(cpus, Unread)
+        if f"{engine}.service" in view.plan.job_parents or isinstance(cpus, Unread)
     }
 
 

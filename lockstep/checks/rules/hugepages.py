@@ -46,7 +46,7 @@ def _expected(view: View) -> dict[str, JsonValue]:
 def _on_node(view: View) -> Iterator[Judgement]:
     """Yield the planned pools; what the kernel was not started with waits for a reboot."""
     hardware = view.plan.hardware
-    words = tuple(word for word in hardware.kernel_args if key(word) in KEYS)
+    words = tuple(word for word in view.plan.kernel_args if key(word) in KEYS)
     for size, nodes in hardware.hugepages.items():
         for node, pages in nodes.items():
             yield Judgement(

@@ -21,12 +21,12 @@ def _look(view: View) -> Items:
     line = view.read(RUNNING)
     if isinstance(line, Unread):
         return {"": line}
-    return {"": list(absent(view.plan.hardware.kernel_args, given(view, RUNNING)))}
+    return {"": list(absent(view.plan.kernel_args, given(view, RUNNING)))}
 
 
 def _pending(view: View, device: str) -> bool:
     known = isinstance(view.read(NEXT), list)
-    return known and not absent(view.plan.hardware.kernel_args, given(view, NEXT))
+    return known and not absent(view.plan.kernel_args, given(view, NEXT))
 
 
 def _words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -43,7 +43,7 @@ RULE = Rule(
     words=_words,
     pending=_pending,
     grounds=lambda view, device: frozenset(() if _pending(view, device) else (NOT_ON_DISK,)),
-    applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+    applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
     repair=f"{DEPLOY}, then {REBOOT}",
     owner="boot_loader",
     # Not where they only wait: a changed file has no part in that.

@@ -19,7 +19,7 @@ OWNED = (
 
 
 def _look(view: View) -> Items:
-    planned = view.plan.hardware.kernel_args
+    planned = view.plan.kernel_args
     running, later = (
         [word for word in given(view, line) if key(word) in OWNED and word not in planned]
         for line in (RUNNING, NEXT)
@@ -38,7 +38,7 @@ def _look(view: View) -> Items:
 
 def _grounds(view: View, word: str) -> frozenset[str]:
     """Return the lines on which it stands in the place of a planned argument."""
-    planned = view.plan.hardware.kernel_args
+    planned = view.plan.kernel_args
     return frozenset(
         line
         for line in (RUNNING, NEXT)

@@ -18,7 +18,7 @@ def _look(view: View) -> Items:
     line = view.read(NEXT)
     if isinstance(line, Unread):
         return {"": line}
-    return {"": " ".join(absent(view.plan.hardware.kernel_args, given(view, NEXT)))}
+    return {"": " ".join(absent(view.plan.kernel_args, given(view, NEXT)))}
 
 
 RULE = Rule(
@@ -29,7 +29,7 @@ RULE = Rule(
     expected=lambda view: "",
     words=lambda seen, expected: (f"not at the next boot: {seen}", str(seen)),
     grounds=lambda view, device: frozenset({LOST}),
-    applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+    applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
     owner="boot_loader",
     explained_by=(
         Cause("file.content", device=DROP_IN, grounds=LOST),

@@ -65,7 +65,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     boards: tuple[GpuSettings, ...] = read(Gpus).every if gpu else ()
     return Decision(
         pending(
-            hardware.kernel_args if boots else (),
+            plan.kernel_args if boots else (),
             hardware.hugepages if boots else {},
             Seen(
                 boot.cmdline,

@@ -1,7 +1,6 @@
 """Every file that Lockstep owns on a node, with its exact content.
 
-Roles install this list and checks compare against it: what is written is what is expected.
-Adding a file is one line in a module of this folder and one template.
+The roles of a node declare them; deploys install this list, and checks compare against it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from lockstep.files import fabric, gpus, job_containers, node_check, processors, slurm, system
-from lockstep.files._entry import Entry
-from lockstep.files.slurm import SLURM_CONF
 from lockstep.plan import NodePlan
-from lockstep.plan.slurm import MUNGE_KEY
+from lockstep.plan.declaration import File
+from lockstep.plan.slurm_files import SLURM_CONF
 from lockstep.render import render
 from lockstep.secrets import Secrets
 
@@ -42,33 +39,25 @@ class ManagedFile:
         return hashlib.sha256(self.content).hexdigest()
 
 
-ENTRIES = (
-    *system.ENTRIES,
-    *processors.ENTRIES,
-    *gpus.ENTRIES,
-    *job_containers.ENTRIES,
-    *slurm.ENTRIES,
-    *fabric.ENTRIES,
-    *node_check.ENTRIES,
-)
-
-
 def managed(
     plan: NodePlan, secrets: Secrets | None, role: str | None = None
 ) -> tuple[ManagedFile, ...]:
     """Return the files of a node (of one role, if named); secret ones only with ``secrets``."""
     return tuple(
-        _file(entry, plan, secrets)
-        if entry.own or entry.secret
-        else plan.once((entry.role, entry.path), partial(_file, entry, plan, secrets))
-        for entry in _entries(plan)
-        if (role is None or entry.role == role) and (secrets is not None or not entry.secret)
+        rendered(owner, file, plan, secrets)
+        if file.own or file.secret
+        else plan.once((owner, file.path), partial(rendered, owner, file, plan, secrets))
+        for owner, file in wanted(plan)
+        if (role is None or owner == role) and (secrets is not None or not file.secret)
     )
 
 
-def paths(plan: NodePlan) -> tuple[str, ...]:
-    """Return where the files of a node are, secret ones too; nothing is rendered."""
-    return tuple(entry.path for entry in _entries(plan))
+def paths(plan: NodePlan, role: str | None = None) -> tuple[str, ...]:
+    """Return where the files of a node are, secret ones too; of one role, if named.
+
+    Nothing is rendered.
+    """
+    return tuple(file.path for owner, file in wanted(plan) if role is None or owner == role)
 
 
 def slurm_conf_sha256(plan: NodePlan) -> str:
@@ -87,30 +76,39 @@ def systemd_configuration(plan: NodePlan) -> tuple[str, ...]:
     )
 
 
-def _entries(plan: NodePlan) -> tuple[Entry, ...]:
+def wanted(plan: NodePlan) -> tuple[tuple[str, File], ...]:
+    """Return the role and the declaration of each file that a node has."""
     return plan.once(
-        "entries",
+        "files",
         lambda: tuple(
-            entry for entry in ENTRIES if entry.role in plan.capabilities and entry.wanted(plan)
+            (role.name, file) for role in plan.roles for file in role.files if file.wanted(plan)
         ),
     )
 
 
-def _file(entry: Entry, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:
-    if entry.path == MUNGE_KEY and secrets is not None:
-        content = secrets.munge_key
-    elif entry.text is not None:
-        content = entry.text(plan).encode("utf-8")
+def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:
+    """Return a file with its content on a node.
+
+    Args:
+        role: owner of the file.
+        file: as declared.
+        plan: of the node.
+        secrets: of the cluster; a secret file needs them.
+    """
+    if file.secret_content is not None and secrets is not None:
+        content = file.secret_content(secrets)
+    elif file.text is not None:
+        content = file.text(plan).encode("utf-8")
     else:
-        content = render(entry.template, plan=plan, secrets=secrets).encode("utf-8")
-    user, group = entry.owner.split(":")
+        content = render(file.template, plan=plan, secrets=secrets).encode("utf-8")
+    user, group = file.owner.split(":")
     return ManagedFile(
-        role=entry.role,
-        path=entry.path,
+        role=role,
+        path=file.path,
         content=content,
-        mode=entry.mode,
+        mode=file.mode,
         user=user,
         group=group,
-        secret=entry.secret,
-        validate=entry.validate,
+        secret=file.secret,
+        validate=file.validate,
     )
