@@ -47,3 +47,9 @@ def test_readme_names_commands_that_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for path in set(re.findall(r"\b(?:inventories|deploys|docs|scripts)/[\w./-]+\.\w+", readme)):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_reports_that_a_page_shows_count_todays_rules(page: Path) -> None:
+    shown = set(re.findall(r"nodes, (\d+) rules", page.read_text()))
+    assert shown <= {str(len(all_rules()))}
