@@ -11,7 +11,7 @@ import pytest
 from tests.checks.test_site import described, example
 from tests.commands.conftest import Cluster, ended, refused
 
-OFF = "gpu.acs: boards are given to virtual machines, which need ACS"
+OFF = "gpu.acs: GPUs are given to virtual machines, which need ACS"
 TEXT = f"switched off for class hgx-h200: {OFF}"
 
 
@@ -50,13 +50,13 @@ def test_rules_and_explain_show_them(site: Cluster, capsys: pytest.CaptureFixtur
     assert lines["gpu.acs"].endswith("which need ACS (class hgx-h200)")
     assert lines["gpu.vbios"].endswith("  severity error")
     assert ended("rules", "inventory.py", "--markdown") == 0
-    assert "## site.power_ceiling\n\nboards can be set to 650 W\n" in capsys.readouterr().out
+    assert "## site.power_ceiling\n\nGPUs can be set to 650 W\n" in capsys.readouterr().out
     assert ended("explain", "inventory.py", "memory.corrected") == 0
     said = capsys.readouterr().out
     assert "  site         tolerance 5\n" in said
     assert ended("explain", "inventory.py", "site.power_ceiling") == 0
     said = capsys.readouterr().out
-    assert said.startswith("site.power_ceiling: boards can be set to 650 W\n")
+    assert said.startswith("site.power_ceiling: GPUs can be set to 650 W\n")
     assert "  site         its own rule\n" in said
     assert "  source       contract of the data centre\n" in said
     assert "lockstep check inventory.py --rule site.power_ceiling" in said
