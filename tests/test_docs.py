@@ -5,14 +5,27 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.commands.rules import page
+from lockstep.forms.text import whole
+from lockstep.report import Finding, Report
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SAMPLE = re.compile(
+    r"```text\n((?P<severity>ERROR|WARNING) +(?P<rule>\S+)  (?P<node>\S+) (?P<device>\S+)\n"
+    r"  reading +(?P<field>.+)\n"
+    r"  found +(?P<found>.+)\n"
+    r"  expected +(?P<expected>.+?) +\(\w+: (?P<reference>.+)\)\n"
+    r"(?:  since +(?P<since>.+) \((?P<checks>\d+) checks\)\n)?"
+    r"  repair +(?P<repair>.+)\n"
+    r"\n.+\n(?P<nodes>\d+) nodes, .+\n)```"
+)
+"""A report with one finding, as `lockstep check` prints it."""
 
 
 def test_rules_page_is_current() -> None:
@@ -53,3 +66,15 @@ def test_readme_names_commands_that_exist() -> None:
 def test_reports_that_a_page_shows_count_todays_rules(page: Path) -> None:
     shown = set(re.findall(r"nodes, (\d+) rules", page.read_text()))
     assert shown <= {str(len(all_rules()))}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/checks.md"])
+def test_sample_reports_are_what_the_check_prints(page: str) -> None:
+    sample = SAMPLE.search((ROOT / page).read_text())
+    assert sample is not None
+    told: dict[str, Any] = sample.groupdict(default="")
+    nodes = tuple(f"node{number}" for number in range(int(told.pop("nodes"))))
+    severity, checks = told.pop("severity").lower(), int(told.pop("checks") or 0)
+    finding = Finding(**told, severity=severity, checks=checks)
+    report = Report(nodes, tuple(rule.id for rule in all_rules()), [finding])
+    assert sample[1] == whole(report)
