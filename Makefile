@@ -3,7 +3,7 @@ PY := .venv/bin/python
 WORKERS ?= 2
 OS ?= debian_13
 
-.PHONY: help setup lab lab-kernel clean-lab test test-kernel test-slow lint
+.PHONY: help setup lab lab-kernel clean-lab test test-kernel test-slow lint generate
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -19,6 +19,9 @@ lab-kernel: setup ## The same on machines with kernels of their own, with reboot
 
 clean-lab: setup ## Remove every lab: machines, mounts, networks, caches
 	@$(PY) -m lab purge
+
+generate: setup ## Write all generated documents, data and golden files
+	@$(PY) -m scripts.generate
 
 lint: setup ## ruff and mypy --strict
 	@.venv/bin/ruff check .

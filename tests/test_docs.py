@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lockstep.checks.catalogue import all_rules
-from lockstep.commands.rules import page
 from lockstep.forms.text import whole
 from lockstep.report import Finding, Report
 
@@ -26,12 +25,6 @@ SAMPLE = re.compile(
     r"\n.+\n(?P<nodes>\d+) nodes, .+\n)```"
 )
 """A report with one finding, as `lockstep check` prints it."""
-
-
-def test_rules_page_is_current() -> None:
-    assert (ROOT / "docs/rules.md").read_text() == page(all_rules()), (
-        "lockstep rules --markdown >docs/rules.md"
-    )
 
 
 def test_every_dependency_has_its_reason() -> None:

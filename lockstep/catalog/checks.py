@@ -1,6 +1,6 @@
 """What the probe reads and the check judges, by name, for a description that speaks of it.
 
-Beside it lies checks.json: `python -m tests.checks.names` writes it, and a test keeps it true.
+Beside it lies checks.json: `make generate` writes it, and a test keeps it true.
 """
 
 from __future__ import annotations

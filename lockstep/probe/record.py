@@ -14,8 +14,8 @@ BOOT = "os.boot_id"
 
 
 class _Part(BaseModel):
-    # tests/probe/schema.py makes the attributes' docstrings the descriptions of docs/*.schema.json:
-    # pydantic reads them from the source, which each run would pay for.
+    # scripts/generate/record_schemas.py makes the attributes' docstrings the descriptions of
+    # docs/*.schema.json: pydantic reads them from the source, which each run would pay for.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

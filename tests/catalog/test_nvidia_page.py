@@ -10,16 +10,15 @@ from lockstep import spec
 from lockstep.inventory import planned as plan
 from lockstep.roles import declared
 from lockstep.spec import hardware, software
-from tests.catalog.tables import PAGE, TABLES, marked, written
+from scripts.generate.nvidia_tables import PAGE, TABLES, marked
 from tests.spec.example import description
 from tests.spec.nvidia_example import KEY
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_every_table_is_current() -> None:
+def test_every_table_is_on_the_page_once() -> None:
     assert sorted(marked(TEXT)) == sorted(TABLES)
-    assert written(TEXT) == TEXT, "python -m tests.catalog.tables"
 
 
 def test_every_source_that_a_row_names_is_listed() -> None:

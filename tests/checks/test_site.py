@@ -22,7 +22,7 @@ from lockstep.node.check.judge import judge
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Report, Severity, Status
 from lockstep.spec.checks import SEVERITIES, SiteRule
-from tests.checks import names, recorded
+from tests.checks import recorded
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/checks.md"
 POWER = "gpu.power.max_w"
@@ -364,10 +364,6 @@ def test_a_description_has_the_words_of_the_rules() -> None:
     assert words("local") == LOCAL.keys()
     assert set(LOCAL.values()) == set(Local)
     assert set(get_args(SEVERITIES)) == {severity.value for severity in Severity}
-
-
-def test_the_names_that_a_description_is_judged_by_are_current() -> None:
-    assert names.FILE.read_text(encoding="utf-8") == names.text(), "python -m tests.checks.names"
 
 
 def test_without_checks_the_rules_are_ours() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lockstep.forms import Run
+from lockstep.forms.text import text
 from lockstep.report import Finding, Report, Severity, Status, fold
 
 NODES = tuple(f"worker{number:04}" for number in range(1, 2001))
@@ -85,3 +86,8 @@ def dated() -> Report:
     ]
     note = "growth: 2 of 2 nodes have no earlier record of this boot"
     return Report(NODES[:2], ("gpu.ecc",), found, (note,))
+
+
+def files() -> dict[str, bytes]:
+    """Return what ``make generate`` writes: the report as a person reads it."""
+    return {"tests/forms/large.txt": text(large(), RUN).encode("utf-8")}

@@ -1,10 +1,9 @@
-"""The golden files of inventories/prod.py: ``python -m tests.golden.write`` writes them again.
+"""The golden files of inventories/prod.py; ``make generate`` writes them again.
 
 Then read the difference: it is what the change does to every node of a production cluster.
 """
 
 import json
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -46,22 +45,6 @@ def expected() -> dict[str, bytes]:
     return files
 
 
-def present() -> set[str]:
-    """Golden files that are there."""
-    return {
-        str(path.relative_to(GOLDEN)) for path in (GOLDEN / "prod").rglob("*") if path.is_file()
-    }
-
-
-def write() -> None:
-    """Replace all golden files."""
-    shutil.rmtree(GOLDEN / "prod", ignore_errors=True)
-    for name, content in expected().items():
-        path = GOLDEN / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    print(f"{len(expected())} files written. Read the difference: git diff {GOLDEN}")
-
-
-if __name__ == "__main__":
-    write()
+def files() -> dict[str, bytes]:
+    """Return the golden files below tests/golden."""
+    return {f"tests/golden/{name}": content for name, content in expected().items()}

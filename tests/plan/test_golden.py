@@ -1,23 +1,10 @@
 """What inventories/prod.py becomes, byte by byte: its plan and every file of its nodes.
 
-When a difference is wanted: ``python -m tests.golden.write``, then read ``git diff``.
+tests/test_generated.py compares them with the plan. When a difference is wanted: ``make generate``,
+then read ``git diff tests/golden``.
 """
 
-import pytest
-
 from tests.golden import write
-
-AGAIN = "wanted? python -m tests.golden.write"
-
-
-@pytest.mark.parametrize("name", sorted(write.present()))
-def test_production_is_as_it_was_read_by_a_person(name: str) -> None:
-    expected = write.expected().get(name, b"the plan has no such file any more")
-    assert (write.GOLDEN / name).read_bytes().decode() == expected.decode(), AGAIN
-
-
-def test_every_file_of_the_plan_was_read_by_a_person() -> None:
-    assert write.present() == set(write.expected()), AGAIN
 
 
 def test_other_nodes_of_a_kind_differ_in_name_and_addresses_only() -> None:

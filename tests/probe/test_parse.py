@@ -10,7 +10,6 @@ from lockstep.probe.lines import MARKER, ProbeFormatError
 from lockstep.probe.parse import dumps, loads, parse, record
 from lockstep.probe.parse import text as written
 from lockstep.probe.record import Record, Unreachable, Unread
-from tests.probe import schema
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "records"
 EMPTY = {"format": 1, "taken_at": 0.0, "duration_s": 0.1, "readings": {}}
@@ -102,11 +101,3 @@ def test_records_of_format_1_stay_readable() -> None:
     assert head.get("gpu.count") == Unread(unread="nvidia-smi: not installed")
     assert worker.commands[0].status == 0
     assert loads(dumps(reading)) == reading
-
-
-@pytest.mark.parametrize("name", schema.PUBLISHED)
-def test_published_schemas_are_current(name: str) -> None:
-    current = schema.text(schema.PUBLISHED[name])
-    assert (schema.DOCS / name).read_text(encoding="utf-8") == current, (
-        "python -m tests.probe.schema"
-    )

@@ -1,4 +1,4 @@
-"""Tables of docs/nvidia.md, made from the catalogue: `python -m tests.catalog.tables` writes them.
+"""The tables of docs/nvidia.md, made from the catalogue.
 
 What has a source has its number in the page's list of sources.
 """
@@ -171,5 +171,6 @@ def marked(text: str) -> Iterator[str]:
     yield from (match[2] for match in MARK.finditer(text))
 
 
-if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+def files() -> dict[str, bytes]:
+    """Return docs/nvidia.md with current tables."""
+    return {"docs/nvidia.md": written(PAGE.read_text(encoding="utf-8")).encode("utf-8")}

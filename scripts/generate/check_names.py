@@ -1,17 +1,15 @@
-"""lockstep/catalog/checks.json, made from probe and rules: `python -m tests.checks.names`."""
+"""lockstep/catalog/checks.json: the names of all readings and rules."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from pathlib import Path
 
-from lockstep.catalog import checks
 from lockstep.checks.catalogue import all_rules
 from lockstep.node.readers.collect import READERS
 
-FILE = Path(checks.__file__).with_suffix(".json")
+FILE = "lockstep/catalog/checks.json"
 
 
 def text() -> str:
@@ -29,5 +27,6 @@ def text() -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
+def files() -> dict[str, bytes]:
+    """Return the names that a description may use."""
+    return {FILE: text().encode("utf-8")}

@@ -1,10 +1,9 @@
-"""Published schemas, made from the models: `python -m tests.probe.schema` writes them."""
+"""The published schemas of records, made from the models."""
 
 from __future__ import annotations
 
 import json
 import runpy
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -20,7 +19,6 @@ def _described() -> dict[str, Any]:
         return runpy.run_path(record.__file__)
 
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 _MODULE = _described()
 PUBLISHED: dict[str, type[BaseModel]] = {
     "record.schema.json": _MODULE["Record"],
@@ -38,6 +36,6 @@ def text(model: type[BaseModel]) -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-if __name__ == "__main__":
-    for name, model in PUBLISHED.items():
-        (DOCS / name).write_text(text(model), encoding="utf-8")
+def files() -> dict[str, bytes]:
+    """Return the schemas below docs/."""
+    return {f"docs/{name}": text(model).encode("utf-8") for name, model in PUBLISHED.items()}

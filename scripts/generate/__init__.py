@@ -1,0 +1,1 @@
+"""Generated documents and data: ``python -m scripts.generate`` writes all of them."""

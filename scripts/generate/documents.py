@@ -1,0 +1,66 @@
+"""Every generated file of the project, with the content that it should have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.generate import (
+    check_names,
+    coverage_page,
+    nvidia_tables,
+    record_schemas,
+    rules_page,
+)
+from tests.forms import large
+from tests.golden import write
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
+    check_names.files,  # first: a running program has read it already (see __main__)
+    rules_page.files,
+    coverage_page.files,
+    record_schemas.files,
+    nvidia_tables.files,
+    write.files,
+    large.files,
+)
+"""Each returns path -> content, with paths relative to the root of the project."""
+
+WHOLLY_GENERATED = ("tests/golden/prod",)
+"""Folders in which every file is generated: any other file there is out of date."""
+
+
+def wanted() -> dict[str, bytes]:
+    """Return path -> content of every generated file."""
+    files: dict[str, bytes] = {}
+    for generator in GENERATORS:
+        for path, content in generator().items():
+            if path in files:
+                raise ValueError(f"two generators write {path}")
+            files[path] = content
+    return files
+
+
+def obsolete(files: dict[str, bytes], root: Path = ROOT) -> list[str]:
+    """Return the files in generated folders that no generator writes any more."""
+    return sorted(
+        name
+        for folder in WHOLLY_GENERATED
+        for path in (root / folder).rglob("*")
+        if path.is_file() and (name := str(path.relative_to(root))) not in files
+    )
+
+
+def write_changed(files: dict[str, bytes], root: Path = ROOT) -> list[str]:
+    """Write the files whose content differs; return their paths."""
+    changed = []
+    for name, content in files.items():
+        path = root / name
+        if path.is_file() and path.read_bytes() == content:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        changed.append(name)
+    return changed
