@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from pathlib import Path
 
 from pyinfra import host
 from pyinfra.api import operation
@@ -46,7 +47,8 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
         # A kernel that refuses (read-only, or no such size yet) is not a failure: a reboot is due.
         yield f"echo {pages} > {folder}/nr_hugepages || echo 'refused: pending reboot'"
     # What was reached is kept beside what was asked: pages lost later are asked for again.
-    yield (f'mkdir -p /run/lockstep && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}')
+    folder = Path(HUGEPAGES_TRIED).parent
+    yield f'mkdir -p {folder} && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}'
 
 
 @operation()

@@ -15,12 +15,15 @@ CLUSTER = "test-cluster"
 HANGS_AFTER_S = 2400
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of machines may take longer than the others before they count as hanging."""
+    """Allow tests of machines more time; what uses the cluster is a lab test, marked or not."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
+        if "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session")

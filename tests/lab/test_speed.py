@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from benchmarks.speed import sessions
 from benchmarks.speed.names import named
 from benchmarks.speed.network import Control, control
@@ -15,6 +17,8 @@ from benchmarks.speed.places import WORKERS, program
 from benchmarks.speed.series import PYINFRA_IDLE
 from lab.state import LabState, load
 from tests.lab.labs import Lab
+
+pytestmark = pytest.mark.lab
 
 
 def connected_s(lab: LabState, here: Control) -> float:

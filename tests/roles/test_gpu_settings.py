@@ -23,8 +23,9 @@ from lockstep.facts.gpus import (
 )
 from lockstep.files import managed
 from lockstep.plan.nvidia import MIG_MADE
-from lockstep.roles.operations.gpu_settings import running_settings
 from lockstep.spec.hardware import Gpu
+from lockstep.roles.operations import gpu_settings
+from lockstep.roles.operations.gpu_settings import running_settings
 from tests.plan.example import planned
 from tests.roles.local import Done, fact, run
 
@@ -41,6 +42,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
     monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", str(state))
     monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "0")
+    monkeypatch.setattr(gpu_settings, "MIG_MADE", str(tmp_path / "run/mig-made"))
 
     def call(*arguments: str) -> str:
         return subprocess.run(
@@ -155,7 +157,10 @@ def script(tmp_path: Path, **fields: Any) -> Path:
 
 
 def boot(path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", str(path)], capture_output=True, text=True, check=False)
+    """Run the script as a boot does; what it keeps below /run is kept beside it."""
+    own = path.with_name("gpu-settings-here")
+    own.write_text(path.read_text().replace("/run/lockstep", str(path.parent / "run")))
+    return subprocess.run(["sh", str(own)], capture_output=True, text=True, check=False)
 
 
 def test_the_boot_script_sets_everything_declared_and_may_run_again(

@@ -1,26 +1,24 @@
 """Huge pages of a NUMA node that this machine does not have: asked for once, then pending."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lockstep.facts.boot import HUGEPAGES_TRIED
+from lockstep.facts import boot
+from lockstep.roles.operations import hugepages
 from lockstep.roles.operations.hugepages import running_hugepages
 from tests.roles.local import run
-
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes below /run")
 
 NOWHERE = {"2M": {99: 8}}
 
 
 @pytest.fixture(autouse=True)
-def tried() -> Iterator[Path]:
-    path = Path(HUGEPAGES_TRIED)
-    assert not path.exists(), "this machine is a node of its own"
-    yield path
-    path.unlink(missing_ok=True)
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that a node keeps below /run, in a folder of this test."""
+    path = tmp_path / "run/hugepages-tried"
+    for module in (boot, hugepages):
+        monkeypatch.setattr(module, "HUGEPAGES_TRIED", str(path))
+    return path
 
 
 def test_a_kernel_that_cannot_give_them_is_asked_once(tried: Path) -> None:
