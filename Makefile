@@ -3,7 +3,8 @@ PY := .venv/bin/python
 WORKERS ?= 2
 OS ?= debian_13
 
-.PHONY: help setup lab lab-kernel clean-lab test test-kernel test-slow lint generate
+.PHONY: help setup lab lab-kernel clean-lab generate lint coverage
+.PHONY: test test-unit test-kernel test-slow test-all
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -28,11 +29,21 @@ lint: setup ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-test: lint ## Everything CI needs: lint, unit tests, a lab of its own (root)
-	@sh scripts/test.sh
+test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 15 min)
+	@$(PY) -m scripts.testing test
+
+test-unit: setup ## The unit tests, on all processors; no root, no machines (4 min)
+	@$(PY) -m scripts.testing unit
 
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)
-	@sh scripts/test.sh --kernel
+	@$(PY) -m scripts.testing kernel
 
-test-slow: setup ## Drifts one by one, upgrades, containers, DKMS, Debian 12, killed deploys (root, 45 min)
-	@sh scripts/test.sh --slow
+test-slow: setup ## Drifts one by one, upgrades, containers, DKMS, Debian 12, killed deploys (root, 30 min)
+	@$(PY) -m scripts.testing slow
+
+test-all: setup ## Everything of test, test-slow and test-kernel (root, 75 min)
+	@$(PY) -m scripts.testing all
+
+coverage: setup ## Which lines the unit tests run; fails below the floor in pyproject.toml
+	@$(PY) -m scripts.testing coverage
+	@.venv/bin/coverage report --skip-covered

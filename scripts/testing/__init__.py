@@ -1,0 +1,1 @@
+"""Runs the project's tests: which suites there are, how they run, and which of them CI chooses."""

@@ -1,0 +1,127 @@
+"""Runs suites of tests, and lint beside them; the closing line sums up all of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from scripts.testing.outcome import Outcome, closing_line, read
+from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
+from scripts.testing.suites import COVERED, KERNEL, LAB, LINT, SLOW, UNIT, Suite
+
+NICE = 10
+"""Lint and unit tests leave the processors to the machines of the lab, whose tests mostly wait."""
+
+Stage = tuple[Suite | None, ...]
+"""What runs at the same time; None is lint."""
+
+EVERYTHING_CI_NEEDS: Stage = (None, COVERED, LAB)
+TARGETS: dict[str, tuple[Stage, ...]] = {
+    "unit": ((UNIT,),),
+    "coverage": ((COVERED,),),
+    "test": (EVERYTHING_CI_NEEDS,),
+    "slow": ((SLOW,),),
+    "kernel": ((KERNEL,),),
+    "all": (EVERYTHING_CI_NEEDS, (SLOW,), (KERNEL,)),
+}
+"""Target of the Makefile -> the stages that it runs, one after another."""
+
+LEFT_OUT = {
+    "unit": "lab tests (make test), slow ones (make test-slow), own kernels (make test-kernel)",
+    "test": "slow lab tests (make test-slow), machines with own kernels (make test-kernel)",
+}
+"""Target -> what it leaves out."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP unwind the program, as Ctrl-C does: labs are removed on the way."""
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _machines(suites: Sequence[Suite]) -> Iterator[None]:
+    """Install what machines need; remove every lab of the tests in the end."""
+    kernels = list(dict.fromkeys(suite.kernel for suite in suites if suite.kernel))
+    if not kernels:
+        yield
+        return
+    if os.geteuid() != 0:
+        raise SystemExit(
+            "ERROR these tests boot machines (systemd-nspawn or QEMU), which needs root\n"
+            "  next  run them as root; without root: make test-unit"
+        )
+    python = str(ROOT / ".venv/bin/python")
+    for kernel in kernels:
+        setup = [python, "-m", "lab", "setup", "--kernel", kernel]
+        if (status := subprocess.run(setup, cwd=ROOT, check=False).returncode) != 0:
+            raise SystemExit(status)
+    try:
+        yield
+    finally:
+        subprocess.run([python, "tests/lab/remove_labs.py"], cwd=ROOT, check=False)
+
+
+def _stage(stage: Stage, deadline: float | None) -> Outcome:
+    alone = len(stage) == 1
+    jobs: list[tuple[Suite | None, Job]] = []
+    for suite in stage:
+        commands = LINT if suite is None else (suite.command(),)
+        name = "lint" if suite is None else suite.name
+        quiet = not alone and (suite is None or not suite.kernel)
+        jobs.append((suite, Job(name, commands, NICE if quiet else 0)))
+    try:
+        run_together([job for _, job in jobs], deadline)
+    except TimeIsUp as late:
+        print(f"ERROR {late}: stopped, because its time was up", flush=True)
+    outcome = Outcome()
+    for suite, job in jobs:
+        if suite is None:
+            for command in job.failed:
+                print(f"ERROR lint: {command}", flush=True)
+            outcome += Outcome(errors=len(job.failed) or int(job.status != 0))
+        else:
+            outcome += read(job.lines, job.status)
+    return outcome
+
+
+def run(stages: Sequence[Stage], deadline: float | None = None) -> Outcome:
+    """Run stages one after another; later ones run even when an earlier one failed."""
+    suites = [suite for stage in stages for suite in stage if suite is not None]
+    outcome = Outcome()
+    with _ended_by_signals(), _machines(suites):
+        for stage in stages:
+            outcome += _stage(stage, deadline)
+    return outcome
+
+
+def main(target: str) -> int:
+    """Run a target; return its exit status."""
+    if target not in TARGETS:
+        print(f"ERROR {target}: no such target\n  allowed  {', '.join(TARGETS)}", file=sys.stderr)
+        return 3
+    began = time.monotonic()
+    try:
+        outcome = run(TARGETS[target])
+    except KeyboardInterrupt:
+        return 130
+    if target in LEFT_OUT:
+        print(f"left out: {LEFT_OUT[target]}", flush=True)
+    print(closing_line(outcome, time.monotonic() - began), flush=True)
+    return 0 if outcome.succeeded else 1

@@ -1,0 +1,44 @@
+"""The suites of tests, by what they need and how long they take."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A part of the tests that runs as one pytest process."""
+
+    name: str
+    marks: str
+    """The expression for ``pytest -m``."""
+    folder: str
+    kernel: str = ""
+    """Kernels of the machines that it boots, for ``lab setup --kernel``; "" when it boots none."""
+    parallel: bool = False
+    covered: bool = False
+    """Coverage of the library is measured, and must not fall below its floor in pyproject.toml."""
+
+    def command(self) -> list[str]:
+        """Return the pytest command."""
+        words = [".venv/bin/pytest", "-rs", "-m", self.marks]
+        if self.parallel:
+            # A file stays in one process: its tests share what is costly to make.
+            words += ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile"]
+        if self.covered:
+            words += ["--cov", "--cov-report="]
+        return [*words, self.folder]
+
+
+LINT = (
+    (".venv/bin/ruff", "check", "."),
+    (".venv/bin/ruff", "format", "--check", "."),
+    (".venv/bin/mypy",),
+)
+
+UNIT = Suite("unit", "not lab and not slow and not kernel", "tests", parallel=True)
+COVERED = Suite("unit", UNIT.marks, UNIT.folder, parallel=True, covered=True)
+LAB = Suite("lab", "lab and not slow and not kernel", "tests/lab", kernel="shared")
+SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
+KERNEL = Suite("kernel", "kernel", "tests/lab", kernel="own")
