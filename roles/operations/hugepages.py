@@ -47,8 +47,8 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
         # A kernel that refuses (read-only, or no such size yet) is not a failure: a reboot is due.
         yield f"echo {pages} > {folder}/nr_hugepages || echo 'refused: pending reboot'"
     # What was reached is kept beside what was asked: pages lost later are asked for again.
-    folder = Path(HUGEPAGES_TRIED).parent
-    yield f'mkdir -p {folder} && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}'
+    kept_in = Path(HUGEPAGES_TRIED).parent
+    yield f'mkdir -p {kept_in} && echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}'
 
 
 @operation()

@@ -230,6 +230,7 @@ def test_no_lab_names_the_command_that_makes_it() -> None:
     assert "python -m lab --name never-made up" in result.stderr
 
 
+@needs_root
 def test_bad_lab_name_is_refused() -> None:
     result = lab("status", name="../x")
     assert result.returncode == 3

@@ -161,6 +161,7 @@ SCHED_OTHER, SCHED_IDLE = "0", "5"
 """Column "policy" of proc_pid_stat(5)."""
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root leaves the idle policy, as sudo does")
 def test_it_runs_idle_on_the_housekeeping_cpus_and_a_container_does_not(tmp_path: Path) -> None:
     """An idle task asks its disks idly as well (linux/ioprio.h, task_nice_ioclass)."""
     every = sorted(os.sched_getaffinity(0))

@@ -212,7 +212,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{debs} ./\n")
     (tmp_path / "apt.conf").write_text(
         f'Dir "{root}"; Dir::State::status "{root}/var/lib/dpkg/status"; APT::Sandbox::User "root";'
-        f'DPkg::Options {{"--root={root}"; "--force-script-chrootless";}}; '
+        f'DPkg::Options {{"--root={root}"; "--force-script-chrootless"; "--force-not-root";}}; '
         'Dir::Bin::dpkg "/usr/bin/dpkg"; Dir::Bin::Methods "/usr/lib/apt/methods";'
     )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))

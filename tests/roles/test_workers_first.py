@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import grp
+import os
 import runpy
 import subprocess
 from collections.abc import Callable
@@ -176,9 +178,9 @@ def test_the_controllers_plugin_waits_for_the_workers(
     if named:
         line.parent.mkdir()
         line.write_text("required /spank_pyxis.so\n")
-    user = getpass.getuser()
+    user, group = getpass.getuser(), grp.getgrgid(os.getgid()).gr_name
     file = ManagedFile(
-        "pyxis", str(line), b"required /spank_pyxis.so  # new\n", "644", user, user, False, ""
+        "pyxis", str(line), b"required /spank_pyxis.so  # new\n", "644", user, group, False, ""
     )
     done = run(
         files_after_workers,
