@@ -55,12 +55,15 @@ def run(lab: Lab, tmp_path: Path, deploy: str, fast: str) -> Told:
     return Told(facts, sum(line[0] == "execution" for line in lines))
 
 
-@pytest.fixture(params=DEPLOYS)
-def both(cluster: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Told, Told]:
-    """Plain, and read ahead with a list of what is foreseen."""
-    run(cluster, tmp_path, request.param, "1")
-    plain = run(cluster, tmp_path, request.param, "0")
-    return plain, run(cluster, tmp_path, request.param, "1")
+@pytest.fixture(scope="module", params=DEPLOYS)
+def both(
+    cluster: Lab, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Told, Told]:
+    """Plain, and read ahead with a list of what is foreseen; run once for all that look at it."""
+    folder = tmp_path_factory.mktemp("told")
+    run(cluster, folder, request.param, "1")
+    plain = run(cluster, folder, request.param, "0")
+    return plain, run(cluster, folder, request.param, "1")
 
 
 def test_every_fact_is_told_as_plain_pyinfra_tells_it(both: tuple[Told, Told]) -> None:
