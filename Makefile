@@ -44,6 +44,6 @@ test-slow: setup ## Drifts one by one, upgrades, containers, DKMS, Debian 12, ki
 test-all: setup ## Everything of test, test-slow and test-kernel (root, 75 min)
 	@$(PY) -m scripts.testing all
 
-coverage: setup ## Which lines the unit tests run; fails below the floor in pyproject.toml
+coverage: setup ## Which lines the unit tests run; fails below the floor in pyproject.toml (8 min)
 	@$(PY) -m scripts.testing coverage
 	@.venv/bin/coverage report --skip-covered
