@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 RUN = Path("/run/lockstep")
 """Here Lockstep keeps things on a node, and the machine that runs the tests may be one."""
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled templates in a folder of this run, for its workers and commands as well."""
+    if not hasattr(config, "workerinput"):
+        caches = TemporaryDirectory(prefix="lockstep-tests-")
+        os.environ["XDG_CACHE_HOME"] = caches.name
+        config.add_cleanup(caches.cleanup)
 
 
 @pytest.fixture(autouse=True)
