@@ -23,9 +23,9 @@ from lockstep.facts.gpus import (
 )
 from lockstep.files import managed
 from lockstep.plan.nvidia import MIG_MADE
-from lockstep.spec.hardware import Gpu
 from lockstep.roles.operations import gpu_settings
 from lockstep.roles.operations.gpu_settings import running_settings
+from lockstep.spec.hardware import Gpu
 from tests.plan.example import planned
 from tests.roles.local import Done, fact, run
 
