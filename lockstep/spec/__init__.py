@@ -1,4 +1,4 @@
-"""What is wanted: the typed description of a cluster, the only source of truth."""
+"""The typed description of a cluster: the desired state, and the only source of truth."""
 
 from lockstep.spec.expand import Node, nodes
 from lockstep.spec.hardware import HardwareClass

@@ -1,4 +1,4 @@
-"""What a site says of the check: rules of its own, and ours as it wants them."""
+"""Site settings for the check: the site's own rules, and changes to the built-in rules."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SEVERITIES = Literal["error", "warning"]
 
 EACH = "*"
-"""A key of a path that stands for every item, which is then the device of a finding."""
+"""Wildcard key in a path: matches every item; the item becomes the finding's device."""
 
 
 class Override(Model):
-    """What a site changes of one of our rules."""
+    """A site's changes to one built-in rule."""
 
     rule: str
     off: Line | None = None
-    """Why it is not judged; the report says so each time."""
+    """The reason for switching the rule off; every report shows it."""
     severity: SEVERITIES | None = None
-    """Of what differs; what could not be read stays as severe as it is."""
+    """Severity of a difference; the severity of an unreadable value does not change."""
     tolerance: Share | None = None
-    """Kind within: share of the peers' median. Kind growth: how much more an hour is fine."""
+    """Kind within: share of the peers' median. Kind growth: allowed increase per hour."""
     classes: tuple[Name, ...] = ()
-    """Hardware classes that it is for; none: all of them."""
+    """Hardware classes that the rule applies to; empty: all classes."""
 
     def covers(self, hardware: str) -> bool:
-        """Say whether it is for a hardware class."""
+        """Return whether the override applies to a hardware class."""
         return not self.classes or hardware in self.classes
 
 
 class SiteRule(Model):
-    """A rule of the site's own, as data."""
+    """A rule that the site defines, as data."""
 
     id: SiteRuleId
     title: Line
-    """The claim: what is so on every node that keeps the rule."""
+    """The claim: a statement that is true on every node that follows the rule."""
     reading: str
-    """Name of a reading, as records have it."""
+    """Name of a reading, as in the records."""
     path: tuple[str, ...] = ()
-    """Keys inside of it, one of them "*" for every item; none: the reading as it is."""
+    """Keys inside the reading; "*" matches every item. Empty: the whole reading."""
     kind: Literal["equal", "multiset", "slots", "within", "unique", "growth", "absolute"]
     expected: JsonValue = None
-    """Kinds equal, slots, absolute: the value, or the bound. None: what the peers have."""
+    """Kinds equal, slots, absolute: the expected value or bound. None: compare with the peers."""
     bound: Literal["at least", "at most"] | None = None
-    """Kinds absolute, within: the right side of it."""
+    """Kinds absolute, within: whether the value is a lower or an upper bound."""
     tolerance: Share | None = None
-    """As that of an override."""
+    """As in ``Override.tolerance``."""
     peers: Literal["class", "role", "os"] = "class"
     classes: tuple[Name, ...] = ()
-    """Hardware classes that it is for; none: all of them."""
+    """Hardware classes that the rule applies to; empty: all classes."""
     severity: SEVERITIES = "error"
     source: Line
-    """Where the rule comes from."""
+    """Reference for the rule: a document, a ticket, a person."""
     repair: Line
-    """What a person does; {node} {device} {expected} and the like are filled in."""
+    """Instructions for the operator; {node}, {device}, {expected} and others are filled in."""
     local: Literal["health", "jobs"] | None = None
-    """The node judges itself by it too, and drains: as a health check, or before jobs as well."""
+    """The node also checks this rule itself and drains on failure; "jobs": before each job too."""
 
 
 class Checks(Model):
-    """What a site says of the check."""
+    """Site settings for the check."""
 
     overrides: tuple[Override, ...] = ()
     rules: tuple[SiteRule, ...] = ()

@@ -1,4 +1,4 @@
-"""Ranges of nodes written out: one ``Node`` per machine, addresses counted up."""
+"""Expands ranges of nodes: one ``Node`` per machine, with consecutive addresses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
 
 def _group(group: NodeGroup, index: int, fabric: Network | None) -> Iterator[Node]:
     rails = range(fabric.rails if fabric else 1)
-    # Arithmetic on integers: netaddr objects are made once per address, not once per step.
+    # Integers are faster: netaddr would create an object for every step of the arithmetic.
     management, version = int(group.management), group.management.version
     first = None if group.fabric is None else int(group.fabric)
     for offset, name in enumerate(names.expand(group.name)):
@@ -56,4 +56,4 @@ def _group(group: NodeGroup, index: int, fabric: Network | None) -> Iterator[Nod
 
 
 RAIL_SHIFT = 64
-"""Rail r is the r-th /64 of the fabric prefix: addresses of two rails differ by r * 2**64."""
+"""Rail r uses the r-th /64 of the fabric prefix: its addresses are r * 2**64 above rail 0."""

@@ -1,4 +1,4 @@
-"""Single fields of a description: what each may hold, and the words for what it may not."""
+"""Types of single fields: the values that each accepts, and the error text for other values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lockstep.spec import names
 
 
 class Model(BaseModel):
-    """Base of every part of the spec: frozen, and a field nobody knows is an error."""
+    """Base class of all parts of the spec: frozen; unknown fields are errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_timedelta="float"
@@ -41,14 +41,14 @@ def _network(value: object) -> IPNetwork:
     if isinstance(value, IPNetwork):
         return value
     allowed = "a network with its prefix length, such as fd12:3456:789a::/64"
-    if "/" not in str(value):  # netaddr would read a network of one address
+    if "/" not in str(value):  # netaddr would accept it as a network of one address
         raise ValueError(allowed)
     try:
         network = IPNetwork(str(value))
     except (AddrFormatError, ValueError) as error:
         raise ValueError(allowed) from error
     if network.ip != network.network:
-        raise ValueError(f"{network.cidr}: no bits are set behind the prefix")
+        raise ValueError(f"{network.cidr}, without bits set after the prefix")
     return network
 
 
@@ -109,7 +109,7 @@ def _memlock(value: object) -> object:
 def _folder(value: object) -> str:
     folder = os.path.expanduser(str(value))
     if not os.path.isabs(folder):
-        raise ValueError("not absolute; allowed: a path that begins with / or ~")
+        raise ValueError("an absolute path, beginning with / or ~")
     return folder
 
 
@@ -125,7 +125,7 @@ NumaNode = Annotated[int, Field(ge=0)]
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
-    """Return a validator of text; these values reach files and shells, so nothing else passes."""
+    """Return a validator for text that is later written to files and shell commands."""
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:

@@ -1,4 +1,4 @@
-"""From a plain description to a validated cluster, or to every problem at once."""
+"""Turns a plain description into a validated cluster, or reports all of its problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockstep.spec.wording import allowed
 
 LONGEST_VALUE = 200
 PARTS = ("networks", "hardware", "nodes")
-"""Fields that hold parts which can be left out one by one."""
+"""Fields with parts that can be left out individually."""
 ANY_OS = {"release": "debian_13"}
 
 
@@ -32,9 +32,9 @@ def load(
         description: as an inventory has it.
         roles: every role that a node may have.
 
-    When a field could not be read, the part that holds it (a node group, a hardware class, ...)
-    is left out and the relations that do not need it are judged all the same: every problem
-    shows, and a typo does not show up as a dozen problems elsewhere.
+    When a field is invalid, the part that contains it (a node group, a hardware class, ...) is
+    left out, and the relations that do not need it are still validated. All problems show at
+    once, and a typo does not cause a dozen follow-up problems.
     """
     roles = tuple(roles)
     try:
@@ -86,7 +86,7 @@ def _of_the_rest(
     unread: list[tuple[str | int, ...]],
     roles: tuple[DeclaredRole, ...],
 ) -> list[Problem]:
-    """Return the problems of a description without the parts that ``unread`` points into."""
+    """Return the problems of a description without the invalid parts that ``unread`` lists."""
     left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
     whole = {path[0] for path in unread if path[:2] not in left_out}
     rest: dict[str, object] = {}
@@ -104,14 +104,14 @@ def _of_the_rest(
     try:
         cluster = Cluster.model_validate({**needed, **rest})
     except ValidationError:
-        return []  # too little is left to judge
+        return []  # too little is left to validate
     problems = []
     for problem in independent(cluster, roles):
         path = problem.path
         if path[0] in whole:
-            continue  # about what was put in place of an unread part
+            continue  # about the replacement of an invalid part
         if path[-1] in ("management", "fabric") and any(p[0] == "networks" for p in unread):
-            continue  # the network it belongs to may be the one that could not be read
+            continue  # its network may be the invalid one
         if path[0] == "nodes" and len(path) > 1 and isinstance(path[1], int):
             path = ("nodes", kept[path[1]], *path[2:])
         problems.append(replace(problem, path=path))
@@ -119,7 +119,7 @@ def _of_the_rest(
 
 
 def located(problems: list[Problem], file: Path) -> list[Problem]:
-    """Return the problems with the line of the inventory that holds each field, in that order."""
+    """Return the problems with the inventory's line of each field, sorted by line."""
     source = file.read_text(encoding="utf-8")
     fields = frozenset(Cluster.model_fields)
     placed = [
@@ -129,7 +129,7 @@ def located(problems: list[Problem], file: Path) -> list[Problem]:
 
 
 def _problem(detail: ErrorDetails, description: Mapping[str, object]) -> Problem:
-    # pydantic marks a wrong key of a dictionary with "[key]" behind it.
+    # pydantic appends "[key]" to the path when a dictionary's key itself is invalid.
     path = tuple(key for key in detail["loc"] if key != "[key]")
     found = repr(detail["input"])
     if detail["type"] == "missing":
@@ -140,7 +140,7 @@ def _problem(detail: ErrorDetails, description: Mapping[str, object]) -> Problem
 
 
 def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str:
-    """Return the names of the node group that ``path`` points into, as written."""
+    """Return the name range of the node group that contains ``path``, as written."""
     groups = description.get("nodes")
     if len(path) < 2 or path[0] != "nodes" or not isinstance(groups, list | tuple):
         return ""

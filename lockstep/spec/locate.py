@@ -1,7 +1,7 @@
-"""Finds the line of an inventory file that holds a field of the description.
+"""Finds the line of an inventory file that defines a field of the description.
 
-Inventories are Python, so a description carries no line marks of its own; its literal does.
-Names of the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
+An inventory is Python code: the description itself has no line numbers, but its literal does.
+Variables of the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def line_of(source: str, path: tuple[str | int, ...], fields: frozenset[str]) ->
     Args:
         source: the inventory file.
         path: keys from the top of the description.
-        fields: the description's own keys: it is the dictionary that has most of them.
+        fields: the top-level keys of a description; the dictionary with most of them is used.
 
     Returns:
-        None when no dictionary in the source has any of the fields.
+        The line, or None when no dictionary in the source has any of the fields.
     """
     tree = ast.parse(source)
     assigned = _assigned(tree)
@@ -42,7 +42,7 @@ def _known(node: ast.Dict, fields: frozenset[str]) -> int:
 
 
 def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return what each name stands for; names given twice are left out."""
+    """Return the value of each variable; variables assigned twice are left out."""
     values = [
         (target.id, statement.value)
         for statement in tree.body
@@ -60,7 +60,7 @@ def _followed(node: ast.expr, assigned: Mapping[str, ast.expr]) -> ast.expr:
 
 def _entry(node: ast.expr, key: str | int, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
     if isinstance(node, ast.Dict):
-        # From the end: as in Python, what stands last wins.
+        # From the end: in Python, the last duplicate key wins.
         for name, value in zip(reversed(node.keys), reversed(node.values), strict=True):
             if isinstance(name, ast.Constant) and name.value == key:
                 return value
@@ -69,7 +69,7 @@ def _entry(node: ast.expr, key: str | int, assigned: Mapping[str, ast.expr]) -> 
                 if inner is not None:
                     return inner
     if isinstance(node, ast.List | ast.Tuple) and isinstance(key, int):
-        # After a starred element nobody knows the index.
+        # The index is unknown after a starred element.
         plain = node.elts[: key + 1]
         if len(plain) == key + 1 and not any(isinstance(e, ast.Starred) for e in plain):
             return plain[key]

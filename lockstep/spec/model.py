@@ -1,7 +1,7 @@
-"""What a cluster description may hold: types and single fields only.
+"""The types of a cluster description; here each field is validated on its own.
 
-Relations between fields (duplicate addresses, a worker without a scheduler) are judged in
-``validate.py``, which returns every problem at once; here a field is only parsed.
+Relations between fields (duplicate addresses, a worker without a scheduler) are validated in
+``validate.py``, which returns all problems at once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lockstep.spec.software import Software
 
 
 class Role(enum.Enum):
-    """What a node is for. Heads take requests and run services; workers run jobs."""
+    """Purpose of a node: heads run services, workers run jobs."""
 
     HEAD = "head"
     WORKER = "worker"
 
 
 class Service(enum.Enum):
-    """What a head runs, beyond what every node runs; in the order of the deploy."""
+    """Services that a head can run, in deploy order."""
 
     SLURM_ACCOUNTING = "slurm_accounting"
     SLURM_CONTROLLER = "slurm_controller"
@@ -48,15 +48,15 @@ class Service(enum.Enum):
 
 
 class Network(Model):
-    """One network; ``rails`` > 1 gives every node one address per rail, one rail per subnet."""
+    """One network; with ``rails`` > 1 every node has one address per rail, each rail a subnet."""
 
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Rail r uses the r-th /64 (IPv6) of ``prefix``, or the prefix itself when there is one."""
+    """Number of rails: rail r uses the r-th /64 (IPv6) of ``prefix``; a single rail all of it."""
 
 
 class NodeGroup(Model):
-    """One node or a range of equal nodes; addresses are counted up in the order of the names."""
+    """One node or a range of identical nodes; addresses are consecutive, in order of the names."""
 
     name: NodeRange
     role: Role
@@ -70,49 +70,49 @@ class NodeGroup(Model):
 
 
 class Access(Model):
-    """How the deploying side reaches the nodes: an unprivileged account with sudo over ssh."""
+    """How the control host reaches the nodes: ssh to an unprivileged account with sudo."""
 
     user: Annotated[str, StringConstraints(min_length=1)] = "ops"
     port: Annotated[int, Field(ge=1, le=65535)] = 22
     key: str | None = None
-    """Path of the private key; None: the ssh agent and the usual files."""
+    """Path of the private key; None: the ssh agent and ssh's default key files."""
     known_hosts: str | None = None
-    """Path of the known_hosts file; None: the user's own. Host keys are always checked."""
+    """Path of the known_hosts file; None: the user's default. Host keys are always checked."""
 
 
 class Os(Model):
-    """Operating system settings, equal on all nodes of the cluster."""
+    """Operating system settings, the same on all nodes of the cluster."""
 
     release: Name
-    """A file name of lockstep/catalog/os: debian_13, debian_12."""
+    """Name of a module in lockstep/catalog/os, such as debian_13."""
     time_zone: TimeZone = "Etc/UTC"
     locale: Locale = "C.UTF-8"
     address_family: Literal["ipv6", "ipv4"] = "ipv6"
-    """The family that name look-ups prefer (gai.conf)."""
+    """Address family that name resolution prefers (gai.conf)."""
     sysctl: dict[str, SysctlValue] = Field(default_factory=dict)
     memlock: Memlock = "unlimited"
-    """KiB; RDMA registers memory, so jobs need it unlimited."""
+    """Locked-memory limit in KiB; jobs with RDMA need "unlimited" because RDMA pins memory."""
     nofile: Count = 1048576
     hugetlb_gid: Annotated[int, Field(ge=1, le=65533)] | None = None
-    """Number of the group that may use huge pages; None: everybody who runs jobs."""
+    """GID of the group that may use huge pages; None: all users."""
     automatic_upgrades: bool = False
 
     @property
     def memlock_bytes(self) -> str:
-        """Return the limit as systemd.exec(5) takes it: bytes, or infinity."""
+        """Return the limit in the format of systemd.exec(5): bytes, or infinity."""
         return "infinity" if self.memlock == "unlimited" else str(self.memlock * 1024)
 
     @property
     def hugetlb_access(self) -> str:
-        """Return who may use huge pages, as mount options of hugetlbfs (hugetlbpage)."""
+        """Return the hugetlbfs mount options that control access to huge pages (hugetlbpage)."""
         return "mode=1777" if self.hugetlb_gid is None else f"mode=1770,gid={self.hugetlb_gid}"
 
 
 class Time(Model):
-    """Clock synchronisation; munge credentials live 300 s, so a wrong clock stops Slurm."""
+    """Clock synchronisation; munge credentials expire after 300 s, so clock skew stops Slurm."""
 
     servers: tuple[HostName, ...] = ()
-    """NTP servers of the heads; empty: the first head is the cluster's own reference."""
+    """NTP servers of the heads; empty: the first head is the cluster's time source."""
     max_offset_s: Annotated[float, Field(gt=0)] = 0.05
 
 
@@ -126,14 +126,14 @@ class Partition(Model):
 
 
 class Reboots(Model):
-    """How nodes are rebooted that wait for it (deploys/reboot.py)."""
+    """How nodes with a pending reboot are rebooted (deploys/reboot.py)."""
 
     at_once: Count = 1
-    """Nodes that are away at the same time."""
+    """Maximum number of nodes that are down at the same time."""
     drain_timeout_s: Count = 86400
-    """Seconds that running jobs have to finish; then the rollout stops, and nothing is killed."""
+    """Seconds to wait for running jobs; then the rollout stops. Jobs are never killed."""
     return_timeout_s: Count = 1800
-    """Seconds from the reboot until the node must answer ssh again."""
+    """Seconds after a reboot within which the node must accept ssh connections again."""
 
 
 class Slurm(Model):
@@ -143,12 +143,12 @@ class Slurm(Model):
     partitions: tuple[Partition, ...] = ()
     """Empty: one partition ``batch`` with every worker."""
     system_memory_mib: Annotated[int, Field(ge=0)] = 0
-    """Kept from jobs on each worker (MemSpecLimit)."""
+    """Memory reserved for the system on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0)] = 300
     prolog_check: bool = True
-    """A node that cannot run a job well refuses it: the job starts elsewhere."""
+    """Check the node before each job; on failure drain it, and the job starts elsewhere."""
     epilog_check: bool = True
-    """What a job left broken takes the node out before the next job comes."""
+    """Check the node after each job; on failure drain it before the next job."""
 
 
 class Monitoring(Model):
@@ -162,11 +162,11 @@ class Monitoring(Model):
     xid: dict[Annotated[int, Field(ge=1)], Literal["ignore", "warning", "error"]] = Field(
         default_factory=dict
     )
-    """XID of the NVIDIA driver -> what the site makes of it, against the catalogue."""
+    """XID of the NVIDIA driver -> the site's severity, in place of the catalogue's."""
 
 
 class Cluster(Model):
-    """The whole description: the only source of truth for what is applied, checked and planned."""
+    """The whole description: the only source of truth for plan, deploy and check."""
 
     name: Name
     networks: dict[Literal["management", "fabric"], Network]
@@ -183,6 +183,6 @@ class Cluster(Model):
     extensions: dict[Name, Any] = Field(default_factory=dict)
     """Role of the site -> its settings, as the role's own model has them."""
     secrets_dir: Folder | None = None
-    """Folder of the deploying side for the generated secrets; None: the user's state folder."""
+    """Folder on the control host for generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None
-    """Folder of the deploying side for records of the nodes; None: the user's state folder."""
+    """Folder on the control host for records of the nodes; None: the user's state folder."""

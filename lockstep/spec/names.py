@@ -1,6 +1,6 @@
-"""Names of nodes and sets of CPUs in the operators' notation: ``worker[0001-2000]``, ``0-3,56``.
+"""Node names and CPU sets in compact notation: ``worker[0001-2000]``, ``0-3,56``.
 
-Slurm's hostlist notation, read and written by ClusterShell.
+The notation is Slurm's hostlist format; ClusterShell parses and formats it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def expand(names: str) -> tuple[str, ...]:
         ValueError: the text is not a range of names.
     """
     try:
-        # Without a resolver: "@x" would ask this machine's own group files.
+        # No resolver: "@x" would otherwise look up ClusterShell's groups on this machine.
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
         raise ValueError(str(error)) from error
@@ -40,7 +40,7 @@ def cpus(text: str) -> frozenset[int]:
     except RangeSetException as error:
         raise ValueError(str(error)) from error
     if min(numbers, default=0) < 0:
-        raise ValueError(f"a number below 0: {text!r}")
+        raise ValueError(f"negative number in {text!r}")
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""What runs on the nodes: repositories, locked versions, the NVIDIA stack, container engines."""
+"""Software of the nodes: repositories, locked versions, the NVIDIA stack, container engines."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from lockstep.spec.fields import (
 
 
 class Repository(Model):
-    """One package repository beside the distribution's own; sources.list(5), deb822 style."""
+    """An additional package repository; sources.list(5), deb822 format."""
 
     name: Name
     uri: Uri
     suite: Word
-    """A suite, or a folder that ends in "/" (NVIDIA's repositories: "/")."""
+    """A suite, or for a flat repository a path that ends in "/" (NVIDIA's: "/")."""
     components: tuple[Word, ...] = ()
-    """None for a folder."""
+    """Empty for a flat repository."""
     key: PublicKey
-    """The only key whose signature counts for this repository."""
+    """The only key that is trusted to sign this repository."""
 
 
 class Nvidia(Model):
-    """One set of versions that belong together, from the driver to the container.
+    """A matching set of versions, from the driver to the container toolkit.
 
-    Versions are upstream's (550.163.01): which packages carry them is the catalogue's business,
-    their revision the repository's. ``software.versions`` locks single packages further.
-    Judged against each other before a node is touched (docs/nvidia.md).
+    Versions are upstream versions (550.163.01): the catalogue knows the packages, the repository
+    determines the package revision. ``software.versions`` locks single packages.
+    The set is validated before any node is contacted (docs/nvidia.md).
     """
 
     packaging: Literal["debian", "nvidia"] = "nvidia"
-    """Whose packages: those of the distribution's archive, or of NVIDIA's repository (a mirror)."""
+    """Package source: the distribution's archive, or NVIDIA's repository (or its mirror)."""
     driver: Upstream
     modules: Literal["open", "proprietary"] | None = None
-    """Kernel modules; None: open where the GPU architecture has them."""
+    """Kernel module flavour; None: open where the GPU architecture supports it."""
     module_options: dict[ModuleOption, Word] = Field(default_factory=dict)
-    """Parameters of the kernel module nvidia, NVreg_...; they act after a reboot."""
+    """Parameters (NVreg_...) of the kernel module nvidia; they take effect after a reboot."""
     cuda: tuple[CudaRelease, ...] = ()
     cuda_parts: Literal["runtime", "toolkit"] = "toolkit"
-    """"runtime": the libraries a program needs to run; "toolkit": the compiler as well."""
+    """"runtime": the libraries to run programs; "toolkit": the compiler as well."""
     fabric_manager: Upstream | None = None
     nscq: Upstream | None = None
     imex: Upstream | None = None
@@ -62,30 +62,30 @@ class Nvidia(Model):
 
 
 class Containers(Model):
-    """Container engines of the workers, and what starts Slurm's jobs in containers.
+    """Container engines of the workers, and the programs that run Slurm jobs in containers.
 
-    Engines come from the distribution's archive. The others have upstream's version, and a
-    repository that holds them.
+    Engines come from the distribution's archive. The other programs have upstream versions and
+    need a repository that provides them.
     """
 
     engines: tuple[Literal["containerd", "docker", "podman"], ...] = ()
     apptainer: Upstream | None = None
     enroot: Upstream | None = None
     pyxis: Upstream | None = None
-    """Slurm's plugin that starts a step in a container of enroot: ``--container-image``."""
+    """Slurm plugin that starts a job step in an enroot container (``--container-image``)."""
 
 
 class Software(Model):
-    """Where packages come from and which versions belong to this cluster."""
+    """Package sources and versions of the cluster."""
 
     repositories: tuple[Repository, ...] = ()
     versions: dict[str, PackageVersion] = Field(default_factory=dict)
-    """Package -> exact version; pinned, and checked on every node. Others: equal to the peers."""
+    """Package -> exact version, pinned and checked. Other packages are compared between peers."""
     nvidia: Nvidia | None = None
-    """None: GPUs are used as the nodes have them; no driver is installed."""
+    """None: no driver is installed; the nodes' existing driver is used."""
     containers: Containers = Containers()
 
 
 def fits(version: str, pattern: str) -> bool:
-    """Say whether a package's version is the one of a lock, which may be a pattern."""
+    """Return whether a package's version matches a lock, which may be a pattern."""
     return fnmatchcase(version, pattern)

@@ -1,4 +1,4 @@
-"""Fields judged against each other: every problem of a description, found in one pass."""
+"""Validates fields against each other; finds all problems of a description in one pass."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OWNED_SYSCTLS = {
     "vm.hugetlb_shm_group": "os.hugetlb_gid",
     "vm.nr_hugepages": "hardware.CLASS.hugepages",
 }
-"""Key -> the field it comes from; two owners would overwrite each other."""
+"""Sysctl -> the field that sets it; a second setting would overwrite it."""
 
 
 def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
-    """Return everything that is wrong between fields; empty when the cluster can be planned."""
+    """Return all conflicts between fields; empty when the cluster can be planned."""
     uncountable = [*_networks(cluster)] or [*_room_to_count(cluster)]
     alone = [
         *_os(cluster, roles),
@@ -52,7 +52,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *class_problems(cluster),
     ]
     if uncountable:
-        return alone  # there are no addresses to judge
+        return alone  # without valid networks there are no addresses to validate
     all_nodes = tuple(nodes(cluster))
     return [
         *alone,
@@ -64,10 +64,10 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
 
 
 def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
-    """Return what is wrong whatever else is missing.
+    """Return the problems that do not depend on other parts of the description.
 
-    For a description of which a part could not be read and was left out: nothing here follows
-    from the absence of that part.
+    For a description with invalid parts left out: none of these problems is caused by a missing
+    part.
     """
     found = [
         *_os(cluster, roles),
@@ -109,7 +109,7 @@ def _stack_packages(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _not_yet(cluster: Cluster) -> Iterator[Problem]:
-    """Find what the release cannot be given so far: refused whole, never half deployed."""
+    """Reject settings that Lockstep cannot apply on the release yet, before a partial deploy."""
     if cluster.os.release not in operating_systems.known():
         return
     release = operating_systems.load(cluster.os.release)
@@ -124,7 +124,7 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
         (not cluster.os.locale.startswith("C."), ("os", "locale"), cluster.os.locale),
     ):
         if wanted:
-            yield Problem(path, found, f"nothing that needs packages: not yet on {name}")
+            yield Problem(path, found, f"leave it out: no package support on {name} yet")
     for index, group in enumerate(cluster.nodes):
         hardware = cluster.hardware.get(group.hardware)
         for wanted, field, found in (
@@ -136,7 +136,7 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
                 yield Problem(
                     ("nodes", index, field),
                     found,
-                    f"nothing that needs packages: not yet on {name}",
+                    f"leave it out: no package support on {name} yet",
                     node=group.name,
                 )
 
@@ -144,12 +144,12 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
 def _networks(cluster: Cluster) -> Iterator[Problem]:
     if "management" not in cluster.networks:
         yield Problem(
-            ("networks",), "no management network", 'a network "management": every node is on it'
+            ("networks",), "no management network", 'a network "management" for all nodes'
         )
     for name, network in cluster.networks.items():
         if name == "management" and network.rails > 1:
             yield Problem(
-                ("networks", name, "rails"), str(network.rails), "1: only the fabric has rails"
+                ("networks", name, "rails"), str(network.rails), "1: only the fabric can have more"
             )
         elif network.rails > 1 and (
             network.prefix.version != 6
@@ -158,12 +158,12 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 ("networks", name, "prefix"),
                 str(network.prefix),
-                f"an IPv6 prefix with room for {network.rails} rails, each a /64",
+                f"an IPv6 prefix large enough for {network.rails} rails, one /64 each",
             )
 
 
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
-    """Find first addresses from which the range's last one would be past the end of them all."""
+    """Find groups whose last address would exceed the address space."""
     fabric = cluster.networks.get("fabric")
     for index, group in enumerate(cluster.nodes):
         steps = len(names.expand(group.name)) - 1
@@ -176,7 +176,7 @@ def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
                 yield Problem(
                     ("nodes", index, kind),
                     str(first),
-                    f"an address with {steps} more behind it, one per node",
+                    f"a first address followed by {steps} more, one per node",
                     node=group.name,
                 )
 
@@ -192,7 +192,7 @@ def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
         if left < hardware.cpus:
             yield Problem(
                 ("hardware", name, "memory_mib"),
-                f"{hardware.memory_mib}: {MEMORY_SHARE:.0%} of it, less {hardware.hugepages_mib} "
+                f"{hardware.memory_mib}: {MEMORY_SHARE:.0%} of it, minus {hardware.hugepages_mib} "
                 f"of huge pages and {cluster.scheduler.system_memory_mib} of system_memory_mib, "
                 f"leaves {left} MiB for jobs",
                 f"at least 1 MiB for each of the {hardware.cpus} CPUs",
@@ -220,13 +220,13 @@ def _unique_names(all_nodes: tuple[Node, ...]) -> Iterator[Problem]:
         yield Problem(
             ("nodes", group, "name"),
             fold(twice),
-            f"names used once; nodes[{before}] has {'them' if len(twice) > 1 else 'it'} already",
+            f"unique names; nodes[{before}] already has {'them' if len(twice) > 1 else 'it'}",
             node=fold(twice),
         )
 
 
 def _addresses(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem]:
-    # Integers, not netaddr objects: 2,000 nodes with 8 rails are 18,000 comparisons.
+    # Integers are faster than netaddr objects: 2,000 nodes with 8 rails need 18,000 comparisons.
     owner: dict[tuple[int, int], tuple[str, str]] = {}
     networks = {str(name): network for name, network in cluster.networks.items()}
     wrong: dict[tuple[int, str, str], list[tuple[str, str, str]]] = {}
@@ -238,12 +238,12 @@ def _addresses(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Proble
                     key = (address.version, int(address))
                     first = owner.setdefault(key, (node.name, kind))
                     if first != (node.name, kind):
-                        allowed, other = "addresses used once; {} has them already", first[0]
+                        allowed, other = "unique addresses; {} already has them", first[0]
                 if allowed is not None:
                     wrong.setdefault((node.group, kind, allowed), []).append(
                         (node.name, str(address), other)
                     )
-    # One problem per range and reason: 2,000 nodes off by one network are one mistake.
+    # One problem per range and reason: 2,000 nodes in a wrong network are one mistake.
     for (group, kind, allowed), found in wrong.items():
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         others = fold({other for _, _, other in found if other})
@@ -258,17 +258,17 @@ def _addresses(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Proble
 def _allowed_address(
     kind: str, rail: int, address: IPAddress, network: Network | None
 ) -> str | None:
-    """Return what would be allowed in place of an address; None when it is right."""
+    """Return the addresses that would be allowed; None when the address is valid."""
     if network is None:
-        return f"no {kind} address, or a network {kind!r} in networks"
+        return f"no {kind} address, or a network named {kind!r}"
     prefix = network.prefix
     on_first_rail = int(address) - (rail << RAIL_SHIFT)
     if address.version != prefix.version or not prefix.first <= on_first_rail <= prefix.last:
         return f"addresses in the {kind} network {prefix}"
     if network.rails > 1 and on_first_rail >> RAIL_SHIFT != prefix.first >> RAIL_SHIFT:
-        # As built by expand: rail r is the r-th /64 of the prefix.
+        # expand() uses the r-th /64 of the prefix for rail r.
         first_rail = f"{IPAddress(prefix.first, prefix.version)}/64"
-        return f"addresses on the first rail, {first_rail}; the other rails are counted up from it"
+        return f"addresses on the first rail, {first_rail}; those of the other rails follow from it"
     return None
 
 
@@ -279,11 +279,11 @@ def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem
             yield Problem(
                 ("nodes", index, "runs"),
                 ", ".join(service.value for service in group.runs),
-                "nothing: services run on nodes of role head",
+                "leave it out: services run on nodes of role head",
                 node=group.name,
             )
     limits = {
-        Service.SLURM_CONTROLLER: "one controller (a second one needs shared state)",
+        Service.SLURM_CONTROLLER: "one controller (a second controller needs shared state)",
         Service.SLURM_ACCOUNTING: "one accounting database",
         Service.PROMETHEUS: "one Prometheus",
     }
@@ -305,7 +305,7 @@ def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem
         yield Problem(
             ("scheduler",),
             "no scheduler",
-            'a scheduler, {"kind": "slurm"}: nodes of role worker take jobs from it',
+            'a scheduler, {"kind": "slurm"}: it is required for nodes of role worker',
             node=cluster.nodes[workers[0].group].name,
         )
     slurm = (Service.SLURM_CONTROLLER, Service.SLURM_ACCOUNTING)
@@ -320,7 +320,7 @@ def _services(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Problem
             yield Problem(
                 ("nodes", running[service][0].group, "runs"),
                 service.value,
-                'a scheduler, {"kind": "slurm"}, for it',
+                'a scheduler, {"kind": "slurm"}: this service needs one',
                 node=running[service][0].name,
             )
 
@@ -342,6 +342,7 @@ def _partitions(cluster: Cluster, all_nodes: tuple[Node, ...]) -> Iterator[Probl
                 node=fold(unknown),
             )
         if partition.name in named[:index]:
-            yield Problem((*path, "name"), partition.name, "a name that no other partition has")
+            yield Problem((*path, "name"), partition.name, "a unique name among the partitions")
         elif partition.default and defaults[0] != partition.name:
-            yield Problem((*path, "default"), "True", f"one default; {defaults[0]} is it already")
+            allowed = f"one default; {defaults[0]} is already the default"
+            yield Problem((*path, "default"), "True", allowed)

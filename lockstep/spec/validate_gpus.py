@@ -1,4 +1,4 @@
-"""The GPUs of a hardware class judged against what the board can do: settings, MIG instances."""
+"""Validates the GPU settings and MIG instances of a hardware class against the GPU model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lockstep.spec.problem import Problem
 
 
 def gpu_problems(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
-    """Yield what of the declared settings a board cannot do."""
+    """Yield declared settings that the GPU model does not support."""
     lowest, highest = model.power_limits_w
     if gpu.power_limit_w is not None and not lowest <= gpu.power_limit_w <= highest:
         yield Problem(
             (*path, "power_limit_w"),
             f"{gpu.power_limit_w:g} W",
-            f"{lowest:g} to {highest:g} W, what a {model.product_name} takes",
+            f"{lowest:g} to {highest:g} W ({model.product_name})",
         )
     if gpu.clocks_mhz is not None:
         low, high = gpu.clocks_mhz
@@ -30,10 +30,10 @@ def gpu_problems(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iter
 
 
 def _mig(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Problem]:
-    """Find instances that do not fit on one board (MIG user guide, supported profiles)."""
+    """Find instances that do not fit on one GPU (MIG user guide, supported profiles)."""
     if gpu.mig and not model.mig_profiles:
         yield Problem(
-            (*path, "mig"), ", ".join(gpu.mig), f"nothing: a {model.product_name} has no MIG"
+            (*path, "mig"), ", ".join(gpu.mig), f"leave it out: {model.product_name} has no MIG"
         )
         return
     unknown = [
@@ -45,12 +45,12 @@ def _mig(path: tuple[str | int, ...], gpu: Gpu, model: GpuModel) -> Iterator[Pro
         return
     slices = sum(int(name.partition("g.")[0]) for name in gpu.mig)
     whole = max(_gigabytes(name) for name in model.mig_profiles)
-    # A profile's name has its memory rounded: eighths are counted, as the board does.
+    # Profile names round the memory size; the GPU allocates memory in eighths, so count those.
     eighths = sum(round(8 * _gigabytes(name) / whole) for name in gpu.mig)
     extensions = sum(name.endswith("+me") for name in gpu.mig)
     for wrong, found, allowed in (
-        (slices > 7, f"{slices} slices", "7 slices at most, the digit before the g"),
-        (eighths > 8, f"{eighths} eighths of the memory", f"{whole} GB at most, 8 eighths"),
+        (slices > 7, f"{slices} slices", "at most 7 slices, the digit before the g"),
+        (eighths > 8, f"{eighths} eighths of the memory", f"at most {whole} GB, 8 eighths"),
         (extensions > 1, f"{extensions} with +me", "one instance with media extensions"),
     ):
         if wrong:

@@ -1,4 +1,4 @@
-"""Fields of one hardware class judged against each other."""
+"""Validates the fields of one hardware class against each other."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PLANNED_ARGS = {
     "processor.max_cstate": "kernel.max_cstate",
     "intel_idle.max_cstate": "kernel.max_cstate",
 }
-"""Kernel argument -> the field it comes from: by hand, it would be a second owner of CPUs."""
+"""Kernel argument -> the field that sets it; it must not be set in two places."""
 
 
 def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
-    """Yield what is wrong inside one hardware class."""
+    """Yield the problems of one hardware class."""
     path = ("hardware", name)
     yield from _housekeeping(path, hardware)
     yield from _hugepages(path, hardware)
@@ -65,7 +65,7 @@ def _housekeeping(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Pr
         yield Problem(
             (*path, "housekeeping_cpus"),
             f"{hardware.housekeeping_cpus}: all CPUs",
-            "a part of the CPUs; jobs need the others",
+            "some of the CPUs; jobs need the others",
         )
     split = sorted(
         sibling for cpu in chosen for sibling in siblings(hardware, cpu) if sibling not in chosen
@@ -102,7 +102,7 @@ def _hugepages(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Probl
                 (*here, "count"),
                 f"{pages.count} pages of {pages.size}: {taken[pages.numa_node]} MiB of huge pages "
                 f"on NUMA node {pages.numa_node}",
-                f"less than the node's memory, {memory_mib} MiB",
+                f"less than the NUMA node's memory, {memory_mib} MiB",
             )
 
 
@@ -114,19 +114,19 @@ def _kernel(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]
         yield Problem(
             (*path, "boot_loader"),
             "none",
-            '"grub": kernel, kernel_args and hugepages need a kernel of the machine\'s own',
+            '"grub": kernel, kernel_args and hugepages need a machine that boots its own kernel',
         )
     if kernel.isolation and not hardware.housekeeping_cpus:
         yield Problem(
             (*path, "kernel", "isolation"),
             ", ".join(kernel.isolation),
-            "housekeeping_cpus: the CPUs that are left for everything but jobs",
+            "housekeeping_cpus: the CPUs for everything except jobs",
         )
     if "nohz_full" in kernel.isolation and 0 not in names.cpus(hardware.housekeeping_cpus):
         yield Problem(
             (*path, "kernel", "isolation"),
             f"nohz_full without CPU 0 in housekeeping_cpus {hardware.housekeeping_cpus}",
-            "CPU 0 among housekeeping_cpus: the kernel keeps its tick for the time of day",
+            "CPU 0 in housekeeping_cpus: the kernel needs its tick for timekeeping",
         )
     for number, argument in enumerate(hardware.kernel_args):
         key, _, value = argument.partition("=")
@@ -140,19 +140,19 @@ def _kernel(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]
                 (*path, "kernel_args", number), argument, f"the field {PLANNED_ARGS[key]}"
             )
         elif declared.get(key):
-            yield Problem((*path, "kernel_args", number), argument, "it is declared in kernel")
+            yield Problem((*path, "kernel_args", number), argument, "set it with the field kernel")
 
 
 def _nics(path: tuple[str, ...], nics: Nics) -> Iterator[Problem]:
     if nics.rdma != "none" and not nics.count:
-        yield Problem((*path, "rdma"), nics.rdma, "count: how many interfaces speak it")
+        yield Problem((*path, "rdma"), nics.rdma, "a count: the number of RDMA interfaces")
     for field, text in (("rdma_devices", nics.rdma_devices), ("interfaces", nics.interfaces)):
         named = names.expand(text) if text else ()
         if named and len(named) != nics.count:
             yield Problem(
                 (*path, field),
                 f"{text}: {len(named)} names",
-                f"{nics.count} names, as nics.count says",
+                f"{nics.count} names, as in nics.count",
             )
     if nics.rdma_devices and nics.rdma == "none":
         yield Problem((*path, "rdma_devices"), nics.rdma_devices, "rdma: infiniband or roce")
@@ -169,7 +169,7 @@ def _gpu(path: tuple[str | int, ...], hardware: HardwareClass, gpu: Gpu) -> Iter
             yield Problem(
                 (*path, "devices"),
                 f"{gpu.devices}: {len(listed)} devices",
-                f"{gpu.count} devices, as gpu.count says",
+                f"{gpu.count} devices, as in gpu.count",
             )
     if gpu.numa:
         slots = Counter(slot for text in gpu.numa.values() for slot in names.cpus(text))

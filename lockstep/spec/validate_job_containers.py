@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis judged before a node is touched."""
+"""Validates Apptainer, enroot and pyxis before any node is contacted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = ("software", "containers")
 
 
 def job_container_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield what of the declared programs cannot be had, or does not fit the others."""
+    """Yield declared programs that are unavailable or do not match the other versions."""
     containers = cluster.software.containers
     wanted = {
         part: version
@@ -26,7 +26,7 @@ def job_container_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from _locked(cluster, wanted)
     if containers.pyxis is not None:
         yield from _pyxis(cluster, containers.pyxis, containers.enroot)
-    if containers.enroot is not None and not containers.engines:  # else said of the engines
+    if containers.enroot is not None and not containers.engines:  # else reported for the engines
         yield from _enroot(cluster, containers.enroot)
 
 
@@ -35,26 +35,26 @@ def _available(cluster: Cluster, wanted: dict[str, str]) -> Iterator[Problem]:
     if release in operating_systems.known() and not operating_systems.load(release).can("packages"):
         for part, version in wanted.items():
             yield Problem(
-                (*HERE, part), version, f"nothing that needs packages: not yet on {release}"
+                (*HERE, part), version, f"leave it out: no package support on {release} yet"
             )
     elif wanted and not cluster.software.repositories:
         yield Problem(
             ("software", "repositories"),
             "none",
-            f"one that holds {', '.join(wanted)}: the distribution's archive does not",
+            f"one that provides {', '.join(wanted)}: the distribution's archive does not",
         )
 
 
 def _locked(cluster: Cluster, wanted: dict[str, str]) -> Iterator[Problem]:
-    """Find single locks that say another version than the declared one."""
+    """Find locked package versions that contradict the declared version."""
     for part, version in wanted.items():
         for name, pattern in job_containers.packages(part, version).items():
             locked = cluster.software.versions.get(name)
             if locked is not None and not fits(locked, pattern):
                 yield Problem(
                     ("software", "versions", name),
-                    f"{locked} beside {part} {version}",
-                    f"{pattern}, as software.containers says",
+                    f"{locked}, but {part} is {version}",
+                    f"{pattern}, as in software.containers",
                 )
 
 
@@ -64,21 +64,21 @@ def _pyxis(cluster: Cluster, pyxis: str, enroot: str | None) -> Iterator[Problem
         yield Problem(
             (*HERE, "enroot"),
             "not declared",
-            f"a version: pyxis {pyxis} starts its containers by enroot",
+            f"a version: pyxis {pyxis} starts its containers with enroot",
         )
     elif not at_least(enroot, oldest):
         yield Problem((*HERE, "enroot"), enroot, f"{oldest} or later for pyxis {pyxis}")
     if cluster.scheduler is None:
-        yield Problem((*HERE, "pyxis"), pyxis, "nothing, or a scheduler: it is a plugin of Slurm")
+        yield Problem((*HERE, "pyxis"), pyxis, "leave it out, or add Slurm: it is a Slurm plugin")
 
 
 def _enroot(cluster: Cluster, enroot: str) -> Iterator[Problem]:
-    """Find GPUs that no container would get: enroot's hook calls nvidia-container-cli."""
+    """Find a missing container toolkit: enroot's hook needs nvidia-container-cli for GPUs."""
     stack = cluster.software.nvidia
     gpus = any(hardware.gpu for hardware in cluster.hardware.values())
     if gpus and (stack is None or stack.container_toolkit is None):
         yield Problem(
             (*HERE, "enroot"),
             enroot,
-            "software.nvidia with container_toolkit: without it no container gets a GPU",
+            "software.nvidia with container_toolkit: without it, containers get no GPU",
         )

@@ -1,4 +1,4 @@
-"""The NVIDIA stack judged before a node is touched: which pair of versions does not fit."""
+"""Validates the NVIDIA stack before any node is contacted: finds incompatible versions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HERE = ("software", "nvidia")
 
 FOLLOWERS = {
     "fabric_manager": "refuses to start",
-    "nscq": "cannot be loaded beside it",
+    "nscq": "cannot be loaded with it",
     "imex": "refuses to start",
 }
-"""Part that takes the driver's version and no other -> what one of another version does."""
+"""Part that must have the driver's version -> the effect of any other version."""
 
 
 def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield which parts of the declared version set do not fit each other, or the hardware."""
+    """Yield parts of the version set that do not match each other or the hardware."""
     yield from _repositories(cluster)
     yield from _not_yet(cluster)
     yield from _slurm_without_mig(cluster)
@@ -35,7 +35,7 @@ def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 ("software", "containers", "engines"),
                 ", ".join(engines),
-                "software.nvidia with container_toolkit: without it no container gets a GPU",
+                "software.nvidia with container_toolkit: without it, containers get no GPU",
             )
         return
     yield from _same_version(stack)
@@ -48,32 +48,32 @@ def nvidia_problems(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _repositories(cluster: Cluster) -> Iterator[Problem]:
-    """Find repositories that apt would refuse (sources.list(5))."""
+    """Find repositories that apt would reject (sources.list(5))."""
     names: set[str] = set()
     keys: dict[tuple[str, str], tuple[str, str]] = {}
     for number, one in enumerate(cluster.software.repositories):
         here = ("software", "repositories", number)
         if one.name in names:
-            yield Problem((*here, "name"), one.name, "a name that no other repository has")
+            yield Problem((*here, "name"), one.name, "a unique name among the repositories")
         names.add(one.name)
         first, key = keys.setdefault((one.uri.rstrip("/"), one.suite), (one.name, one.key.strip()))
         if key != one.key.strip():
             yield Problem(
                 (*here, "key"),
-                f"another key than {first} has for {one.uri} {one.suite}",
-                "one key for one suite: apt refuses two",
+                f"not the key that {first} has for {one.uri} {one.suite}",
+                "one key per suite: apt rejects two",
             )
         if one.suite.endswith("/") and one.components:
             yield Problem(
                 (*here, "components"),
-                f"{', '.join(one.components)} of the folder {one.suite}",
-                'nothing: a suite that ends in "/" is a folder and has no components',
+                f"{', '.join(one.components)} for the flat repository {one.suite}",
+                'no components: a suite that ends in "/" is a flat repository',
             )
         if not one.suite.endswith("/") and not one.components:
             yield Problem(
                 (*here, "components"),
-                f"none of the suite {one.suite}",
-                'at least one, such as "main"; or a folder, a suite that ends in "/"',
+                f"none for the suite {one.suite}",
+                'at least one, such as "main"; or a flat repository, whose suite ends in "/"',
             )
 
 
@@ -81,7 +81,7 @@ SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
 
 
 def _not_yet(cluster: Cluster) -> Iterator[Problem]:
-    """Find what the release cannot be given so far: refused whole, never left out in silence."""
+    """Reject settings that Lockstep cannot apply on the release yet, instead of ignoring them."""
     name = cluster.os.release
     if name not in operating_systems.known():
         return
@@ -91,14 +91,14 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             HERE,
             f"driver {stack.driver}",
-            f"no NVIDIA stack: not yet on {name}, its package names are known for Debian only",
+            f"leave it out: the NVIDIA stack is not supported on {name} yet, only on Debian",
         )
     for engine in cluster.software.containers.engines:
         if stack is not None and engine in release.without_cdi:
             yield Problem(
                 ("software", "containers", "engines"),
                 engine,
-                f"an engine with CDI: that of {name} has none, so no container gets a GPU",
+                f"an engine with CDI: on {name} this one has no CDI, so containers get no GPU",
             )
     if not release.can("packages"):
         for wanted, path, found in (
@@ -115,7 +115,7 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
             ),
         ):
             if wanted:
-                yield Problem(path, found, f"nothing that needs packages: not yet on {name}")
+                yield Problem(path, found, f"leave it out: no package support on {name} yet")
     if not release.can("gpu_settings"):
         for group, gpu in _gpus(cluster).items():
             for field in SETTINGS:
@@ -123,12 +123,12 @@ def _not_yet(cluster: Cluster) -> Iterator[Problem]:
                     yield Problem(
                         ("hardware", group, "gpu", field),
                         ", ".join(map(str, value)) if isinstance(value, tuple) else str(value),
-                        f"no settings of GPUs: not yet on {name}",
+                        f"leave it out: GPU settings are not supported on {name} yet",
                     )
 
 
 def _slurm_without_mig(cluster: Cluster) -> Iterator[Problem]:
-    """Find divided boards that the release's Slurm cannot be told of."""
+    """Find MIG devices that the release's Slurm cannot manage."""
     name = cluster.os.release
     if cluster.scheduler is None or name not in operating_systems.known():
         return
@@ -140,12 +140,12 @@ def _slurm_without_mig(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 ("hardware", group, "gpu", "mig"),
                 f"{', '.join(gpu.mig)} with Slurm",
-                f"nothing: {name} has no plugin known with which slurmd finds MIG devices",
+                f"leave it out: no Slurm plugin on {name} detects MIG devices",
             )
 
 
 def _gpus(cluster: Cluster) -> dict[str, Gpu]:
-    """Return the GPUs of each hardware class that has some."""
+    """Return the GPUs of each hardware class with GPUs."""
     return {
         name: hardware.gpu
         for name, hardware in cluster.hardware.items()
@@ -160,7 +160,7 @@ def _same_version(stack: Nvidia) -> Iterator[Problem]:
             yield Problem(
                 (*HERE, part),
                 version,
-                f"{stack.driver}, the driver's own version: another one {otherwise}",
+                f"{stack.driver}, the driver's version: any other version {otherwise}",
             )
 
 
@@ -176,7 +176,7 @@ def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
             )
         if served.last_branch is not None and branch > served.last_branch:
             yield Problem(
-                (*HERE, "driver"), stack.driver, f"{served.last_branch} at most for {where}"
+                (*HERE, "driver"), stack.driver, f"{served.last_branch} or earlier for {where}"
             )
         wanted = stack.modules or model.modules
         if wanted not in served.modules:
@@ -204,13 +204,13 @@ FOR_HARDWARE = (
     ("nscq", "nvswitch", False),
     ("imex", "multi_node_nvlink", True),
 )
-"""Part, the field of ``gpu`` that it is for, whether that field demands it."""
+"""Part, the field of ``gpu`` that it serves, whether that field requires it."""
 
 
 def _hardware(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
     every = _gpus(cluster)
     if not every:
-        yield Problem(HERE, f"driver {stack.driver}", "nothing: no hardware class has GPUs")
+        yield Problem(HERE, f"driver {stack.driver}", "leave it out: no hardware class has GPUs")
         return
     for part, field, demanded in FOR_HARDWARE:
         classes = [name for name, gpu in every.items() if getattr(gpu, field)]
@@ -219,18 +219,19 @@ def _hardware(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
             yield Problem(
                 (*HERE, part),
                 "not declared",
-                f"{stack.driver}: hardware class {', '.join(classes)} has {field}",
+                f"{stack.driver}: hardware class {', '.join(classes)} sets {field}",
             )
         if declared is not None and not classes:
-            yield Problem((*HERE, part), declared, f"nothing: no hardware class has gpu.{field}")
+            allowed = f"leave it out: no hardware class sets gpu.{field}"
+            yield Problem((*HERE, part), declared, allowed)
     if stack.gdrcopy is not None and all(
         cluster.hardware[name].boot_loader == "none" for name in every
     ):
         yield Problem(
             (*HERE, "gdrcopy"),
             stack.gdrcopy,
-            "nothing: it is a kernel module, and no hardware class with GPUs has a kernel of its "
-            'own (boot_loader: "none")',
+            "leave it out: it is a kernel module, and no hardware class with GPUs boots its own "
+            'kernel (boot_loader: "none")',
         )
 
 
@@ -261,7 +262,7 @@ def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
         yield Problem(
             (*HERE, "cuda"),
             ", ".join(known),
-            "one release: the distribution's archive holds one, under a name without its number",
+            "one release: the distribution's archive has only one, in unversioned packages",
         )
     if names:
         yield Problem((*HERE, "cuda"), ", ".join(stack.cuda), "each release once")
@@ -270,8 +271,8 @@ def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
 def _minimums(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
     engines = cluster.software.containers.engines
     for part, minimum, why in (
-        ("container_toolkit", table.CONTAINER_TOOLKIT_FROM, "it follows driver changes by itself"),
-        ("dcgm", table.DCGM_FROM, "its packages are named by CUDA major"),
+        ("container_toolkit", table.CONTAINER_TOOLKIT_FROM, "it detects driver changes itself"),
+        ("dcgm", table.DCGM_FROM, "its package names contain the CUDA major version"),
     ):
         version = getattr(stack, part)
         if version is not None and not table.at_least(version, minimum):
@@ -285,31 +286,31 @@ def _minimums(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
         yield Problem(
             (*HERE, "dcgm"),
             f"{stack.dcgm} with driver {stack.driver}",
-            f"{table.DCGM_CUDA_13_FROM} or later: the driver runs CUDA 13",
+            f"{table.DCGM_CUDA_13_FROM} or later: the driver provides CUDA 13",
         )
     if stack.dcgm_exporter is not None and stack.dcgm is None:
         yield Problem(
             (*HERE, "dcgm"),
             "not declared",
-            f"a version: dcgm_exporter {stack.dcgm_exporter} reads its host engine",
+            f"a version: dcgm_exporter {stack.dcgm_exporter} needs DCGM's host engine",
         )
     if engines and stack.container_toolkit is None:
         yield Problem(
             (*HERE, "container_toolkit"),
             "not declared",
-            f"a version: without it no container of {', '.join(engines)} gets a GPU",
+            f"a version: without it, containers of {', '.join(engines)} get no GPU",
         )
     enroot = cluster.software.containers.enroot
     if stack.container_toolkit is not None and not engines and enroot is None:
         yield Problem(
             (*HERE, "container_toolkit"),
             stack.container_toolkit,
-            "nothing, or software.containers.engines: it belongs to a container engine",
+            "leave it out, or add software.containers.engines: it configures container engines",
         )
 
 
 def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
-    """Find single locks that take a package out of the set that was judged."""
+    """Find locked package versions that contradict the version set."""
     packaging = nvidia.load(stack.packaging)
     for part in ("driver", "modules_open", "modules_proprietary", *FOLLOWERS):
         version = stack.driver if part.startswith("modules_") else getattr(stack, part)
@@ -322,8 +323,8 @@ def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
             ):
                 yield Problem(
                     ("software", "versions", name),
-                    f"{locked} beside {part} {version}",
-                    f"{pattern}, as software.nvidia says",
+                    f"{locked}, but {part} is {version}",
+                    f"{pattern}, as in software.nvidia",
                 )
 
 
@@ -332,11 +333,11 @@ DECLARED = {
     "cuda": "cuda_runtime",
     **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
 }
-"""Field of ``software.nvidia`` -> its part of a packaging."""
+"""Field of ``software.nvidia`` -> the matching part of a packaging."""
 
 
 def _available(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
-    """Find parts that no declared repository can hold."""
+    """Find parts that no declared repository can provide."""
     if cluster.software.repositories:
         return
     held = nvidia.load(stack.packaging).from_archive
@@ -347,6 +348,6 @@ def _available(cluster: Cluster, stack: Nvidia) -> Iterator[Problem]:
         yield Problem(
             ("software", "repositories"),
             "none",
-            f"one that holds {', '.join(missing)}: the distribution's archive does not"
+            f"one that provides {', '.join(missing)}: the distribution's archive does not"
             + (', or packaging: "debian"' if "driver" in missing else ""),
         )

@@ -1,4 +1,4 @@
-"""What is allowed in a field, in plain words: pydantic's errors as an operator reads them."""
+"""Turns pydantic's errors into plain text: the values that a field allows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ WORDS = {
     "string_type": "text, in quotes",
     "string_too_short": "text that is not empty",
     "string_too_long": "at most {max_length} characters",
-    # The one pattern of the model: names of classes, partitions, models, releases.
-    "string_pattern_mismatch": "a name of small letters, digits, '-' and '_', "
-    "with a letter or digit first",
+    # The model has one pattern: names of classes, partitions, GPU models and releases.
+    "string_pattern_mismatch": "a name of lower-case letters, digits, '-' and '_', "
+    "beginning with a letter or digit",
     "tuple_type": "a list, in [ ]",
     "dict_type": "a dictionary, in { }",
 }
-"""pydantic's error type -> what is allowed; the names in braces come from the error."""
+"""pydantic's error type -> the allowed values; names in braces are filled from the error."""
 
 
 def allowed(detail: ErrorDetails) -> str:
-    """Return what is allowed where an error was found."""
+    """Return the allowed values of the field that an error is about."""
     kind = detail["type"]
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
@@ -53,7 +53,7 @@ def _fields(path: tuple[int | str, ...]) -> str:
 
 
 def _inner(model: object, key: int | str) -> object:
-    """Return the model behind a key: of a field, or of an item of a list or dictionary."""
+    """Return the model of a field, or of an item of a list or dictionary."""
     annotation = getattr(model, "model_fields", {}).get(key)
     inner: object = annotation.annotation if annotation is not None else model
     while not hasattr(inner, "model_fields"):

@@ -39,15 +39,19 @@ def problem(**checks: Any) -> Problem:
         ({"rule": "gpu.vbio", "off": "x"}, ("rule",), "gpu.vbio", "such as gpu.vbios, "),
         ({"rule": "site.some", "off": "x"}, ("rule",), "site.some", "such as "),
         ({"rule": "node.reachable", "off": "x"}, ("rule",), "node.reachable", "another rule"),
-        ({"rule": "gpu.vbios"}, (), "nothing changed of gpu.vbios", "off (why), severity or"),
+        ({"rule": "gpu.vbios"}, (), "no change to gpu.vbios", "off (with the reason), severity or"),
         ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "text that is not empty"),
         (
             {"rule": "gpu.vbios", "off": "x", "severity": "error"},
-            *((), "off, and severity or tolerance", "off alone"),
+            *((), "off, and severity or tolerance", "either off, or the other"),
         ),
         (
             {"rule": "gpu.vbios", "tolerance": 0.1},
-            *(("tolerance",), "0.1", "nothing: kind equal has none; within and growth have one"),
+            *(
+                ("tolerance",),
+                "0.1",
+                "no tolerance for kind equal; only within and growth have one",
+            ),
         ),
         ({"rule": "memory.total", "tolerance": -1}, ("tolerance",), "-1", "0 or more"),
         ({"rule": "gpu.vbios", "severity": "info"}, ("severity",), "'info'", "'error' or"),
@@ -70,7 +74,7 @@ def test_two_overrides_of_one_rule_for_one_class() -> None:
     change = {"rule": "gpu.vbios", "severity": "error"}
     found = problem(overrides=[change, {**change, "classes": ["hgx"]}])
     assert found.path == ("checks", "overrides", 1, "rule")
-    assert found.allowed == "one override of it for each class; overrides[0] is one already"
+    assert found.allowed == "one override per rule and class; overrides[0] already changes it"
 
 
 def test_overrides_of_one_rule_for_two_classes() -> None:
@@ -90,23 +94,43 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
     [
         ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "site. and a name"),
         ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "such as rdma.type, "),
-        ({"path": ["*", "*"]}, ("path",), "*, *", "'*' once at most"),
+        ({"path": ["*", "*"]}, ("path",), "*, *", "'*' at most once"),
         ({"kind": "same"}, ("kind",), "'same'", "'equal', 'multiset'"),
-        ({"kind": "unique", "expected": 1}, ("expected",), "1", "nothing: kind unique compares"),
+        (
+            {"kind": "unique", "expected": 1},
+            ("expected",),
+            "1",
+            "leave it out: kind unique compares",
+        ),
         (
             {"kind": "absolute", "bound": "at most", "expected": "5"},
             *(("expected",), "'5'", "a number"),
         ),
-        ({"kind": "absolute", "expected": 5}, ("bound",), "nothing", "at least or at most"),
-        ({"bound": "at most"}, ("bound",), "at most", "nothing: kind equal has none"),
+        ({"kind": "absolute", "expected": 5}, ("bound",), "not set", "at least or at most"),
+        ({"bound": "at most"}, ("bound",), "at most", "no bound for kind equal"),
         (
             {"kind": "within", "bound": "at most"},
-            *(("tolerance",), "nothing", "a share of the peers' median"),
+            *(("tolerance",), "not set", "a share of the peers' median"),
         ),
-        ({"tolerance": 1}, ("tolerance",), "1", "nothing: kind equal has none"),
-        ({"repair": "see {nodes}"}, ("repair",), "{nodes}", "text, and in braces only inven"),
-        ({"repair": "see {node"}, ("repair",), "see {node", "text, and in braces only inven"),
-        ({"repair": "see {}"}, ("repair",), "{}", "text, and in braces only inven"),
+        ({"tolerance": 1}, ("tolerance",), "1", "no tolerance for kind equal"),
+        (
+            {"repair": "see {nodes}"},
+            ("repair",),
+            "{nodes}",
+            "text; the only names allowed in braces are inven",
+        ),
+        (
+            {"repair": "see {node"},
+            ("repair",),
+            "see {node",
+            "text; the only names allowed in braces are inven",
+        ),
+        (
+            {"repair": "see {}"},
+            ("repair",),
+            "{}",
+            "text; the only names allowed in braces are inven",
+        ),
         ({"classes": ["x"]}, ("classes", 0), "x", "such as "),
         ({"local": "health"}, ("local",), "health for kind equal", "a rule of kind equal, slots"),
         (
@@ -115,7 +139,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
         ),
         (
             {"local": "jobs", "expected": "x", "reading": "units"},
-            *(("local",), "jobs for reading units", "a reading that nodes take by themselves"),
+            *(("local",), "jobs for reading units", "a reading that the node's own check takes"),
         ),
     ],
 )
@@ -153,7 +177,7 @@ def test_the_message_names_file_line_value_and_what_is_near(tmp_path: Path) -> N
         f"ERROR prod.py:{line} checks.overrides[0].rule\n"
         "  found    gpu.powerlimit\n"
         "  allowed  such as gpu.power_limit, cpu.power_limit, gpu.power_default (lockstep rules)\n"
-        "1 problem in prod.py. No node was contacted. Correct them and run it again."
+        "1 problem in prod.py. No node was contacted. Correct the file and run it again."
     )
 
 

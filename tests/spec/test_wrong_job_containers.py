@@ -31,7 +31,7 @@ CASES = [
         '"containers": {',
         f"{HERE}.enroot",
         "not declared",
-        "a version: pyxis 0.24.0 starts its containers by enroot",
+        "a version: pyxis 0.24.0 starts its containers with enroot",
     ),
     Wrong(
         "an enroot that pyxis does not know",
@@ -47,18 +47,18 @@ CASES = [
         '"enroot"',
         f"{HERE}.enroot",
         "4.1.2",
-        "software.nvidia with container_toolkit: without it no container gets a GPU",
+        "software.nvidia with container_toolkit: without it, containers get no GPU",
     ),
     Wrong(
-        "a lock beside another declared version",
+        "a lock that contradicts the declared version",
         (
             containers(ENROOT),
             ('"slurmd": "24.11.5-4"', '"slurmd": "24.11.5-4", "enroot+caps": "3.5.0-1"'),
         ),
         '"enroot+caps"',
         "software.versions.enroot+caps",
-        "3.5.0-1 beside enroot 4.1.2",
-        "4.1.2-*, as software.containers says",
+        "3.5.0-1, but enroot is 4.1.2",
+        "4.1.2-*, as in software.containers",
     ),
     Wrong(
         "an epoch and a revision",
@@ -98,7 +98,7 @@ def test_no_archive_holds_them() -> None:
     said = found(every, repositories=[], nvidia=None)
     assert said["software.repositories"] == (
         "none",
-        "one that holds apptainer, enroot, pyxis: the distribution's archive does not",
+        "one that provides apptainer, enroot, pyxis: the distribution's archive does not",
     )
 
 
@@ -111,7 +111,7 @@ def test_pyxis_is_a_plugin_of_a_scheduler() -> None:
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "pyxis"),
         "0.24.0",
-        "nothing, or a scheduler: it is a plugin of Slurm",
+        "leave it out, or add Slurm: it is a Slurm plugin",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_release_without_packages_gets_none_of_them() -> None:
     wanted["os"]["release"] = "rocky_9"
     wanted["software"]["containers"] = {"apptainer": "1.5.3", "enroot": "4.1.2"}
     said = {problem.path: problem.allowed for problem in spec.load(wanted, declared())[1]}
-    packages = "nothing that needs packages: not yet on rocky_9"
+    packages = "leave it out: no package support on rocky_9 yet"
     assert said[("software", "containers", "apptainer")] == packages
     assert said[("software", "containers", "enroot")] == packages
 

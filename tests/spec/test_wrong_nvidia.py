@@ -86,7 +86,7 @@ CASES = [
         '"power_limit_w"',
         f"{GPU}.power_limit_w",
         "750 W",
-        "200 to 700 W, what a NVIDIA H200 takes",
+        "200 to 700 W (NVIDIA H200)",
     ),
     Wrong(
         "less power than the board takes",
@@ -94,7 +94,7 @@ CASES = [
         '"power_limit_w"',
         f"{GPU}.power_limit_w",
         "199.5 W",
-        "200 to 700 W, what a NVIDIA H200 takes",
+        "200 to 700 W (NVIDIA H200)",
     ),
     Wrong(
         "no power at all",
@@ -150,7 +150,7 @@ CASES = [
         '"mig"',
         f"{GPU}.mig",
         "4g.71gb, 2g.35gb, 1g.18gb, 1g.18gb: 8 slices",
-        "7 slices at most, the digit before the g",
+        "at most 7 slices, the digit before the g",
     ),
     Wrong(
         "slices enough, but not the memory",
@@ -158,7 +158,7 @@ CASES = [
         '"mig"',
         f"{GPU}.mig",
         "3g.71gb, 3g.71gb, 1g.18gb: 9 eighths of the memory",
-        "141 GB at most, 8 eighths",
+        "at most 141 GB, 8 eighths",
     ),
     Wrong(
         "two instances with media extensions",
@@ -174,7 +174,7 @@ CASES = [
         '"mig"',
         f"{GPU}.mig",
         "1g.18gb, 1g.18gb",
-        "nothing: a NVIDIA L40S has no MIG",
+        "leave it out: NVIDIA L40S has no MIG",
     ),
     # -- the driver and what must be of its version
     Wrong(
@@ -215,7 +215,7 @@ CASES = [
         '"fabric_manager"',
         f"{SET}.fabric_manager",
         "580.82.07",
-        "580.95.05, the driver's own version: another one refuses to start",
+        "580.95.05, the driver's version: any other version refuses to start",
     ),
     Wrong(
         "NSCQ of another version",
@@ -223,7 +223,7 @@ CASES = [
         '"nscq"',
         f"{SET}.nscq",
         "575.57.08",
-        "580.95.05, the driver's own version: another one cannot be loaded beside it",
+        "580.95.05, the driver's version: any other version cannot be loaded with it",
     ),
     Wrong(
         "IMEX of another version",
@@ -234,7 +234,7 @@ CASES = [
         '"imex"',
         f"{SET}.imex",
         "580.82.07",
-        "580.95.05, the driver's own version: another one refuses to start",
+        "580.95.05, the driver's version: any other version refuses to start",
     ),
     Wrong(
         "NVSwitches without a fabric manager",
@@ -242,7 +242,7 @@ CASES = [
         STACK,
         f"{SET}.fabric_manager",
         "not declared",
-        "580.95.05: hardware class hgx has nvswitch",
+        "580.95.05: hardware class hgx sets nvswitch",
     ),
     Wrong(
         "a fabric manager without NVSwitches",
@@ -250,7 +250,7 @@ CASES = [
         '"fabric_manager"',
         f"{SET}.fabric_manager",
         "580.95.05",
-        "nothing: no hardware class has gpu.nvswitch",
+        "leave it out: no hardware class sets gpu.nvswitch",
     ),
     Wrong(
         "NSCQ without NVSwitches",
@@ -258,7 +258,7 @@ CASES = [
         '"nscq"',
         f"{SET}.nscq",
         "580.95.05",
-        "nothing: no hardware class has gpu.nvswitch",
+        "leave it out: no hardware class sets gpu.nvswitch",
     ),
     Wrong(
         "NVLink between nodes without IMEX",
@@ -266,7 +266,7 @@ CASES = [
         STACK,
         f"{SET}.imex",
         "not declared",
-        "580.95.05: hardware class hgx has multi_node_nvlink",
+        "580.95.05: hardware class hgx sets multi_node_nvlink",
     ),
     Wrong(
         "IMEX without NVLink between nodes",
@@ -274,7 +274,7 @@ CASES = [
         '"imex"',
         f"{SET}.imex",
         "580.95.05",
-        "nothing: no hardware class has gpu.multi_node_nvlink",
+        "leave it out: no hardware class sets gpu.multi_node_nvlink",
     ),
     # -- the driver and the architecture
     Wrong(
@@ -291,7 +291,7 @@ CASES = [
         '"driver"',
         f"{SET}.driver",
         "590.48.01",
-        "580 at most for hardware class hgx (volta)",
+        "580 or earlier for hardware class hgx (volta)",
     ),
     Wrong(
         "open modules for Volta",
@@ -395,7 +395,7 @@ CASES = [
         '"cuda":',
         f"{SET}.cuda",
         "12.8, 13.0",
-        "one release: the distribution's archive holds one, under a name without its number",
+        "one release: the distribution's archive has only one, in unversioned packages",
     ),
     # -- containers, DCGM, further parts
     Wrong(
@@ -404,7 +404,7 @@ CASES = [
         STACK,
         f"{SET}.container_toolkit",
         "not declared",
-        "a version: without it no container of containerd gets a GPU",
+        "a version: without it, containers of containerd get no GPU",
     ),
     Wrong(
         "a toolkit without container engines",
@@ -412,7 +412,7 @@ CASES = [
         '"container_toolkit"',
         f"{SET}.container_toolkit",
         "1.18.0",
-        "nothing, or software.containers.engines: it belongs to a container engine",
+        "leave it out, or add software.containers.engines: it configures container engines",
     ),
     Wrong(
         "a toolkit that does not follow driver changes",
@@ -420,7 +420,7 @@ CASES = [
         '"container_toolkit"',
         f"{SET}.container_toolkit",
         "1.17.8",
-        "1.18.0 or later: it follows driver changes by itself",
+        "1.18.0 or later: it detects driver changes itself",
     ),
     Wrong(
         "an unknown container engine",
@@ -436,7 +436,7 @@ CASES = [
         '"dcgm"',
         f"{SET}.dcgm",
         "3.3.9",
-        "4.0.0 or later: its packages are named by CUDA major",
+        "4.0.0 or later: its package names contain the CUDA major version",
     ),
     Wrong(
         "DCGM from before CUDA 13",
@@ -444,7 +444,7 @@ CASES = [
         '"dcgm"',
         f"{SET}.dcgm",
         "4.3.1 with driver 580.95.05",
-        "4.4.0 or later: the driver runs CUDA 13",
+        "4.4.0 or later: the driver provides CUDA 13",
     ),
     Wrong(
         "the exporter without DCGM",
@@ -452,7 +452,7 @@ CASES = [
         STACK,
         f"{SET}.dcgm",
         "not declared",
-        "a version: dcgm_exporter 4.5.2 reads its host engine",
+        "a version: dcgm_exporter 4.5.2 needs DCGM's host engine",
     ),
     Wrong(
         "GDRCopy on a shared kernel",
@@ -467,8 +467,8 @@ CASES = [
         '"gdrcopy"',
         f"{SET}.gdrcopy",
         "2.5.1",
-        "nothing: it is a kernel module, and no hardware class with GPUs has a kernel of its own "
-        '(boot_loader: "none")',
+        "leave it out: it is a kernel module, and no hardware class with GPUs boots its own "
+        'kernel (boot_loader: "none")',
     ),
     # -- where packages come from
     Wrong(
@@ -477,7 +477,7 @@ CASES = [
         '"repositories"',
         "software.repositories",
         "none",
-        "one that holds driver, fabric_manager, nscq, cuda, container_toolkit, nccl, gdrcopy: "
+        "one that provides driver, fabric_manager, nscq, cuda, container_toolkit, nccl, gdrcopy: "
         'the distribution\'s archive does not, or packaging: "debian"',
     ),
     Wrong(
@@ -490,7 +490,7 @@ CASES = [
         '"repositories"',
         "software.repositories",
         "none",
-        "one that holds fabric_manager, nscq, dcgm, dcgm_exporter, container_toolkit, gdrcopy: "
+        "one that provides fabric_manager, nscq, dcgm, dcgm_exporter, container_toolkit, gdrcopy: "
         "the distribution's archive does not",
     ),
     Wrong(
@@ -506,8 +506,8 @@ CASES = [
         (('{"slurmd": "24.11.5-4"}', '{"libcuda1": "580.82.07-1"}'),),
         '"versions"',
         "software.versions.libcuda1",
-        "580.82.07-1 beside driver 580.95.05",
-        "580.95.05-*, as software.nvidia says",
+        "580.82.07-1, but driver is 580.95.05",
+        "580.95.05-*, as in software.nvidia",
     ),
     Wrong(
         "a key that is not armored",
@@ -543,16 +543,16 @@ CASES = [
         (('"suite": "/"', '"suite": "trixie"'),),
         '{\n                    "name": "nvidia"',
         "software.repositories[0].components",
-        "none of the suite trixie",
-        'at least one, such as "main"; or a folder, a suite that ends in "/"',
+        "none for the suite trixie",
+        'at least one, such as "main"; or a flat repository, whose suite ends in "/"',
     ),
     Wrong(
         "components of a folder",
         (('"suite": "/"', '"suite": "/",\n                    "components": ["main"]'),),
         '"components"',
         "software.repositories[0].components",
-        "main of the folder /",
-        'nothing: a suite that ends in "/" is a folder and has no components',
+        "main for the flat repository /",
+        'no components: a suite that ends in "/" is a flat repository',
     ),
     Wrong(
         "two repositories of one name",
@@ -567,7 +567,7 @@ CASES = [
         '{"name": "nvidia"',
         "software.repositories[1].name",
         "nvidia",
-        "a name that no other repository has",
+        "a unique name among the repositories",
     ),
     Wrong(
         "two keys of one suite",
@@ -581,8 +581,8 @@ CASES = [
         ),
         '"key": _KEY.replace',
         "software.repositories[1].key",
-        "another key than nvidia has for https://mirror.example.net/cuda/debian13/x86_64/ /",
-        "one key for one suite: apt refuses two",
+        "not the key that nvidia has for https://mirror.example.net/cuda/debian13/x86_64/ /",
+        "one key per suite: apt rejects two",
     ),
     # -- systems and machines
     Wrong(
@@ -591,7 +591,7 @@ CASES = [
         STACK,
         SET,
         "driver 580.95.05",
-        "no NVIDIA stack: not yet on ubuntu_24_04, its package names are known for Debian only",
+        "leave it out: the NVIDIA stack is not supported on ubuntu_24_04 yet, only on Debian",
     ),
     Wrong(
         "a stack for no GPUs",
@@ -602,7 +602,7 @@ CASES = [
         STACK,
         SET,
         "driver 580.95.05",
-        "nothing: no hardware class has GPUs",
+        "leave it out: no hardware class has GPUs",
     ),
 ]
 
@@ -675,8 +675,8 @@ def test_a_release_without_packages_gets_nothing_of_it() -> None:
         ".".join(map(str, problem.path)): (problem.value, problem.allowed)
         for problem in spec.load(wanted, declared())[1]
     }
-    packages = "nothing that needs packages: not yet on rocky_9"
-    settings = "no settings of GPUs: not yet on rocky_9"
+    packages = "leave it out: no package support on rocky_9 yet"
+    settings = "leave it out: GPU settings are not supported on rocky_9 yet"
     assert (
         found.items()
         >= {
@@ -697,7 +697,7 @@ def test_engines_need_the_set_where_there_are_gpus() -> None:
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "engines"),
         "containerd",
-        "software.nvidia with container_toolkit: without it no container gets a GPU",
+        "software.nvidia with container_toolkit: without it, containers get no GPU",
     )
     del wanted["hardware"]["hgx"]["gpu"]
     assert spec.load(wanted, declared())[1] == []
@@ -734,7 +734,7 @@ def test_divided_boards_are_refused_where_slurm_cannot_be_told_of_them(release: 
     assert (problem.path, problem.value, problem.allowed) == (
         ("hardware", "hgx", "gpu", "mig"),
         "3g.71gb, 2g.35gb with Slurm",
-        f"nothing: {release} has no plugin known with which slurmd finds MIG devices",
+        f"leave it out: no Slurm plugin on {release} detects MIG devices",
     )
     del wanted["scheduler"]
     assert not [p for p in spec.load(wanted, declared())[1] if p.path[-1] == "mig"]

@@ -42,7 +42,7 @@ KERNEL_ARGS = '"kernel_args": ["iommu=pt"]'
 CASES = [
     # -- kernel and interfaces
     Wrong(
-        "isolation by hand beside the plan's",
+        "isolation by hand in addition to the plan's",
         KERNEL_ARGS,
         '"kernel_args": ["isolcpus=1-3"]',
         "hardware.hgx.kernel_args[0]",
@@ -50,7 +50,7 @@ CASES = [
         "the field kernel.isolation",
     ),
     Wrong(
-        "huge pages by hand beside the plan's",
+        "huge pages by hand in addition to the plan's",
         KERNEL_ARGS,
         '"kernel_args": ["hugepages=64"]',
         "hardware.hgx.kernel_args[0]",
@@ -63,7 +63,7 @@ CASES = [
         KERNEL_ARGS + ', "kernel": {"iommu": "pt"}',
         "hardware.hgx.kernel_args[0]",
         "iommu=pt",
-        "it is declared in kernel",
+        "set it with the field kernel",
     ),
     Wrong(
         "isolation of no CPUs",
@@ -71,7 +71,7 @@ CASES = [
         '"head": {"kernel": {"isolation": ["domain"]}, "sockets": 1, ',
         "hardware.head.kernel.isolation",
         "domain",
-        "housekeeping_cpus: the CPUs that are left for everything but jobs",
+        "housekeeping_cpus: the CPUs for everything except jobs",
     ),
     Wrong(
         "an unknown THP mode",
@@ -103,7 +103,7 @@ CASES = [
         '"nics": {"rdma": "roce"}',
         "hardware.hgx.nics.rdma",
         "roce",
-        "count: how many interfaces speak it",
+        "a count: the number of RDMA interfaces",
     ),
     Wrong(
         "another number of RDMA devices",
@@ -111,7 +111,7 @@ CASES = [
         '"nics": {"count": 4, "rdma": "roce", "rdma_devices": "mlx5_[0-7]"}',
         "hardware.hgx.nics.rdma_devices",
         "mlx5_[0-7]: 8 names",
-        "4 names, as nics.count says",
+        "4 names, as in nics.count",
     ),
     Wrong(
         "RDMA devices without RDMA",
@@ -136,7 +136,7 @@ CASES = [
         '"name": "head1"',
         "nodes[1].name (node head1)",
         "head1",
-        "names used once; nodes[0] has it already",
+        "unique names; nodes[0] already has it",
         at='"name": "head1",\n                "role": "head",\n                "hardware": "head",'
         '\n                "management": "fd00:1::2"',
     ),
@@ -148,7 +148,7 @@ CASES = [
         ' "management": "fd00:1::20"},\n',
         "nodes[3].name (node worker[3-4])",
         "worker[3-4]",
-        "names used once; nodes[0] has them already",
+        "unique names; nodes[0] already has them",
         at='"name": "worker[1-4]",\n',
     ),
     Wrong(
@@ -157,7 +157,7 @@ CASES = [
         '"management": "fd00:1:0::1"',
         "nodes[1].management (node head2)",
         "fd00:1::1",
-        "addresses used once; head1 has them already",
+        "unique addresses; head1 already has them",
     ),
     Wrong(
         "duplicate address inside a range",
@@ -165,7 +165,7 @@ CASES = [
         '"management": "fd00:1::103"',
         "nodes[2].management (node worker4)",
         "fd00:1::103",
-        "addresses used once; head2 has them already",
+        "unique addresses; head2 already has them",
         at='"management": "fd00:1::100"',
     ),
     Wrong(
@@ -190,7 +190,7 @@ CASES = [
         '"fabric": "fd00:2:0:1::100"',
         "nodes[2].fabric (node worker[1-4])",
         "fd00:2:0:1::100 and 31 more",
-        "addresses on the first rail, fd00:2::/64; the other rails are counted up from it",
+        "addresses on the first rail, fd00:2::/64; those of the other rails follow from it",
     ),
     Wrong(
         "no room for the rails",
@@ -198,7 +198,7 @@ CASES = [
         '"prefix": "fd00:2::/62"',
         "networks.fabric.prefix",
         "fd00:2::/62",
-        "an IPv6 prefix with room for 8 rails, each a /64",
+        "an IPv6 prefix large enough for 8 rails, one /64 each",
     ),
     Wrong(
         "rails in IPv4",
@@ -206,7 +206,7 @@ CASES = [
         '"prefix": "10.0.0.0/8"',
         "networks.fabric.prefix",
         "10.0.0.0/8",
-        "an IPv6 prefix with room for 8 rails, each a /64",
+        "an IPv6 prefix large enough for 8 rails, one /64 each",
     ),
     Wrong(
         "rails on the management network",
@@ -214,7 +214,7 @@ CASES = [
         '"prefix": "fd00:1::/60", "rails": 2',
         "networks.management.rails",
         "2",
-        "1: only the fabric has rails",
+        "1: only the fabric can have more",
     ),
     Wrong(
         "addresses end before the range does",
@@ -222,7 +222,7 @@ CASES = [
         '"management": "255.255.255.253"',
         "nodes[2].management (node worker[1-4])",
         "255.255.255.253",
-        "an address with 3 more behind it, one per node",
+        "a first address followed by 3 more, one per node",
     ),
     Wrong(
         "no management network",
@@ -230,7 +230,7 @@ CASES = [
         "",
         "networks",
         "no management network",
-        'a network "management": every node is on it',
+        'a network "management" for all nodes',
         at='"networks": {',
     ),
     Wrong(
@@ -247,7 +247,7 @@ CASES = [
         "",
         "nodes[2].fabric (node worker[1-4])",
         "fd00:2::100 and 3 more",
-        "no fabric address, or a network 'fabric' in networks",
+        "no fabric address, or a network named 'fabric'",
         at='"fabric": "fd00:2::100"',
     ),
     Wrong(
@@ -264,7 +264,7 @@ CASES = [
         '"prefix": "fd00:1::1/64"',
         "networks.management.prefix",
         "'fd00:1::1/64'",
-        "fd00:1::/64: no bits are set behind the prefix",
+        "fd00:1::/64, without bits set after the prefix",
     ),
     Wrong(
         "network without a prefix length",
@@ -337,7 +337,7 @@ CASES = [
         '"0-31"',
         "hardware.hgx.housekeeping_cpus",
         "0-31: all CPUs",
-        "a part of the CPUs; jobs need the others",
+        "some of the CPUs; jobs need the others",
     ),
     Wrong(
         "housekeeping is no list of CPUs",
@@ -361,7 +361,7 @@ CASES = [
         '"count": 16000',
         "hardware.hgx.hugepages[0].count",
         "16000 pages of 2M: 32000 MiB of huge pages on NUMA node 1",
-        "less than the node's memory, 32000 MiB",
+        "less than the NUMA node's memory, 32000 MiB",
     ),
     Wrong(
         "hugepages on a NUMA node that does not exist",
@@ -384,7 +384,7 @@ CASES = [
         '"system_memory_mib": 2048',
         '"system_memory_mib": 58752',
         "hardware.hgx.memory_mib",
-        "64000: 95% of it, less 2048 of huge pages and 58752 of system_memory_mib, "
+        "64000: 95% of it, minus 2048 of huge pages and 58752 of system_memory_mib, "
         "leaves 0 MiB for jobs",
         "at least 1 MiB for each of the 32 CPUs",
         at='"memory_mib": 64000',
@@ -395,7 +395,7 @@ CASES = [
         "/dev/nvidia[0-6]",
         "hardware.hgx.gpu.devices",
         "/dev/nvidia[0-6]: 7 devices",
-        "8 devices, as gpu.count says",
+        "8 devices, as in gpu.count",
     ),
     Wrong(
         "device list that cannot be read",
@@ -451,7 +451,7 @@ CASES = [
         '"boot_loader": "none"',
         "hardware.hgx.boot_loader",
         "none",
-        '"grub": kernel, kernel_args and hugepages need a kernel of the machine\'s own',
+        '"grub": kernel, kernel_args and hugepages need a machine that boots its own kernel',
     ),
     Wrong(
         "two kernel arguments in one text",
@@ -543,7 +543,7 @@ CASES = [
         '"release": "Debian 13"',
         "os.release",
         "'Debian 13'",
-        "a name of small letters, digits, '-' and '_', with a letter or digit first",
+        "a name of lower-case letters, digits, '-' and '_', beginning with a letter or digit",
     ),
     Wrong(
         "a number where text belongs",
@@ -606,7 +606,7 @@ CASES = [
         '"runs": ["slurm_controller"]',
         "nodes[1].runs (node head2)",
         "slurm_controller on head1 and head2",
-        "one controller (a second one needs shared state)",
+        "one controller (a second controller needs shared state)",
     ),
     Wrong(
         "no accounting database",
@@ -623,7 +623,7 @@ CASES = [
         '"runs": ["prometheus"]',
         "nodes[2].runs (node worker[1-4])",
         "prometheus",
-        "nothing: services run on nodes of role head",
+        "leave it out: services run on nodes of role head",
         at='"runs": ["prometheus"],\n            },\n        ],\n',
     ),
     Wrong(
@@ -656,7 +656,7 @@ CASES = [
         '"nodes": "worker1", "default": True',
         "scheduler.partitions[1].default",
         "True",
-        "one default; train is it already",
+        "one default; train is already the default",
     ),
     Wrong(
         "two partitions of one name",
@@ -664,7 +664,7 @@ CASES = [
         '"name": "train"',
         "scheduler.partitions[1].name",
         "train",
-        "a name that no other partition has",
+        "a unique name among the partitions",
         at='"name": "train", "nodes": "worker1"',
     ),
 ]
@@ -698,8 +698,8 @@ def test_a_worker_without_a_scheduler(
     assert said == (
         "ERROR unit.py:6 scheduler (node worker[1-4])\n"
         "  found    no scheduler\n"
-        '  allowed  a scheduler, {"kind": "slurm"}: nodes of role worker take jobs from it\n'
-        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
+        '  allowed  a scheduler, {"kind": "slurm"}: it is required for nodes of role worker\n'
+        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
     )
 
 
@@ -732,7 +732,7 @@ def test_five_problems_are_shown_at_once_in_the_order_of_the_file(
     places = [line.split()[1] for line in said.splitlines() if line.startswith("ERROR")]
     assert places == [f"unit.py:{line}" for line in sorted(lines)]
     assert said.endswith(
-        "\n5 problems in unit.py. No node was contacted. Correct them and run it again.\n"
+        "\n5 problems in unit.py. No node was contacted. Correct the file and run it again.\n"
     )
 
 
@@ -774,7 +774,7 @@ def test_a_range_of_two_thousand_nodes_in_the_wrong_network_is_one_problem(
         "nodes[2].management (node worker[0001-2000])\n"
         "  found    fd00:9::100 and 1999 more\n"
         "  allowed  addresses in the management network fd00:1::/64\n"
-        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
+        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
     )
 
 
@@ -810,7 +810,7 @@ def message(line: int, field: str, found: str, allowed: str) -> str:
         f"ERROR unit.py:{line} {field}\n"
         f"  found    {found}\n"
         f"  allowed  {allowed}\n"
-        "1 problem in unit.py. No node was contacted. Correct them and run it again.\n"
+        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
     )
 
 
