@@ -18,11 +18,11 @@ from lockstep import commands, garbage
 from lockstep.report import ExitStatus
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""As a shell says it of programs that ``| head`` ended."""
+"""Exit status that a shell shows for a program killed by SIGPIPE, for example by ``| head``."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong use ends with 3: 2 already means "something could not be read"."""
+    """Exits with 3 on wrong usage: 2 already means "something could not be read"."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at its end, and would say the same again.
+        # Python flushes stdout again at exit and would report the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return status

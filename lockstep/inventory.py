@@ -76,8 +76,8 @@ def load(path: str) -> ClusterPlan:
     """Return the plan of the cluster that an inventory file describes.
 
     Raises:
-        SystemExit: with status 3, after a message, when the file is missing, does not run,
-            describes no cluster, or describes one with problems.
+        SystemExit: with status 3, after an error message, when the file is missing, fails to
+            run, describes no cluster, or describes an invalid cluster.
     """
     file = Path(path)
     if not file.is_file():
@@ -85,15 +85,15 @@ def load(path: str) -> ClusterPlan:
     try:
         names = runpy.run_path(str(file), run_name="__inventory__")
     except SyntaxError as error:
-        _refuse(f"{error.filename or path}:{error.lineno or 1}: {error.msg}", "Python")
+        _refuse(f"{error.filename or path}:{error.lineno or 1}: {error.msg}", "valid Python")
     except Exception as error:  # the file is the user's own code, and may raise anything
-        _refuse(f"{_place(path, error)}: {_said(error)}", "an inventory that runs as Python")
+        _refuse(f"{_place(path, error)}: {_text(error)}", "an inventory that runs without errors")
     plans = [value for value in names.values() if isinstance(value, ClusterPlan)]
     plans += [plan.cluster for plan in _host_plans(names)]
     if not plans:
         _refuse(
-            f"{path}: no cluster in it",
-            "a call of lockstep.inventory.plan_or_exit and groups made from it",
+            f"{path}: the file describes no cluster",
+            "a call of lockstep.inventory.plan_or_exit, and host groups made from its result",
         )
     return plans[0]
 
@@ -109,13 +109,13 @@ def _host_plans(names: dict[str, object]) -> list[NodePlan]:
 
 
 def _place(path: str, error: Exception) -> str:
-    """Return the line of the inventory that raised, or called what did."""
+    """Return the inventory's line in the traceback of an error."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(Path(path))]
     return f"{path}:{lines[-1]}" if lines else path
 
 
-def _said(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return " ".join(traceback.format_exception_only(error)[-1].split())
 
 

@@ -1,4 +1,4 @@
-"""Where the records of a cluster come from: the nodes now, a file, or what is kept of them."""
+"""Loads the records of a cluster: from the nodes, from a file or from the history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lockstep.when import utc
 
 
 class RecordsError(Exception):
-    """A file of saved records cannot be used as one."""
+    """A file of saved records cannot be used."""
 
 
 def now(
@@ -35,10 +35,10 @@ def now(
     containers: bool = False,
     through: Through | None = None,
 ) -> Reading:
-    """Read the nodes of a cluster, all of them or these; says how far it is on standard error.
+    """Read all or some nodes of a cluster; progress goes to standard error.
 
     Raises:
-        GatherError: none could be read, for a reason of our own.
+        GatherError: an error on the control host prevented reading any node.
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
@@ -48,55 +48,55 @@ def now(
 
 
 def saved(path: str, families: Collection[str] | None = None) -> Reading:
-    """Return the records in a file; of some families of readings, where they are named.
+    """Return the records in a file, optionally only some families of readings.
 
     Raises:
-        RecordsError: there is no such file, or it holds something else.
+        RecordsError: the file does not exist or does not contain records.
     """
-    gc.disable()  # nothing of what is read is garbage: looking for it takes a third of the time
+    gc.disable()  # parsing creates no garbage, and collection would take a third of the time
     try:
         with Path(path).open(encoding="utf-8") as file:
             return load(file, families)
     except (OSError, UnicodeDecodeError, ProbeFormatError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        wanted = "a file that lockstep check --save-records wrote"
-        raise RecordsError(f"{path}: {said}\n  expected  {wanted}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        wanted = "a file written by lockstep check --save-records"
+        raise RecordsError(f"{path}: {reason}\n  expected  {wanted}") from error
     finally:
         gc.freeze()
         gc.enable()
 
 
 def saved_of(plan: ClusterPlan, path: str) -> Reading:
-    """Return the records in a file, of each node of a cluster; names others on standard error.
+    """Return the records in a file for each node of a cluster; warn about unknown nodes.
 
     Raises:
-        RecordsError: there is no such file, or it holds something else, or none of its nodes.
+        RecordsError: the file does not exist or contains no records of the cluster's nodes.
     """
     found, missing = saved(path), Unreachable(f"not in {path}")
     if strangers := found.keys() - plan.nodes.keys():
-        said = f"{path} has {fold(strangers)}, which the inventory lacks"
+        text = f"{path} has records of {fold(strangers)}, which the inventory does not contain"
         if not found.keys() & plan.nodes.keys():
-            raise RecordsError(f"{said}\n  expected  {fold(plan.nodes)}")
-        print(said, file=sys.stderr)
+            raise RecordsError(f"{text}\n  expected  {fold(plan.nodes)}")
+        print(text, file=sys.stderr)
     return {name: found.get(name, missing) for name in plan.nodes}
 
 
 def kept(plan: ClusterPlan, history: sqlite3.Connection) -> Reading:
-    """Return the newest record that is kept of each node; of one that is gone since then, none."""
+    """Return each node's newest saved record, or none if the node became unreachable later."""
     newest, gone = records.newest(history, plan.nodes), findings.last_found(history, REACHABLE)
-    missing = Unreachable("no record of it is kept")
+    missing = Unreachable("no saved record")
     found: dict[str, Record | Unreachable] = dict.fromkeys(plan.nodes, missing)
     for name in plan.nodes:
         read_at = newest[name].read_at if name in newest else 0.0
         if gone.get(name, 0.0) > read_at:
-            found[name] = Unreachable(f"not read by the check of {utc(gone[name])}")
+            found[name] = Unreachable(f"not reached by the check of {utc(gone[name])}")
         elif name in newest:
             found[name] = newest[name].record
     return found
 
 
 def history_of(plan: ClusterPlan) -> Path:
-    """Return the file of a cluster's history."""
+    """Return the path of a cluster's history."""
     return store.file(plan.spec.name, plan.spec.records_dir)
 
 
@@ -106,10 +106,10 @@ def context(
     before: Mapping[str, Record] | None = None,
     latest: Mapping[str, Record] | None = None,
 ) -> Context:
-    """Return all that the rules judge, with the secrets that this machine holds.
+    """Return the input of the rules, including the secrets on this machine.
 
     Raises:
-        SecretsUnsafe: others could read them.
+        SecretsUnsafe: other users can read the secrets.
     """
     held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
     return Context(

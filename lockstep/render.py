@@ -1,6 +1,6 @@
-"""Template plus values gives text: the only user of jinja2.
+"""Renders templates; the only module that uses jinja2.
 
-Roles and checks call the same function, so what is written and what is expected cannot differ.
+Roles and checks call the same function, so written and expected files are always the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing_extensions import override
 TEMPLATES = Path(__file__).parent / "templates"
 PAGES = Path(__file__).resolve().parent / "forms"
 LAYOUT = 1
-"""Of compiled templates: another number where ``_environment`` is given other options."""
+"""Version of the compiled templates; increase it when the options of ``_environment`` change."""
 
 
 @cache
@@ -39,34 +39,34 @@ def _environment(folder: Path, *, markup: bool) -> Environment:
 
 @cache
 def _compiled() -> _Compiled | None:
-    """Return where compiled templates are kept; None where nobody else is kept from writing."""
+    """Return the cache of compiled templates; None if other users could write to its folder."""
     try:
         cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = cache_home / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         found = [one.stat() for one in (folder.parent, folder)]
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home directory
         return None
-    # What is in it is executed, as root's maybe.
+    # The cached code is executed, possibly as root, so no other user may write to it.
     others = stat.S_IWGRP | stat.S_IWOTH
     own = all(one.st_uid == os.geteuid() and not one.st_mode & others for one in found)
     return _Compiled(str(folder)) if own and folder.is_absolute() else None
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """A cache that is never needed: what cannot be read or written is compiled again."""
+    """A cache that ignores errors: a template that cannot be loaded is compiled again."""
 
     @override
     def load_bytecode(self, bucket: Bucket) -> None:
         try:
             super().load_bytecode(bucket)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # torn by a power cut
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # a damaged file
             bucket.reset()
 
     @override
     def dump_bytecode(self, bucket: Bucket) -> None:
-        with suppress(OSError):  # no space, no right to write
+        with suppress(OSError):  # disk full, or no write permission
             super().dump_bytecode(bucket)
 
 
@@ -76,18 +76,18 @@ def _template(folder: Path, name: str, *, markup: bool) -> Template:
 
 
 def render(template: str, **values: object) -> str:
-    """Return the text of ``templates/<template>`` filled with the values.
+    """Render ``templates/<template>`` with the values.
 
     Raises:
-        jinja2.UndefinedError: the template names a value that was not given.
+        jinja2.UndefinedError: the template uses a value that was not passed.
     """
     return _template(TEMPLATES, template, markup=False).render(**values)
 
 
 def page(template: str, **values: object) -> str:
-    """Return the text of ``forms/<template>``, a page of HTML: every value is escaped.
+    """Render the HTML page ``forms/<template>``; every value is escaped.
 
     Raises:
-        jinja2.UndefinedError: the template names a value that was not given.
+        jinja2.UndefinedError: the template uses a value that was not passed.
     """
     return _template(PAGES, template, markup=True).render(**values)

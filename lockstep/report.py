@@ -1,8 +1,7 @@
-"""Findings: what differs, on which node, who says so, and what repairs it.
+"""Findings: what differs, on which node, where the expected value comes from, how to repair it.
 
-Findings are values: they are collected and judged once; nothing here raises. How they are
-shown is the matter of ``lockstep.forms``. The exit status of every command that judges nodes comes
-from ``Report.exit_status``.
+Findings are plain values; nothing here raises. ``lockstep.forms`` formats them. The exit status of
+every command that checks nodes comes from ``Report.exit_status``.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from ClusterShell.NodeSet import NodeSet
 
 
 class Severity(enum.Enum):
-    """How much a finding costs the jobs on the node."""
+    """How badly a finding affects the jobs on the node."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Status(enum.Enum):
-    """What kind of result a finding is. Only ``DIFFERS`` and ``UNDECIDED`` say "wrong"."""
+    """Kind of a finding's result. Only ``DIFFERS`` and ``UNDECIDED`` mean "wrong"."""
 
     DIFFERS = "differs"
-    """The reading is not what the reference says."""
+    """The reading differs from the expected value."""
     UNDECIDED = "undecided"
-    """Peers disagree without a majority: both sides are shown, nobody is blamed."""
+    """Peers disagree without a majority: all values are shown, and no node is named as wrong."""
     PENDING_REBOOT = "pending reboot"
-    """Written to disk as wanted, not yet in force: neither ok nor drifted."""
+    """The setting is on disk but takes effect at the next reboot: neither ok nor drift."""
     UNKNOWN = "unknown"
-    """The reading could not be taken: never the same as ok."""
+    """The value could not be read; never counted as ok."""
 
 
 class Reference(enum.Enum):
-    """Who says what the value should be."""
+    """Source of the expected value."""
 
     SPEC = "spec"
     DEVICE = "device"
@@ -46,7 +45,7 @@ class Reference(enum.Enum):
 
 
 class ExitStatus(enum.IntEnum):
-    """Exit statuses of ``lockstep check`` (and of every face of the same engine)."""
+    """Exit statuses of ``lockstep check`` and of every other command that checks nodes."""
 
     CONSISTENT = 0
     DIFFERS = 1
@@ -56,14 +55,14 @@ class ExitStatus(enum.IntEnum):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One deviation. ``node`` may be a folded set (``worker[1-4]``) where nobody is blamed."""
+    """One deviation. ``node`` is a folded set (``worker[1-4]``) when no single node is wrong."""
 
     rule: str
     node: str
     device: str
-    """Device or item inside the node: ``gpu3``, a unit, a file, a sysctl key; "" for the node."""
+    """Device or item on the node: ``gpu3``, a unit, a file, a sysctl key; "" for the node."""
     field: str
-    """The reading that differs, in the record's own name."""
+    """Name of the reading that differs, as in the record."""
     found: str
     expected: str
     reference: str
@@ -72,61 +71,61 @@ class Finding:
     status: str = Status.DIFFERS.value
     detail: str = ""
     roles: tuple[str, ...] = ()
-    """Roles whose deploy on ``node`` is the repair; none where it is not a deploy's."""
+    """Roles whose deploy on ``node`` is the repair; empty when no deploy repairs it."""
     since: str = ""
-    """When the current unbroken row of checks with this finding began; "" where none are kept."""
+    """Time of the first of the consecutive checks with this finding; "" without history."""
     checks: int = 0
-    """How many checks are in that row."""
+    """Number of consecutive checks with this finding."""
 
     @property
     def history(self) -> str:
-        """Return since when and how often it was found; "" where that is not kept."""
+        """Return the time of the first occurrence and the number of checks; "" without history."""
         return f"{self.since} ({count(self.checks, 'check')})" if self.since else ""
 
 
 OFF_NAMED = 5
-"""Up to this many rules that are switched off are said one by one."""
+"""Up to this number, rules that are switched off are listed with their reasons."""
 
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """A rule that a site does not want judged, and its reason."""
+    """A rule that the site switched off, with its reason."""
 
     rule: str
     classes: tuple[str, ...]
-    """Hardware classes without it; none: all of them."""
+    """Hardware classes for which the rule is off; empty: all classes."""
     reason: str
 
     @property
     def text(self) -> str:
-        """Return it as one sentence."""
+        """Return the rule, its classes and the reason as one line."""
         where = f" for class {', '.join(self.classes)}" if self.classes else ""
         return f"switched off{where}: {self.rule}: {self.reason}"
 
 
 @dataclass
 class Report:
-    """All findings of one run, and what was looked at to get them."""
+    """All findings of one run, with the nodes and rules that were checked."""
 
     nodes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    """What was not judged and is no finding, one sentence each."""
+    """Checks that were not possible and are not findings, one sentence each."""
     off: tuple[SwitchedOff, ...] = ()
-    """What the site's description says is not judged."""
+    """Rules that the site's description switches off."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return all that was not judged, one sentence each."""
+        """Return everything that was not checked, one sentence each."""
         off = [off.text for off in self.off]
         if len(off) > OFF_NAMED:
             rules = ", ".join(sorted({off.rule for off in self.off}))
-            off = [f"switched off (lockstep rules INVENTORY says why): {rules}"]
+            off = [f"switched off (lockstep rules INVENTORY shows why): {rules}"]
         return (*off, *self.notes)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Take in more findings."""
+        """Add findings."""
         self.findings.extend(findings)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -134,15 +133,15 @@ class Report:
         return iter(sorted(self.findings, key=lambda f: (f.severity, f.rule, f.node, f.device)))
 
     def with_status(self, *statuses: Status) -> list[Finding]:
-        """Return the findings of these kinds."""
+        """Return the findings with one of these statuses."""
         wanted = {status.value for status in statuses}
         return [finding for finding in self if finding.status in wanted]
 
     @property
     def exit_status(self) -> ExitStatus:
-        """1 when something differs, 2 when only readings are missing, 0 when all is consistent.
+        """1 for differences, 2 when only readings are missing, 0 when everything is consistent.
 
-        A pending reboot is a difference between what is wanted and what runs: it counts as 1.
+        A pending reboot is a difference between the desired and the running state: it counts as 1.
         """
         if self.with_status(Status.DIFFERS, Status.UNDECIDED, Status.PENDING_REBOOT):
             return ExitStatus.DIFFERS
@@ -151,11 +150,11 @@ class Report:
         return ExitStatus.CONSISTENT
 
     def to_json(self) -> str:
-        """Return the document as text."""
+        """Return the report as JSON text."""
         return json.dumps(self.document(), indent=2) + "\n"
 
     def document(self) -> dict[str, Any]:
-        """Return the report for programs: its status, nodes, rules, notes, findings."""
+        """Return the report as a JSON document."""
         return {
             "format": 1,
             "exit_status": int(self.exit_status),
@@ -167,14 +166,14 @@ class Report:
         }
 
     def summary(self) -> str:
-        """Return the last line of the text form: counts, and what the exit status means."""
+        """Return the last line of the text report: the counts and the exit status."""
         wrong = len(self.with_status(Status.DIFFERS, Status.UNDECIDED))
         pending = len(self.with_status(Status.PENDING_REBOOT))
         unread = len(self.with_status(Status.UNKNOWN))
         judged = f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}"
         if not self.findings:
             return f"{judged}: all consistent. Nothing was changed. Exit 0."
-        said = [
+        parts = [
             text
             for number, text in (
                 (wrong, f"{wrong} differing"),
@@ -183,7 +182,7 @@ class Report:
             )
             if number
         ]
-        counts = f"{judged}, {count(len(self.findings), 'finding')}: {', '.join(said)}."
+        counts = f"{judged}, {count(len(self.findings), 'finding')}: {', '.join(parts)}."
         return f"{counts} Nothing was changed. Exit {int(self.exit_status)}."
 
 
@@ -193,5 +192,5 @@ def count(number: int, noun: str) -> str:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return node names in the operators' notation: ``worker[1-3,7]``."""
+    """Return node names in hostlist notation: ``worker[1-3,7]``."""
     return str(NodeSet.fromlist(sorted(names)))

@@ -1,4 +1,4 @@
-"""Where the deploying side keeps what belongs to a cluster: below the user's state folder."""
+"""Folder on the control host for a cluster's secrets and history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def folder(cluster: str, named: str | None = None) -> Path:
-    """Return the folder that the spec names, else the cluster's own below the user's state."""
+    """Return the folder from the spec, or else one in the user's state directory (XDG)."""
     if named is not None:
         return Path(named)
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")

@@ -1,4 +1,4 @@
-"""Moments and spans as operators write them: ``2026-11-20 14:03 UTC``, ``3 h 12 min``."""
+"""Formats and parses times: ``2026-11-20 14:03 UTC``, ``3 h 12 min``, ``36h``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 
 
 def utc(seconds: float) -> str:
-    """Return a moment, given in seconds since 1970."""
+    """Return a Unix time as text."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def span(seconds: float) -> str:
-    """Return a length of time by its two largest units."""
+    """Return a duration as text with its two largest units."""
     rest = round(seconds)
     parts: list[tuple[int, str]] = []
     for unit, length in (("d", DAY_S), ("h", HOUR_S), ("min", MINUTE_S), ("s", 1.0)):
@@ -30,15 +30,15 @@ def span(seconds: float) -> str:
 
 
 def moment(text: str, now: float) -> float:
-    """Return a moment in seconds since 1970: ``90m``, ``36h``, ``7d`` ago, or a date in UTC.
+    """Return the Unix time of a relative time (``90m``, ``36h``, ``7d`` ago) or a date in UTC.
 
     Raises:
-        ValueError: it is neither; the message says what is.
+        ValueError: the text is neither; the message lists the accepted forms.
     """
     if ago := _AGO.fullmatch(text):
         return now - int(ago[1]) * _UNITS[ago[2]]
     try:
         found = datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError as error:
-        raise ValueError("90m, 36h or 7d ago, 2026-11-20, or 2026-11-20T14:03 (UTC)") from error
+        raise ValueError("90m, 36h, 7d (ago), 2026-11-20 or 2026-11-20T14:03 (UTC)") from error
     return found.replace(tzinfo=found.tzinfo or UTC).timestamp()

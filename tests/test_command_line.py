@@ -12,7 +12,7 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.checks.catalogue import all_rules
 from lockstep.commands import plan as command
-from lockstep.commands._asked import write
+from lockstep.commands._arguments import write
 from tests.plan.example import planned
 from tests.spec.example import SOURCE
 
@@ -35,7 +35,7 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
         "head2        1      head    head      prometheus\n"
         "worker[1-4]  4      worker  hgx       -\n"
         "\n"
-        "One node in full: lockstep plan unit.py NODE\n"
+        "Whole plan of one node: lockstep plan unit.py NODE\n"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_node_that_does_not_exist(
     assert main(["plan", "unit.py", node]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == f"ERROR unit.py: no node '{node}'\n  expected  {expected}\n"
+    assert said.err == f"ERROR unit.py: unknown node '{node}'\n  expected  {expected}\n"
 
 
 NO_TEXT = (

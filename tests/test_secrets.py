@@ -139,8 +139,8 @@ def test_a_damaged_file_is_refused_and_kept(text: str) -> None:
     with pytest.raises(SecretsUnsafe) as refused:
         obtain("unit")
     assert str(refused.value) == (
-        f"{path}: not readable as secrets. Restore it from a backup, or remove it: "
-        "the next deploy of the whole cluster then makes new ones"
+        f"{path}: the file is damaged. Restore it from a backup, or remove it: "
+        "the next deploy of the whole cluster then generates new secrets"
     )
     assert path.read_text(encoding="utf-8") == text
 

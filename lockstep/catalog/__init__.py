@@ -1,1 +1,1 @@
-"""Facts about the world, not about a cluster: one data file per GPU model and operating system."""
+"""Data about GPU models, operating systems and vendor software; independent of a cluster."""

@@ -1,6 +1,6 @@
-"""What the probe reads and the check judges, by name, for a description that speaks of it.
+"""Names of all readings and rules, to validate a description that refers to them.
 
-Beside it lies checks.json: `make generate` writes it, and a test keeps it true.
+`make generate` writes checks.json; a test makes sure that it is current.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 _NAMES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 READINGS: tuple[str, ...] = tuple(_NAMES["readings"])
-"""All readings of a record."""
+"""Names of all readings in a record."""
 ASKED_BY_NAME: frozenset[str] = frozenset(_NAMES["asked_by_name"])
-"""Readings of what the plan of a node names: a node that judges itself does not ask for them."""
+"""Readings that only a check with the node's plan requests; the node's own check skips them."""
 RULES: dict[str, str] = _NAMES["rules"]
 """Rule -> its kind."""

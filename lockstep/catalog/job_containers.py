@@ -1,27 +1,27 @@
-"""What starts jobs in containers: packages of vendors' repositories, no archive has them.
+"""Programs that run jobs in containers: vendor packages that no distribution provides.
 
 Names and versions: NVIDIA/enroot ``pkg/deb``, NVIDIA/pyxis ``debian/control``, apptainer/apptainer
 ``dist/debian``.
 """
 
 PACKAGES = {
-    # Its releases have no revision, its Ubuntu archive has one.
+    # Packages of its releases have no revision; those of its Ubuntu archive have one.
     "apptainer": {"apptainer": "{version}*"},
-    # enroot+caps lets ordinary users import images.
+    # enroot+caps allows unprivileged users to import images.
     "enroot": {"enroot": "{version}-*", "enroot+caps": "{version}-*"},
     "pyxis": {"nvslurm-plugin-pyxis": "{version}-*"},
 }
 """Field of ``software.containers`` -> package -> its version as a pattern."""
 
 ENROOT_FOR_PYXIS = "3.1.0"
-"""The oldest that pyxis works with (NVIDIA/pyxis, debian/control)."""
+"""Oldest enroot version that pyxis supports (NVIDIA/pyxis, debian/control)."""
 
 
 def packages(part: str, version: str) -> dict[str, str]:
-    """Return package -> version as a pattern (apt_preferences(5)) of a part."""
+    """Return package -> version pattern (apt_preferences(5)) of a part."""
     return {name: form.format(version=version) for name, form in PACKAGES[part].items()}
 
 
 def every_package() -> tuple[str, ...]:
-    """Return every package of every part, sorted."""
+    """Return all packages of all parts, sorted."""
     return tuple(sorted(name for names in PACKAGES.values() for name in names))

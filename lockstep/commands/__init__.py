@@ -1,4 +1,4 @@
-"""Commands of ``lockstep``: one module each, found by existing; each has ``add_parser``."""
+"""Commands of ``lockstep``: every public module here is a command and has ``add_parser``."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import argparse
 from typing import TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it."""
+"""Return type of ``ArgumentParser.add_subparsers``; argparse has no public name for it."""

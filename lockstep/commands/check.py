@@ -1,4 +1,4 @@
-"""``lockstep check INVENTORY``: reads every node once and names what is out of step."""
+"""``lockstep check INVENTORY``: reads every node once and reports differences."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing_extensions import override
 from lockstep.checks.engine import check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
-from lockstep.commands._judged import judged
+from lockstep.commands._arguments import WrongUse, chosen_rules, limited, reports_errors, write
+from lockstep.commands._check_now import check_now
 from lockstep.fleet.gather import Through, ThroughClush, ThroughSlurm
 from lockstep.forms import Run
 from lockstep.forms.html import html
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 SLURM, CLUSH = "slurm", "clush"
 JOB = re.compile(r"\d+(_\d+)?")
-"""Of an array with its index."""
+"""A job id; an array task has its index after ``_``."""
 
 
 @dataclass
 class Shown(Report):
-    """The findings of one severity. What they are out of decides the counts and the status."""
+    """A report limited to one severity; counts and exit status are those of the whole report."""
 
     whole: Report = field(default_factory=Report)
 
@@ -56,9 +56,9 @@ class Shown(Report):
 
     @override
     def summary(self) -> str:
-        """Return the counts of all findings, and how many of them are not shown."""
+        """Return the counts of all findings, and the number of hidden ones."""
         hidden = len(self.whole.findings) - len(self.findings)
-        left_out = f" {hidden} of them not shown (--severity)." if hidden else ""
+        left_out = f" {hidden} not shown (--severity)." if hidden else ""
         return self.whole.summary() + left_out
 
 
@@ -66,76 +66,76 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``check`` to the command line."""
     parser = subparsers.add_parser(
         "check",
-        help="read every node and name what is out of step; changes nothing",
-        description="Exit status: 0 consistent, 1 something differs, 2 only readings are missing, "
-        "3 wrong use.",
+        help="read every node and report differences; changes nothing",
+        description="Exit status: 0 all consistent, 1 differences found, 2 no differences but some "
+        "values could not be read, 3 usage error.",
     )
     parser.add_argument("inventory", metavar="INVENTORY", help="inventory file")
     parser.add_argument(
         "--limit",
         metavar="NODES",
         action="append",
-        help="report on these nodes only: names, worker[01-04], or a role; peers are read as well; "
-        "repeatable",
+        help="report on these nodes only: names, worker[01-04], or a role; their peers are still "
+        "read; repeatable",
     )
     parser.add_argument(
         "--rule",
         metavar="ID",
         action="append",
-        help="this rule only, or these: 'gpu.*'; repeatable",
+        help="check only this rule, or the rules that match a pattern such as 'gpu.*'; repeatable",
     )
     parser.add_argument(
         "--severity",
         choices=[s.value for s in Severity],
-        help="show findings of this severity only; the exit status counts all",
+        help="show only findings of this severity; the exit status still covers all findings",
     )
     parser.add_argument(
         "--containers",
         action="store_true",
-        help="have each container engine start one container with all GPUs, and read what it sees",
+        help="start a container with all GPUs in each container engine and check what it sees",
     )
     parser.add_argument(
         "--through",
         choices=[SLURM, CLUSH],
-        help="have a step of Slurm, or clush on the controller, read the workers: one connection "
-        "in all; those that it does not reach are read directly",
+        help="read the workers with a Slurm job step, or with clush on the controller, through one "
+        "connection; workers that this does not reach are read directly",
     )
     parser.add_argument(
         "--job",
         metavar="ID",
-        help="with --through slurm: inside this job of root's, beside what runs in it; without: on "
-        "the idle nodes",
+        help="with --through slurm: run the step inside this job, which must belong to root; "
+        "default: a new job on the idle nodes",
     )
     parser.add_argument(
-        "--all", action="store_true", help="print every finding, also where a screen cannot hold it"
+        "--all", action="store_true", help="print every finding, even if they do not fit a screen"
     )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
-    parser.add_argument("--html", metavar="FILE", help="write the report as one page of HTML")
+    parser.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
     parser.add_argument(
-        "--metrics", metavar="FILE", help="write it for the textfile collector of node_exporter"
+        "--metrics", metavar="FILE", help="write metrics for node_exporter's textfile collector"
     )
-    parser.add_argument("--records", metavar="FILE", help="judge saved records; contact no node")
+    parser.add_argument("--records", metavar="FILE", help="check saved records; contact no node")
     parser.add_argument(
-        "--earlier", metavar="FILE", help="with --records: counters are compared with these"
+        "--earlier", metavar="FILE", help="with --records: compare counters with these records"
     )
-    parser.add_argument("--save-records", metavar="FILE", help="keep what was read in a file, too")
+    parser.add_argument("--save-records", metavar="FILE", help="save the records to a file as well")
     parser.add_argument(
         "--no-history",
         action="store_true",
-        help="keep nothing: neither what was read nor since when a finding is found",
+        help="do not use the history: save neither the records nor the age of findings",
     )
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
-    """Check; return the exit status."""
+    """Run the check; return the exit status."""
     plan = load(arguments.inventory)
     rules = chosen_rules(plan, arguments.rule)
     limit = limited(plan, arguments.limit)
     if arguments.earlier and not arguments.records:
-        raise WrongUse("--earlier FILE without --records FILE: nodes have a history of their own")
+        raise WrongUse("--earlier needs --records; a check of live nodes uses the history")
     through = _through(arguments, plan)
     began = time.monotonic()
     reading, report = _judged(arguments, plan, rules, limit, through)
@@ -164,7 +164,7 @@ def _judged(
     limit: frozenset[str] | None,
     through: Through | None,
 ) -> tuple[Reading, Report]:
-    """Return the records that were asked for, and the report of them."""
+    """Return the records, read or loaded as the options say, and their report."""
     if arguments.records is not None:
         reading = saved_of(plan, arguments.records)
         families = counter_families(rules)
@@ -174,32 +174,32 @@ def _judged(
     if arguments.no_history:
         reading = now(plan, **how)
         return reading, check(rules, context(plan, reading), limit)
-    return judged(plan, rules, limit, **how)
+    return check_now(plan, rules, limit, **how)
 
 
 def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> Through | None:
-    """Return the way that was asked for; None: directly.
+    """Return how ``--through`` reads the workers; None: directly.
 
     Raises:
-        WrongUse: there is no such way.
+        WrongUse: the options contradict each other, or the cluster has no scheduler.
     """
     if arguments.job is not None and arguments.through != SLURM:
-        raise WrongUse(f"--job {arguments.job} without --through slurm")
+        raise WrongUse(f"--job {arguments.job} needs --through slurm")
     if arguments.through is None:
         return None
     if arguments.records is not None:
-        raise WrongUse(f"--through {arguments.through} with --records FILE, which contacts no node")
+        raise WrongUse(f"--through {arguments.through} cannot be used with --records")
     if plan.running(Service.SLURM_CONTROLLER) is None:
-        raise WrongUse(f"--through {arguments.through}: {plan.spec.name} has no scheduler")
+        raise WrongUse(f"--through {arguments.through}: cluster {plan.spec.name} has no scheduler")
     if arguments.through == CLUSH:
         return ThroughClush()
     if arguments.job is not None and not JOB.fullmatch(arguments.job):
-        raise WrongUse(f"--job {arguments.job!r}\n  expected  a job's number, such as 1042")
+        raise WrongUse(f"--job {arguments.job!r}\n  expected  a job id, such as 1042")
     return ThroughSlurm(arguments.job or "")
 
 
 def _taken_at(reading: Reading) -> float:
-    """Return when the nodes were read, by most of their clocks; now, where none was read."""
+    """Return the median time of the records, by the nodes' clocks; now, without records."""
     taken = sorted(got.taken_at for got in reading.values() if isinstance(got, Record))
     return taken[len(taken) // 2] if taken else time.time()
 
@@ -221,7 +221,7 @@ def _write_forms(arguments: argparse.Namespace, report: Report, how: Run) -> Non
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """Return the command that finds the same again, but for its rules."""
+    """Return the command that repeats this check, without its ``--rule`` options."""
     given = vars(arguments)
     words = ["lockstep", "check", arguments.inventory]
     words += [word for value in given["limit"] or () for word in ("--limit", value)]

@@ -1,4 +1,4 @@
-"""``lockstep compare INVENTORY INVENTORY``: two clusters that should be identical."""
+"""``lockstep compare INVENTORY INVENTORY``: compares two clusters that should be identical."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockstep.checks.difference import Comparison
 from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind, Rule
-from lockstep.commands._asked import WrongUse, answered, chosen_rules, write
+from lockstep.commands._arguments import WrongUse, chosen_rules, reports_errors, write
 from lockstep.files import managed
 from lockstep.forms import Run, with_rules
 from lockstep.forms.text import BLOCKS, text, whole
@@ -35,39 +35,40 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``compare`` to the command line."""
     parser = subparsers.add_parser(
         "compare",
-        help="compare two clusters that should be identical: their plans, then their nodes",
-        description="Nodes of equal hardware classes are peers over both clusters. "
-        "Exit status: 0 identical, 1 something differs, 2 only readings are missing, 3 wrong use.",
+        help="compare two clusters that should be identical: first their plans, then their nodes",
+        description="Nodes of identical hardware classes are peers across both clusters. "
+        "Exit status: 0 identical, 1 differences found, 2 no differences but some values could "
+        "not be read, 3 usage error.",
     )
     parser.add_argument("inventories", metavar="INVENTORY", nargs=2, help="two inventory files")
     parser.add_argument(
-        "--plans", action="store_true", help="compare what they are to be; contact no node"
+        "--plans", action="store_true", help="compare the plans only; contact no node"
     )
     parser.add_argument(
         "--records",
         metavar="FILE",
         nargs=2,
-        help="judge saved records of the one and the other; contact no node",
+        help="compare saved records of the two clusters; contact no node",
     )
     parser.add_argument(
         "--rule",
         metavar="ID",
         action="append",
-        help="judge by this rule only, or these: 'gpu.*'; repeatable",
+        help="check only this rule, or the rules that match a pattern such as 'gpu.*'; repeatable",
     )
     parser.add_argument(
-        "--all", action="store_true", help="print everything, also where a screen cannot hold it"
+        "--all", action="store_true", help="print everything, even if it does not fit a screen"
     )
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for stdout")
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for stdout")
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
-    """Compare; return the exit status."""
+    """Run the comparison; return the exit status."""
     plans = [load(path) for path in arguments.inventories]
     labels = _labels(*plans)
-    # Where their rules differ, so do the plans, and those of the first one judge.
+    # If the clusters' rules differ, the plans differ too; use the rules of the first cluster.
     rules = chosen_rules(plans[0], arguments.rule)
     found = Comparison(differing(plans[0], plans[1], partial(managed, secrets=None)))
     begin = time.time()
@@ -92,13 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(arguments: argparse.Namespace, labels: tuple[str, str], found: Comparison) -> None:
-    """Print where the plans differ, as far as a screen holds it."""
+    """Print the differences of the plans, as many as fit on a screen."""
     shown = found.differences if arguments.all else found.differences[:BLOCKS]
     sys.stdout.write(Comparison(shown).to_text(*labels))
     left_out = len(found.differences) - len(shown)
     if left_out:
         again = with_rules(_command(arguments), arguments.rule or ())
-        print(f"... and {count(left_out, 'more place')}: {again} --all\n")
+        print(f"... and {count(left_out, 'more difference')}: {again} --all\n")
     total = count(len(found.differences), "difference") if found.differences else "no differences"
     print(f"plans of {' and '.join(labels)}: {total}.")
 
@@ -114,14 +115,14 @@ def _judged(
         replace(judged, label=label, apart=apart)
         for label, judged in zip(labels, _contexts(plans, arguments), strict=True)
     ]
-    # What grew is of one node alone.
+    # Growth of a counter concerns one node only; there is nothing to compare.
     return check_together([rule for rule in rules if rule.kind is not Kind.GROWTH], contexts)
 
 
 def _document(
     labels: tuple[str, str], found: Comparison, report: Report | None, status: ExitStatus
 ) -> str:
-    """Return everything for programs; ``report`` is null where only plans were compared."""
+    """Return the JSON document; ``report`` is null when only plans were compared."""
     document = {
         "format": 1,
         "exit_status": int(status),
@@ -133,7 +134,7 @@ def _document(
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """Return the command that compares the same again, but for its rules."""
+    """Return the command that repeats this comparison, without its ``--rule`` options."""
     words = ["lockstep", "compare", *arguments.inventories]
     words += ["--plans"] if arguments.plans else []
     words += ["--records", *arguments.records] if arguments.records else []
@@ -150,13 +151,13 @@ def _contexts(plans: list[ClusterPlan], arguments: argparse.Namespace) -> list[C
 
 
 def _labels(left: ClusterPlan, right: ClusterPlan) -> tuple[str, str]:
-    """Return what findings call the clusters: their names, or their files where these are equal."""
+    """Return names for the two clusters: their own, or those of their files if these are equal."""
     names = left.spec.name, right.spec.name
     if names[0] == names[1]:
         names = Path(left.inventory).stem, Path(right.inventory).stem
     if names[0] == names[1]:
         raise WrongUse(
-            f"both clusters are named {left.spec.name!r}, and so are their files\n"
-            "  expected  two names, so that a finding can say which one it is of"
+            f"both clusters are named {left.spec.name!r}, and their files have the same name\n"
+            "  expected  different cluster or file names, to tell the clusters apart in findings"
         )
     return names

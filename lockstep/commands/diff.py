@@ -1,4 +1,4 @@
-"""``lockstep diff``: two nodes, two times of one node, or two files of records, item by item."""
+"""``lockstep diff``: compares two nodes, one node at two times, or two files of records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.checks import not_compared
 from lockstep.checks.difference import Comparison, of_records
-from lockstep.commands._asked import NotRead, WrongUse, answered, no_node, write
+from lockstep.commands._arguments import NotRead, WrongUse, no_node, reports_errors, write
 from lockstep.files import managed
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -38,9 +38,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "diff",
         usage=FORMS,
-        help="show what differs between two nodes, two times of a node, or two saved records",
-        description="Shows every reading that differs; lockstep check says which one is right. "
-        "Exit status: 0 nothing differs, 1 something does, 2 a node was not read, 3 wrong use.",
+        help="show differences between two nodes, one node at two times, or two files of records",
+        description="Shows every value that differs; lockstep check tells which one is right. "
+        "Exit status: 0 no differences, 1 differences found, 2 a node could not be read, "
+        "3 usage error.",
     )
     parser.add_argument(
         "what",
@@ -48,33 +49,38 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="+",
         help="an inventory file (.py) and one or two nodes, or two files of records",
     )
-    parser.add_argument("--records", metavar="FILE", help="two nodes of saved records")
+    parser.add_argument("--records", metavar="FILE", help="compare two nodes in saved records")
     parser.add_argument(
         "--before",
         metavar="TIME",
-        help="what was kept of the node then: 36h or 7d ago, 2026-11-20, 2026-11-20T14:03 (UTC)",
+        help="use the saved record from this time: 36h or 7d (ago), 2026-11-20 or "
+        "2026-11-20T14:03 (UTC)",
     )
-    parser.add_argument("--after", metavar="TIME", help="and then; the newest kept, if not said")
     parser.add_argument(
-        "--all", action="store_true", help="also what must differ: names, serials, times, counters"
+        "--after", metavar="TIME", help="compare with this record; default: the newest"
     )
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for stdout")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="include values that always differ: names, serial numbers, times, counters",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - for stdout")
     parser.set_defaults(run=run)
 
 
 @dataclass
 class Sides:
-    """What two sides say, node by node; one node "" where the sides themselves are nodes."""
+    """Differences between two sides per node; the node is "" when the sides are two nodes."""
 
     left: str
     right: str
     found: dict[str, Comparison]
     lacking: dict[str, list[str]] = field(default_factory=dict)
-    """Side -> nodes of which it alone has no record."""
+    """Side -> nodes that have a record only on the other side."""
 
     @property
     def count(self) -> int:
-        """Return how many places differ; a node that one side lacks is one."""
+        """Return the number of differences; a node missing on one side counts as one."""
         places = sum(len(found.differences) for found in self.found.values())
         return places + sum(map(len, self.lacking.values()))
 
@@ -84,7 +90,7 @@ class Sides:
         return ExitStatus.DIFFERS if self.count else ExitStatus.CONSISTENT
 
     def to_json(self) -> str:
-        """Return everything for programs."""
+        """Return the result as JSON."""
         document = {
             "format": 1,
             "exit_status": int(self.status),
@@ -95,7 +101,7 @@ class Sides:
         return json.dumps(document, indent=2) + "\n"
 
     def to_text(self) -> str:
-        """Return a block per difference, and the sum."""
+        """Return one block per difference, and the total."""
         lines: list[str] = []
         for name, found in self.found.items():
             text = found.to_text(self.left, self.right)
@@ -107,15 +113,14 @@ class Sides:
             f"{fold(nodes)}: no record in {side}" for side, nodes in self.lacking.items() if nodes
         ]
         of = f", {count(len(self.found), 'node')}" if "" not in self.found else ""
-        places = {0: "no places differ", 1: "1 place differs"}
-        said = places.get(self.count, f"{self.count} places differ")
+        total = count(self.count, "difference") if self.count else "no differences"
         left_out = sum(found.left_out for found in self.found.values())
-        said += f" ({left_out} more with --all)" if left_out else ""
-        lines.append(f"{self.left} and {self.right}{of}: {said}. Exit {int(self.status)}.")
+        total += f" ({left_out} more with --all)" if left_out else ""
+        lines.append(f"{self.left} and {self.right}{of}: {total}. Exit {int(self.status)}.")
         return "".join(f"{line}\n" for line in lines)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
     """Show the differences; return the exit status."""
     sides = _sides(arguments)
@@ -134,7 +139,7 @@ def _sides(arguments: argparse.Namespace) -> Sides:
         return _two_times(arguments)
     if len(what) == 2 and not any((*times, arguments.records)) and not what[0].endswith(".py"):
         return _two_files(arguments)
-    raise WrongUse(f"lockstep diff {' '.join(what)}: not one of its forms\n  expected  {FORMS}")
+    raise WrongUse(f"lockstep diff {' '.join(what)}: wrong arguments\n  expected  {FORMS}")
 
 
 def _two_nodes(arguments: argparse.Namespace) -> Sides:
@@ -160,7 +165,7 @@ def _two_times(arguments: argparse.Namespace) -> Sides:
     before, after = kept
     if before == after:
         raise WrongUse(
-            f"both times give one record of {name}, {utc(before.read_at)}\n"
+            f"both times select the same record of {name}, {utc(before.read_at)}\n"
             f"  next      lockstep record {inventory} --limit {name}"
         )
     ignored = () if arguments.all else not_compared.at_two_times()
@@ -182,7 +187,7 @@ def _two_files(arguments: argparse.Namespace) -> Sides:
 
 
 def _own_files(plan: ClusterPlan, names: Iterable[str]) -> Collection[str]:
-    """Return the files whose content is by plan another on each of the nodes."""
+    """Return the files whose content differs between the two nodes by plan."""
     hashes = [{file.path: file.sha256 for file in managed(plan.nodes[n], None)} for n in names]
     left, right = hashes
     return {f"files.{path}.sha256" for path in left if left[path] != right.get(path, left[path])}
@@ -203,11 +208,11 @@ def _at(history: sqlite3.Connection, name: str, text: str | None, inventory: str
     try:
         when = float("inf") if text is None else moment(text, time.time())
     except ValueError as error:
-        raise WrongUse(f"{text!r}: no time\n  expected  {error}") from error
+        raise WrongUse(f"{text!r} is not a time\n  expected  {error}") from error
     kept = records.at(history, name, when)
     if kept is None:
         times = records.times(history, name)
-        have = f"the oldest of {len(times)} is of {utc(times[0])}" if times else "none is kept"
+        have = f"the oldest of {len(times)} is from {utc(times[0])}" if times else "none is saved"
         raise WrongUse(
             f"no record of {name}" + (f" at or before {utc(when)}" if text else "") + f": {have}\n"
             f"  next      lockstep record {inventory} --limit {name}"

@@ -1,4 +1,4 @@
-"""``lockstep explain``: one rule with its reasons, or one node with all that is found on it."""
+"""``lockstep explain``: shows a rule with its reasons, or a node with its findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
-from lockstep.commands._asked import WrongUse, answered, no_node, no_rule
+from lockstep.commands._arguments import WrongUse, no_node, no_rule, reports_errors
 from lockstep.commands.rules import described, references
 from lockstep.forms.text import whole
 from lockstep.history import findings, records
@@ -41,36 +41,34 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "explain",
         usage=FORMS,
-        help="show why a rule exists, or all that is known of a node",
-        description="A node: the findings on its newest record, its peers, and what it is to be. "
-        "Exit status of a node: that of lockstep check; of a rule: 0. 3 is wrong use.",
+        help="show why a rule exists, or everything known about a node",
+        description="For a node: the findings in its newest record, its peers and its plan. "
+        "Exit status: for a node that of lockstep check, for a rule 0; 3 usage error.",
     )
     parser.add_argument(
         "what",
         metavar="RULE | INVENTORY RULE | INVENTORY NODE",
         nargs="+",
-        help="lockstep rules lists the rules",
+        help="a rule (lockstep rules lists them) or a node",
     )
     parser.add_argument(
-        "--fresh", action="store_true", help="read all nodes now, in place of what was kept"
+        "--fresh", action="store_true", help="read all nodes now instead of using saved records"
     )
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
-    """Explain; return the exit status."""
+    """Print the explanation; return the exit status."""
     what = arguments.what
     if len(what) == 2:
         return _of_cluster(*what, fresh=arguments.fresh)
     if len(what) > 2 or what[0].endswith(".py") or arguments.fresh:
-        raise WrongUse(
-            f"lockstep explain {' '.join(what)}: not one of its forms\n  expected  {FORMS}"
-        )
+        raise WrongUse(f"lockstep explain {' '.join(what)}: wrong arguments\n  expected  {FORMS}")
     known = {rule.id: rule for rule in all_rules()}
     if what[0] not in known:
         raise WrongUse(
-            f"{no_rule(what[0], known)}\n  a node    lockstep explain INVENTORY {what[0]}"
+            f"{no_rule(what[0], known)}\n  node      lockstep explain INVENTORY {what[0]}"
         )
     print(_rule(known[what[0]], "INVENTORY"))
     return ExitStatus.CONSISTENT
@@ -92,10 +90,10 @@ def _rule(rule: Rule, inventory: str) -> str:
     rows = [
         *((label.lower(), text.replace("`", "")) for label, text in entries),
         ("compared", rule.kind.value),
-        ("says", ", ".join(references(rule))),
+        ("expected", "from " + ", ".join(references(rule))),
         ("severity", rule.severity.value),
         ("repaired by", rule.owner),
-        ("judge it", f"lockstep check {inventory} --rule {rule.id}"),
+        ("check it", f"lockstep check {inventory} --rule {rule.id}"),
     ]
     return "\n".join([f"{rule.id}: {rule.title}", *_lines([("claim", first), *rows])])
 
@@ -119,19 +117,19 @@ def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
     with opened(history_of(plan)) as history:
         times, reading = records.times(history, name), kept(plan, history)
         report = _report(plan, reading, history, name, times[-1] if times else time.time())
-    kept_since = _since(times) if times else "none is kept"
+    kept_since = _since(times) if times else "none saved"
     down = next((finding for finding in report.findings if finding.rule == REACHABLE), None)
     if down is None:
         return report, kept_since
     if not down.since:
         raise WrongUse(
-            f"no record of {name} is kept\n  next      lockstep explain {inventory} {name} --fresh"
+            f"no saved record of {name}\n  next      lockstep explain {inventory} {name} --fresh"
         )
     return report, f"unreachable since {down.history}; before that: {kept_since}"
 
 
 def _since(times: list[float]) -> str:
-    return f"of {utc(times[-1])}, the newest of {len(times)} since {utc(times[0])}"
+    return f"from {utc(times[-1])}, the newest of {len(times)} since {utc(times[0])}"
 
 
 def _report(
@@ -161,21 +159,21 @@ def _about(node: NodePlan, read_at: str) -> list[str]:
     gpu, nics, stack = node.gpu, hardware.hardware.nics, node.spec.software.nvidia
     rows = [
         ("record", read_at),
-        ("peers", fold(peers) or "none: nobody of its hardware class to compare with"),
+        ("peers", fold(peers) or "none: it is the only node of its hardware class"),
         ("runs", ", ".join(service.value for service in node.node.runs)),
         ("GPUs", f"{gpu.count} x {gpu.model}" if gpu else ""),
         ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),
         ("driver", stack.driver if stack and node.nvidia else ""),
         ("huge pages", ", ".join(pages)),
         ("kernel", " ".join(node.kernel_args)),
-        ("declared", f"in full: lockstep plan {node.cluster.inventory} {node.name}"),
+        ("whole plan", f"lockstep plan {node.cluster.inventory} {node.name}"),
     ]
     head = f"{node.name}: {node.role.value} of class {hardware.name}, {node.address}"
     return [head, *_lines([(label, text) for label, text in rows if text])]
 
 
 def _lines(rows: list[tuple[str, str]]) -> list[str]:
-    """Return ``  label  text`` lines, the text folded below itself."""
+    """Return ``  label  text`` lines, with wrapped text indented under the first line."""
     return [
         textwrap.fill(
             text,

@@ -1,4 +1,4 @@
-"""``lockstep plan INVENTORY [NODE]``: what every node is to be; no node is contacted."""
+"""``lockstep plan INVENTORY [NODE]``: prints the plan of every node; contacts no node."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``plan`` to the command line."""
-    parser = subparsers.add_parser("plan", help="print what every node is to be")
+    parser = subparsers.add_parser("plan", help="print the plan: the desired state of every node")
     parser.add_argument("inventory", metavar="INVENTORY", help="inventory file")
-    parser.add_argument("node", metavar="NODE", nargs="?", help="one node, in full")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("node", metavar="NODE", nargs="?", help="show the whole plan of this node")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if node is None:
         close = get_close_matches(arguments.node, plan.nodes, n=3) or [fold(plan.nodes)]
         print(
-            f"ERROR {arguments.inventory}: no node {arguments.node!r}\n"
+            f"ERROR {arguments.inventory}: unknown node {arguments.node!r}\n"
             f"  expected  {', '.join(close)}",
             file=sys.stderr,
         )
@@ -60,12 +60,12 @@ def _cluster(plan: ClusterPlan) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    lines += ["", f"One node in full: lockstep plan {plan.inventory} NODE"]
+    lines += ["", f"Whole plan of one node: lockstep plan {plan.inventory} NODE"]
     return "\n".join(lines)
 
 
 def _node(node: NodePlan) -> str:
-    """Return a node's plan, one ``name  value`` line each, nested names joined by dots."""
+    """Return a node's plan as ``name  value`` lines; nested names are joined with dots."""
     lines: list[tuple[str, str]] = []
 
     def walk(prefix: str, value: object) -> None:

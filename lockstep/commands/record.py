@@ -1,4 +1,4 @@
-"""``lockstep record INVENTORY``: reads the nodes and keeps what they say, without judging it."""
+"""``lockstep record INVENTORY``: reads the nodes and saves the records without checking them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from lockstep.commands._asked import answered, limited
+from lockstep.commands._arguments import limited, reports_errors
 from lockstep.history import records
 from lockstep.history.store import opened
 from lockstep.inventory import load
@@ -23,27 +23,27 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``record`` to the command line."""
     parser = subparsers.add_parser(
         "record",
-        help="read the nodes and keep what they say, for lockstep diff and counters",
-        description="Exit status: 0 every node was read, 2 some were not, 3 wrong use.",
+        help="read the nodes and save their records, for lockstep diff and counter checks",
+        description="Exit status: 0 all nodes were read, 2 some could not be read, 3 usage error.",
     )
     parser.add_argument("inventory", metavar="INVENTORY", help="inventory file")
     parser.add_argument(
         "--limit",
         metavar="NODES",
         action="append",
-        help="these nodes only: names, worker[01-04], or a role; repeatable",
+        help="read these nodes only: names, worker[01-04], or a role; repeatable",
     )
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
-    """Read and keep; return the exit status."""
+    """Read the nodes and save their records; return the exit status."""
     plan = load(arguments.inventory)
     nodes = limited(plan, arguments.limit)
     path = history_of(plan)
     with opened(path):
-        pass  # a history that cannot be used is said before any node is read
+        pass  # report an unusable history before reading any node
     reading = now(plan, nodes)
     read_at = time.time()
     with opened(path) as history:
@@ -51,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     lost = [name for name, got in reading.items() if isinstance(got, Unreachable)]
     for line in _not_read(reading):
         print(line)
-    print(f"{len(reading) - len(lost)} of {len(reading)} nodes kept, {utc(read_at)}: {path}")
+    print(f"{len(reading) - len(lost)} of {len(reading)} records saved, {utc(read_at)}: {path}")
     return ExitStatus.UNREAD if lost else ExitStatus.CONSISTENT
 
 
 def _not_read(reading: Reading) -> list[str]:
-    """Return nodes without a record, then readings that were not taken, alike ones together."""
+    """Return one line per reason for nodes without a record, then for missing readings."""
     lost: dict[str, list[str]] = {}
     readings: dict[tuple[str, str], list[str]] = {}
     for name, got in reading.items():

@@ -1,6 +1,6 @@
-"""``lockstep repair INVENTORY``: checks, runs the deploys that the findings name, checks again.
+"""``lockstep repair INVENTORY``: checks, runs the deploys that fix the findings, checks again.
 
-Nothing here changes a node: it starts pyinfra as a person would, with the command that it prints.
+It changes nodes only through pyinfra, with the commands that it prints.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep import repairs
-from lockstep.commands._asked import WrongUse, answered, chosen_rules, limited, write
-from lockstep.commands._judged import judged
+from lockstep.commands._arguments import WrongUse, chosen_rules, limited, reports_errors, write
+from lockstep.commands._check_now import check_now
 from lockstep.forms.repairs import outcome, planned
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
@@ -29,51 +29,54 @@ if TYPE_CHECKING:
     from lockstep.commands import Subparsers
 
 Done = list[tuple[Deploy, int]]
-"""What was run, with pyinfra's exit status."""
+"""Deploys that were run, each with pyinfra's exit status."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``repair`` to the command line."""
     parser = subparsers.add_parser(
         "repair",
-        help="check, run the deploys that the findings name on their nodes alone, check again",
-        description="Exit status, by the last check: 0 consistent, 1 something is left (or a "
-        "deploy failed), 2 only readings are missing, 3 wrong use.",
+        help="check, deploy the affected roles on the affected nodes only, and check again",
+        description="Exit status of the last check: 0 all consistent, 1 findings are left or a "
+        "deploy failed, 2 some values could not be read, 3 usage error.",
     )
     parser.add_argument("inventory", metavar="INVENTORY", help="inventory file")
     parser.add_argument(
         "--limit",
         metavar="NODES",
         action="append",
-        help="these nodes only: names, worker[01-04], or a role; peers are read as well; "
-        "repeatable",
+        help="repair these nodes only: names, worker[01-04], or a role; their peers are still "
+        "read; repeatable",
     )
     parser.add_argument(
         "--rule",
         metavar="ID",
         action="append",
-        help="what this rule finds only, or these: 'gpu.*'; repeatable",
+        help="repair findings of this rule only, or of a pattern such as 'gpu.*'; repeatable",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="check, and print what would be run; run nothing"
+        "--dry-run", action="store_true", help="check and print the commands, but do not run them"
     )
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not have pyinfra ask before each deploy"
+        "-y", "--yes", action="store_true", help="run each deploy without asking for confirmation"
     )
-    parser.add_argument("--json", metavar="FILE", help="write what was done and what is left, too")
+    parser.add_argument("--json", metavar="FILE", help="write the deploys and results as JSON")
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
-    """Repair; return the exit status."""
+    """Run the repair; return the exit status."""
     plan = load(arguments.inventory)
     rules, limit = chosen_rules(plan, arguments.rule), limited(plan, arguments.limit)
-    _, before = judged(plan, rules, limit)
+    _, before = check_now(plan, rules, limit)
     wanted = repairs.deploys(before, plan)
     for deploy in wanted:
         if not Path(deploy.file).is_file():
-            raise WrongUse(f"{deploy.file}: no such file here\n  expected  the folder it lies in")
+            raise WrongUse(
+                f"{deploy.file}: no such file in the current folder\n"
+                "  next      run this command from the Lockstep checkout"
+            )
         words = _command(arguments, plan, deploy)
         print(planned(shlex.join(words), deploy.nodes, deploy.roles, before))
     done: Done = []
@@ -81,14 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
     if wanted and not arguments.dry_run:
         for deploy in wanted:
             done.append((deploy, _run(_command(arguments, plan, deploy))))
-        _, after = judged(plan, rules, limit)
-    return _told(arguments, plan, before, after, done)
+        _, after = check_now(plan, rules, limit)
+    return _report_outcome(arguments, plan, before, after, done)
 
 
-def _told(
+def _report_outcome(
     arguments: argparse.Namespace, plan: ClusterPlan, before: Report, after: Report, done: Done
 ) -> int:
-    """Say what became of the findings; return the exit status."""
+    """Print which findings were repaired and which are left; return the exit status."""
     left = repairs.left(after, (deploy for deploy, _ in done))
     gone = repairs.repaired(before, after)
     failed = [shlex.join(_command(arguments, plan, deploy)) for deploy, status in done if status]
@@ -96,8 +99,8 @@ def _told(
     reboot = _words(arguments, plan, REBOOT, list(waiting))
     status = ExitStatus.DIFFERS if failed else after.exit_status
     named = {why.value: findings for why, findings in left.items()}
-    said = outcome(after, gone, named, shlex.join(reboot) if waiting else "", failed)
-    print(f"{said}{'' if done else ' Nothing was changed.'} Exit {int(status)}.")
+    summary = outcome(after, gone, named, shlex.join(reboot) if waiting else "", failed)
+    print(f"{summary}{'' if done else ' Nothing was changed.'} Exit {int(status)}.")
     if arguments.json:
         document = {
             "format": 1,
@@ -128,13 +131,13 @@ def _command(arguments: argparse.Namespace, plan: ClusterPlan, deploy: Deploy) -
 def _words(
     arguments: argparse.Namespace, plan: ClusterPlan, file: str, nodes: Sequence[str]
 ) -> list[str]:
-    """Return pyinfra's command line for a deploy on these nodes alone."""
+    """Return pyinfra's command line for a deploy limited to these nodes."""
     yes = ["-y"] if arguments.yes else []
     return [_pyinfra(), *yes, arguments.inventory, file, *repairs.limits(nodes, plan)]
 
 
 def _pyinfra() -> str:
-    """Return the pyinfra of this installation as a person would type it."""
+    """Return the path of this installation's pyinfra, for printed commands."""
     beside = Path(sys.executable).with_name("pyinfra")
     return os.path.relpath(beside) if beside.is_file() else "pyinfra"
 

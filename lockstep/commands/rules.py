@@ -1,4 +1,4 @@
-"""``lockstep rules``: what the check judges, as a table or as the page docs/rules.md."""
+"""``lockstep rules``: lists the rules of the check, as a table or as the page docs/rules.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
 from lockstep.checks.not_noticed import NOT_NOTICED
 from lockstep.checks.rule import NO_ROLE, Bound, Kind, Rule
 from lockstep.checks.site import PREFIX, changed, rules_of
-from lockstep.commands._asked import WrongUse, answered
+from lockstep.commands._arguments import WrongUse, reports_errors
 from lockstep.inventory import load
 from lockstep.report import Reference
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 NODE_CHECK = "docs/node-check.md"
 LINK = "node-check.md"
-"""The same, as seen from docs/rules.md."""
+"""``NODE_CHECK`` relative to docs/rules.md."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``rules`` to the command line."""
-    parser = subparsers.add_parser("rules", help="list what the check judges, and why")
+    parser = subparsers.add_parser("rules", help="list the rules of the check, with their reasons")
     parser.add_argument(
         "inventory",
         metavar="INVENTORY",
         nargs="?",
-        help="with the rules that it adds and changes",
+        help="include the rules that this inventory adds or changes",
     )
     parser.add_argument("--markdown", action="store_true", help="print the page docs/rules.md")
     parser.set_defaults(run=run)
 
 
-@answered
+@reports_errors
 def run(arguments: argparse.Namespace) -> int:
     """Print the rules; return the exit status."""
     if arguments.inventory in {rule.id for rule in all_rules()}:
         raise WrongUse(
-            f"{arguments.inventory}: a rule, no inventory\n"
+            f"{arguments.inventory} is a rule, not an inventory\n"
             f"  expected  lockstep explain {arguments.inventory}"
         )
     judged = rules_of(load(arguments.inventory).spec) if arguments.inventory else all_rules()
@@ -53,17 +53,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def references(rule: Rule) -> list[str]:
-    """Return who may say what a rule expects, in the order in which they are asked."""
+    """Return the sources of a rule's expected value, in order of precedence."""
     spec = rule.expected or rule.expected_each or rule.expected_some
-    said = ["spec"] if spec else []
-    said += ["device"] if rule.device else []
-    said += [f"peers ({rule.peers.value})"] if rule.peers else []
-    said += [Reference.EARLIER.value] if rule.kind is Kind.GROWTH else []
-    return said or ["the rule itself"]
+    sources = ["spec"] if spec else []
+    sources += ["device"] if rule.device else []
+    sources += [f"peers ({rule.peers.value})"] if rule.peers else []
+    sources += [Reference.EARLIER.value] if rule.kind is Kind.GROWTH else []
+    return sources or ["the rule itself"]
 
 
 def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
-    """Return what a rule claims, and its reasons by their labels."""
+    """Return a rule's claim, and its other properties as (label, text)."""
     first, entries = (rule.title, [("Site", "its own rule")]) if _of_site(rule) else _written(rule)
     entries += [("Site", text)] if (text := changed(rule)) else []
     entries.append(("Reading", f"`{rule.reading}`"))
@@ -82,7 +82,7 @@ def _of_site(rule: Rule) -> bool:
 
 
 def _written(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
-    """Return what a rule's own module says of it."""
+    """Return the claim and reasons from the docstring of a rule's module."""
     name = rule.id.replace(".", "_")
     text = inspect.cleandoc(importlib.import_module(f"{rules.__name__}.{name}").__doc__ or "")
     first, _, rest = text.partition("\n")
@@ -98,7 +98,7 @@ def page(judged: Sequence[Rule]) -> str:
         "A finding says which reference was violated: the spec, the device's own default, or the",
         "peers. A reading that could not be taken is a finding of its own, never ok.",
         "",
-        "| rule | claim | kind | who says so | repaired by |",
+        "| rule | claim | kind | expected value from | repaired by |",
         "|---|---|---|---|---|",
     ]
     lines += [
@@ -111,13 +111,13 @@ def page(judged: Sequence[Rule]) -> str:
         lines += ["", f"## {rule.id}", "", first, ""]
         lines += [f"- {label}: {text}" for label, text in entries]
     lines = [line.replace(NODE_CHECK, f"[{LINK}]({LINK})") for line in lines]
-    lines += ["", "## Not compared", "", "Read, and by themselves neither right nor wrong:", ""]
+    lines += ["", "## Not compared", "", "Readings that are neither right nor wrong:", ""]
     lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
     lines += [
         "",
         "## Not noticed",
         "",
-        "Set by an operation of a role; its change is no finding:",
+        "Settings of a role whose change causes no finding:",
         "",
     ]
     lines += [f"- `{name}`: {why}" for name, why in sorted(NOT_NOTICED.items())]
@@ -129,12 +129,12 @@ def _tolerance(rule: Rule) -> str:
         side = "below" if rule.bound is Bound.AT_LEAST else "above"
         return f"{rule.tolerance:.0%} {side} the median of the peers"
     if rule.kind is Kind.GROWTH:
-        return f"{rule.per_hour:g} more an hour" if rule.per_hour else "none"
+        return f"{rule.per_hour:g} per hour" if rule.per_hour else "none"
     return ""
 
 
 def _table(judged: Sequence[Rule]) -> str:
-    rows = [("RULE", "CLAIM", "SAYS", "REPAIRED BY", "")]
+    rows = [("RULE", "CLAIM", "EXPECTED FROM", "REPAIRED BY", "")]
     rows += [(r.id, r.title, ", ".join(references(r)), r.owner, changed(r)) for r in judged]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "".join(
@@ -145,7 +145,7 @@ def _table(judged: Sequence[Rule]) -> str:
 
 
 def _labelled(paragraphs: list[str]) -> list[tuple[str, str]]:
-    """Return the ``Why      text`` lines of a docstring, each with its continuations."""
+    """Return the ``Why      text`` entries of a docstring, with continuation lines joined."""
     entries: list[tuple[str, str]] = []
     for line in paragraphs:
         label, _, text = line.partition(" ")

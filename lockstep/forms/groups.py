@@ -1,4 +1,4 @@
-"""Findings brought together: devices of a node, nodes of a value, values of a rule."""
+"""Groups findings: devices by node, nodes by value, values by rule."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lockstep.forms import joined, plain
 from lockstep.report import Finding, Severity, Status, fold
 
 NAMED_IN_A_COMMAND = 8
-"""Up to this many nodes a deploy names each; beyond, ``lockstep repair`` takes them folded."""
+"""Maximum number of nodes in a pyinfra command; for more, ``lockstep repair`` is suggested."""
 NODE_IN_REPAIR = (
     r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) deploys/(?P<file>\w+)\.py) --limit |"
     r"(?P<limit>--limit )|(?<![\w-])){}(?![\w-])(?(deploy)(?P<roles> --data roles=[\w,]*\w)?)"
 )
-"""A node as a repair names it: as the limit of a deploy, as that of our own commands, or so."""
+"""A node in a repair: in a deploy's --limit, in the --limit of lockstep, or on its own."""
 WORD = re.compile(r"[\w-]+")
 NUMBERED = re.compile(r"[A-Za-z_]+\d+(_\d+)?")
-"""Devices that fold like names of nodes; others (files, units) do not."""
+"""Devices that are folded like node names; others (files, units) are not."""
 FOLDED = re.compile(r"\w+\[[\d,-]+\]")
 APART = ("node", "device", "repair", "since", "checks")
 BESIDES = attrgetter(*(one.name for one in fields(Finding) if one.name not in APART))
@@ -34,7 +34,7 @@ BY_STATUS = tuple(status.value for status in Status)
 
 @dataclass(frozen=True)
 class Place:
-    """Devices that several nodes have in common."""
+    """A device, and the nodes on which it has a finding."""
 
     nodes: str
     device: str
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Value:
-    """One value that was found where another was expected, and everywhere it was found."""
+    """A wrong value, the expected value and all places with this finding."""
 
     found: str
     expected: str
@@ -56,17 +56,17 @@ class Value:
     places: tuple[Place, ...]
     nodes: frozenset[str]
     history: str
-    """Since when and how often it was found where it is oldest; "" where that is not kept."""
+    """Age and count of the oldest of these findings; "" without history."""
 
     @override
     def __str__(self) -> str:
-        """Return what was found, what was expected and who says so."""
-        return f"{self.found}, expected {self.expected} (says: {self.reference})"
+        """Return the value found, the value expected and the source of the latter."""
+        return f"{self.found}, expected {self.expected} (from: {self.reference})"
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What to do, for how many nodes, and the same for the first of them alone."""
+    """A repair for several nodes, and the same repair for the first node only."""
 
     text: str
     nodes: int
@@ -75,46 +75,46 @@ class Repair:
 
 @dataclass(frozen=True)
 class Group:
-    """All that one rule found with one severity and status."""
+    """All findings of one rule with the same severity and status."""
 
     rule: str
     field: str
     severity: str
     status: str
     devices: int
-    """Of all nodes together; a node as such counts as one."""
+    """Total over all nodes; a finding about the node itself counts as one."""
     nodes: frozenset[str]
     values: tuple[Value, ...]
-    """The most widespread first."""
+    """Sorted by number of nodes, highest first."""
     repairs: tuple[Repair, ...]
-    """The one for most nodes first."""
+    """Sorted by number of nodes, highest first."""
     since: str
-    """Of the oldest; "" where that is not kept."""
+    """Age of the oldest finding; "" without history."""
 
     @property
     def anchor(self) -> str:
-        """Return a name that no other group of a report has."""
+        """Return an identifier that is unique within a report."""
         return f"{self.rule}-{self.severity}-{self.status}".replace(" ", "-")
 
     @property
     def label(self) -> str:
-        """Return the word that begins the group's heading."""
+        """Return the first word of the group's heading."""
         return label(self.status, self.severity)
 
 
 def label(status: str, severity: str) -> str:
-    """Return the word for a result: its severity, unless the status says more."""
+    """Return the word for a result: UNKNOWN or REBOOT by status, else its severity."""
     words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
     return words.get(status, severity.upper())
 
 
 def rank(result: Finding | Group) -> tuple[int, int]:
-    """Return a key that sorts the most severe first."""
+    """Return a sort key: most severe first."""
     return BY_SEVERITY.index(result.severity), BY_STATUS.index(result.status)
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """Return the findings by rule: the most severe and the most widespread first."""
+    """Return the findings grouped by rule: most severe first, then by number of nodes."""
     rules: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         key = (finding.severity, finding.status, finding.rule)
@@ -127,7 +127,7 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings that differ in nothing but device or node as one, in the same order."""
+    """Merge findings that differ only in device or node; keep the order."""
     merged = []
     for same in _alike(_devices_folded(map(cleaned, findings))):
         nodes = [finding.node for finding in same]
@@ -137,17 +137,17 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def devices(finding: Finding) -> list[str]:
-    """Return the devices of a finding one by one."""
+    """Return the devices of a finding, expanded."""
     return list(NodeSet(finding.device)) if FOLDED.fullmatch(finding.device) else [finding.device]
 
 
 def nodes_of(finding: Finding) -> list[str]:
-    """Return the nodes of a finding one by one."""
+    """Return the nodes of a finding, expanded."""
     return list(NodeSet(finding.node)) if "[" in finding.node else finding.node.split(",")
 
 
 def cleaned(finding: Finding) -> Finding:
-    """Return a finding whose texts can be shown anywhere."""
+    """Return the finding with its texts made safe to print."""
     if all(str(text).isprintable() for text in vars(finding).values()):
         return finding
     texts: dict[str, Any] = {
@@ -198,7 +198,7 @@ def _value(same: list[Finding]) -> Value:
 
 
 def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
-    """Return one finding for all numbered devices of a node that are alike in all else."""
+    """Merge findings of a node that differ only in the number of the device."""
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         numbered = NUMBERED.fullmatch(finding.device)
@@ -215,14 +215,14 @@ def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _dated(same: list[Finding]) -> Finding:
-    """Return the first of these findings with the row of checks of the oldest."""
+    """Return the first of these findings, with the age and count of the oldest."""
     kept = [finding for finding in same if finding.since]
     oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
     return replace(same[0], since=oldest.since, checks=oldest.checks)
 
 
 def _alike(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
-    """Return the findings that differ in nothing but their node."""
+    """Return groups of findings that differ only in their node."""
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         repair = _named(finding.repair, finding.node, "{node}")
@@ -238,12 +238,12 @@ def _by_repair(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
 
 
 def _repair(first: Finding, nodes: list[str]) -> str:
-    """Return the repair of the first node, for all of these and no other."""
+    """Return the repair of the first node, rewritten for all of these nodes."""
     if len(nodes) < 2:
         return first.repair
     folded = fold(nodes)
     ours = f"--limit {shlex.quote(folded)}"
-    # pyinfra reads [1-16] as a set of characters: a folded name would be another node.
+    # pyinfra treats [1-16] as a character set: a folded name would match other nodes.
     each = " ".join(f"--limit {node}" for node in nodes)
 
     def of_all(named: re.Match[str]) -> str:
@@ -251,7 +251,7 @@ def _repair(first: Finding, nodes: list[str]) -> str:
             return ours if named["limit"] else folded
         if len(nodes) <= NAMED_IN_A_COMMAND:
             return f"{named['deploy']} {each}{named['roles'] or ''}"
-        if named["file"] == "reboot":  # that deploy is for whoever waits for a reboot
+        if named["file"] == "reboot":  # without a limit it reboots the nodes with a pending reboot
             return named["deploy"]
         return f"lockstep repair {named['inventory']} --rule {first.rule} {ours}"
 

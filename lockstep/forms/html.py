@@ -1,4 +1,4 @@
-"""One page that needs no network: a matrix of nodes by rules, outliers first."""
+"""HTML output: one self-contained page with a matrix of nodes by rules, outliers first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lockstep.report import Finding, Report, Status, fold
 from lockstep.when import utc
 
 PLACES = 200
-"""Of one value; who needs more asks for it as text or JSON."""
+"""Maximum number of places shown per value; the text and JSON reports have all."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one rule found on one node."""
+    """Result of one rule on one node."""
 
     label: str
     devices: int
@@ -25,7 +25,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """Nodes on which every rule found the same on as many devices."""
+    """Nodes with identical results: the same rules, each with the same number of devices."""
 
     nodes: str
     number: int
@@ -60,7 +60,7 @@ def html(report: Report, run: Run) -> str:
 
 
 def _by_node(findings: Iterable[Finding]) -> dict[str, dict[str, list[Finding]]]:
-    """Return node -> rule -> its findings; what blames nobody counts for each node it names."""
+    """Return node -> rule -> findings; a finding about several nodes counts for each of them."""
     found: dict[str, dict[str, list[Finding]]] = {}
     for finding in findings:
         for node in nodes_of(finding):
@@ -83,7 +83,7 @@ def _cell(findings: list[Finding]) -> Cell:
 
 
 def _outlier(row: Row) -> tuple[int, int, str]:
-    """Sort what has most errors first, then what has most findings of any kind."""
+    """Return a sort key: most errors first, then most findings."""
     cells = [cell for cell in row.cells if cell is not None]
     errors = sum(cell.label == "ERROR" for cell in cells)
     return -errors, -len(cells), row.nodes

@@ -1,6 +1,6 @@
-"""JUnit XML: one test case per rule, with at most one failure or error each.
+"""JUnit XML output: one test case per rule, with at most one failure or error each.
 
-Jenkins and GitLab show the first failure of a case only, so all that a rule found is one text.
+Jenkins and GitLab show only the first failure of a case, so it contains all findings of the rule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def junit(report: Report, run: Run) -> str:
     for group in grouped(report):
         by_rule.setdefault(group.rule, []).append(group)
     results = {rule: _result(groups) for rule, groups in by_rule.items() if groups}
-    # What is off for some classes alone is a rule that was judged; a property names it.
+    # A rule that is off only for some classes was still checked; a property mentions it.
     off = [one for one in report.off if one.rule not in by_rule]
     tags = [result.tag for result in results.values()]
     suite = ElementTree.Element(
@@ -31,7 +31,7 @@ def junit(report: Report, run: Run) -> str:
         errors=str(tags.count("error")),
         skipped=str(len(off)),
         time=f"{run.duration_s:.3f}",
-        # ISO 8601 without a zone is all that the schema takes.
+        # The schema allows only ISO 8601 without a time zone.
         timestamp=datetime.fromtimestamp(run.at, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
     )
     _properties(suite, report, run)

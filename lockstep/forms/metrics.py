@@ -1,4 +1,4 @@
-"""Prometheus text exposition, for the textfile collector of node_exporter."""
+"""Prometheus text output for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def metrics(report: Report, run: Run) -> str:
-    """Return the report as gauges; every finding is one series per node with the value 1."""
+    """Return the report as gauges; each finding is a series per node with the value 1."""
     unread = len(run.unread)
     families: tuple[tuple[str, str, Iterable[tuple[str, float]]], ...] = (
-        ("finding", "What is out of step, 1 each.", ((found, 1) for found in _findings(report))),
-        ("rules", "Rules that were judged.", [("", len(report.rules))]),
+        ("finding", "One series per finding, value 1.", ((f, 1) for f in _findings(report))),
+        ("rules", "Number of rules checked.", [("", len(report.rules))]),
         (
             "rule_off",
-            "Rules that the site switched off, 1 each; classes: only there.",
+            "Rules switched off by the site, value 1; classes: off only for these classes.",
             ((_labels(rule=off.rule, classes=",".join(off.classes)), 1) for off in report.off),
         ),
         (
             "nodes",
-            "Nodes that were to be read, by what came of it.",
+            "Number of nodes by read state.",
             [
                 (_labels(state="read"), len(report.nodes) - unread),
                 (_labels(state="unread"), unread),
             ],
         ),
-        ("check_timestamp_seconds", "When the nodes were read.", [("", run.at)]),
-        ("check_duration_seconds", "How long it took.", [("", run.duration_s)]),
+        ("check_timestamp_seconds", "Unix time of the check.", [("", run.at)]),
+        ("check_duration_seconds", "Duration of the check.", [("", run.duration_s)]),
     )
     lines: list[str] = []
     for name, meaning, series in families:
@@ -41,7 +41,7 @@ def metrics(report: Report, run: Run) -> str:
 
 
 def _findings(report: Report) -> list[str]:
-    """Return the labels of every finding once: a series that is there twice is refused."""
+    """Return the labels of every finding without duplicates, which Prometheus rejects."""
     found = {
         _labels(
             rule=finding.rule,

@@ -1,4 +1,4 @@
-"""What ``lockstep repair`` says: what it runs, and then what was repaired and what is left."""
+"""Text output of ``lockstep repair``: the deploys to run, then the results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lockstep.forms.groups import merged
 from lockstep.report import Finding, Report, count, fold
 
 LINES = 20
-"""Of one reason; `lockstep check` shows them all."""
+"""Maximum number of lines per reason; `lockstep check` shows all findings."""
 
 
 def planned(command: str, nodes: Sequence[str], roles: Sequence[str], why: Report) -> str:
-    """Return one run: the command itself, where, with which roles, and for which findings."""
+    """Return the text for one deploy: its command, nodes, roles and findings."""
     mine = [f for f in why if f.roles and f.node in nodes]
     rows = [
         ("nodes", fold(nodes)),
@@ -30,13 +30,13 @@ def outcome(
     reboot: str,
     failed: Sequence[str],
 ) -> str:
-    """Return what was repaired, what is left and why, and the counts.
+    """Return the repaired findings, the remaining ones with reasons, and the counts.
 
     Args:
-        report: of the last check.
-        repaired: findings that are gone.
+        report: report of the last check.
+        repaired: findings that no longer exist.
         left: reason -> findings.
-        reboot: the command that brings into force what waits for it; "" where nothing does.
+        reboot: the command for pending reboots; "" when there are none.
         failed: commands that failed.
     """
     gone = list(repaired)

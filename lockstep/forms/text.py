@@ -1,4 +1,4 @@
-"""The report for people: one block per finding, or what fits a screen where there are many."""
+"""Text output of a report: one block per finding, or a summary that fits a screen."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from lockstep.forms.groups import Group, Value, grouped, label, merged
 from lockstep.report import Finding, Report, count
 
 LINES, COLUMNS = 50, 100
-"""What one screen holds."""
+"""Size of a screen."""
 BLOCKS = 8
-"""More of them are more than a screen."""
+"""Maximum number of blocks on a screen."""
 GROUPS_WITH_VALUES = 6
-"""Rules of which a screen shows values and repair; the others get one line each."""
-WHY = "Why a rule exists, and what it is blind to: lockstep explain RULE"
+"""Number of rules shown with values and repair; all others get one line each."""
+WHY = "Reasons and limits of a rule: lockstep explain RULE"
 VALUES = 2
 VALUE_COLUMNS = 50
 
 
 def text(report: Report, run: Run) -> str:
-    """Return the report, folded where it is more than a screen."""
+    """Return the report, summarised if it does not fit a screen."""
     return _ended(_screen(report, run), report) if _many(report) else whole(report)
 
 
 def whole(report: Report) -> str:
-    """Return the report with one block for each finding; alike ones are one."""
+    """Return the report with one block per finding; similar findings are merged."""
     return _ended([line for finding in merged(report) for line in _block(finding)], report)
 
 
@@ -40,7 +40,7 @@ def _many(report: Report) -> bool:
 
 
 def paragraph(groups: Iterable[Group]) -> str:
-    """Return all that one rule found: its values, who has them, and the repairs."""
+    """Return all findings of one rule: values, places and repairs."""
     lines: list[str] = []
     for group in groups:
         for value in group.values:
@@ -59,7 +59,7 @@ def _block(finding: Finding) -> list[str]:
         f"{label(finding.status, finding.severity):7} {finding.rule}  {where}",
         f"  reading   {finding.field}",
         f"  found     {finding.found}",
-        f"  expected  {finding.expected}   (says: {finding.reference})",
+        f"  expected  {finding.expected}   (from: {finding.reference})",
     ]
     if finding.detail:
         block.append(f"  detail    {finding.detail}")
@@ -77,12 +77,12 @@ def _screen(report: Report, run: Run) -> list[str]:
     width = max((len(group.rule) for group in others[:room]), default=0)
     lines += [_one_line(group, width) for group in others[:room]]
     left = len(others) - room
-    more = f"... and {count(left, 'more rule')}: " if left > 0 else "In full: "
+    more = f"... and {count(left, 'more rule')}: " if left > 0 else "All details: "
     return [
         *lines,
         *([""] if others else []),
         f"{more}{run.again} --all",
-        f"One rule alone: {run.alone(groups[0].rule)}",
+        f"Only one rule: {run.alone(groups[0].rule)}",
         "",
     ]
 
@@ -104,10 +104,10 @@ def _repair(group: Group) -> str:
     repair, *others = group.repairs
     whole = f"  repair    {repair.text}"
     remarks = [f"and {count(len(others), 'other repair')}"] if others else []
-    if len(whole) > COLUMNS:  # what is cut cannot be pasted: whole, for one node
+    if len(whole) > COLUMNS:  # a shortened command cannot be pasted: show it for one node
         whole = f"  repair    {repair.first}"
         if repair.nodes > 1:
-            remarks.insert(0, f"likewise for {count(repair.nodes - 1, 'more node')}")
+            remarks.insert(0, f"same for {count(repair.nodes - 1, 'more node')}")
     return whole + (f"   ({', '.join(remarks)})" if remarks else "")
 
 
@@ -117,12 +117,12 @@ def _size(group: Group) -> str:
 
 
 def _value(value: Value) -> str:
-    said = f"  found     {_found(value)}  "
-    return said + _places(value, COLUMNS - len(said))
+    text = f"  found     {_found(value)}  "
+    return text + _places(value, COLUMNS - len(text))
 
 
 def _found(value: Value) -> str:
-    """Return what was found and, wherever it is short, what was expected."""
+    """Return the value found and, if short enough, the value expected."""
     if len(whole := str(value)) <= VALUE_COLUMNS:
         return whole
     expected = f", expected {value.expected}"
@@ -132,14 +132,14 @@ def _found(value: Value) -> str:
 
 
 def _one_line(group: Group, width: int) -> str:
-    said = f"{group.label:7} {group.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
+    start = f"{group.label:7} {group.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
     others = len(group.values) - 1
     more = f" and {count(others, 'more value')}" if others else ""
-    return said + _places(group.values[0], COLUMNS - len(said) - len(more)) + more
+    return start + _places(group.values[0], COLUMNS - len(start) - len(more)) + more
 
 
 def _places(value: Value, width: int) -> str:
-    """Return where a value was found; what does not fit is counted."""
+    """Return the places of a value; places that do not fit are counted."""
     whole = ", ".join(map(str, value.places))
     if len(whole) <= width:
         return whole

@@ -1,4 +1,4 @@
-"""Forms and records into files."""
+"""Writes reports and records to files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import tempfile
 from pathlib import Path
 
 PUBLIC = 0o644
-"""Of metrics: node_exporter reads them as a user of its own."""
+"""Mode of metrics files: node_exporter reads them as another user."""
 
 
 def replace_file(path: str, text: str, mode: int) -> None:
-    """Write a file of this mode at once: who reads it has the old or the new one, never half.
+    """Write a file with this mode atomically: readers see the old or the new file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     named = Path(path)
-    if named.exists() and not named.is_file():  # /dev/stdout has no mode of ours
+    if named.exists() and not named.is_file():  # do not replace /dev/stdout or change its mode
         named.write_text(text, encoding="utf-8")
         return
     target = named.resolve()

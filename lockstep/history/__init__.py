@@ -1,1 +1,1 @@
-"""What was read and found before: one SQLite file per cluster, on the deploying side."""
+"""History of records and findings: one SQLite file per cluster, on the control host."""

@@ -1,4 +1,4 @@
-"""Since when a finding is found: its current unbroken row of checks."""
+"""Age of findings: the consecutive checks in which each was found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockstep.when import utc
 Place: TypeAlias = tuple[str, str, str]
 """Rule, node and device of a finding."""
 _FOLDED = re.compile(r"(?=.*[,\[])[\w:.,\[\]-]+")
-"""What ``fold`` makes of several names."""
+"""Several names, as ``fold`` writes them."""
 
 
 def noted(
@@ -26,14 +26,14 @@ def noted(
     nodes: Collection[str],
     now: float,
 ) -> list[Finding]:
-    """Keep what a check found, and return it with the moment since which it is found.
+    """Save the findings of a check, and return them with their age.
 
     Args:
-        history: what is kept.
-        findings: of this check.
-        rules: ids of those that were judged; rows of the others go on.
-        nodes: those that were judged; a node that gave no record keeps its rows.
-        now: when the nodes were read.
+        history: the open history.
+        findings: the findings of this check.
+        rules: ids of the rules that were checked; findings of other rules are kept.
+        nodes: nodes that were checked; findings of nodes without a record are kept.
+        now: Unix time at which the nodes were read.
     """
     rows = _rows(history)
     current = {place for finding in findings for place in _places(finding)}
@@ -53,13 +53,13 @@ def noted(
 
 
 def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with the moment since which checks found them; nothing is kept."""
+    """Return findings with their age from the history; save nothing."""
     rows = _rows(history)
     return [_with_row(finding, rows) for finding in findings]
 
 
 def last_found(history: sqlite3.Connection, rule: str) -> dict[str, float]:
-    """Return node -> when a check last found a rule violated there, in a row that goes on."""
+    """Return node -> time of the last check with a finding of this rule that still exists."""
     rows = history.execute("SELECT node, last FROM finding WHERE rule = ? AND device = ''", (rule,))
     return dict(rows)
 
@@ -78,7 +78,7 @@ def _rows(history: sqlite3.Connection) -> dict[Place, tuple[float, int]]:
 
 
 def _places(finding: Finding) -> Iterator[Place]:
-    """Yield rule, node and device one by one: a fold grows and shrinks, a device does not."""
+    """Yield each single (rule, node, device): folded names change from check to check."""
     for node in _names(finding.node):
         for device in _names(finding.device):
             yield finding.rule, node, device
@@ -87,5 +87,5 @@ def _places(finding: Finding) -> Iterator[Place]:
 def _names(text: str) -> tuple[str, ...]:
     try:
         return expand(text) if _FOLDED.fullmatch(text) else (text,)
-    except ValueError:  # a device whose own name looks like that
+    except ValueError:  # the name of a device looks like a folded name
         return (text,)

@@ -1,4 +1,4 @@
-"""Records of all nodes over time: saved together, found again by node, boot and moment."""
+"""Saves the records of all nodes, and finds them by node, boot and time."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from lockstep.probe.record import BOOT, Reading, Record
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 APART_S = 10 * MINUTE_S
-"""Between two records whose counters are compared: a rate of seconds says little. Every moment
-lies between some two of them, however often nodes are read."""
+"""Minimum age of a record for comparing counters: rates over seconds mean little. However often
+nodes are read, every moment lies between two compared records."""
 SOON_S = 2 * MINUTE_S
-"""In the first minutes of a boot the oldest record of it will do, if it is this old."""
+"""Minimum age in the first minutes after a boot, when no older record of the boot exists."""
 
 KEPT_FOR_S = 90 * DAY_S
-"""Three months: from one maintenance to the next, and back before a change of driver."""
+"""Three months: covers the time between two maintenance windows and driver updates."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
-"""(older than, one per). All of the last two hours for counters, then one an hour for the last
-day, which a night shift looks back on, then one a day. With 16 KB each: 2 MB per node in all."""
+"""(age, interval): all records of the last two hours are kept for counters, then one per hour for
+a day, then one per day. With 16 KB each this is 2 MB per node."""
 COMPRESSION = 1
-"""zlib's fastest level: a third of the usual one's time for a sixth more."""
+"""zlib's fastest level: a third of the default level's time for a sixth more space."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One record that is kept, and when it was read by the clock of this side."""
+    """A saved record, and when it was read by the control host's clock."""
 
     node: str
     read_at: float
@@ -40,7 +40,7 @@ class Kept:
 
 
 def save(history: sqlite3.Connection, reading: Reading, now: float) -> None:
-    """Keep what was read now, and thin out what is old."""
+    """Save the new records, and thin out old ones."""
     rows = [
         (name, now, boot(record), zlib.compress(text(record), COMPRESSION))
         for name, record in reading.items()
@@ -51,7 +51,7 @@ def save(history: sqlite3.Connection, reading: Reading, now: float) -> None:
 
 
 def boot(record: Record) -> str | None:
-    """Return the boot that a record is of; None when that could not be read."""
+    """Return the boot id of a record; None when it could not be read."""
     found = record.get(BOOT)
     return found if isinstance(found, str) else None
 
@@ -59,14 +59,14 @@ def boot(record: Record) -> str | None:
 def earlier(
     history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
 ) -> dict[str, Record]:
-    """Return an earlier record of the same boot of each node that has one: the newest apart.
+    """Return each node's newest record of the same boot that is at least ``APART_S`` old.
 
     Args:
-        history: what is kept.
-        reading: what was read now; it says which boot each node runs.
-        families: first words of the readings that are wanted; 2,000 whole records would fill
-            the memory.
-        now: when that was.
+        history: the open history.
+        reading: the new records, with the current boot of each node.
+        families: prefixes of the readings to load; 2,000 whole records would need too much
+            memory.
+        now: Unix time of ``reading``.
     """
     found = _of_boot(history, reading, families, (0.0, now - APART_S), "DESC")
     others = {name: record for name, record in reading.items() if name not in found}
@@ -76,10 +76,10 @@ def earlier(
 def latest(
     history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
 ) -> dict[str, Record]:
-    """Return the newest record of the same boot that is too young to be an earlier one.
+    """Return each node's newest record of the same boot that is too new for ``earlier``.
 
-    A counter that was set back since that has grown from this. A minute old, where there is one;
-    arguments as for ``earlier``.
+    A counter that was reset after the earlier record is compared with this one. The record is at
+    least a minute old. The arguments are those of ``earlier``.
     """
     return _of_boot(history, reading, families, (now - APART_S, now - MINUTE_S), "DESC")
 
@@ -107,7 +107,7 @@ def _of_boot(
 
 
 def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
-    """Return the newest record of a node that was read at a moment or before it."""
+    """Return the newest record of a node at or before a time."""
     row = history.execute(
         "SELECT node, read_at, data FROM record WHERE node = ? AND read_at <= ?"
         " ORDER BY read_at DESC LIMIT 1",
@@ -117,13 +117,13 @@ def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
 
 
 def times(history: sqlite3.Connection, node: str) -> list[float]:
-    """Return when the records of a node were read, oldest first."""
+    """Return the times of a node's records, oldest first."""
     rows = history.execute("SELECT read_at FROM record WHERE node = ? ORDER BY read_at", (node,))
     return [read_at for (read_at,) in rows]
 
 
 def newest(history: sqlite3.Connection, nodes: Iterable[str]) -> Mapping[str, Kept]:
-    """Return the newest record of each of the nodes that has any."""
+    """Return the newest record of each node that has one."""
     found = ((name, at(history, name, float("inf"))) for name in nodes)
     return {name: kept for name, kept in found if kept is not None}
 
@@ -134,15 +134,15 @@ def _kept(row: tuple[str, float, bytes], families: Collection[str] | None = None
         return Kept(node, read_at, parsed(zlib.decompress(data), families))
     except (zlib.error, ProbeFormatError) as error:
         raise HistoryError(
-            f"the kept record of {node}, {utc(read_at)}: not readable: {str(error)[:120]}\n"
-            "  next      restore the history from a backup, or move it away"
+            f"the saved record of {node}, {utc(read_at)}, is damaged: {str(error)[:120]}\n"
+            "  next      restore the history from a backup, or rename it to start a new one"
         ) from error
 
 
 def _thin_out(history: sqlite3.Connection, now: float) -> None:
     history.execute("DELETE FROM record WHERE read_at < ?", (now - KEPT_FOR_S,))
     for age, period in THINNED:
-        # The newest of each period stays.
+        # Keep the newest record of each period.
         history.execute(
             "DELETE FROM record WHERE read_at < :until AND EXISTS ("
             " SELECT 1 FROM record AS later WHERE later.node = record.node"

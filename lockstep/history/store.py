@@ -1,4 +1,4 @@
-"""The file: where it lies, what is in it, and what is said when it cannot be used."""
+"""The history file: its path, its tables and its errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from lockstep import state
 
 FORMAT = 1
-"""Of the tables (SQLite's user_version). A record has a format of its own."""
+"""Version of the tables (SQLite's user_version). Records have their own format version."""
 OURS = 0x4C6F636B
-"""SQLite's application_id: "Lock"; another program's database is not touched."""
+"""SQLite's application_id, "Lock": protects databases of other programs."""
 WAIT_S = 30.0
-"""For another ``lockstep check`` that is saving; 2,000 records take some seconds."""
+"""Time to wait while another ``lockstep check`` saves; 2,000 records take some seconds."""
 PRIVATE = 0o600
-"""Hashes and versions of every node are of use to an attacker."""
+"""Mode of the file: hashes and versions of all nodes would help an attacker."""
 
 _TABLES = """
 CREATE TABLE record (
@@ -41,23 +41,23 @@ CREATE TABLE finding (
 
 
 class HistoryError(Exception):
-    """What is kept cannot be used; the text says what was found, expected, and what to do."""
+    """The history cannot be used; the text has the problem, the expectation and the next step."""
 
 
 def file(cluster: str, folder: str | None = None) -> Path:
-    """Return the file of a cluster's history, whether or not it exists."""
+    """Return the path of a cluster's history, whether or not the file exists."""
     return state.folder(cluster, folder) / "history.sqlite"
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the history for one transaction; it is made when there is none.
+    """Open the history for one transaction; create it if it does not exist.
 
-    Writers wait for each other. Not in WAL mode: it needs memory shared by all who open the
-    file, and home folders on a file server have none (sqlite.org/wal.html).
+    Writers wait for each other. WAL mode is not used: it needs shared memory between processes,
+    which home directories on a file server do not provide (sqlite.org/wal.html).
 
     Raises:
-        HistoryError: the file is unsafe, damaged, of another version, or in use for too long.
+        HistoryError: the file is readable by others, damaged, of another version or locked.
     """
     try:
         _made_private(path)
@@ -72,12 +72,12 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise HistoryError(_advice(path, str(error), _damaged(error))) from error
     finally:
-        database.close()  # what was not committed is rolled back
+        database.close()  # rolls back an uncommitted transaction
 
 
 def _made_private(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # SQLite gives its journal the mode of the file itself.
+    # SQLite creates its journal with the mode of the database.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
@@ -92,11 +92,11 @@ def _with_tables(database: sqlite3.Connection, path: Path) -> None:
     if (ours, version) == (OURS, FORMAT):
         return
     if ours == OURS:
-        found = f"made by another version of lockstep: format {version}"
+        found = f"created by another version of lockstep, format {version}"
         raise HistoryError(_advice(path, found, move=True))
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise HistoryError(_advice(path, "a database of another program", move=True))
-    for statement in _TABLES.split(";"):  # executescript() would end the transaction
+        raise HistoryError(_advice(path, "the database of another program", move=True))
+    for statement in _TABLES.split(";"):  # executescript() would commit the transaction
         database.execute(statement)
     database.execute(f"PRAGMA application_id = {OURS}")
     database.execute(f"PRAGMA user_version = {FORMAT}")
@@ -108,9 +108,9 @@ def _damaged(error: sqlite3.Error) -> bool:
 
 def _advice(path: Path, found: str, move: bool = False) -> str:
     step = (
-        f"mv {path} {path}.old; the next check begins a new one"
+        f"mv {path} {path}.old; the next check creates a new one"
         if move
-        else "see who uses it and whether the disk is full; --no-history checks without it"
+        else "see whether another process uses it or the disk is full, or use --no-history"
     )
     wanted = f"the history of a cluster, format {FORMAT}"
     return f"{path}: {found}\n  expected  {wanted}\n  next      {step}"

@@ -64,11 +64,11 @@ def test_a_difference_names_node_place_values_source_and_repair(
         "ERROR   gpu.power_limit  worker3 gpu3\n"
         "  reading   gpu.power.enforced_w\n"
         "  found     350 W\n"
-        "  expected  700 W   (says: device)\n"
+        "  expected  700 W   (from: device)\n"
         "  repair    pyinfra -y inventory.py deploys/worker.py --limit worker3 "
         "--data roles=gpu_settings\n"
         "\n"
-        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        "Reasons and limits of a rule: lockstep explain RULE\n"
         "9 nodes, 1 rule, 1 finding: 1 differing. Nothing was changed. Exit 1.\n"
     )
 
@@ -90,10 +90,10 @@ def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--limit", "worker33"), "no node 'worker33'\n  expected  worker3"),
+        (("--limit", "worker33"), "unknown node 'worker33'\n  expected  worker3"),
         (("--limit", "worker[1-"), "--limit 'worker[1-': "),
-        (("--limit", "zzz"), "no node 'zzz'\n  expected  head1,worker[1-8]"),
-        (("--rule", "gpu.power_limi"), "no rule 'gpu.power_limi'\n  expected  gpu.power_limit"),
+        (("--limit", "zzz"), "unknown node 'zzz'\n  expected  head1,worker[1-8]"),
+        (("--rule", "gpu.power_limi"), "unknown rule 'gpu.power_limi'\n  expected  gpu.p"),
         (("--json", "/no/such/folder/x"), "/no/such/folder/x: No such file or directory"),
     ],
 )
@@ -139,9 +139,7 @@ def test_a_severity_decides_what_is_shown_and_not_the_status(
     assert status(inventory, "--severity", "error") == 1
     out = capsys.readouterr().out
     assert "gpu.vbios" not in out
-    assert out.endswith(
-        ": 1 differing. Nothing was changed. Exit 1. 1 of them not shown (--severity).\n"
-    )
+    assert out.endswith(": 1 differing. Nothing was changed. Exit 1. 1 not shown (--severity).\n")
     assert status(inventory, "--severity", "error", "--json", "-") == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["exit_status"], document["findings"]) == (1, [])
@@ -197,7 +195,7 @@ def test_rules_are_chosen_by_family(inventory: str, capsys: pytest.CaptureFixtur
     assert len(rules) > 10
     assert {rule.split(".")[0] for rule in rules} == {"gpu"}
     assert status(inventory, "--rule", "gpu*", "--rule", "xxx.*") == 3
-    assert capsys.readouterr().err.startswith("ERROR no rule 'xxx.*'\n  expected  ")
+    assert capsys.readouterr().err.startswith("ERROR unknown rule 'xxx.*'\n  expected  ")
 
 
 def test_a_screen_names_the_command_that_shows_all(
@@ -212,8 +210,8 @@ def test_a_screen_names_the_command_that_shows_all(
     again = ["lockstep", "check", inventory, *shown, *judged]
     assert main([*again[1:], "--rule", "os.*"]) == 1
     said = dict(line.partition(": ")[::2] for line in capsys.readouterr().out.splitlines())
-    assert shlex.split(said["One rule alone"]) == [*again, "--rule", "os.locale"]
-    command = shlex.split(said["In full"])
+    assert shlex.split(said["Only one rule"]) == [*again, "--rule", "os.locale"]
+    command = shlex.split(said["All details"])
     assert command == [*again, "--rule", "os.*", "--all"]
     assert main(command[1:]) == 1
     assert capsys.readouterr().out.count("WARNING os.locale") == 9
@@ -246,5 +244,5 @@ def test_a_page_is_written(inventory: str) -> None:
     assert status(inventory, "--html", "report.html") == 1
     page = Path("report.html").read_text()
     assert "7 GPUs" in page
-    assert "8 nodes keep every rule" in page
+    assert "8 nodes follow every rule" in page
     assert status(inventory, "--html", "/no/such/folder/x") == 3

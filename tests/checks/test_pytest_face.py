@@ -92,7 +92,7 @@ def test_a_failure_says_what_was_found_and_on_which_nodes(tmp_path: Path, drifte
     assert re.search(rf"1 failed, {chosen - 1} passed, \d+ deselected", done.stdout), done.stdout
     assert "warning" not in done.stdout
     said = (
-        "ERROR  350 W, expected 700 W (says: device)\n"
+        "ERROR  350 W, expected 700 W (from: device)\n"
         "  on        worker[3-4] gpu[0-7]\n"
         "  reading   gpu.power.enforced_w\n"
         f"  repair    pyinfra -y {tmp_path}/inventory.py deploys/worker.py "
@@ -135,5 +135,5 @@ def test_rules_of_the_site_are_tests_and_one_that_is_off_is_skipped(
         inventory=INVENTORY.replace("(DESCRIPTION", f"(DESCRIPTION | {{'checks': {checks}}}"),
     )
     assert re.search(r"1 failed, 1 skipped, \d+ deselected", done.stdout), done.stdout
-    assert "ERROR  350, expected at least 600 (says: spec)\n  on        worker[3-4]" in done.stdout
+    assert "ERROR  350, expected at least 600 (from: spec)\n  on        worker[3-4]" in done.stdout
     assert "switched off: gpu.power_limit: measured with a cap" in done.stdout

@@ -255,7 +255,7 @@ def test_a_rule_may_be_off_for_a_class_alone() -> None:
 def test_many_rules_that_are_off_are_one_line() -> None:
     ids = ("gpu.acs", "gpu.bar", "gpu.iommu", "gpu.mig", "gpu.name", "gpu.order")
     made = report(site(overrides=tuple({"rule": one, "off": "a trial"} for one in ids)))
-    assert made.remarks == ("switched off (lockstep rules INVENTORY says why): " + ", ".join(ids),)
+    assert made.remarks == ("switched off (lockstep rules INVENTORY shows why): " + ", ".join(ids),)
 
 
 @pytest.mark.parametrize(("classes", "wanted"), [([], "error"), (["head"], "warning")])

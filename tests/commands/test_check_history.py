@@ -56,11 +56,11 @@ def test_a_finding_says_since_when_and_how_often(
         "WARNING gpu.vbios  worker3 gpu3\n"
         "  reading   gpu.vbios\n"
         "  found     old\n"
-        "  expected  96.00.A5.00.03   (says: peers: 8 nodes of class hgx-h200)\n"
+        "  expected  96.00.A5.00.03   (from: peers: 8 nodes of class hgx-h200)\n"
         "  since     2026-11-20 18:40 UTC (6 checks)\n"
         "  repair    have the vendor's firmware 96.00.A5.00.03 flashed on worker3\n"
         "\n"
-        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        "Reasons and limits of a rule: lockstep explain RULE\n"
         f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules, 1 finding: "
         "1 differing. Nothing was changed. Exit 1.\n"
     )
@@ -116,7 +116,7 @@ RESETS = Rule(
 def test_a_counter_is_compared_with_the_check_before(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands._asked.rules_of", lambda spec: (RESETS,))
+    monkeypatch.setattr("lockstep.commands._arguments.rules_of", lambda spec: (RESETS,))
     cluster.change("worker3", "gpu.resets", (), {"gpu3": 5})
     assert ended("check", "inventory.py") == 0
     first, summary = capsys.readouterr().out.splitlines()
@@ -139,11 +139,11 @@ def test_a_counter_is_compared_with_the_check_before(
         "ERROR   gpu.resets  worker3 gpu3\n"
         "  reading   gpu.resets\n"
         "  found     9: 2 more in 2 h\n"
-        "  expected  7, no more   (says: earlier record, 2026-11-20 18:55 UTC)\n"
+        "  expected  7, no more   (from: earlier record, 2026-11-20 18:55 UTC)\n"
         "  since     2026-11-20 20:55 UTC (1 check)\n"
         "  repair    look at worker3\n"
         "\n"
-        "Why a rule exists, and what it is blind to: lockstep explain RULE\n"
+        "Reasons and limits of a rule: lockstep explain RULE\n"
         "9 nodes, 1 rule, 1 finding: 1 differing. Nothing was changed. Exit 1.\n"
     )
 
@@ -151,7 +151,7 @@ def test_a_counter_is_compared_with_the_check_before(
 def test_a_reset_is_said_once_and_growth_counts_from_there(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands._asked.rules_of", lambda spec: (RESETS,))
+    monkeypatch.setattr("lockstep.commands._arguments.rules_of", lambda spec: (RESETS,))
 
     def counted(value: int, status: int) -> str:
         cluster.change("worker3", "gpu.resets", (), {"gpu3": value})
@@ -182,7 +182,7 @@ def test_an_unusable_history_is_said_before_a_node_is_read(
         "",
         f"ERROR {history}: file is not a database\n"
         "  expected  the history of a cluster, format 1\n"
-        f"  next      mv {history} {history}.old; the next check begins a new one\n",
+        f"  next      mv {history} {history}.old; the next check creates a new one\n",
     )
     assert ended("check", "inventory.py", "--no-history") == 0
 
@@ -194,4 +194,4 @@ def test_earlier_records_go_with_saved_ones(
     words = ("check", "inventory.py", "--earlier", "records.json")
     assert ended(*words, "--records", "records.json") in (0, 2)  # the same moment: no growth told
     assert ended(*words) == 3
-    assert capsys.readouterr().err.startswith("ERROR --earlier FILE without --records FILE")
+    assert capsys.readouterr().err.startswith("ERROR --earlier needs --records")

@@ -148,7 +148,7 @@ def test_peers_are_those_of_both_clusters(
     assert judged() == 1
     out = capsys.readouterr().out
     assert "WARNING gpu.vbios  beta:b-worker03 gpu3\n" in out
-    assert "(says: peers: 17 nodes of class hgx-h200)\n" in out
+    assert "(from: peers: 17 nodes of class hgx-h200)\n" in out
     assert "beta:" not in out.split("  repair    ")[1]
 
 
@@ -177,10 +177,10 @@ def test_many_differences_fit_a_screen_and_programs_get_all(
     folded = capsys.readouterr().out
     assert len(folded.splitlines()) < 50
     again = "lockstep compare alpha.py beta.py --plans --all"
-    assert re.search(rf"\.\.\. and \d+ more places?: {again}\n", folded)
+    assert re.search(rf"\.\.\. and \d+ more differences?: {again}\n", folded)
     assert ended(*again.split()[1:]) == 1
     said = capsys.readouterr().out
-    assert "more places" not in said
+    assert "more differences" not in said
     assert len(said.splitlines()) > len(folded.splitlines())
     assert compare("--plans", "--json", "-") == 1
     document = json.loads(capsys.readouterr().out)
@@ -237,7 +237,7 @@ def test_equal_names_need_files_of_different_names(
     clusters: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended("compare", "alpha.py", "alpha.py", "--plans") == 3
-    assert capsys.readouterr().err.startswith("ERROR both clusters are named 'recorded', and so")
+    assert capsys.readouterr().err.startswith("ERROR both clusters are named 'recorded', and")
     Path("copy.py").write_text(INVENTORY)
     assert ended("compare", "alpha.py", "copy.py", "--plans") == 0
     assert capsys.readouterr().out == "plans of alpha and copy: no differences.\n"

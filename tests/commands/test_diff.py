@@ -19,13 +19,13 @@ def test_two_equal_nodes_do_not_differ(
     assert ended("diff", "inventory.py", "worker1", "worker2") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == (
-        "worker1 and worker2: no places differ (55 more with --all). Exit 0."
+        "worker1 and worker2: no differences (55 more with --all). Exit 0."
     )
     assert said.err == "reading 2 nodes ...\nread 2 of 2 nodes in 0 s\n"
     assert ended("diff", "inventory.py", "worker1", "worker2", "--all") == 1
     out = capsys.readouterr().out
     assert "os.hostname\n  worker1  worker1\n  worker2  worker2\n" in out
-    assert out.endswith("worker1 and worker2: 55 places differ. Exit 1.\n")
+    assert out.endswith("worker1 and worker2: 55 differences. Exit 1.\n")
 
 
 def test_each_place_that_differs_is_shown_with_both_sides(
@@ -46,7 +46,7 @@ def test_each_place_that_differs_is_shown_with_both_sides(
     assert "  worker2  not read: not in the record\n\n" in out
     assert "kernel.cmdline\n  worker1  -\n  worker2  + nosmt\n\n" in out
     assert out.splitlines()[-1] == (
-        "worker1 and worker2: 5 places differ (55 more with --all). Exit 1."
+        "worker1 and worker2: 5 differences (55 more with --all). Exit 1."
     )
 
 
@@ -76,7 +76,7 @@ def test_one_node_before_and_after_a_maintenance(
         "  2026-11-21 18:40 UTC  GPU-new\n"
         "\n"
         "not read on either side: cpuset.system_slice, slurm.nodes\n"
-        "2026-11-20 18:40 UTC and 2026-11-21 18:40 UTC: 1 place differs (1 more with --all). "
+        "2026-11-20 18:40 UTC and 2026-11-21 18:40 UTC: 1 difference (1 more with --all). "
         "Exit 1.\n"
     )
     times = ("--before", "2026-11-20T19:00", "--after", "1h")
@@ -100,7 +100,7 @@ def test_two_files_of_records_node_by_node(
         "  after.json   nothing\n"
         "\n"
         "worker4: no record in after.json\n"
-        "before.json and after.json, 8 nodes: 2 places differ. Exit 1.\n"
+        "before.json and after.json, 8 nodes: 2 differences. Exit 1.\n"
     )
     assert ended("diff", "before.json", "before.json") == 0
 
@@ -120,7 +120,7 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         "worker3": [place]
     }
     assert ended("diff", "inventory.py", "worker1", "worker3", "--json", "two.json") == 1
-    said = "worker1 and worker3: 1 place differs (53 more with --all). Exit 1.\n"
+    said = "worker1 and worker3: 1 difference (53 more with --all). Exit 1.\n"
     assert capsys.readouterr().out.endswith(said)
     with open("two.json", encoding="utf-8") as file:
         assert json.load(file)["nodes"][""]["differences"] == [place]
@@ -129,20 +129,23 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("inventory.py", "worker1"), "lockstep diff inventory.py worker1: not one of its forms"),
-        (("inventory.py", "worker1", "worker33"), "no node 'worker33'\n  expected  worker3"),
-        (("inventory.py", "worker1", "--before", "then"), "'then': no time\n  expected  90m, 36h"),
+        (("inventory.py", "worker1"), "lockstep diff inventory.py worker1: wrong arguments"),
+        (("inventory.py", "worker1", "worker33"), "unknown node 'worker33'\n  expected  worker3"),
+        (
+            ("inventory.py", "worker1", "--before", "then"),
+            "'then' is not a time\n  expected  90m, 36h",
+        ),
         (
             ("inventory.py", "worker1", "--before", "1h"),
-            "no record of worker1 at or before 2026-11-20 17:40 UTC: the oldest of 1 is of "
+            "no record of worker1 at or before 2026-11-20 17:40 UTC: the oldest of 1 is from "
             "2026-11-20 18:40 UTC\n  next      lockstep record inventory.py --limit worker1",
         ),
         (
             ("inventory.py", "worker1", "--before", "2026-11-21"),
-            "both times give one record of worker1, 2026-11-20 18:40 UTC\n"
+            "both times select the same record of worker1, 2026-11-20 18:40 UTC\n"
             "  next      lockstep record inventory.py --limit worker1",
         ),
-        (("no.json", "no.json"), "no.json: No such file or directory\n  expected  a file that"),
+        (("no.json", "no.json"), "no.json: No such file or directory\n  expected  a file written"),
     ],
 )
 def test_what_cannot_be_compared_ends_with_3(
@@ -171,7 +174,7 @@ def test_a_node_of_which_nothing_is_kept_says_how_to_begin(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended("diff", "inventory.py", "worker1", "--before", "1h") == 3
-    assert "2026-11-20 17:40 UTC: none is kept\n  next      lockstep" in capsys.readouterr().err
+    assert "2026-11-20 17:40 UTC: none is saved\n  next      lockstep" in capsys.readouterr().err
     assert cluster.now == START
 
 

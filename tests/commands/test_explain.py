@@ -16,7 +16,16 @@ def test_a_rule_is_explained_from_its_own_data(capsys: pytest.CaptureFixture[str
     assert ended("explain", "gpu.clock_idle") == 0
     out = capsys.readouterr().out
     assert out.startswith("gpu.clock_idle: idle boards show no lock of their clocks\n  claim    ")
-    for label in ("why", "blind", "reading", "tolerance", "repair", "source", "says", "judge it"):
+    for label in (
+        "why",
+        "blind",
+        "reading",
+        "tolerance",
+        "repair",
+        "source",
+        "expected",
+        "check it",
+    ):
         assert f"\n  {label:13}" in out, label
     assert max(map(len, out.splitlines())) <= 100
 
@@ -43,13 +52,13 @@ def test_a_node_is_explained_from_what_is_kept(
     about, finding, *_ = said.out.split("\n\n")
     assert about.startswith(
         "worker3: worker of class hgx-h200, fd00:1::103\n"
-        "  record       of 2026-11-20 19:40 UTC, the newest of 2 since 2026-11-20 18:40 UTC\n"
+        "  record       from 2026-11-20 19:40 UTC, the newest of 2 since 2026-11-20 18:40 UTC\n"
         "  peers        worker[1-2,4-8]\n"
         "  GPUs         8 x h200\n"
         "  NICs         2, RDMA: roce\n"
         "  driver       590.48.01\n"
     )
-    assert about.endswith("declared     in full: lockstep plan inventory.py worker3")
+    assert about.endswith("whole plan   lockstep plan inventory.py worker3")
     assert "gpu.vbios  worker3 gpu3\n" in finding
     assert "  since     2026-11-20 18:40 UTC (2 checks)\n" in finding
     assert "os.locale" not in said.out
@@ -69,12 +78,12 @@ def test_a_node_that_is_down_says_so_first_and_its_last_record_has_no_say(
     assert ended("explain", "inventory.py", "worker3") == 1
     about, finding, *_ = capsys.readouterr().out.split("\n\n")
     assert about.splitlines()[1:3] == [
-        "  record       unreachable since 2026-11-20 19:40 UTC (2 checks); before that: of "
+        "  record       unreachable since 2026-11-20 19:40 UTC (2 checks); before that: from "
         "2026-11-20 18:40",
         "               UTC, the newest of 1 since 2026-11-20 18:40 UTC",
     ]
     assert finding.startswith("ERROR   node.reachable  worker3\n")
-    assert "  found     not read by the check of 2026-11-20 20:40 UTC\n" in finding
+    assert "  found     not reached by the check of 2026-11-20 20:40 UTC\n" in finding
     assert "gpu.vbios" not in finding
     cluster.context = up
     cluster.now += HOUR_S
@@ -106,7 +115,7 @@ def test_a_node_that_never_answered_is_explained_once_a_check_asked_it(
     ended("check", "inventory.py")
     capsys.readouterr()
     assert ended("explain", "inventory.py", "worker3") == 1
-    assert "unreachable since 2026-11-20 18:40 UTC (1 check); before that: none is kept" in (
+    assert "unreachable since 2026-11-20 18:40 UTC (1 check); before that: none saved" in (
         capsys.readouterr().out
     )
 
@@ -122,23 +131,26 @@ def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("gpu.powerlimit",), "no rule 'gpu.powerlimit'\n  expected  gpu.power_limit"),
+        (("gpu.powerlimit",), "unknown rule 'gpu.powerlimit'\n  expected  gpu.power_limit"),
         (
             ("worker3",),
-            "no rule 'worker3'\n  expected  one of those that lockstep rules lists\n"
-            "  a node    lockstep explain INVENTORY worker3\n",
+            "unknown rule 'worker3'\n  expected  a rule from the output of lockstep rules\n"
+            "  node      lockstep explain INVENTORY worker3\n",
         ),
-        (("cpuset",), "no rule 'cpuset'\n  expected  cpuset.housekeeping, cpuset.services\n"),
+        (("cpuset",), "unknown rule 'cpuset'\n  expected  cpuset.housekeeping, cpuset.services\n"),
         (
             ("gpu.power.enforced_w",),
-            "no rule 'gpu.power.enforced_w'\n  expected  gpu.power_limit\n",
+            "unknown rule 'gpu.power.enforced_w'\n  expected  gpu.power_limit\n",
         ),
-        (("gpu.power.enforced_w.gpu3",), "no rule 'gpu.power.enforced_w.gpu3'\n  expected  gpu.p"),
-        (("inventory.py",), "lockstep explain inventory.py: not one of its forms\n"),
-        (("inventory.py", "worker33"), "no node 'worker33'\n  expected  worker3"),
+        (
+            ("gpu.power.enforced_w.gpu3",),
+            "unknown rule 'gpu.power.enforced_w.gpu3'\n  expected  gpu.p",
+        ),
+        (("inventory.py",), "lockstep explain inventory.py: wrong arguments\n"),
+        (("inventory.py", "worker33"), "unknown node 'worker33'\n  expected  worker3"),
         (
             ("inventory.py", "worker3"),
-            "no record of worker3 is kept\n"
+            "no saved record of worker3\n"
             "  next      lockstep explain inventory.py worker3 --fresh\n",
         ),
     ],
@@ -160,6 +172,6 @@ def test_a_family_of_many_rules_is_one_line(capsys: pytest.CaptureFixture[str]) 
 
 def test_rules_of_a_rule_says_who_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "rules", "gpu.power_limit") == (
-        "ERROR gpu.power_limit: a rule, no inventory\n"
+        "ERROR gpu.power_limit is a rule, not an inventory\n"
         "  expected  lockstep explain gpu.power_limit\n"
     )

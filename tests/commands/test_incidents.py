@@ -44,7 +44,7 @@ INCIDENTS = (
         "gpu.power_limit",
         "gpu3",
         "350 W",
-        "700 W   (says: device)",
+        "700 W   (from: device)",
         DEPLOY,
     ),
     Incident(
@@ -53,7 +53,7 @@ INCIDENTS = (
         "gpu.thermal_sw",
         "gpu5",
         "90 s: 90 s more in 1 h",
-        "0 s, no more   (says: earlier record, 2026-11-20 18:40 UTC)",
+        "0 s, no more   (from: earlier record, 2026-11-20 18:40 UTC)",
         "fans, filters, cold plate and inlet",
     ),
     Incident(
@@ -80,7 +80,7 @@ INCIDENTS = (
         "container.devices",
         "docker",
         "lacks /dev/nvidia7",
-        "/dev/nvidia6, /dev/nvidia7   (says: spec)",
+        "/dev/nvidia6, /dev/nvidia7   (from: spec)",
         f"on {NODE}: start one by hand",
     ),
     Incident(
@@ -98,7 +98,7 @@ INCIDENTS = (
         "rdma.adaptive_routing",
         "mlx5_0",
         "off",
-        "on   (says: peers",
+        "on   (from: peers",
         f"on {NODE}, at each boot: mlxreg (or mstreg) -d the PCI address of mlx5_0 --reg_name "
         "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that it is on",
     ),
@@ -117,7 +117,7 @@ INCIDENTS = (
         "listener.family",
         "tcp/9100",
         "0.0.0.0",
-        ":: or fd00:1::103   (says: spec)",
+        ":: or fd00:1::103   (from: spec)",
         DEPLOY,
     ),
 )

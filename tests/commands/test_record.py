@@ -20,7 +20,7 @@ def test_it_says_what_was_kept_and_what_was_not_read(
     lost, *unread, summary = said.out.splitlines()
     assert lost == "worker[2,5]: no record: ssh: Could not connect (timed out)"
     assert "worker[1,3-4,6-8]: not read: slurm.nodes: slurmctld: not installed" in unread
-    assert summary == f"6 of 8 nodes kept, 2026-11-20 18:40 UTC: {history}"
+    assert summary == f"6 of 8 records saved, 2026-11-20 18:40 UTC: {history}"
     assert said.err == "reading 8 nodes ...\nread 6 of 8 nodes in 0 s, 2 failed\n"
     assert cluster.asked == frozenset(f"worker{number}" for number in range(1, 9))
 
@@ -28,14 +28,14 @@ def test_it_says_what_was_kept_and_what_was_not_read(
 def test_one_node_is_read_alone(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended("record", "inventory.py", "--limit", "worker3") == 0
     said = capsys.readouterr()
-    assert said.out.splitlines()[-1].startswith("1 of 1 nodes kept")
+    assert said.out.splitlines()[-1].startswith("1 of 1 records saved")
     assert said.err == "reading 1 node ...\nread 1 of 1 node in 0 s\n"
 
 
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ("worker33", "no node 'worker33'\n  expected  worker3"),
+        ("worker33", "unknown node 'worker33'\n  expected  worker3"),
         ("worker[1-", "--limit 'worker[1-': "),
     ],
 )

@@ -24,7 +24,7 @@ def test_nodes_that_the_inventory_lacks_are_named(
     saved_as(cluster, worker7="wrker7", worker8="wrker8")
     assert ended("check", "inventory.py", "--records", "now.json") == 1
     said = capsys.readouterr()
-    assert said.err == "now.json has wrker[7-8], which the inventory lacks\n"
+    assert said.err == "now.json has records of wrker[7-8], which the inventory does not contain\n"
     assert "not in now.json" in said.out
     saved_as(cluster)
     assert ended("check", "inventory.py", "--records", "now.json") == 0
@@ -36,5 +36,6 @@ def test_records_of_another_cluster_are_refused(
 ) -> None:
     saved_as(cluster, head1="h1", **{f"worker{n}": f"w{n}" for n in range(1, 9)})
     assert refused(capsys, "check", "inventory.py", "--records", "now.json") == (
-        "ERROR now.json has h1,w[1-8], which the inventory lacks\n  expected  head1,worker[1-8]\n"
+        "ERROR now.json has records of h1,w[1-8], which the inventory does not contain\n"
+        "  expected  head1,worker[1-8]\n"
     )

@@ -163,8 +163,8 @@ def test_since_when_is_as_old_as_the_finding(
 def test_wrong_use_ends_with_3(
     cluster: Cluster, pyinfra: Pyinfra, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "no node" in refused(capsys, "repair", "inventory.py", "--limit", "worker99")
-    assert "no rule" in refused(capsys, "repair", "inventory.py", "--rule", "gpu.powr")
+    assert "unknown node" in refused(capsys, "repair", "inventory.py", "--limit", "worker99")
+    assert "unknown rule" in refused(capsys, "repair", "inventory.py", "--rule", "gpu.powr")
     cluster.change("worker3", *SYSCTL, "128")
     Path("deploys/worker.py").unlink()
     assert "deploys/worker.py: no such file" in refused(capsys, "repair", "inventory.py", "-y")

@@ -60,8 +60,8 @@ def test_rules_and_explain_show_them(site: Cluster, capsys: pytest.CaptureFixtur
     assert "  site         its own rule\n" in said
     assert "  source       contract of the data centre\n" in said
     assert "lockstep check inventory.py --rule site.power_ceiling" in said
-    assert "no rule 'site.x'" in refused(capsys, "explain", "inventory.py", "site.x")
-    assert "no rule 'site.power_ceiling'" in refused(capsys, "explain", "site.power_ceiling")
+    assert "unknown rule 'site.x'" in refused(capsys, "explain", "inventory.py", "site.x")
+    assert "unknown rule 'site.power_ceiling'" in refused(capsys, "explain", "site.power_ceiling")
 
 
 def test_every_file_has_them(site: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,14 +30,20 @@ def test_the_way_is_passed_on(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--job", "1042"), "--job 1042 without --through slurm\n"),
+        (("--job", "1042"), "--job 1042 needs --through slurm\n"),
         (
             ("--through", "slurm", "--job", "1;2"),
-            "--job '1;2'\n  expected  a job's number, such as 1042\n",
+            "--job '1;2'\n  expected  a job id, such as 1042\n",
         ),
-        (("--through", "slurm", "--records", "r.json"), "--through slurm with --records FILE, "),
-        (("--through", "clush", "--records", "r.json"), "--through clush with --records FILE, "),
-        (("--through", "clush", "--job", "7"), "--job 7 without --through slurm\n"),
+        (
+            ("--through", "slurm", "--records", "r.json"),
+            "--through slurm cannot be used with --records",
+        ),
+        (
+            ("--through", "clush", "--records", "r.json"),
+            "--through clush cannot be used with --records",
+        ),
+        (("--through", "clush", "--job", "7"), "--job 7 needs --through slurm\n"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -54,4 +60,4 @@ def test_without_a_scheduler_there_is_no_other_way(
     changed = f'{{**DESCRIPTION, "software": {{}}, "scheduler": None, "nodes": [{head}]}}'
     Path("inventory.py").write_text(INVENTORY.format(description=changed))
     said = refused(capsys, "check", "inventory.py", "--through", way)
-    assert said == f"ERROR --through {way}: recorded has no scheduler\n"
+    assert said == f"ERROR --through {way}: cluster recorded has no scheduler\n"

@@ -64,7 +64,7 @@ def test_outliers_come_first_and_the_consistent_are_one_line() -> None:
     assert "worker[0601-0619," in rows  # nodes that are alike share a row
     assert rows.count("<tr>") < 200
     assert "class=e" not in rows[rows.rindex("<tr>") :]
-    assert "2 rules kept everywhere" in text
+    assert "2 rules without findings" in text
     assert ">os.hostname, os.locale<" in text
 
 
@@ -102,7 +102,7 @@ def test_what_a_node_says_is_text() -> None:
 def test_a_consistent_cluster_is_a_short_page() -> None:
     page = Page(html(Report(NODES, ("os.locale",)), RUN))
     assert (page.rows, page.cells) == (0, 0)
-    assert "2,000 nodes keep every rule" in "".join(page.text)
+    assert "2,000 nodes follow every rule" in "".join(page.text)
     assert "worker[0001-2000]" in page.text
 
 

@@ -30,9 +30,9 @@ def test_a_failure_holds_all_that_its_rule_found() -> None:
     root = ElementTree.fromstring(junit(large(), RUN))
     failure = root.find(".//testcase[@name='gpu.power_limit']/failure")
     assert failure is not None
-    assert failure.get("message") == "17 nodes: 350 W, expected 700 W (says: device)"
+    assert failure.get("message") == "17 nodes: 350 W, expected 700 W (from: device)"
     text = failure.text or ""
-    assert "ERROR  300 W, expected 700 W (says: device)\n  on        worker0043 gpu3\n" in text
+    assert "ERROR  300 W, expected 700 W (from: device)\n  on        worker0043 gpu3\n" in text
     assert "lockstep repair prod.py --rule gpu.power_limit --limit 'worker[0003,0043," in text
     unread = root.find(".//testcase[@name='gpu.ecc']/error")
     assert unread is not None

@@ -30,7 +30,7 @@ def test_all_of_them_are_one_block_each() -> None:
 def test_a_repair_that_is_cut_could_not_be_pasted() -> None:
     names = [f"ssh {node}" for node in NODES[19::50]]
     repairs = [line for line in text(large(), RUN).splitlines() if line.startswith("  repair")]
-    assert f"  repair    {names[0]}   (likewise for 39 more nodes)" in repairs
+    assert f"  repair    {names[0]}   (same for 39 more nodes)" in repairs
     assert not any("..." in line for line in repairs)
 
 
@@ -42,7 +42,7 @@ def test_values_that_all_differ_are_counted() -> None:
     lines = text(report, RUN).splitlines()
     assert lines[0] == "ERROR   rule0  30 nodes"
     assert lines[3] == "  ...       28 more values on 28 nodes"
-    assert "In full: lockstep check prod.py --all" in lines
+    assert "All details: lockstep check prod.py --all" in lines
 
 
 def test_a_line_of_many_values_counts_those_it_does_not_show() -> None:

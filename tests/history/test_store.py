@@ -165,7 +165,7 @@ def test_a_damaged_file_is_named_with_the_next_step_and_kept(path: Path) -> None
     assert unusable(path) == (
         f"{path}: file is not a database\n"
         "  expected  the history of a cluster, format 1\n"
-        f"  next      mv {path} {path}.old; the next check begins a new one"
+        f"  next      mv {path} {path}.old; the next check creates a new one"
     )
     assert path.read_bytes().startswith(b"no database")
 
@@ -185,13 +185,13 @@ def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 2")
     database.close()
-    assert "made by another version of lockstep: format 2\n" in unusable(path)
+    assert "created by another version of lockstep, format 2\n" in unusable(path)
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")
     database.close()
     path.chmod(0o600)
-    assert "a database of another program\n" in unusable(path)
+    assert "the database of another program\n" in unusable(path)
 
 
 def test_a_lock_that_is_not_given_back_is_named(
@@ -200,7 +200,7 @@ def test_a_lock_that_is_not_given_back_is_named(
     monkeypatch.setattr("lockstep.history.store.WAIT_S", 0.1)
     with opened(path):
         assert "database is locked\n" in unusable(path)
-        assert "--no-history checks without it" in unusable(path)
+        assert "or use --no-history" in unusable(path)
 
 
 def test_a_record_of_another_format_is_named(path: Path) -> None:

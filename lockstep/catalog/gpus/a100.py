@@ -1,7 +1,7 @@
-"""NVIDIA A100 SXM4, 80 GB, 400 W; some machines have the same board with 500 W.
+"""NVIDIA A100 SXM4, 80 GB, 400 W; some machines have a 500 W version of the same GPU.
 
-Power and clocks: `nvidia-smi -q` of a real board, driver 535.104.05 (github.com/NVIDIA/DCGM,
-issue 152). Memory: a real board, driver 535.54.03 (a capture of github.com/influxdata/telegraf).
+Power and clocks: `nvidia-smi -q` of a real GPU, driver 535.104.05 (github.com/NVIDIA/DCGM,
+issue 152). Memory: a real GPU, driver 535.54.03 (a capture in github.com/influxdata/telegraf).
 """
 
 from lockstep.catalog.gpus import GpuModel

@@ -1,4 +1,4 @@
-"""NVIDIA H200 SXM, 141 GB. Figures read from a real board, driver 590.48.01."""
+"""NVIDIA H200 SXM, 141 GB. Values read from a real GPU, driver 590.48.01."""
 
 from lockstep.catalog.gpus import GpuModel
 

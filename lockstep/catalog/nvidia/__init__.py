@@ -1,6 +1,6 @@
-"""NVIDIA's stack: one module per packaging with one ``PACKAGING``, and what fits together.
+"""The NVIDIA stack: one module per packaging with one ``PACKAGING``, and version tables.
 
-``compatibility`` holds the vendor's tables; ``xid`` what its error numbers mean.
+``compatibility`` has the vendor's compatibility tables, ``xid`` the driver's error numbers.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ class Part:
     """The packages of one part of the stack in one archive."""
 
     names: tuple[str, ...]
-    """May hold {cuda} (12-4: one package per CUDA release), {cuda_soname} (12; 11.0 for all of
-    CUDA 11), {driver_cuda} (the newest CUDA major that the driver runs: 13) and {branch} (-550,
-    where a branch had packages of its own)."""
+    """Names may contain {cuda} (12-4: one package per CUDA release), {cuda_soname} (12; 11.0 for
+    all of CUDA 11), {driver_cuda} (the newest CUDA major that the driver supports: 13) and
+    {branch} (-550, for branches with separate packages)."""
     version: str = "{version}-*"
-    """Package version of an upstream version, as a pattern (apt_preferences(5))."""
+    """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
-    """Package -> its pattern, where it is another one; may hold {series} (550)."""
+    """Package -> its pattern if it differs from ``version``; may contain {series} (550)."""
     brought: tuple[str, ...] = ()
-    """Packages that come with these by an exact dependency: they are pinned, so that apt does not
-    prefer a newer one, and nothing else is asked of them."""
+    """Packages that these depend on with an exact version: they are only pinned, so that apt does
+    not select a newer version."""
 
 
 @dataclass(frozen=True)
 class Packaging:
-    """How one archive cuts the stack into packages. A part it does not have is absent."""
+    """The packages of the stack in one archive. Parts that it does not have are absent."""
 
     parts: Mapping[str, Part]
     """Part (a field of ``software.nvidia``; modules_open, modules_proprietary, cuda_runtime,
     cuda_toolkit) -> its packages."""
 
     from_archive: frozenset[str] = frozenset()
-    """Parts that the distribution's own archive holds; the others need a repository."""
+    """Parts that the distribution's archive provides; the others need a repository."""
 
     def packages(
         self, part: str, version: str | None, driver: str, cuda: tuple[str, ...]
     ) -> Iterator[tuple[str, str]]:
-        """Yield (package, version as a pattern) of a part.
+        """Yield (package, version pattern) of a part.
 
         Args:
             part: a key of ``parts``.
-            version: upstream version; None for the parts of CUDA, which follow the releases.
+            version: upstream version; None for the parts of CUDA, which depend on the releases.
             driver: upstream version of the driver.
-            cuda: CUDA releases of the set, 12.4.
+            cuda: CUDA releases of the set, such as 12.4.
         """
         entry = self.parts[part]
         words = {
@@ -70,13 +70,13 @@ class Packaging:
                 yield filled, entry.version.format(version=release)
 
     def pins(self, part: str, version: str) -> Iterator[tuple[str, str]]:
-        """Yield (package, version as a pattern) of what a part brings along."""
+        """Yield (package, version pattern) of a part's exact dependencies."""
         entry = self.parts[part]
         for name in entry.brought:
             yield name, entry.version.format(version=version)
 
     def every_package(self, driver: str, cuda: tuple[str, ...]) -> tuple[str, ...]:
-        """Return every package of every part."""
+        """Return all packages of all parts."""
         return tuple(
             sorted(
                 {
@@ -91,6 +91,6 @@ class Packaging:
 
 
 def load(name: str) -> Packaging:
-    """Return a packaging by its file name; raises ModuleNotFoundError for an unknown one."""
+    """Return a packaging by its module name; raises ModuleNotFoundError for an unknown one."""
     packaging: Packaging = importlib.import_module(f"{__name__}.{name}").PACKAGING
     return packaging

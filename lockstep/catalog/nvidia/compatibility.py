@@ -1,4 +1,4 @@
-"""What fits together, as NVIDIA documents it. docs/nvidia.md shows these tables."""
+"""Compatible versions according to NVIDIA's documentation. docs/nvidia.md shows these tables."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ Modules = Literal["open", "proprietary"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """Which drivers serve a GPU architecture."""
+    """Driver branches and CUDA releases that support a GPU architecture."""
 
     modules: tuple[Modules, ...]
     first_branch: int
     first_cuda: str
-    """First CUDA release that makes programs for it."""
+    """First CUDA release that supports the architecture."""
     last_branch: int | None = None
-    """None: still served."""
+    """None: still supported."""
     last_cuda: int | None = None
-    """Last CUDA major that makes programs for it; None: all."""
+    """Last CUDA major version that supports the architecture; None: still supported."""
 
     @property
     def cuda(self) -> str:
-        """Which CUDA releases make programs for it, in words."""
+        """Supported CUDA releases, as text."""
         last = "or later" if self.last_cuda is None else f"to {self.last_cuda}.x"
         return f"{self.first_cuda} {last}"
 
     def has_cuda(self, release: str) -> bool:
-        """Say whether a CUDA release makes programs for it."""
+        """Return whether a CUDA release supports the architecture."""
         young = self.last_cuda is None or numbers(release)[0] <= self.last_cuda
         return young and at_least(release, self.first_cuda)
 
@@ -48,15 +48,15 @@ only); NVIDIA data center drivers, "CUDA Toolkit, Driver, and Architecture Matri
 CUDA, last branch)."""
 
 OPEN_MODULES_FROM = 515
-"""Branch that brought the open kernel modules (NVIDIA, open-gpu-kernel-modules)."""
+"""First branch with open kernel modules (NVIDIA, open-gpu-kernel-modules)."""
 
 CUDA_MINIMUM_DRIVER: Mapping[str, str] = {
     "11": "450.80.02",
     "12": "525.60.13",
     "13": "580.65.06",
 }
-"""CUDA major -> oldest driver that runs its programs (CUDA release notes, minor version
-compatibility). A later driver runs earlier majors."""
+"""CUDA major version -> oldest driver that runs its programs (CUDA release notes, minor version
+compatibility). Newer drivers also run programs of older major versions."""
 
 CUDA_RELEASES: Mapping[str, str] = {
     "11.8": "520.61.05",
@@ -73,20 +73,20 @@ CUDA_RELEASES: Mapping[str, str] = {
     "13.1": "590.44.01",
     "13.2": "595.45.04",
 }
-"""CUDA release -> driver it was made with (CUDA release notes, toolkit driver versions)."""
+"""CUDA release -> its bundled driver version (CUDA release notes, toolkit driver versions)."""
 
 UNVERSIONED_FROM = 580
-"""First branch whose fabric manager, NSCQ and IMEX packages carry no branch in their name
+"""First branch whose fabric manager, NSCQ and IMEX packages have no branch in their name
 (NVIDIA/gpu-driver-container, install.sh)."""
 
 DCGM_CUDA_13_FROM = "4.4.0"
-"""First DCGM for CUDA 13, which a driver of branch 580 or later needs (DCGM's changelog)."""
+"""First DCGM with CUDA 13, which drivers of branch 580 or later need (DCGM's changelog)."""
 
 CONTAINER_TOOLKIT_FROM = "1.18.0"
-"""First container toolkit with nvidia-cdi-refresh.service, which follows driver changes."""
+"""First toolkit with nvidia-cdi-refresh.service, which updates CDI after driver changes."""
 
 DCGM_FROM = "4.0.0"
-"""First DCGM whose packages are named by CUDA major (datacenter-gpu-manager-4-cuda12)."""
+"""First DCGM with the CUDA major in package names (datacenter-gpu-manager-4-cuda12)."""
 
 
 def branch(driver: str) -> int:
@@ -95,21 +95,21 @@ def branch(driver: str) -> int:
 
 
 def cuda_major_of(driver: str) -> str:
-    """Return the newest CUDA major that a driver runs: 12 for 550.163.01."""
+    """Return the newest CUDA major version that a driver supports: 12 for 550.163.01."""
     majors = [major for major, oldest in CUDA_MINIMUM_DRIVER.items() if at_least(driver, oldest)]
     return majors[-1] if majors else next(iter(CUDA_MINIMUM_DRIVER))
 
 
 def package_suffix(driver: str) -> str:
-    """Return what the packages of a branch end in: -550, nothing from 580 on."""
+    """Return the package name suffix of a branch: -550; empty from 580 on."""
     return "" if branch(driver) >= UNVERSIONED_FROM else f"-{branch(driver)}"
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return a version as numbers, to be compared."""
+    """Return a version as a tuple of numbers for comparison."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
 def at_least(version: str, minimum: str) -> bool:
-    """Say whether a version is not older than another one."""
+    """Return whether a version is the minimum or newer."""
     return numbers(version) >= numbers(minimum)

@@ -1,4 +1,4 @@
-"""Debian's archive (contrib, non-free), and NVIDIA's names for what the archive does not hold.
+"""Debian's archive (contrib, non-free); NVIDIA's package names for parts not in the archive.
 
 Names and versions read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
 535.261.03 and 11.8.
@@ -17,9 +17,9 @@ ARCHIVE = {
             "nvidia-persistenced",
             "nvidia-smi",
         ),
-        # A source package of its own: bookworm has 535.171.04 beside driver 535.261.03.
+        # From a separate source package: bookworm has 535.171.04 with driver 535.261.03.
         other_versions={"nvidia-persistenced": "{series}.*"},
-        # Each of them depends on exactly its own version of it.
+        # Each of these packages depends on exactly its own version of this package.
         brought=("nvidia-alternative",),
     ),
     "modules_open": Part(

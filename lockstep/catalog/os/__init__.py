@@ -11,37 +11,37 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Release:
-    """What differs between releases, as data: package names, versions that change behaviour."""
+    """Differences between releases as data: package names, and versions that change behaviour."""
 
     id: str
     """``ID`` of os-release(5)."""
     version_id: str
-    """``VERSION_ID`` of os-release(5), without the point release where a family has them."""
+    """``VERSION_ID`` of os-release(5), without the point release in the RHEL family."""
     codename: str
     locales: tuple[str, ...]
-    """Packages that make locales other than glibc's built-in ones."""
+    """Packages for locales other than glibc's built-in ones."""
     locale_file: str
-    """File that holds LANG: locale.conf(5), or Debian's older /etc/default/locale."""
+    """File that sets LANG: locale.conf(5), or Debian's older /etc/default/locale."""
     chrony_leap_seconds: str
-    """Line of chrony.conf(5) that says where leap seconds are listed."""
+    """Line of chrony.conf(5) with the source of leap seconds."""
     slurm: tuple[int, int]
-    """Slurm's release series in the archive, (24, 11): some keys came or went with a series."""
+    """Slurm's release series in the archive, such as (24, 11): its configuration keys vary."""
     slurm_mig: tuple[str, ...] = ()
-    """Packages with which slurmd finds MIG devices (AutoDetect=nvml); none: it cannot."""
+    """Packages that let slurmd detect MIG devices (AutoDetect=nvml); empty: not possible."""
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Container engine -> packages that give it."""
+    """Container engine -> its packages."""
     without_cdi: tuple[str, ...] = ()
-    """Engines whose version in the archive takes no CDI devices."""
+    """Engines whose version in the archive does not support CDI."""
     family: Literal["debian", "rhel"] = "debian"
-    """Whose paths, unit names and package manager it has."""
+    """Family, which determines paths, unit names and the package manager."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
-    """How kernel arguments reach the next boot (roles/boot_loader.py)."""
+    """How kernel arguments are set for the next boot (roles/boot_loader.py)."""
     kernel_headers: str = "linux-headers-{release}"
-    """Package with what modules of a kernel are built with; release as uname(1) says it."""
+    """Package with the kernel headers; ``release`` is the output of uname -r."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
-    """Units that upgrade packages on their own."""
+    """Timers that upgrade packages automatically."""
     capabilities: tuple[str, ...] | None = None
-    """What can be set up on it so far, by role; None: everything. The rest is refused."""
+    """Roles that are supported on the release; None: all roles. Other roles are rejected."""
 
     @property
     def name(self) -> str:
@@ -56,11 +56,11 @@ class Release:
         return tuple(sorted(listed | set(self.locales) | set(self.slurm_mig)))
 
     def can(self, capability: str) -> bool:
-        """Say whether a role can be applied to this release."""
+        """Return whether a role is supported on this release."""
         return self.capabilities is None or capability in self.capabilities
 
     def version_of(self, seen: str) -> str:
-        """Return a node's VERSION_ID in the form of ours: "9.4" is "9" in the RHEL family."""
+        """Return a node's VERSION_ID without the point release in the RHEL family: "9.4" is "9"."""
         return seen.partition(".")[0] if self.family == "rhel" else seen
 
 
@@ -72,6 +72,6 @@ def known() -> tuple[str, ...]:
 
 
 def load(name: str) -> Release:
-    """Return a release by its file name; raises ModuleNotFoundError for an unknown one."""
+    """Return a release by its module name; raises ModuleNotFoundError for an unknown one."""
     release: Release = importlib.import_module(f"{__name__}.{name}").RELEASE
     return release

@@ -1,11 +1,11 @@
-"""What Debian releases share. Names from Debian's archive."""
+"""Common data of the Debian releases. Package names come from Debian's archive."""
 
 LOCALES = ("locales",)
 
 ENGINES = {
     "containerd": ("busybox-static", "containerd", "runc"),
-    # The check starts containers from the node's own busybox.
+    # The check starts its test containers with the node's busybox.
     "docker": ("busybox-static", "docker.io"),
-    # Users start containers without root: that takes newuidmap(1).
+    # Rootless containers need newuidmap(1).
     "podman": ("busybox-static", "crun", "podman", "uidmap"),
 }

@@ -7,13 +7,13 @@ RELEASE = Release(
     id="debian",
     version_id="13",
     codename="trixie",
-    # The command of Docker is a package of its own from this release on.
+    # Since this release, Docker's command line is a separate package.
     engines={**ENGINES, "docker": (*ENGINES["docker"], "docker-cli")},
     locales=LOCALES,
-    # At each boot tmpfiles.d/debian.conf replaces /etc/default/locale by a link to this.
+    # At each boot, tmpfiles.d/debian.conf replaces /etc/default/locale with a link to this file.
     locale_file="/etc/locale.conf",
     chrony_leap_seconds="leapseclist /usr/share/zoneinfo/leap-seconds.list",
     slurm=(24, 11),
-    # In contrib; built for 24.11.5, as slurmd is.
+    # In contrib; built for 24.11.5, the version of slurmd.
     slurm_mig=("slurm-wlm-nvml-plugin",),
 )

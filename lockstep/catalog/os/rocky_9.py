@@ -1,7 +1,7 @@
-"""Rocky Linux 9, and what RHEL 9 shares with it.
+"""Rocky Linux 9, and data that it shares with RHEL 9.
 
-So far what needs no package manager (docs/systems.md). NOT VERIFIED: package names and Slurm's
-series are from public guides, no archive was read for them; nothing uses them yet.
+Only roles without packages are supported (docs/systems.md). NOT VERIFIED: package names and Slurm's
+series come from public guides, not from an archive; nothing uses them yet.
 """
 
 from lockstep.catalog.os import Release

@@ -1,4 +1,4 @@
-"""Ubuntu 24.04 LTS (noble). Names and versions read from its archive (noble, noble-updates)."""
+"""Ubuntu 24.04 LTS (noble). Names and versions come from its archive (noble, noble-updates)."""
 
 from lockstep.catalog.os import Release
 from lockstep.catalog.os._debian import ENGINES, LOCALES
@@ -9,9 +9,9 @@ RELEASE = Release(
     codename="noble",
     engines=ENGINES,
     locales=LOCALES,
-    # At each boot tmpfiles.d/debian.conf (systemd 255.4-1ubuntu8) links /etc/default/locale to it.
+    # At each boot, tmpfiles.d/debian.conf (systemd 255.4-1ubuntu8) links /etc/default/locale to it.
     locale_file="/etc/locale.conf",
-    # chrony 4.5 has no leapseclist yet (4.6); it depends on tzdata-legacy, which holds the zone.
+    # chrony 4.5 has no leapseclist (added in 4.6); its dependency tzdata-legacy has the zone.
     chrony_leap_seconds="leapsectz right/UTC",
     slurm=(23, 11),
 )

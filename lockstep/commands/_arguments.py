@@ -1,4 +1,4 @@
-"""What a command line asks for, and what is said where that does not exist."""
+"""Resolves nodes and rules named on the command line; reports errors and exit statuses."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from lockstep.spec import Role
 from lockstep.spec.names import expand
 
 NAMED = 9
-"""Rules that one line names."""
-LISTED = "one of those that lockstep rules lists"
+"""Maximum number of rules in one error message."""
+LISTED = "a rule from the output of lockstep rules"
 
 
 class WrongUse(Exception):
-    """What was asked for does not exist; the text says what does."""
+    """Wrong use of a command; the text names the expected input."""
 
 
 class NotRead(Exception):
-    """What was asked for needs a record of a node that gave none; the text says which."""
+    """The command needs the record of a node that could not be read; the text names the node."""
 
 
-def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Give a command its exit status and one message where it cannot do what was asked."""
+def reports_errors(
+    run: Callable[[argparse.Namespace], int],
+) -> Callable[[argparse.Namespace], int]:
+    """Decorate a command: print its errors in one message and return the exit status."""
 
     @functools.wraps(run)
     def status(arguments: argparse.Namespace) -> int:
@@ -56,10 +58,10 @@ def answered(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 
 
 def limited(plan: ClusterPlan, limits: Sequence[str] | None) -> frozenset[str] | None:
-    """Return the nodes of all ``--limit``; None without any.
+    """Return the nodes of all ``--limit`` options; None without the option.
 
     Raises:
-        WrongUse: one of them is not in the inventory.
+        WrongUse: a node is not in the inventory.
     """
     if limits is None:
         return None
@@ -67,10 +69,10 @@ def limited(plan: ClusterPlan, limits: Sequence[str] | None) -> frozenset[str] |
 
 
 def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
-    """Return the nodes of a range of names or of a role.
+    """Return the nodes that a range of names or a role selects.
 
     Raises:
-        WrongUse: one of them is not in the inventory.
+        WrongUse: a node is not in the inventory.
     """
     if text in {role.value for role in Role}:
         chosen = [name for name, node in plan.nodes.items() if node.role.value == text]
@@ -87,10 +89,10 @@ def chosen_nodes(plan: ClusterPlan, text: str) -> frozenset[str]:
 
 
 def chosen_rules(plan: ClusterPlan, ids: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return a cluster's rules with these ids, which may hold ``*``; all without any.
+    """Return the rules that match these ids, which may contain ``*``; all rules without ids.
 
     Raises:
-        WrongUse: there is no such rule.
+        WrongUse: no rule matches an id.
     """
     known = {rule.id: rule for rule in rules_of(plan.spec)}
     chosen: dict[str, Rule] = {}
@@ -103,24 +105,24 @@ def chosen_rules(plan: ClusterPlan, ids: Sequence[str] | None) -> tuple[Rule, ..
 
 
 def no_node(name: str, known: Iterable[str]) -> WrongUse:
-    """Return what is said of a node that does not exist."""
+    """Return the error for an unknown node, with similar names."""
     close = get_close_matches(name, list(known), n=3) or [fold(known)]
-    return WrongUse(f"no node {name!r}\n  expected  {', '.join(close)}")
+    return WrongUse(f"unknown node {name!r}\n  expected  {', '.join(close)}")
 
 
 def no_rule(name: str, known: Mapping[str, Rule]) -> WrongUse:
-    """Return what is said of a rule that does not exist: those of its family, reading or like."""
+    """Return the error for an unknown rule, with related or similar rules."""
     found = (
         [rule for rule in known if rule.startswith(name)]
         or [rule.id for rule in known.values() if f"{name}.".startswith(f"{rule.reading}.")]
         or get_close_matches(name, list(known), n=3)
     )
     named = found[:NAMED] + ([f"and {len(found) - NAMED} more"] if len(found) > NAMED else [])
-    return WrongUse(f"no rule {name!r}\n  expected  {', '.join(named) or LISTED}")
+    return WrongUse(f"unknown rule {name!r}\n  expected  {', '.join(named) or LISTED}")
 
 
 def write(path: str, content: str, mode: int | None = None) -> None:
-    """Write a file; with a mode, at once and never half; ``-`` is standard output."""
+    """Write a file, atomically when a mode is given; ``-`` is standard output."""
     try:
         if path == "-":
             sys.stdout.write(content)
@@ -129,6 +131,6 @@ def write(path: str, content: str, mode: int | None = None) -> None:
         else:
             replace_file(path, content, mode)
     except BrokenPipeError:
-        raise  # who read it has enough
+        raise  # the reader closed the pipe; main() handles it
     except OSError as error:
         raise WrongUse(f"{path}: {error.strerror}") from error

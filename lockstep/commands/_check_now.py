@@ -1,4 +1,4 @@
-"""The nodes read now and judged, with what the history knows; and kept in it."""
+"""Reads the nodes, checks them with the help of the history, and saves the results there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockstep.reading import context, history_of, now
 from lockstep.report import Report
 
 
-def judged(
+def check_now(
     plan: ClusterPlan,
     rules: Sequence[Rule],
     limit: frozenset[str] | None,
@@ -25,9 +25,9 @@ def judged(
     containers: bool = False,
     through: Through | None = None,
 ) -> tuple[Reading, Report]:
-    """Return the records of all nodes and the report on those of the limit; keep both."""
+    """Return the records of all nodes and the report on the selected ones; save both."""
     with opened(history_of(plan)):
-        pass  # a history that cannot be used is said before any node is read
+        pass  # report an unusable history before reading any node
     reading = now(plan, containers=containers, through=through)
     read_at = time.time()
     with opened(history_of(plan)) as history:
