@@ -1,4 +1,4 @@
-"""The command ``python -m lab``: makes test machines and lets things happen to them."""
+"""The command ``python -m lab``: creates test machines and controls them."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with the exit status that means wrong use everywhere in this project."""
+    """argparse with exit status 3 for usage errors, as in all commands of this project."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -32,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m lab", description=__doc__)
     parser.add_argument(
-        "--name", help=f"which lab (default: ${places.NAME_VARIABLE}, else {places.DEFAULT_NAME!r})"
+        "--name", help=f"lab to use (default: ${places.NAME_VARIABLE} or {places.DEFAULT_NAME!r})"
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -42,43 +42,43 @@ def _parser() -> argparse.ArgumentParser:
         added = verbs.add_parser(name, help=text, description=text)
         added.set_defaults(action=action)
         if node:
-            added.add_argument("node", help="name of a node, as `status` shows it")
+            added.add_argument("node", help="name of a node, as shown by `status`")
         return added
 
-    preparing = verb("setup", _setup, "install what this host lacks")
-    making = verb("up", _up, "make and boot what is missing of the lab")
-    making.add_argument("--workers", type=int, help="1 to 50; default: what there is, else 2")
+    preparing = verb("setup", _setup, "install missing packages on this host")
+    making = verb("up", _up, "create and boot the missing nodes of the lab")
+    making.add_argument("--workers", type=int, help="1 to 50; default: as before, or 2")
     making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
     for command in (preparing, making):
         command.add_argument(
             "--kernel",
             choices=get_args(Kernel),
-            help="the nodes share the host's (default) or have one of their own each (QEMU)",
+            help="nodes share the host's kernel (default) or boot their own (QEMU)",
         )
-    making.add_argument("--json", action="store_true", help="end with JSON instead of a table")
-    verb("down", _down, "remove the lab; images and package cache stay")
+    making.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    verb("down", _down, "remove the lab; keep images and the package cache")
     verb("purge", _purge, "remove all labs, images and caches")
-    status = verb("status", _status, "show the nodes; exit status 1 if one is not up")
+    status = verb("status", _status, "show the nodes; exit status 1 if a node is not up")
     status.add_argument("--json", action="store_true")
     verb("ssh", _ssh, "ssh to a node: ssh NODE [-- COMMAND...]", node=True)
     verb("ssh-config", _ssh_config, "print an ssh_config for all nodes")
     verb(
         "run", _run, "run a command on a node's console as root: run NODE -- COMMAND...", node=True
     )
-    verb("power-off", _power_off, "cut a node's power (no shutdown)", node=True)
-    verb("power-on", _power_on, "switch a node on and wait until it is ready", node=True)
-    verb("power-cycle", _power_cycle, "cut a node's power and switch it on again", node=True)
+    verb("power-off", _power_off, "power off a node without a shutdown", node=True)
+    verb("power-on", _power_on, "power on a node and wait until it is ready", node=True)
+    verb("power-cycle", _power_cycle, "power a node off and on again", node=True)
     verb("cut", _cut, "unplug a node's network", node=True)
     verb("reconnect", _reconnect, "plug a node's network in again", node=True)
-    gpu = verb("gpu", _gpu, "change or show the GPUs a worker seems to have", node=True)
+    gpu = verb("gpu", _gpu, "change or show the simulated GPUs of a worker", node=True)
     gpu.add_argument("--gpu", metavar="I", help="slot of the GPU, or 'all'")
     gpu.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", dest="assignments"
     )
     what = gpu.add_mutually_exclusive_group()
-    what.add_argument("--remove", action="store_true", help="let the GPU fall off the bus")
+    what.add_argument("--remove", action="store_true", help="simulate a GPU that fell off the bus")
     what.add_argument("--restore", action="store_true", help="bring the GPU back")
-    what.add_argument("--reset", action="store_true", help="all GPUs as they were at first")
+    what.add_argument("--reset", action="store_true", help="restore the initial state of all GPUs")
     what.add_argument("--json", action="store_true", help="print the whole state")
     return parser
 
@@ -89,7 +89,7 @@ def _lab(arguments: argparse.Namespace) -> LabState:
 
 def _setup(arguments: argparse.Namespace) -> int:
     installed = setup.prepare_host(arguments.kernel or "shared")
-    print(f"installed: {' '.join(installed)}" if installed else "nothing is missing on this host")
+    print(f"installed: {' '.join(installed)}" if installed else "all packages are installed")
     return 0
 
 
@@ -109,7 +109,7 @@ def _show(lab: LabState, *, json: bool) -> int:
 def _down(arguments: argparse.Namespace) -> int:
     name = places.lab_name(arguments.name)
     found = lifecycle.down(name)
-    print(f"lab {name!r}: removed" if found else f"lab {name!r}: there was none")
+    print(f"lab {name!r}: removed" if found else f"lab {name!r}: does not exist")
     return 0
 
 
@@ -125,13 +125,13 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _ssh(arguments: argparse.Namespace) -> int:
-    setup.require_root()  # the key is readable for root alone
+    setup.require_root()  # only root can read the key
     lab = _lab(arguments)
     lab.node(arguments.node)
     argv = ["ssh", "-F", lab.ssh_config, arguments.node]
     if arguments.command:
         argv += ["--", *arguments.command]
-    # As the user's shell would run it: its terminal, its locale.
+    # Keep the terminal and the locale of the user's shell.
     os.execvp(argv[0], argv)
 
 
@@ -148,7 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
     node = lab.node(arguments.node)
     if not arguments.command:
         raise WrongUseError(
-            "run: no command given; expected it after '--'",
+            "run: no command; expected one after '--'",
             f"python -m lab --name {lab.name} run {node.name} -- uptime",
         )
     argv = provider_of(lab).console(lab.name, node, arguments.command)
@@ -214,8 +214,8 @@ def _gpu(arguments: argparse.Namespace) -> int:
         changes = arguments.assignments or arguments.remove or arguments.restore
         if arguments.gpu is None or not changes:
             raise WrongUseError(
-                f"gpu {node.name}: expected --gpu I with --set FIELD=VALUE, --remove or --restore; "
-                "or --reset; or --json",
+                f"gpu {node.name}: expected --gpu I with --set FIELD=VALUE, --remove or --restore, "
+                "or --reset, or --json",
                 f"python -m lab --name {lab.name} gpu {node.name} --json",
             )
         if arguments.assignments:
@@ -232,9 +232,9 @@ def _on_ending(signum: int, frame: FrameType | None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status (0 done, 1 failed, 3 wrong use)."""
+    """Run one command; return its exit status (0 success, 1 failure, 3 usage error)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    # Everything after the first "--" is a command for a node, passed on untouched.
+    # Everything after the first "--" is a command for a node and is passed on unchanged.
     split = words.index("--") if "--" in words else len(words)
     arguments = _parser().parse_args(words[:split])
     arguments.command = words[split + 1 :]
@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(ending, _on_ending)
     try:
         if arguments.command and arguments.verb not in ("run", "ssh"):
-            raise WrongUseError(f"{arguments.verb}: takes no command after '--'")
+            raise WrongUseError(f"{arguments.verb}: a command after '--' is not allowed")
         status: int = arguments.action(arguments)
     except LabError as failure:
         print(f"lab: {failure}", file=sys.stderr)

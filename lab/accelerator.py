@@ -1,7 +1,7 @@
-"""Whether QEMU can use the host's processors (KVM) or has to emulate them (TCG).
+"""Chooses between KVM and emulated processors (TCG) for QEMU.
 
-/dev/kvm being there says little: inside many virtual machines it is, and a guest's kernel dies in
-it or hangs. So the image's own kernel is booted once, and what came out is kept.
+The existence of /dev/kvm proves little: in many virtual machines it exists, but a guest's kernel
+crashes or hangs. So the image's own kernel is booted once, and the result is saved.
 """
 
 import os
@@ -24,11 +24,11 @@ ATOM = "family=6,model=28,stepping=10"
 ARGUMENTS: dict[Accelerator, tuple[str, ...]] = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": (
-        # Unlimited, the translated code of one machine grows to a gigabyte.
+        # Without a limit, the translation cache of a machine grows to a gigabyte.
         *("-accel", "tcg,thread=multi,tb-size=256"),
-        # What Debian needs (x86-64-v2) and huge pages of 1 GiB, all of which TCG has. By its model
-        # number an Atom that never speculated: for others Linux isolates page tables or avoids
-        # branches, and boots take up to three times as long; for AMD's, it does not trust the TSC.
+        # Debian needs x86-64-v2, the lab 1 GiB huge pages; TCG supports both. The model number is
+        # that of an Atom without speculation: on other CPUs, Linux isolates page tables or avoids
+        # branches, and boots take up to three times as long; on AMD's, it does not trust the TSC.
         *(
             "-cpu",
             f"qemu64,vendor=GenuineIntel,{ATOM},+ssse3,+sse4.1,+sse4.2,+popcnt,+pdpe1gb,-svm",
@@ -36,13 +36,13 @@ ARGUMENTS: dict[Accelerator, tuple[str, ...]] = {
     ),
 }
 PROBE_WITHIN_S = 45.0
-# Written by the initramfs, which then waits for a key: a kernel and programs have run.
+# The initramfs prints this and waits for a key: the kernel and programs have run.
 REACHED = re.compile(rb"Spawning shell within the initramfs")
 FAILED = re.compile(rb"KVM internal error|Kernel panic|failed to initialize|Could not access KVM")
 
 
 class _Found(BaseModel):
-    """What a probe found; it holds until the host boots again."""
+    """Result of a trial boot; valid until the host reboots."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,19 +52,19 @@ class _Found(BaseModel):
 
 
 def choose(disks: DiskImage) -> Accelerator:
-    """What runs machines with these disks' kernel on this host; says so in one line.
+    """Choose the accelerator for machines that boot the kernel of these disks; print it.
 
     Raises:
-        WrongUseError: the variable that overrides the choice holds something else.
+        WrongUseError: the environment variable that overrides the choice is invalid.
     """
     wanted = os.environ.get(VARIABLE)
     for known in ARGUMENTS:
         if wanted == known:
-            print(f"processors: {known}, as {VARIABLE} says", flush=True)
+            print(f"processors: {known} (set by {VARIABLE})", flush=True)
             return known
     if wanted:
         raise WrongUseError(
-            f"environment variable {VARIABLE}: {wanted!r} is not usable; expected kvm or tcg"
+            f"environment variable {VARIABLE}: {wanted!r} is invalid; expected kvm or tcg"
         )
     found = _remembered(disks.accelerator)
     if found is None:
@@ -84,17 +84,17 @@ def _remembered(path: Path) -> _Found | None:
         return None
     try:
         found = _Found.model_validate_json(path.read_text())
-    except ValidationError:  # of another version, or cut off
+    except ValidationError:  # written by another version, or incomplete
         return None
     return found if found.boot_id == boot_id() else None
 
 
 def _kvm_problem(disks: DiskImage) -> str:
-    """Why KVM is of no use; empty when the kernel boots with it."""
+    """Return why KVM cannot be used; empty when the kernel boots with it."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "this host has no /dev/kvm"
     argv = [
-        # However this program ends, the trial ends with it.
+        # The trial boot ends with this program, however that ends.
         *("setpriv", "--pdeathsig=KILL", "qemu-system-x86_64"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
         *("-machine", "q35", *ARGUMENTS["kvm"], "-smp", "4", "-m", "512", "-no-reboot"),
@@ -111,7 +111,7 @@ def _kvm_problem(disks: DiskImage) -> str:
         start_new_session=True,
     ) as trial:
         if trial.stdout is None:
-            raise AssertionError("Popen was asked for a pipe")
+            raise AssertionError("Popen did not return the requested pipe")
         deadline = time.monotonic() + PROBE_WITHIN_S
         try:
             while time.monotonic() < deadline:
@@ -124,10 +124,10 @@ def _kvm_problem(disks: DiskImage) -> str:
                     return ""
                 failed = FAILED.search(said)
                 if failed:
-                    return f"with /dev/kvm the image's kernel ends in {failed[0].decode()!r}"
+                    return f"with /dev/kvm the image's kernel fails: {failed[0].decode()!r}"
                 if not part:
                     last = said.decode(errors="replace").strip().splitlines()[-1:]
-                    return f"with /dev/kvm QEMU ends: {' '.join(last)}"
+                    return f"with /dev/kvm QEMU fails: {' '.join(last)}"
         finally:
             trial.kill()
     return f"with /dev/kvm the image's kernel does not start within {PROBE_WITHIN_S:.0f} s"

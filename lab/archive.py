@@ -1,4 +1,4 @@
-"""Which Debian archive the nodes use: the one the host itself uses, found in its apt sources."""
+"""Finds the Debian archive for the nodes in the host's apt sources."""
 
 import re
 import urllib.error
@@ -28,13 +28,13 @@ class HostSource:
 
 @dataclass(frozen=True)
 class Source:
-    """One archive of the nodes: its URI as apt in a node asks the proxy for it, and its suites."""
+    """One archive for the nodes: its suites, and its URI as apt in a node requests it."""
 
     uri: str
     suites: tuple[str, ...]
 
     def stanza(self) -> str:
-        """The entry of a deb822 ``.sources`` file."""
+        """Entry for a deb822 ``.sources`` file."""
         return (
             f"Types: deb\nURIs: {self.uri}\nSuites: {' '.join(self.suites)}\n"
             f"Components: {COMPONENTS}\nSigned-By: {KEYRING}\n"
@@ -42,10 +42,10 @@ class Source:
 
 
 def suite_of(os_name: str) -> str:
-    """The Debian suite of an operating system's name.
+    """Return the Debian suite of an operating system.
 
     Raises:
-        WrongUseError: the lab has no image for it.
+        WrongUseError: the lab has no image of this operating system.
     """
     if os_name not in SUITES:
         raise WrongUseError(
@@ -56,12 +56,12 @@ def suite_of(os_name: str) -> str:
 
 
 def through_proxy(uri: str) -> str:
-    """An archive's URI as the caching proxy wants it: it fetches https itself when asked so."""
+    """Return an archive's URI for use with the proxy, which fetches https itself."""
     return re.sub(r"^https://", "http://HTTPS///", uri.rstrip("/"))
 
 
 def host_sources(folder: Path = SOURCES_FOLDER) -> list[HostSource]:
-    """Binary-package entries of the host's sources, those of its own release first."""
+    """Return the host's sources of binary packages, those of its own release first."""
     lists = folder / "sources.list.d"
     found: list[HostSource] = []
     for path in [folder / "sources.list", *sorted(lists.glob("*.list"))]:
@@ -95,7 +95,7 @@ def _deb822_entries(text: str) -> Iterator[HostSource]:
         for line in stanza.splitlines():
             if line.startswith("#") or not line.strip():
                 continue
-            if line[0].isspace():  # a continued field
+            if line[0].isspace():  # continuation of a field
                 fields[key] += " " + line.strip()
             else:
                 key, _, value = line.partition(":")
@@ -116,7 +116,7 @@ def _deb822_entries(text: str) -> Iterator[HostSource]:
 
 
 def fetch(uri: str, proxy_uri: str) -> bytes | None:
-    """A small file of an archive through the proxy; None when the archive does not hold it.
+    """Fetch a small file from an archive through the proxy; None if it does not exist.
 
     Raises:
         LabError: the archive cannot be reached.
@@ -135,7 +135,7 @@ def fetch(uri: str, proxy_uri: str) -> bytes | None:
 
 
 def _label(in_release: bytes) -> tuple[str, str]:
-    """Origin and Label of a Release file: what tells Debian's archive from others."""
+    """Return Origin and Label of a Release file, which identify Debian's archive."""
     fields = dict(
         line.split(": ", 1)
         for line in in_release.decode(errors="replace").splitlines()[:20]
@@ -145,14 +145,14 @@ def _label(in_release: bytes) -> tuple[str, str]:
 
 
 def find_sources(os_name: str, proxy_uri: str) -> tuple[list[Source], dict[str, bytes]]:
-    """The archives that serve an operating system, and the InRelease file of each of their suites.
+    """Find the archives of an operating system, and the InRelease file of each suite.
 
-    The host's own entries are asked in turn for the suite wanted; one counts when its Release file
-    says Origin and Label Debian. Where none does (Ubuntu hosts), the list is empty and mmdebstrap's
-    default is used.
+    The host's entries are tried in turn; an archive is used when its Release file has Origin and
+    Label Debian. If there is none (Ubuntu hosts), the list is empty and mmdebstrap's default is
+    used.
 
     Raises:
-        LabError: entries are there but none of them can be reached.
+        LabError: the host has entries, but none of them can be reached.
     """
     suite = suite_of(os_name)
     sources: list[Source] = []
@@ -186,10 +186,10 @@ def find_sources(os_name: str, proxy_uri: str) -> tuple[list[Source], dict[str, 
 
 
 def host_acquire_options() -> list[str]:
-    """The host's apt settings that describe its archive rather than the host.
+    """Return the host's apt settings that depend on its archive.
 
-    A host whose archive is a frozen copy switches the expiry checks off; nodes that read the same
-    archive need the same.
+    A host with a frozen copy of an archive disables the expiry checks; nodes that use the same
+    archive need the same settings.
     """
     result = attempt(["apt-config", "dump", "--format", '%f "%v";%n'])
     kept = ("Acquire::Check-Valid-Until ", "Acquire::Check-Date ")

@@ -1,4 +1,4 @@
-"""Running other programs: one place that turns their failure into a message of the lab."""
+"""Runs other programs and turns their failures into lab errors."""
 
 import os
 import shlex
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from lab.errors import LabError
 
-# A user's PATH often lacks sbin, where ip, sshd and apt-cacher-ng live.
+# A user's PATH often lacks sbin, which has ip, sshd and apt-cacher-ng.
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MESSAGE_LINES = 15
 
 
 def tool_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Environment for the programs the lab runs: the caller's, a complete PATH, untranslated."""
+    """Return the environment for programs: the caller's, with a full PATH and locale C."""
     environment = dict(os.environ)
     environment.update({"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8", **(extra or {})})
     return environment
@@ -27,16 +27,16 @@ def attempt(
     timeout: float = 60,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program and return its result whatever its exit status.
+    """Run a program and return its result for any exit status.
 
     Args:
         argv: program and arguments.
         stdin: text for standard input; without it the program reads /dev/null.
-        timeout: seconds; past it the program's whole session is killed.
+        timeout: seconds; after this time the program's whole session is killed.
         environment: additions to the environment.
 
     Raises:
-        LabError: the program is missing or ran past its time.
+        LabError: the program is missing or timed out.
     """
     try:
         process = subprocess.Popen(
@@ -46,7 +46,7 @@ def attempt(
             stderr=subprocess.PIPE,
             text=True,
             env=tool_environment(environment),
-            # An own session: a Ctrl-C reaches only the lab, which then ends the program in order.
+            # In its own session: Ctrl-C reaches only the lab, which then ends the program cleanly.
             start_new_session=True,
         )
     except FileNotFoundError as missing:
@@ -74,7 +74,7 @@ def run(
     timeout: float = 60,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program that must succeed and return its standard output.
+    """Run a program that must succeed, and return its standard output.
 
     Args:
         argv: program and arguments.
@@ -84,20 +84,20 @@ def run(
         environment: additions to the environment.
 
     Raises:
-        LabError: with the purpose, the command, its exit status and the end of its messages.
+        LabError: the program failed; the text has purpose, command, exit status and last output.
     """
     result = attempt(argv, stdin=stdin, timeout=timeout, environment=environment)
     if result.returncode != 0:
         said = (result.stderr.strip() or result.stdout.strip()).splitlines()[-MESSAGE_LINES:]
         raise LabError(
-            f"{what}: `{shlex.join(argv)}` ended with status {result.returncode}"
+            f"{what}: `{shlex.join(argv)}` failed with exit status {result.returncode}"
             + "".join(f"\n    {line}" for line in said)
         )
     return result.stdout
 
 
 def _kill_session(process: subprocess.Popen[str]) -> None:
-    """End a program and its children (it leads its own process group) and reap it."""
+    """Kill and reap a program with its children (it leads its own process group)."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

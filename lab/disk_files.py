@@ -1,12 +1,11 @@
-"""What goes into the disks of machines with kernels of their own: package lists, files, scripts.
+"""Contents of the disks of QEMU machines: package lists, files, scripts.
 
-Plain data: ``lab.disk_image`` builds the disks from it, and all of it is part of their cache key.
+Plain data: ``lab.disk_image`` builds the disks from it. All of it is part of their cache key.
 """
 
 from lab.state import Role
 
-# What makes a bare root file system a machine that boots by itself. Not the "cloud" kernel: that
-# one lacks rdma_rxe.
+# Packages that make a bare root file system bootable. The "cloud" kernel lacks rdma_rxe.
 BOOT_PACKAGES = (
     "e2fsprogs",
     "grub-pc-bin",
@@ -17,8 +16,8 @@ BOOT_PACKAGES = (
     "udev",
     "zstd",
 )
-# What a deploy will ask for. Installed beforehand, natively: under emulation it takes ten times as
-# long. Nothing of it is configured, as after apt-get install.
+# Packages that a deploy installs. They are preinstalled without emulation, which is ten times as
+# fast, and are not configured, as after apt-get install.
 PREINSTALLED: dict[Role, tuple[str, ...]] = {
     "head": (
         "chrony",
@@ -51,13 +50,13 @@ PREINSTALLED: dict[Role, tuple[str, ...]] = {
 }
 DISK_MIB = 8192
 FIRST_SECTOR = 2048
-"""Where the one partition starts; the boot loader lies in the gap before it."""
+"""First sector of the only partition; the boot loader is in the gap before it."""
 
 RXE_UNIT = "lockstep-standin-rxe.service"
-# A deploy must find RDMA devices, never make them.
-RXE_TEXT = r"""# Lab only: software RoCE stands in for the RDMA NIC that a real worker has.
+# A deploy expects existing RDMA devices; it never creates them.
+RXE_TEXT = r"""# Lab only: software RoCE simulates the RDMA NIC of a real worker.
 [Unit]
-Description=Stand-in for an RDMA NIC: software RoCE over fabric0 (lab only)
+Description=Simulated RDMA NIC: software RoCE over fabric0 (lab only)
 BindsTo=sys-subsystem-net-devices-fabric0.device
 After=sys-subsystem-net-devices-fabric0.device network.target
 Before=slurmd.service
@@ -72,9 +71,9 @@ ExecStart=sh -c 'rdma link show | grep -q "netdev fabric0" || \
 [Install]
 WantedBy=multi-user.target
 """
-# Without it slurmd looks for its controller in the DNS for a minute and a half, at every boot
-# before the first deploy.
-SLURMD_TEXT = """# Lab only: the package is there before the deploy that configures it.
+# Without it, slurmd searches for its controller in DNS for 90 seconds at every boot before the
+# first deploy.
+SLURMD_TEXT = """# Lab only: the package is installed before the deploy that configures it.
 [Unit]
 ConditionPathExists=/etc/slurm/slurm.conf
 """
@@ -86,14 +85,14 @@ FILES = {
         "GRUB_TIMEOUT=0\n"
         "GRUB_DISTRIBUTOR=Debian\n"
         'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'
-        # nokaslr: in 4 GiB the kernel, put anywhere, may break the only block that a page of 1 GiB
-        # could have on its NUMA node (seen: 0 of 1 after one boot in six).
-        # panic: emulated processors sometimes meet a kernel that patches its own code (seen in
-        # enqueue_timer, 1 s into a boot); the next boot is another throw of the dice.
+        # nokaslr: in 4 GiB, a randomly placed kernel can split the NUMA node's only block that is
+        # large enough for a 1 GiB page (observed: 0 of 1 pages after one boot in six).
+        # panic: emulated processors sometimes crash while the kernel patches its own code (observed
+        # in enqueue_timer, 1 s after boot); rebooting usually helps.
         'GRUB_CMDLINE_LINUX="console=ttyS0 nokaslr panic=1"\n'
         "GRUB_TERMINAL=console\n"
     ),
-    # Only what mounts the disk: an initramfs is unpacked by an emulated processor.
+    # Only the modules to mount the disk: an emulated processor unpacks the initramfs.
     "etc/initramfs-tools/conf.d/lab": "MODULES=list\n",
     "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\next4\n",
 }
@@ -109,14 +108,14 @@ UNITS_OF: dict[Role, tuple[str, ...]] = {
     "worker": ("systemd-networkd.service", RXE_UNIT),
 }
 
-# All mounts below end with the namespaces they are made in, however the script ends.
-# $1: disk, $2: empty folder to mount it on.
+# All mounts below disappear with their mount namespace, however the script ends.
+# $1: disk, $2: empty folder for the mount.
 _MOUNT = f"""
 disk=$1 root=$2
 mount -t tmpfs run /run
 mkdir /run/loop
 mount -o loop,offset={FIRST_SECTOR * 512},noatime,nobarrier "$disk" /run/loop
-# Once more by another name: update-grub writes no entry for a root on a device called loop.
+# Use another device name: update-grub writes no entry for a root file system on a loop device.
 device=$(findmnt -no SOURCE /run/loop)
 cp -a "$device" /run/disk0
 mount -o noatime,nobarrier /run/disk0 "$root"
@@ -150,8 +149,8 @@ apt() {
         --no-install-recommends "$@"
 }
 """
-# $3: folder with FILES, $4: folder of the bare root, $5: folder for kernel and initramfs, then the
-# packages.
+# $3: folder with FILES, $4: folder of the bare root, $5: folder for kernel and initramfs, then
+# the packages.
 BOOT_SCRIPT = f"""{_MOUNT}
 cp -a "$4/." "$root/"
 {_ENTER}{_INSTALL}
@@ -163,7 +162,7 @@ mkdir -p "$root/boot/grub"
 cp -a "$root/usr/lib/grub/i386-pc" "$root/boot/grub/"
 chroot "$root" grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o /tmp/core.img \\
     biosdisk part_msdos ext2 normal linux search search_fs_uuid gzio configfile test echo
-# Without the partition table that shares the first sector.
+# Without the partition table in the same sector.
 dd if="$root/usr/lib/grub/i386-pc/boot.img" of="$disk" bs=440 count=1 conv=notrunc status=none
 dd if="$root/tmp/core.img" of="$disk" bs=512 seek=1 conv=notrunc status=none
 chroot "$root" update-grub
@@ -176,7 +175,7 @@ units=$4
 shift 4
 apt install "$@"
 chroot "$root" systemctl enable $units
-# What a first boot would do again for files newer than the last one: emulated, half a minute.
+# Prevents the first boot from updating everything again: half a minute under emulation.
 touch "$root/etc/.updated" "$root/var/.updated"
 chroot "$root" apt-get clean
 {_LEAVE}

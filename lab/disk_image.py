@@ -1,6 +1,6 @@
-"""The disks of machines with kernels of their own: built natively, kept until they are outdated.
+"""Disks of QEMU machines: built without emulation, cached until they are outdated.
 
-One disk per role, each over the same bare system that light machines share.
+One disk per role, each based on the bare system that nspawn machines share.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ from lab.state import Role
 
 ROLES: tuple[Role, ...] = ("head", "worker")
 BUILD_TIMEOUT_S = 1800
-# Raise this when anything below changes what comes out: it is part of the cache key.
+# Increase this when a change below changes the result: it is part of the cache key.
 RECIPE = "1"
 PARTITION_TABLE_AT = 446
 
 
 @dataclass(frozen=True)
 class DiskImage:
-    """Finished disks: one file per role, and the kernel they boot."""
+    """Finished disks: one file per role, and their kernel."""
 
     folder: Path
 
     def disk(self, role: Role) -> Path:
-        """The disk that every node of a role starts with."""
+        """Initial disk of every node of a role."""
         return self.folder / f"{role}.raw"
 
     @property
@@ -51,12 +51,12 @@ class DiskImage:
 
     @property
     def accelerator(self) -> Path:
-        """What was found out about the host's ability to run this kernel."""
+        """File with the result of the trial boot on this host."""
         return self.folder / "accelerator.json"
 
     @property
     def finished(self) -> bool:
-        """Whether it is there."""
+        """Whether the disks exist."""
         return self.folder.is_dir()
 
 
@@ -69,7 +69,7 @@ def _unfinished() -> Path:
 
 
 def of_image(image: Image) -> DiskImage:
-    """The disks that belong to a bare system, whether built or not."""
+    """Return the disks of a bare system, built or not."""
     key = hashlib.sha256(RECIPE.encode())
     for name, value in sorted(vars(disk_files).items()):
         if name.lstrip("_").isupper():
@@ -78,10 +78,10 @@ def of_image(image: Image) -> DiskImage:
 
 
 def ensure(image: Image) -> DiskImage:
-    """The disks of a bare system, built when there are none.
+    """Return the disks of a bare system; build them if they do not exist.
 
     Raises:
-        LabError: they cannot be built.
+        LabError: the build failed.
     """
     with places.locked(".disks"):
         clear_unfinished()
@@ -104,7 +104,7 @@ def _delete_outdated(current: DiskImage) -> None:
 
 
 def clear_unfinished() -> None:
-    """Remove what a killed build left: its processes and its folder. Call with the lock held."""
+    """Remove the processes and the folder of a killed build. The caller must hold the lock."""
     for record in _unfinished().glob("*.process.json"):
         kill(ProcessRecord.model_validate_json(record.read_text()), group=True)
     unmount_below(_unfinished())
@@ -144,10 +144,10 @@ def _write_files(folder: Path, files: Mapping[str, str], identity: str) -> None:
 
 
 def _partition_table() -> bytes:
-    """The end of a master boot record: one active Linux partition up to the end of the disk."""
+    """Return the end of a master boot record with one active Linux partition."""
     first = disk_files.FIRST_SECTOR
     sectors = disk_files.DISK_MIB * 2048 - first
-    # Addresses in cylinders and heads are beyond their range, as on every disk of today.
+    # CHS addresses are out of range, as on every modern disk.
     beyond = b"\xfe\xff\xff"
     partition = b"\x80" + beyond + b"\x83" + beyond + struct.pack("<II", first, sectors)
     return partition + bytes(3 * 16) + b"\x55\xaa"
@@ -164,12 +164,12 @@ def _build_bootable(image: Image, draft: DiskImage) -> None:
     run(
         [
             *("mke2fs", "-q", "-F", "-t", "ext4", "-m", "1", "-U", identity, "-L", "lockstep-lab"),
-            # All at once and few: a guest would go on writing inode tables for minutes.
+            # Few inode tables, written now: a guest would otherwise write them for minutes.
             *("-N", "200000"),
             *("-E", f"offset={offset},lazy_itable_init=0,lazy_journal_init=0"),
             *(str(disk), f"{disk_files.DISK_MIB * 1024 - offset // 1024}k"),
         ],
-        what="making a file system",
+        what="creating a file system",
     )
     _write_files(draft.folder / "files", disk_files.FILES, identity)
     _run_script(
@@ -198,7 +198,7 @@ def _build_role(draft: DiskImage, role: Role) -> None:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a disk, holes as holes; whole or not at all."""
+    """Copy a disk atomically, with its holes."""
     unfinished = target.with_name(f"{target.name}.new")
     run(
         ["cp", "--sparse=always", "--reflink=auto", str(source), str(unfinished)],
@@ -209,13 +209,13 @@ def copy_sparse(source: Path, target: Path) -> None:
 
 
 def _run_script(draft: DiskImage, name: str, script: str, arguments: Sequence[str]) -> None:
-    """Run a build script, recorded so that a later call can end it should this one be killed."""
+    """Run a build script; record its process, so that it can be killed if this program dies."""
     log = draft.folder / f"{name}.log"
     mount_point = draft.folder / f"{name}.root"
     mount_point.mkdir()
     process = start_recorded(
         [
-            # All processes and mounts of the script end with the first process.
+            # All processes and mounts of the script end with its first process.
             *("unshare", "--mount", "--pid", "--fork", "--kill-child"),
             *("sh", "-euc", script, name),
             *(str(draft.folder / f"{name}.raw"), str(mount_point), *arguments),
@@ -231,7 +231,7 @@ def _run_script(draft: DiskImage, name: str, script: str, arguments: Sequence[st
         raise
     if status != 0:
         tail = "\n    ".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise LabError(f"building the disk image ({name}): status {status}:\n    {tail}")
+        raise LabError(f"building the disk image ({name}): exit status {status}:\n    {tail}")
 
 
 def _save_record(draft: DiskImage, name: str, record: ProcessRecord) -> None:
@@ -247,11 +247,11 @@ def delete_all() -> None:
 
 
 def clear_after_killed_build() -> None:
-    """Remove the remains of a killed build, unless a build is going on now."""
+    """Remove the remains of a killed build, unless a build is running."""
     if not _unfinished().exists():
         return
     try:
         with places.locked(".disks", wait=False):
             clear_unfinished()
     except LockHeldError as busy:
-        print(f"note: left the disk image being built alone: {busy.problem}", flush=True)
+        print(f"note: a disk image is being built and is kept: {busy.problem}", flush=True)

@@ -1,4 +1,4 @@
-"""Reaching into the disk of a machine that is off."""
+"""Mounts the disk of a machine that is off."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from lab.commands import tool_environment
 from lab.disk_files import FIRST_SECTOR
 from lab.errors import LabError
 
-# $1: disk, $2: an empty folder. Ends when its standard input does.
+# $1: disk, $2: an empty folder. Ends at the end of its standard input.
 _HOLD = f"""
 mount -o loop,offset={FIRST_SECTOR * 512} "$1" "$2"
 echo mounted
@@ -20,23 +20,23 @@ umount "$2"
 
 @contextmanager
 def mounted(disk: Path, folder: Path) -> Iterator[Path]:
-    """The file system of a disk, written back in full when the context ends.
+    """Mount the file system of a disk; all changes are on the disk when the context ends.
 
-    It is mounted in a namespace of its own. In the host's, any program that copies the host's
-    mounts in that moment (ip netns exec, every nspawn machine that starts) would keep it mounted
-    while the machine's own kernel uses it already.
+    It is mounted in a separate mount namespace. Otherwise programs that copy the host's mounts at
+    that moment (ip netns exec, each starting nspawn machine) would keep it mounted while the
+    machine's kernel already uses it.
 
     Args:
         disk: the image file.
-        folder: where to mount it; it stays empty for everybody else.
+        folder: mount point; it stays empty for all other programs.
 
     Raises:
-        LabError: it cannot be mounted or unmounted.
+        LabError: the disk cannot be mounted or unmounted.
     """
     folder.mkdir(exist_ok=True)
     with subprocess.Popen(
         [
-            # Ends with this program however that ends, and the mount and its loop device with it.
+            # The process ends with this program, and with it the mount and the loop device.
             *("setpriv", "--pdeathsig=KILL", "unshare", "--mount"),
             *("sh", "-euc", _HOLD, "lockstep-lab", str(disk), str(folder)),
         ],
@@ -48,13 +48,13 @@ def mounted(disk: Path, folder: Path) -> Iterator[Path]:
         start_new_session=True,
     ) as holder:
         if holder.stdin is None or holder.stdout is None or holder.stderr is None:
-            raise AssertionError("Popen was asked for pipes")
+            raise AssertionError("Popen did not return the requested pipes")
         if holder.stdout.readline() != "mounted\n":
-            raise LabError(f"{disk}: not mountable: {holder.stderr.read().strip()}")
+            raise LabError(f"{disk}: cannot be mounted: {holder.stderr.read().strip()}")
         try:
             yield Path(f"/proc/{holder.pid}/root{folder}")
         finally:
             holder.stdin.close()
             said = holder.stderr.read().strip()
     if holder.returncode != 0:
-        raise LabError(f"{disk}: not unmounted: {said}")
+        raise LabError(f"{disk}: cannot be unmounted: {said}")

@@ -1,4 +1,4 @@
-"""The GPUs a worker seems to have: a stand-in for nvidia-smi, its state file, the device nodes."""
+"""Simulated GPUs of the workers: a simulated nvidia-smi, its state file and device nodes."""
 
 import shlex
 import sys
@@ -12,11 +12,11 @@ from lab.provider import Provider
 from lab.state import LabState, Node
 
 STANDIN = Path(__file__).parent / "standins" / "nvidia_smi.py"
-# A regular file: update-alternatives leaves it alone when Debian's package brings the real one.
+# A regular file: update-alternatives does not replace it when Debian's package is installed.
 PROGRAM = "usr/bin/nvidia-smi"
 MODULE = "usr/lib/lockstep-standin/nvidia_smi.py"
-# Python keeps what it compiled of a module: of a program it would compile 98 KB for every call,
-# a third of each.
+# Python caches the bytecode of a module, but not of a program: without the module, compiling 98 KB
+# would take a third of every call.
 LAUNCHER = f"""#!/usr/bin/python3 -IS
 import sys
 
@@ -28,7 +28,7 @@ sys.exit(nvidia_smi.main(sys.argv[1:]))
 ON_NODE = STANDIN.parent / "node"
 LOAD_DRIVER = "usr/lib/lockstep-standin/load-driver"
 PERSISTENCED = "usr/bin/nvidia-persistenced"
-# dpkg-divert(1) wrote it: the package's daemon goes aside, the stand-in keeps the path.
+# dpkg-divert(1) moves the package's daemon; the simulated daemon keeps the path.
 DIVERSION = f"/{PERSISTENCED}\n/usr/lib/lockstep-standin/nvidia-persistenced.package\n:\n"
 DIVERSIONS = "var/lib/dpkg/diversions"
 STATE = "var/lib/lockstep-standin/gpus.json"
@@ -39,7 +39,7 @@ NVIDIA_MAJOR = 195
 CONTROL_MINOR = 255
 MATCH_DEVICES = "usr/lib/lockstep-standin/match-gpu-devices"
 MATCH_DEVICES_SCRIPT = f'''#!/usr/bin/python3
-"""Make /dev/nvidia* match the GPUs that the stand-in's state says are there (lab only)."""
+"""Create and remove /dev/nvidia* to match the simulated GPUs (lab only)."""
 import json
 import os
 import stat
@@ -56,7 +56,7 @@ for path, (minor, present) in devices.items():
         os.chmod(path, 0o666)
 '''
 UNIT_TEXT = f"""[Unit]
-Description=Kernel module and device nodes of the lab's stand-in GPUs
+Description=Kernel module and device nodes of the lab's simulated GPUs
 DefaultDependencies=no
 After=local-fs.target
 Before=sysinit.target slurmd.service
@@ -73,7 +73,7 @@ WantedBy=sysinit.target
 
 
 def _standin(*arguments: str) -> str:
-    """Run the stand-in on the host; exit status 3 is its way to say "wrong field or GPU"."""
+    """Run the simulated nvidia-smi on the host; exit status 3 means a wrong field or GPU."""
     return _judge([sys.executable, str(STANDIN), *arguments])
 
 
@@ -83,22 +83,22 @@ def _judge(command: Sequence[str], timeout: float = 60) -> str:
     if result.returncode == 3:
         raise WrongUseError(said)
     if result.returncode != 0:
-        raise LabError(f"`{shlex.join(command)}`: status {result.returncode}: {said}")
+        raise LabError(f"`{shlex.join(command)}`: exit status {result.returncode}: {said}")
     return result.stdout
 
 
 def install(root: Path, node: str, driver: str) -> None:
-    """Put the stand-in, its first state and its unit on a worker's disk; repeatable.
+    """Install the simulated nvidia-smi, its initial state and its unit on a worker's disk.
 
-    A state that is there already is kept: it is the node's hardware.
+    An existing state is kept: it represents the node's hardware.
 
     Args:
         root: the node's file system.
         node: its name.
-        driver: version of the kernel module while no package of the driver is installed.
+        driver: version of the kernel module until a driver package is installed.
     """
     if not STANDIN.exists():
-        print(f"note: {node} gets no GPUs: {STANDIN} does not exist", flush=True)
+        print(f"note: {node} has no GPUs, because {STANDIN} does not exist", flush=True)
         return
     _write(root / MODULE, STANDIN.read_text(), 0o644)
     _write(root / PROGRAM, LAUNCHER, 0o755)
@@ -122,7 +122,7 @@ def install(root: Path, node: str, driver: str) -> None:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write a file whole, only when its content differs."""
+    """Write a file atomically, only if its content differs."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,14 +133,14 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words: str) -> str:
-    """Let the stand-in work on a worker's state file, on whichever side its disk can be seen."""
+    """Run the simulated nvidia-smi on a worker's state, on the host or in the machine."""
     if node.role != "worker":
         raise WrongUseError(
-            f"node {node.name!r} is the {node.role} and has no GPUs; expected a worker: "
+            f"node {node.name!r} is a {node.role} and has no GPUs; expected a worker: "
             + ", ".join(other.name for other in state.nodes if other.role == "worker")
         )
     if not provider.sees_disk(node):
-        # In the machine, the stand-in's own lock keeps two changes apart.
+        # In the machine, the lock of the simulated nvidia-smi serialises changes.
         command = ["/usr/bin/python3", "-IS", f"/{PROGRAM}", verb, f"/{STATE}", *words]
         return _judge(provider.console(state.name, node, command), IN_MACHINE_WITHIN_S)
     with provider.disk(state.name, node) as root:
@@ -152,8 +152,8 @@ def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words
             )
         if provider.running(node):
             return _standin(verb, str(path), *words)
-        # Nobody else writes to it; and the stand-in resolves links, of which the path to a disk
-        # that only this program sees has one.
+        # No other program writes to it. The simulated nvidia-smi resolves symbolic links, and the
+        # path to a disk that only this program sees contains one.
         with TemporaryDirectory() as folder:
             copy = Path(folder) / path.name
             copy.write_text(path.read_text())
@@ -163,13 +163,13 @@ def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words
 
 
 def show(state: LabState, node: Node, provider: Provider) -> str:
-    """The node's GPUs and what differs from how they were made, for people."""
+    """Return the node's GPUs and their changes since the lab was created, as text."""
     return _on_state(state, node, provider, "--standin-show")
 
 
 def as_json(state: LabState, node: Node, provider: Provider) -> str:
-    """The whole state file."""
-    _on_state(state, node, provider, "--standin-show")  # the same refusals
+    """Return the whole state file."""
+    _on_state(state, node, provider, "--standin-show")  # reports the same errors
     if not provider.sees_disk(node):
         command = provider.console(state.name, node, ["cat", f"/{STATE}"])
         return run(command, what=f"reading the GPUs of {node.name}", timeout=IN_MACHINE_WITHIN_S)
@@ -189,19 +189,19 @@ def change(
 
 
 def remove(state: LabState, node: Node, gpu: str, provider: Provider) -> None:
-    """Let one GPU fall off the bus: from the state, and its device node if the machine runs."""
+    """Remove one GPU from the state, and its device node if the machine runs."""
     _on_state(state, node, provider, "--standin-remove", gpu)
     _match_devices(state, node, provider)
 
 
 def restore(state: LabState, node: Node, gpu: str, provider: Provider) -> None:
-    """Bring one GPU back."""
+    """Restore one GPU."""
     _on_state(state, node, provider, "--standin-restore", gpu)
     _match_devices(state, node, provider)
 
 
 def reset(state: LabState, node: Node, provider: Provider) -> None:
-    """Bring all GPUs back to how they were when the node was made."""
+    """Restore all GPUs to the state in which the node was created."""
     _on_state(state, node, provider, "--standin-reset")
     _match_devices(state, node, provider)
 

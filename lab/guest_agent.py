@@ -1,10 +1,10 @@
-"""Runs a command in a machine through its QEMU guest agent, as a program of its own.
+"""Runs a command in a machine through its QEMU guest agent; a stand-alone program.
 
     python guest_agent.py SOCKET -- COMMAND...
 
-Passes on standard input (of a pipe or a file), standard output, standard error and exit status.
-Ends with 255 and a message when the agent does not answer. Needs nothing but Python, so that
-starting it costs little.
+Passes on standard input (from a pipe or a file), standard output, standard error and the exit
+status. Exits with 255 and a message when the agent does not answer. It uses only the standard
+library, so that it starts fast.
 """
 
 import base64
@@ -23,17 +23,17 @@ from types import FrameType
 from typing import Any
 
 NO_ANSWER = 255
-# The agent writes every question to the journal: soon at first, then less and less often.
+# The agent logs every request to the journal, so poll at growing intervals.
 FIRST_POLL_S = 0.05
 SLOW_POLL_S = 0.5
-# So long a command keeps the line; then it only looks in, for other commands to have their turn.
+# For this time a command holds the connection; later it only polls, so that others can run.
 KEEPS_LINE_S = 1.0
 ANSWER_WITHIN_S = 60.0
 INPUT_WITHIN_S = 3.0
 
 
 class NoAnswerError(Exception):
-    """The agent does not answer: not started yet, stopped, or the machine hangs."""
+    """The agent does not answer: it has not started, has stopped, or the machine hangs."""
 
 
 class RefusedError(Exception):
@@ -41,18 +41,18 @@ class RefusedError(Exception):
 
 
 class Line:
-    """A connection to the agent; QEMU lets one client talk at a time."""
+    """A connection to the agent; QEMU serves one client at a time."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Take a connected socket."""
+        """Use a connected socket."""
         self._connection = connection
         self._received = b""
 
     def synchronise(self, deadline: float) -> None:
-        """Skip whatever an earlier client left in the agent or did not read."""
+        """Discard requests and answers of an earlier client."""
         number = int.from_bytes(os.urandom(4), "big")
         question = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
-        # 0xff empties the agent's parser; the agent puts one before its answer.
+        # 0xff resets the agent's parser; the agent starts its answer with 0xff.
         self._connection.sendall(b"\xff" + json.dumps(question).encode() + b"\n")
         while True:
             line = self._read_line(deadline)
@@ -62,10 +62,10 @@ class Line:
                     if json.loads(answer).get("return") == number:
                         return
                 except ValueError:
-                    continue  # the rest of an answer to somebody else
+                    continue  # the rest of an answer to an earlier client
 
     def call(self, command: str, **arguments: object) -> Any:
-        """Ask the agent one thing."""
+        """Send one command to the agent and return its answer."""
         question = {"execute": command, "arguments": arguments}
         self._connection.sendall(json.dumps(question).encode() + b"\n")
         answer = json.loads(self._read_line(time.monotonic() + ANSWER_WITHIN_S))
@@ -92,10 +92,10 @@ class Line:
 
 @contextmanager
 def talking_to(path: str) -> Iterator[Line]:
-    """Connect to the agent behind a socket and wait until it answers.
+    """Connect to the agent at a socket and wait until it answers.
 
     Raises:
-        NoAnswerError: it does not within ANSWER_WITHIN_S seconds.
+        NoAnswerError: the agent does not answer within ANSWER_WITHIN_S seconds.
     """
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -112,11 +112,11 @@ def talking_to(path: str) -> Iterator[Line]:
 
 
 def run(path: str, command: Sequence[str], given: bytes | None) -> int:
-    """Run a command, write out what it wrote, return its exit status.
+    """Run a command, write its output, and return its exit status.
 
     Raises:
-        NoAnswerError: the agent was not there in time, or went away while the command ran.
-        RefusedError: the agent could not start it.
+        NoAnswerError: the agent did not answer in time, or stopped while the command ran.
+        RefusedError: the agent could not start the command.
     """
     arguments: dict[str, object] = {
         "path": command[0],
@@ -143,7 +143,7 @@ def run(path: str, command: Sequence[str], given: bytes | None) -> int:
         raise NoAnswerError(f"the machine went down while the command ran ({forgotten})") from None
     except KeyboardInterrupt:
         with talking_to(path) as line:
-            # The command leads a process group of its own (see ``main``).
+            # The command leads its own process group (see ``main``).
             line.call("guest-exec", path="/usr/bin/kill", arg=["-TERM", "--", f"-{pid}"])
         raise
     return _pass_on(seen)
@@ -155,20 +155,20 @@ def _pass_on(seen: dict[str, Any]) -> int:
         stream.buffer.write(base64.b64decode(seen.get(f"{name}-data", "")))
         stream.buffer.flush()
         if seen.get(f"{name}-truncated"):
-            print("lab: the rest of the output is lost: it was too long", file=sys.stderr)
+            print("lab: the output was too long and is incomplete", file=sys.stderr)
     if "signal" in seen:
         return 128 + int(seen["signal"])
     return int(seen["exitcode"])
 
 
 def standard_input() -> bytes | None:
-    """What standard input holds, if it is a file or a pipe; nothing of a terminal or a socket."""
+    """Return the content of standard input if it is a file or a pipe, else None."""
     kind = os.fstat(0).st_mode
     if stat.S_ISFIFO(kind):
-        # Many a caller leaves a pipe open that nobody ever writes to.
+        # Many callers leave a pipe open but never write to it.
         ready, _, _ = select.select([0], [], [], INPUT_WITHIN_S)
         if not ready:
-            print("lab: nothing comes from standard input: running without it", file=sys.stderr)
+            print("lab: no data on standard input: running without it", file=sys.stderr)
             return None
     elif not stat.S_ISREG(kind):
         return None
@@ -180,8 +180,8 @@ def _on_ending(signum: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Run one command; 255 when the agent does not answer."""
-    # Not argparse: it drops a "--" of the command as well.
+    """Run one command; return 255 when the agent does not answer."""
+    # argparse would also drop a "--" inside the command.
     if len(sys.argv) < 4 or sys.argv[2] != "--":
         print("usage: guest_agent.py SOCKET -- COMMAND...", file=sys.stderr)
         return NO_ANSWER

@@ -1,4 +1,4 @@
-"""The processors and memory of the nodes: the host's, or those of a machine of their own."""
+"""Processors and memory of the nodes: the host's, or those of a QEMU machine."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from lab.commands import run
 from lab.state import Hardware, Role
 
 GIVEN_MIB: dict[Role, int] = {"head": 2048, "worker": 4096}
-"""Memory of a machine with a kernel of its own, an equal part to each NUMA node."""
+"""Memory of a QEMU machine, divided equally between its NUMA nodes."""
 SOCKETS = 2
 CORES_PER_SOCKET = 2
 THREADS_PER_CORE = 1
@@ -14,13 +14,13 @@ NUMA_NODES = 2
 
 
 def shared_hardware() -> dict[Role, Hardware]:
-    """What all nodes see that share the host's kernel: the whole host."""
+    """Return the hardware of nodes that share the host's kernel: the whole host."""
     host = _read_host()
     return {"head": host, "worker": host}
 
 
 def own_hardware() -> dict[Role, Hardware]:
-    """What a node with a kernel of its own has, from what QEMU is told to give it."""
+    """Return the hardware of QEMU nodes."""
     return {
         role: Hardware(
             sockets=SOCKETS,
@@ -34,10 +34,10 @@ def own_hardware() -> dict[Role, Hardware]:
 
 
 def _left_by_kernel(given_mib: int) -> int:
-    """A lower bound of MemTotal.
+    """Return a lower bound of MemTotal.
 
-    The kernel keeps its own code and data, the firmware's part, and 64 bytes for each page of 4096
-    (a 64th): 72 of 2048 MiB and 169 of 4096 MiB with Debian 13's.
+    The kernel reserves memory for its code and data, the firmware and 64 bytes per 4096-byte page:
+    72 of 2048 MiB and 169 of 4096 MiB with Debian 13's kernel.
     """
     return given_mib - given_mib // 64 - 160
 
@@ -59,7 +59,7 @@ def _read_host() -> Hardware:
         sockets=len(sockets),
         cores_per_socket=len(cores) // len(sockets),
         threads_per_core=len(rows) // len(cores),
-        # A kernel without NUMA leaves the column empty: one node.
+        # Without NUMA support the column is empty: count one node.
         numa_nodes=len({numa for _, _, _, numa in rows}),
         memory_mib=int(memory.split()[1]) // 1024,
     )

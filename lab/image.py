@@ -1,7 +1,7 @@
-"""The bare Debian all nodes of a lab share: built once with mmdebstrap, kept until it is outdated.
+"""The bare Debian system of all nodes: built once with mmdebstrap, cached until it is outdated.
 
-An image holds what a provider would hand over (systemd, sshd, one user with sudo) and nothing that
-a role sets up.
+An image contains a minimal server as a hosting provider installs it (systemd, sshd, one user with
+sudo), and nothing that a role sets up.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from lab.package_versions import newest_versions
 from lab.processes import ProcessRecord, kill, start_recorded
 from lab.removal import remove_tree, unmount_below
 
-# Raise this when anything below changes what comes out: it is part of the cache key.
+# Increase this when a change below changes the result: it is part of the cache key.
 RECIPE = "4"
 PACKAGES = (
     "apt-utils",
@@ -44,7 +44,7 @@ HOST_NAME = "bare"
 BUILD_TIMEOUT_S = 900
 FINISH = f"""
 useradd --create-home --shell /bin/bash {USER}
-# '*' is no password but, unlike '!', not a locked account either.
+# '*' means no password; unlike '!', it does not lock the account.
 usermod --password '*' {USER}
 visudo -cqf /etc/sudoers.d/{USER}
 apt-get clean
@@ -67,18 +67,18 @@ FILES = {
 
 @dataclass(frozen=True)
 class Image:
-    """A finished image: its folder holds ``root`` and ``packages.json``."""
+    """A finished image: its folder contains ``root`` and ``packages.json``."""
 
     folder: Path
 
     @property
     def root(self) -> Path:
-        """The file system all nodes read."""
+        """The root file system that all nodes share."""
         return self.folder / "root"
 
     @property
     def versions(self) -> Path:
-        """Package name -> newest version in the archive, as JSON."""
+        """JSON file: package name -> newest version in the archive."""
         return self.folder / "packages.json"
 
 
@@ -87,7 +87,7 @@ def _images() -> Path:
 
 
 def _existing(os_name: str) -> list[Image]:
-    """Finished images of an operating system, newest first."""
+    """Return the finished images of an operating system, newest first."""
     folders = [path for path in _images().glob(f"{os_name}-*") if (path / "packages.json").exists()]
     return [Image(path) for path in sorted(folders, key=_made_at, reverse=True)]
 
@@ -97,10 +97,10 @@ def _made_at(folder: Path) -> float:
 
 
 def ensure(os_name: str) -> Image:
-    """The image of an operating system, built when there is none for what the archive holds now.
+    """Return the image of an operating system; build it if the archive has changed.
 
     Raises:
-        LabError: it cannot be built and there is no older one.
+        LabError: the build failed and there is no older image.
     """
     archive.suite_of(os_name)
     with places.locked(".image"):
@@ -112,7 +112,7 @@ def ensure(os_name: str) -> Image:
             if not older:
                 raise
             print(
-                f"note: using the image {older[0].folder.name} as it is; the package archive "
+                f"note: using the older image {older[0].folder.name}, because the package archive "
                 f"is not reachable: {unreachable.problem}",
                 flush=True,
             )
@@ -150,7 +150,7 @@ def _unfinished() -> Path:
 
 
 def clear_unfinished() -> None:
-    """Remove what a killed build left: its process and its folder. Call with the lock held."""
+    """Remove the process and the folder of a killed build. The caller must hold the lock."""
     record = _unfinished() / "process.json"
     if record.exists():
         kill(ProcessRecord.model_validate_json(record.read_text()), group=True)
@@ -185,17 +185,17 @@ def _build(os_name: str, image: Image, sources: list[archive.Source], options: l
 def _bootstrap(
     os_name: str, draft: Image, sources: list[archive.Source], options: list[str]
 ) -> None:
-    """Run mmdebstrap, recorded so that a later call can end it should this one be killed."""
+    """Run mmdebstrap; record its process, so that it can be killed if this program dies."""
     log = draft.folder / "build.log"
     argv = [
-        # Its mounts below the new root end with it, however it ends.
+        # Its mounts below the new root disappear with it, however it ends.
         *("unshare", "--mount"),
         *("mmdebstrap", "--mode=root", "--format=directory", "--variant=minbase"),
         f"--include={','.join(PACKAGES)}",
         f"--components={archive.COMPONENTS.replace(' ', ',')}",
         f'--aptopt=Acquire::http::Proxy "{proxy.URI}";',
         *(f"--aptopt={option}" for option in options),
-        # Nobody reads manual pages on a test machine; they are a tenth of what roles install.
+        # Test machines need no manual pages, a tenth of the data that roles install.
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--skip=cleanup/apt/lists",
         archive.suite_of(os_name),
@@ -214,14 +214,14 @@ def _bootstrap(
     try:
         status = process.wait(BUILD_TIMEOUT_S)
     except BaseException:
-        # Its own children are in its process group.
+        # Its children are in its process group.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
     if status != 0:
         tail = "\n    ".join(log.read_text(errors="replace").splitlines()[-15:])
         raise LabError(
-            f"building the {os_name} image: mmdebstrap ended with status {status}:\n    {tail}"
+            f"building the {os_name} image: mmdebstrap failed, exit status {status}:\n    {tail}"
         )
 
 
@@ -230,10 +230,10 @@ def _save_record(draft: Image, record: ProcessRecord) -> None:
 
 
 def _finish(root: Path, options: list[str]) -> None:
-    """Make the bare system the one the lab hands over."""
+    """Add the lab's user and files to the bare system."""
     for relative, (content, mode) in FILES.items():
         path = root / relative
-        path.unlink(missing_ok=True)  # it may be a link to somewhere on this host
+        path.unlink(missing_ok=True)  # it may be a symbolic link to a path on this host
         path.write_text(content)
         path.chmod(mode)
     (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
@@ -242,7 +242,7 @@ def _finish(root: Path, options: list[str]) -> None:
     for path in (root / "etc/apt/sources.list.d").glob("0000*.sources"):
         path.rename(path.with_name("debian.sources"))
         (root / "etc/apt/sources.list").unlink(missing_ok=True)
-    # The D-Bus copy must follow /etc/machine-id, which every node gets of its own.
+    # The D-Bus copy must follow /etc/machine-id, which is different on every node.
     bus_id = root / "var/lib/dbus/machine-id"
     bus_id.unlink(missing_ok=True)
     bus_id.symlink_to("/etc/machine-id")
@@ -263,11 +263,11 @@ def delete_all() -> None:
 
 
 def clear_after_killed_build() -> None:
-    """Remove the remains of a killed build, unless a build is going on now."""
+    """Remove the remains of a killed build, unless a build is running."""
     if not _unfinished().exists():
         return
     try:
         with places.locked(".image", wait=False):
             clear_unfinished()
     except LockHeldError as busy:
-        print(f"note: left the image being built alone: {busy.problem}", flush=True)
+        print(f"note: an image is being built and is kept: {busy.problem}", flush=True)

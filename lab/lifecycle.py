@@ -1,4 +1,4 @@
-"""Making, completing and removing a whole lab."""
+"""Creates, completes and removes a whole lab."""
 
 import signal
 import time
@@ -37,25 +37,25 @@ DEFAULT_OS = "debian_13"
 def up(
     name: str, workers: int | None, os_name: str | None, kernel: Kernel | None = None
 ) -> LabState:
-    """Make what is missing of a lab and boot what is off.
+    """Create the missing parts of a lab and boot its nodes.
 
     Args:
         name: the lab.
-        workers: how many; None keeps what there is, or takes DEFAULT_WORKERS.
-        os_name: operating system; None keeps what there is, or takes DEFAULT_OS.
-        kernel: whose kernel the nodes run; None keeps what there is, or takes the host's.
+        workers: number of workers; None: as before, or DEFAULT_WORKERS.
+        os_name: operating system; None: as before, or DEFAULT_OS.
+        kernel: the host's kernel or the nodes' own; None: as before, or the host's.
 
     Raises:
-        WrongUseError: the lab is there with another system, other kernels, other stand-ins or more
+        WrongUseError: the existing lab has another system, kernel, simulated software or more
             workers.
-        LabError: something could not be made; what this call made is removed again.
+        LabError: the creation failed; everything that this call created is removed again.
     """
     _check_wishes(workers, os_name)
     setup.prepare_host()
     with places.locked(name):
         existing = state.read(name)
         if existing is not None and not existing.ready:
-            _say("an interrupted `up` left this lab unfinished: removing its remains")
+            _print("an interrupted `up` left this lab unfinished: removing it")
             _remove(name, existing)
             existing = None
         if existing is not None:
@@ -72,7 +72,7 @@ def up(
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let a second Ctrl-C not stop the removal that the first one asked for."""
+    """Prevent a second Ctrl-C from stopping the cleanup after the first one."""
     before = {
         number: signal.signal(number, signal.SIG_IGN)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -84,7 +84,7 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
@@ -108,19 +108,19 @@ def _check_against(
     again = f"python -m lab --name {lab.name} down, then up again"
     if os_name is not None and os_name != lab.os:
         raise WrongUseError(
-            f"lab {lab.name!r} runs {lab.os}; --os {os_name} would need all its nodes made anew",
+            f"lab {lab.name!r} runs {lab.os}; --os {os_name} requires all nodes to be recreated",
             again,
         )
     if kernel is not None and kernel != lab.kernel:
         raise WrongUseError(
-            f"lab {lab.name!r} has nodes with kernel {lab.kernel!r}; --kernel {kernel} would need "
-            "all of them made anew",
+            f"lab {lab.name!r} has nodes with kernel {lab.kernel!r}; --kernel {kernel} requires "
+            "all nodes to be recreated",
             again,
         )
     if workers is not None and workers < _count_workers(lab):
         raise WrongUseError(
-            f"lab {lab.name!r} has {_count_workers(lab)} workers; --workers {workers} would need "
-            "some removed, and up removes nothing",
+            f"lab {lab.name!r} has {_count_workers(lab)} workers; up cannot reduce them to "
+            f"{workers}",
             again,
         )
 
@@ -128,13 +128,13 @@ def _check_against(
 def _check_stand_ins(lab: LabState) -> None:
     if lab.repository_uri != repository.ensure().uri:
         raise WrongUseError(
-            f"lab {lab.name!r} was made with other stand-ins than this checkout has",
+            f"lab {lab.name!r} was created with other simulated software than this checkout has",
             f"python -m lab --name {lab.name} down, then up again",
         )
 
 
 def _node(lab: LabState, number: int) -> Node:
-    """Node number 0 is the head, 1 to MOST_WORKERS are workers."""
+    """Return a node by number: 0 is the head, 1 to MOST_WORKERS are workers."""
     if number == 0:
         return Node(
             name="head",
@@ -179,14 +179,14 @@ def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
             nodes=[],
         )
         lab.nodes = [_node(lab, number) for number in range(workers + 1)]
-        # Written before anything is made: whatever kills this process, `down` knows what to remove.
+        # Save the state first: if this process is killed, `down` knows what to remove.
         state.save(lab)
         node_files.make_lab_key(lab)
         _make_and_boot(lab)
         lab.ready = True
         state.save(lab)
     except BaseException as failure:
-        _say(f"{_why(failure)}: removing what this call made")
+        _print(f"{_why(failure)}: removing everything that this call created")
         with _uninterrupted():
             _remove(name, state.read_to_remove(name))
         raise
@@ -206,7 +206,7 @@ def _complete(lab: LabState, workers: int) -> LabState:
         _make_and_boot(lab)
     except BaseException as failure:
         if new_names:
-            _say(f"{_why(failure)}: removing the nodes this call was making")
+            _print(f"{_why(failure)}: removing the nodes that this call was creating")
             with _uninterrupted():
                 _remove_nodes(lab, new_names)
         raise
@@ -237,10 +237,10 @@ def _make_and_boot(lab: LabState) -> None:
 
 
 def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
-    """Power nodes on, several at a time, and wait until each is ready.
+    """Power on nodes, several at a time, and wait until all are ready.
 
     Raises:
-        LabError: one or more did not become ready; all others were still waited for.
+        LabError: some nodes did not become ready; the others were waited for.
     """
     stop = Event()
     started_at = time.monotonic()
@@ -260,7 +260,7 @@ def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
 
     if not nodes:
         return
-    _say(f"booting {len(nodes)} node(s): {' '.join(node.name for node in nodes)}")
+    _print(f"booting {len(nodes)} node(s): {' '.join(node.name for node in nodes)}")
     problems: list[LabError] = []
     pool = ThreadPoolExecutor(max_workers=min(len(nodes), provider.boots_at_once))
     try:
@@ -271,15 +271,15 @@ def boot(lab: LabState, nodes: list[Node], provider: Provider) -> None:
                 problems.append(problem)
                 continue
             note = f", FAILED UNITS: {' '.join(failed_units)}" if failed_units else ""
-            _say(f"  {node.name}: ready after {seconds:.1f} s{note}")
+            _print(f"  {node.name}: ready after {seconds:.1f} s{note}")
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
-        # Processes that run must be in the state whatever happened.
+        # The state must list all running processes, even after a failure.
         state.save(lab)
     if problems:
         raise LabError("; ".join(problem.problem for problem in problems), problems[0].next_step)
-    _say(f"all ready after {time.monotonic() - started_at:.1f} s")
+    _print(f"all ready after {time.monotonic() - started_at:.1f} s")
 
 
 def _remove_nodes(lab: LabState, names: set[str]) -> None:
@@ -294,7 +294,7 @@ def _remove_nodes(lab: LabState, names: set[str]) -> None:
 
 
 def _remove(name: str, lab: LabState | None) -> None:
-    """Remove everything of a lab, in whatever condition it is."""
+    """Remove all parts of a lab in any state."""
     if lab is not None:
         provider = provider_of(lab)
         for node in lab.nodes:
@@ -311,7 +311,7 @@ def _remove(name: str, lab: LabState | None) -> None:
 
 
 def down(name: str) -> bool:
-    """Remove a lab; the image and the apt cache stay. Returns False when there was none."""
+    """Remove a lab, but keep the image and the apt cache; return False if it did not exist."""
     setup.require_root()
     with places.locked(name):
         found = places.lab_folder(name).exists() or name in shared_host.labs()
@@ -320,7 +320,7 @@ def down(name: str) -> bool:
 
 
 def purge() -> list[str]:
-    """Remove all labs, all caches and all state; return the names of the labs removed."""
+    """Remove all labs, caches and state; return the names of the removed labs."""
     setup.require_root()
     removed = sorted({*places.known_labs(), *shared_host.labs()})
     for name in removed:
@@ -333,13 +333,13 @@ def purge() -> list[str]:
 
 
 def power(lab: LabState, node: Node, *, off: bool, on: bool) -> None:
-    """Cut a node's power, switch it on, or both in that order; on waits until it is ready."""
+    """Power a node off, on, or off and on; wait until a node that was powered on is ready."""
     provider = provider_of(lab)
     if off:
         provider.power_off(lab.name, node)
         state.save(lab)
     if on and not provider.running(node):
-        # After a reboot of the host the disk and the network are gone, too.
+        # After a reboot of the host, the disk's mount and the network are gone as well.
         network.make_switch(lab)
         provider.create(lab, node)
         shared_host.join(lab.name)

@@ -1,7 +1,7 @@
-"""The networks of a lab: a switch namespace with two bridges, a namespace per node, one host link.
+"""Networks of a lab: a switch namespace with two bridges, a namespace per node, one host link.
 
-Nothing of the host's own interfaces changes, and nodes have no route out: only their own two /64
-networks and the one address of the caching proxy.
+The host's own interfaces do not change. Nodes have no default route: they reach only their two /64
+networks and the address of the caching proxy.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ FABRIC = "fabric0"
 HEAD_HOST_PART = 0x10
 FIRST_WORKER_HOST_PART = 0x100  # worker 1 has 0x101
 
-# Before interfaces exist: answer at once (no duplicate address detection), believe no router.
+# Set before interfaces exist: no duplicate address detection, ignore router advertisements.
 QUIET_IPV6 = (
     "for key in accept_dad accept_ra dad_transmits; do "
     'for which in all default; do echo 0 > "/proc/sys/net/ipv6/conf/$which/$key"; done; done'
@@ -26,9 +26,9 @@ QUIET_IPV6 = (
 
 
 def prefixes(lab: str) -> tuple[str, str]:
-    """Management and fabric /64 of a lab, unique local addresses derived from its name."""
+    """Return the management and fabric /64 of a lab: unique local, derived from its name."""
     digest = hashlib.sha256(lab.encode()).hexdigest()
-    # 0 is the proxy's own /64.
+    # 0 is the proxy's /64.
     middle = f"{int(digest[:4], 16) or 1:x}:{int(digest[4:8], 16):x}"
     networks = (
         ipaddress.IPv6Network(f"{start}:{middle}::/64") for start in ("fd4c:5354", "fd4c:5355")
@@ -38,22 +38,22 @@ def prefixes(lab: str) -> tuple[str, str]:
 
 
 def address_in(prefix: str, host_part: int) -> str:
-    """One address of a /64."""
+    """Return one address of a /64."""
     return str(ipaddress.IPv6Network(prefix)[host_part])
 
 
 def host_link(lab: str) -> str:
-    """The one interface a lab adds to the host (interface names hold 15 characters)."""
+    """Return the name of the lab's interface on the host (at most 15 characters)."""
     return f"lab{hashlib.sha256(lab.encode()).hexdigest()[:10]}"
 
 
 def switch_namespace(lab: str) -> str:
-    """The namespace that holds the lab's two bridges."""
+    """Return the namespace with the lab's two bridges."""
     return f"lockstep-{lab}-switch"
 
 
 def node_namespace(lab: str, node: str) -> str:
-    """The network namespace of a node (node names hold no '-', so labs cannot collide)."""
+    """Return the network namespace of a node (node names have no '-', so names are unique)."""
     return f"lockstep-{lab}-{node}"
 
 
@@ -67,7 +67,7 @@ def _batch(lines: list[str], what: str, namespace: str | None = None) -> None:
 
 
 def namespaces() -> set[str]:
-    """Names of all network namespaces of the host."""
+    """Return the names of all network namespaces of the host."""
     listed = _ip("-json", "netns", "list", what="listing network namespaces")
     return {entry["name"] for entry in json.loads(listed or "[]")}
 
@@ -87,21 +87,21 @@ def _has_address(address: str, link: str, namespace: str | None = None) -> bool:
 
 
 def make_switch(state: LabState) -> None:
-    """Make the switch and the host's link to it, if they are not complete yet."""
+    """Create the switch and the host's link to it if they are not complete."""
     link = host_link(state.name)
     gateway = address_in(state.prefix, 1)
     namespace = switch_namespace(state.name)
     if namespace in namespaces() and _has_address(gateway, link):
         return
     remove_switch(state.name)
-    what = f"making the switch of lab {state.name!r}"
+    what = f"creating the switch of lab {state.name!r}"
     _make_namespace(namespace)
     _batch(
         [
             line
             for bridge in ("mgmt", "fabric")
             for line in (
-                # No spanning tree delay, no multicast snooping: neighbour discovery from the start.
+                # No spanning tree delay, no multicast snooping: neighbour discovery works at once.
                 f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                 f"link set {bridge} up",
             )
@@ -115,15 +115,15 @@ def make_switch(state: LabState) -> None:
     )
     run(
         ["sh", "-euc", 'echo 0 > "/proc/sys/net/ipv6/conf/$0/accept_ra"', link],
-        what=f"making {link} deaf to routers",
+        what=f"disabling router advertisements on {link}",
     )
     _batch(["link set host0 master mgmt", "link set host0 up"], what, namespace)
-    # The address comes last: it is what shows that the switch is complete.
+    # Set the address last: it marks the switch as complete.
     _batch([f"link set {link} up", f"address add {gateway}/64 dev {link} nodad"], what)
 
 
 def remove_switch(lab: str) -> None:
-    """Remove the switch and the host's link, as far as they are there."""
+    """Remove the switch and the host's link if they exist."""
     if attempt(["ip", "link", "show", "dev", host_link(lab)]).returncode == 0:
         _ip("link", "delete", host_link(lab), what=f"removing the host link of lab {lab!r}")
     if switch_namespace(lab) in namespaces():
@@ -131,7 +131,7 @@ def remove_switch(lab: str) -> None:
 
 
 def make_node(state: LabState, node: Node) -> None:
-    """Give a node its namespace and links, if they are not complete yet (the node must be off)."""
+    """Create the namespace and links of a node that is off, if they are not complete."""
     namespace = node_namespace(state.name, node.name)
     switch = switch_namespace(state.name)
     last = node.fabric_address or node.address
@@ -171,7 +171,7 @@ def make_node(state: LabState, node: Node) -> None:
 
 
 def make_ports(state: LabState, node: Node) -> None:
-    """Give a node with a kernel of its own its switch ports, as far as they are not there."""
+    """Create the missing switch ports of a QEMU node."""
     for bridge in ("mgmt", "fabric") if node.fabric_address else ("mgmt",):
         port = switch_port(node.name, bridge)
         if _has_link(state.name, port):
@@ -193,10 +193,10 @@ def _has_link(lab: str, port: str) -> bool:
 
 
 def remove_node(lab: str, node: str) -> None:
-    """Remove a node's switch ports and, where it has one, its namespace."""
+    """Remove a node's switch ports and its namespace, if it has one."""
     found = namespaces()
-    # The kernel removes a deleted namespace's interfaces a little later; the switch's ends go now,
-    # so that a new node of that name can take their place.
+    # The kernel removes the interfaces of a deleted namespace with a delay; remove the switch's
+    # ends now, so that a new node with the same name can be created.
     if switch_namespace(lab) in found:
         for bridge in ("mgmt", "fabric"):
             port = switch_port(node, bridge)
@@ -208,12 +208,12 @@ def remove_node(lab: str, node: str) -> None:
 
 
 def switch_port(node: str, bridge: str) -> str:
-    """The switch's end of a node's link."""
+    """Return the name of the switch's end of a node's link."""
     return f"{bridge[0]}-{node}"
 
 
 def set_link(lab: str, node: str, wanted: Literal["up", "down"]) -> None:
-    """Plug or unplug all of a node's links at the switch."""
+    """Connect or disconnect all of a node's links at the switch."""
     for bridge in ("mgmt", "fabric"):
         port = switch_port(node, bridge)
         if _has_link(lab, port):
@@ -222,7 +222,7 @@ def set_link(lab: str, node: str, wanted: Literal["up", "down"]) -> None:
 
 
 def link_state(lab: str, node: str) -> Literal["up", "cut", "missing"]:
-    """Whether the switch lets a node's management link through."""
+    """Return the state of a node's management link at the switch."""
     result = attempt(
         [
             *("ip", "-netns", switch_namespace(lab), "-json", "link"),

@@ -1,4 +1,4 @@
-"""What makes one node differ from the next before it boots: identity, keys, the GPU stand-in."""
+"""Per-node files, written before the first boot: identity, keys, simulated GPUs."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from lab.commands import run
 from lab.image import USER
 from lab.state import LabState, Node
 
-# What engines need to run on an overlay and without control group controllers: the machine's
-# nature, not a role's business. Docker finds out by itself.
+# Settings for container engines on an overlay without control group controllers. They depend on
+# the test machine, not on a role. Docker detects this itself.
 CONTAINER_FILES = {
     "etc/containers/storage.conf": (
         '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\n'
         'graphroot = "/var/lib/containers/storage"\n'
     ),
     "etc/containers/containers.conf": "[containers]\npids_limit = 0\n",
-    # containerd 1.7 takes the last file's section whole, so CDI is in it as well.
+    # containerd 1.7 replaces the whole section with that of the last file, so repeat CDI here.
     "etc/containerd/conf.d/50-lab.toml": (
         'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = true\n'
         "  disable_cgroup = true\n  restrict_oom_score_adj = true\n"
@@ -32,20 +32,20 @@ HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 
 @cache
 def _driver_in(archive_versions: str) -> str:
-    """Upstream version of the driver that an archive has."""
+    """Return the upstream version of the driver in an archive."""
     versions: dict[str, str] = json.loads(Path(archive_versions).read_text())
     return re.sub(r"^\d+:|-[^-]*$", "", versions["libnvidia-ml1"])
 
 
 def make_lab_key(state: LabState) -> None:
-    """Generate the key pair that opens all nodes of a lab."""
+    """Generate the ssh key pair for all nodes of a lab."""
     key = Path(state.ssh_key)
     if not key.exists():
         _generate_key(key, f"lockstep-lab-{state.name}")
 
 
 def _generate_key(path: Path, comment: str) -> None:
-    # ssh-keygen asks before it overwrites; a half of a pair is of no use.
+    # ssh-keygen asks before it overwrites; remove an incomplete pair first.
     path.unlink(missing_ok=True)
     path.with_suffix(".pub").unlink(missing_ok=True)
     run(
@@ -55,17 +55,17 @@ def _generate_key(path: Path, comment: str) -> None:
 
 
 def _public_host_key(lab: str, node: str) -> Path:
-    """A copy: the disk of a running machine may be out of sight."""
+    """Return the path of a copy; the disk of a running machine may be inaccessible."""
     return places.node_folder(lab, node) / "ssh_host_key.pub"
 
 
 def write_identity(state: LabState, node: Node, root: Path) -> None:
-    """Give a node's disk its machine id, host key and the lab's public key; repeatable.
+    """Write machine id, host key and the lab's public key to a node's disk; idempotent.
 
     Args:
         state: the lab.
         node: the node.
-        root: its file system.
+        root: the node's file system.
     """
     machine_id = root / "etc/machine-id"
     if not machine_id.read_text().strip():
@@ -96,7 +96,7 @@ def write_identity(state: LabState, node: Node, root: Path) -> None:
 
 
 def write_client_files(state: LabState) -> None:
-    """Write the lab's known_hosts and ssh_config from the keys its nodes were given."""
+    """Write the lab's known_hosts and ssh_config from the nodes' host keys."""
     known: list[str] = []
     config: list[str] = []
     for node in state.nodes:

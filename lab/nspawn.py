@@ -1,9 +1,9 @@
-"""Machines made by systemd-nspawn: an overlay over the shared image, booted by its own systemd.
+"""systemd-nspawn machines: an overlay on the shared image, booted by its own systemd.
 
-Facts this rests on (systemd 252 as the host's): with ``--register=no --keep-unit`` nspawn needs no
-systemd on the host; it then puts every machine into the control group it was started in, so each
-must be started in a group of its own, or the machines' systemds manage each other's services; and
-a reboot inside makes it exit with status 133 for its keeper to start it again.
+It relies on this behaviour (systemd 252 on the host): with ``--register=no --keep-unit``, nspawn
+needs no systemd on the host and runs the machine in the control group in which it was started. So
+each must be started in its own group, or the machines' systemds manage each other's services. On a
+reboot, nspawn exits with status 133, and the keeper starts it again.
 """
 
 import os
@@ -25,7 +25,7 @@ from lab.setup import systemd_is_pid_1
 from lab.state import LabState, Node
 
 # $1: folders of the machine's control group, or "delegated" in a unit with Delegate=yes.
-# "echo 0" moves the writing shell itself. The keeper stays outside the machine's group.
+# "echo 0" moves the shell itself. The keeper stays outside the machine's group.
 KEEPER = """
 folders=$1
 shift
@@ -47,15 +47,15 @@ LEADER_WITHIN_S = 60.0
 
 
 def _log_path(lab: str, node: str) -> Path:
-    """What the machine printed on its console."""
+    """Return the log of the machine's console."""
     return places.lab_folder(lab) / "logs" / f"{node}.log"
 
 
 def _control_group_mounts() -> list[Path]:
-    """Where the host mounts the control group trees a machine's systemd uses.
+    """Return the host's mount points of the control groups that a machine's systemd uses.
 
     Raises:
-        LabError: there is no version 2 tree.
+        LabError: there is no cgroup2 file system.
     """
     unified: list[Path] = []
     named: list[Path] = []
@@ -68,7 +68,7 @@ def _control_group_mounts() -> list[Path]:
             named.append(Path(before.split()[4]))
     if not unified:
         raise LabError(
-            "no cgroup2 file system is mounted on this host; the nodes' systemd needs one",
+            "no cgroup2 file system is mounted on this host, but the nodes' systemd needs one",
             "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified",
         )
     return unified[:1] + named[:1]
@@ -79,15 +79,15 @@ def _control_groups(lab: str, node: str) -> list[Path]:
 
 
 class Nspawn:
-    """The light machines; see ``lab.provider.Provider``."""
+    """The nspawn machines; see ``lab.provider.Provider``."""
 
     ready_within_s = 300.0
     poll_s = 0.1
-    # Booting is bound by the processors; more at once only makes each of them slower.
+    # Booting is CPU-bound; more machines at once only make each of them slower.
     boots_at_once = max(4, 2 * (os.cpu_count() or 1))
 
     def create(self, state: LabState, node: Node) -> None:
-        """Mount the node's overlay and make its network namespace."""
+        """Mount the node's overlay and create its network namespace."""
         self._mount(state, node)
         network.make_node(state, node)
 
@@ -98,7 +98,7 @@ class Nspawn:
             return
         for part in ("upper", "work", "root"):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        # The overlay's top takes the mode of the upper folder.
+        # The overlay's root has the mode of the upper folder.
         (folder / "upper").chmod(0o755)
         layers = (
             f"lowerdir={Image(Path(state.image)).root},"
@@ -118,11 +118,11 @@ class Nspawn:
         )
 
     def destroy(self, lab: str, node: str) -> None:
-        """Unmount and delete the node's disk, its control groups and nspawn's leftovers."""
+        """Unmount and delete the node's disk, control groups and nspawn's remains."""
         folder = places.node_folder(lab, node)
         self._clear_after(lab, node)
         for group in [] if systemd_is_pid_1() else _control_groups(lab, node):
-            # Not when a machine goes off or on: others of the lab may be making theirs just then.
+            # Not at power-off or power-on: other machines may be creating their groups just then.
             for parent in (group.parent, group.parent.parent):
                 if parent.is_dir() and not any(path.is_dir() for path in parent.iterdir()):
                     parent.rmdir()
@@ -130,25 +130,25 @@ class Nspawn:
         remove_tree(folder)
 
     def sees_disk(self, node: Node) -> bool:
-        """The host has it mounted, always."""
+        """Return True: the host always has the disk mounted."""
         return True
 
     @contextmanager
     def disk(self, lab: str, node: Node) -> Iterator[Path]:
-        """The mounted overlay."""
+        """Return the mounted overlay."""
         yield places.node_root(lab, node.name)
 
     def power_on(self, state: LabState, node: Node, save: Callable[[], None]) -> None:
-        """Start the machine's keeper, which starts systemd-nspawn."""
+        """Start the machine's keeper process, which starts systemd-nspawn."""
         root = places.node_root(state.name, node.name)
         machine = machine_name(state.name, node.name)
         argv = [
             *("systemd-nspawn", "--boot", "--quiet", "--settings=no", "--register=no"),
             *("--keep-unit", f"--machine={machine}", f"--hostname={HOST_NAME}"),
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
-            # nspawn grants it with --private-network only, but this namespace is as private.
+            # nspawn grants it only with --private-network, but this namespace is private as well.
             "--capability=CAP_NET_ADMIN",
-            # Container engines: runc and crun make a session keyring, and limit devices by bpf.
+            # Container engines: runc and crun create a session keyring and limit devices with BPF.
             "--system-call-filter=bpf @keyring",
             f"--network-namespace-path=/run/netns/{network.node_namespace(state.name, node.name)}",
             f"--directory={root}",
@@ -157,8 +157,8 @@ class Nspawn:
         log_path.parent.mkdir(exist_ok=True)
         unified = {
             "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-            # The node's network namespace is its own, and so are its net.* sysctls
-            # (systemd's ENVIRONMENT.md); all else of /proc/sys stays read-only.
+            # The node has its own network namespace and thus its own net.* sysctls (systemd's
+            # ENVIRONMENT.md); the rest of /proc/sys stays read-only.
             "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
         }
         if systemd_is_pid_1():
@@ -184,7 +184,7 @@ class Nspawn:
     def _start_unit(
         self, machine: str, argv: list[str], log_path: Path, environment: dict[str, str]
     ) -> int:
-        """Start the keeper as a transient unit, where the host's systemd owns the groups."""
+        """Start the keeper as a transient unit if the host's systemd owns the control groups."""
         self._end_unit(machine)
         run(
             [
@@ -205,7 +205,7 @@ class Nspawn:
         return int(shown)
 
     def _end_unit(self, machine: str) -> None:
-        """Kill whatever runs in the unit and wait until systemd has forgotten it."""
+        """Kill all processes of the unit and wait until systemd has removed it."""
         deadline = time.monotonic() + 20
         while True:
             shown = attempt(["systemctl", "show", "--property=LoadState", "--value", machine])
@@ -213,16 +213,16 @@ class Nspawn:
                 return
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"unit {machine} is still there 20 s after it was killed",
+                    f"unit {machine} still exists 20 s after it was killed",
                     f"systemctl status {machine}",
                 )
-            # Either may find the unit gone already; the loop looks again.
+            # The unit may already be gone; the loop checks again.
             attempt(["systemctl", "kill", "--signal=SIGKILL", machine])
             attempt(["systemctl", "reset-failed", machine])
             time.sleep(0.05)
 
     def power_off(self, lab: str, node: Node) -> None:
-        """SIGKILL the keeper, then the machine's PID 1 (which ends all in it), then nspawn."""
+        """Kill the keeper, then the machine's PID 1 with all of its processes, then nspawn."""
         keeper = node.process
         if keeper is not None and alive(keeper):
             spawned = [remember(pid) for pid in children(keeper.pid)]
@@ -235,20 +235,20 @@ class Nspawn:
         self._clear_after(lab, node.name)
 
     def running(self, node: Node) -> bool:
-        """Whether the keeper runs."""
+        """Return whether the keeper runs."""
         return alive(node.process)
 
     def leader(self, lab: str, node: Node, within_s: float = LEADER_WITHIN_S) -> int:
-        """Host process number of the machine's PID 1.
+        """Return the host's process id of the machine's PID 1.
 
         Raises:
-            LabError: the machine is off, or does not come up in time.
+            LabError: the machine is off or does not start in time.
         """
         deadline = time.monotonic() + within_s
         while True:
             if node.process is None or not alive(node.process):
                 raise LabError(
-                    f"node {node.name!r} is off (what it last said: {_log_path(lab, node.name)})",
+                    f"node {node.name!r} is off (console log: {_log_path(lab, node.name)})",
                     f"python -m lab --name {lab} power-on {node.name}",
                 )
             for spawned in children(node.process.pid):
@@ -262,14 +262,14 @@ class Nspawn:
             time.sleep(0.05)
 
     def console(self, lab: str, node: Node, command: Sequence[str]) -> list[str]:
-        """Enter all namespaces and the control group of the machine's PID 1."""
+        """Return a command that enters the namespaces and control group of the machine's PID 1."""
         leader = self.leader(lab, node)
         try:
             group_files = _group_files(leader)
         except (FileNotFoundError, ProcessLookupError) as gone:
-            raise LabError(f"node {node.name!r} went down just now") from gone
+            raise LabError(f"node {node.name!r} has just gone down") from gone
         environment = {**CONSOLE_ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")}
-        # The group as well: a process outside of it has no sensible /proc/self/cgroup inside.
+        # Join the group as well: from outside, /proc/self/cgroup has no valid path in the machine.
         joins = "".join(f"echo 0 > {shlex.quote(str(path))}; " for path in group_files)
         return [
             *("env", "-i", *(f"{key}={value}" for key, value in environment.items())),
@@ -278,7 +278,7 @@ class Nspawn:
         ]
 
     def _clear_after(self, lab: str, node: str) -> None:
-        """Remove what a killed machine leaves on the host: control groups, nspawn's lock."""
+        """Remove the control groups and nspawn's lock of a killed machine from the host."""
         groups = [] if systemd_is_pid_1() else _control_groups(lab, node)
         for group in groups:
             _remove_control_group(group)
@@ -301,14 +301,14 @@ def _is_settled_pid_1(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     numbers = next(line for line in text.splitlines() if line.startswith("NSpid:")).split()[1:]
-    # Before it becomes systemd it is still nspawn, preparing mounts; and until systemd has moved
-    # itself to init.scope, a second process in its group would keep it from using controllers.
+    # At first it is still nspawn, which prepares mounts. Until systemd has moved itself to
+    # init.scope, a second process in its group would prevent it from using controllers.
     settled = started == "systemd" and "/init.scope\n" in groups
     return len(numbers) > 1 and numbers[-1] == "1" and settled
 
 
 def _group_files(leader: int) -> list[Path]:
-    """``cgroup.procs`` of the leader's own groups, as the host sees them."""
+    """Return the host's paths of ``cgroup.procs`` of the leader's groups."""
     mounts = _control_group_mounts()
     files = []
     for line in Path(f"/proc/{leader}/cgroup").read_text().splitlines():
@@ -321,10 +321,10 @@ def _group_files(leader: int) -> list[Path]:
 
 
 def _remove_control_group(group: Path) -> None:
-    """End what is still in a machine's group and below it, and remove the groups.
+    """Kill the processes in a machine's group and below it, and remove the groups.
 
-    Normally nothing is left; a machine whose keeper was killed by others still runs here. The lab
-    made the group and put nothing else into it.
+    Normally there are none, but a machine whose keeper was killed may still run. The lab created
+    the group only for this machine.
     """
     if not group.is_dir():
         return
@@ -336,7 +336,7 @@ def _remove_control_group(group: Path) -> None:
                     os.kill(int(pid), signal.SIGKILL)
                 os.rmdir(folder)
         except ProcessLookupError:
-            continue  # it ended by itself
+            continue  # it has already ended
         except OSError as busy:
             if time.monotonic() > deadline:
                 raise LabError(f"{group}: processes are still in it: {busy}") from busy

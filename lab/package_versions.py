@@ -1,25 +1,25 @@
-"""The newest version of every package an image's apt lists name."""
+"""Reads the newest version of every package from an image's apt lists."""
 
 import re
 from pathlib import Path
 
 from lab.errors import LabError
 
-# One run of non-digits and the digits after it, as deb-version(7) compares them.
+# A run of non-digits and the following digits; deb-version(7) compares versions by such pairs.
 _PARTS = re.compile(r"(\D*)(\d*)")
 
 Key = tuple[int, tuple[tuple[tuple[int, ...], int], ...], tuple[tuple[tuple[int, ...], int], ...]]
 
 
 def _character_order(character: str) -> int:
-    """'~' before the end of the text, letters before everything else."""
+    """Return a sort key: '~' sorts before the end of the text, letters before other characters."""
     if character == "~":
         return -1
     return ord(character) if character.isalpha() else ord(character) + 256
 
 
 def _part_key(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    # The 0 after each run of non-digits is the end of the text: after '~', before anything else.
+    # The 0 after each run of non-digits marks the end: it sorts after '~' and before the rest.
     return tuple(
         ((*(_character_order(c) for c in letters), 0), int(digits or 0))
         for letters, digits in _PARTS.findall(text)
@@ -27,7 +27,7 @@ def _part_key(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
 
 
 def version_key(version: str) -> Key:
-    """Sort key of a Debian version: ``[epoch:]upstream[-revision]``."""
+    """Return the sort key of a Debian version: ``[epoch:]upstream[-revision]``."""
     epoch, colon, rest = version.partition(":")
     if not colon:
         epoch, rest = "0", version
@@ -36,10 +36,10 @@ def version_key(version: str) -> Key:
 
 
 def newest_versions(lists: Path) -> dict[str, str]:
-    """Binary package name -> newest version over all package lists of a folder.
+    """Return binary package -> newest version from all package lists in a folder.
 
     Raises:
-        LabError: there is no uncompressed list.
+        LabError: the folder has no uncompressed list.
     """
     paths = sorted(lists.glob("*_Packages"))
     if not paths:

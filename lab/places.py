@@ -1,4 +1,4 @@
-"""Where the lab keeps things: caches that outlive labs, and the state of each lab."""
+"""Paths of the lab: caches shared by all labs, and the state of each lab."""
 
 import fcntl
 import os
@@ -16,16 +16,16 @@ NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
 def lab_name(name: str | None = None) -> str:
-    """The lab that is meant: the argument, else LOCKSTEP_LAB, else "lab".
+    """Return the name of the lab: the argument, LOCKSTEP_LAB or "lab".
 
     Raises:
-        WrongUseError: not a usable name (it becomes part of folder and namespace names).
+        WrongUseError: the name is invalid (it becomes part of folder and namespace names).
     """
     source = "--name" if name is not None else f"environment variable {NAME_VARIABLE}"
     chosen = name if name is not None else os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
     if NAME_PATTERN.fullmatch(chosen) is None:
         raise WrongUseError(
-            f"{source}: lab name {chosen!r} is not usable; expected lower-case letters, digits "
+            f"{source}: lab name {chosen!r} is invalid; expected lower-case letters, digits "
             "and '-', starting with a letter, at most 31 characters",
             "python -m lab --name test1 up",
         )
@@ -39,44 +39,44 @@ def _base(below_var: str) -> Path:
     # Overlay mount options separate paths with ':' and ','.
     if not base.startswith("/") or any(character in base for character in ":,\\\n"):
         raise WrongUseError(
-            f"environment variable {BASE_VARIABLE}: {base!r} is not usable; expected an absolute "
+            f"environment variable {BASE_VARIABLE}: {base!r} is invalid; expected an absolute "
             "path without ':' ',' or '\\'"
         )
     return Path(base) / ("cache" if below_var == "cache" else "state")
 
 
 def cache_folder() -> Path:
-    """Images and the apt cache: everything that can be made again."""
+    """Return the folder of images and the apt cache, which can be recreated."""
     return _base("cache")
 
 
 def state_folder() -> Path:
-    """The state of all labs, of the proxy, and the locks."""
+    """Return the folder with the state of all labs and of the proxy, and the locks."""
     return _base("lib")
 
 
 def lab_folder(name: str) -> Path:
-    """The state of one lab."""
+    """Return the folder with the state of one lab."""
     return state_folder() / name
 
 
 def node_folder(lab: str, node: str) -> Path:
-    """One node's files: ``upper`` and ``work`` of its overlay, ``root`` where it is mounted."""
+    """Return a node's folder: ``upper``, ``work`` and the mount point ``root`` of its overlay."""
     return lab_folder(lab) / "nodes" / node
 
 
 def node_root(lab: str, node: str) -> Path:
-    """The node's file system as the host sees it."""
+    """Return the host's path of a node's file system."""
     return node_folder(lab, node) / "root"
 
 
 def proxy_folder() -> Path:
-    """State of the one caching proxy (a dot keeps it apart from lab names)."""
+    """Return the folder with the proxy's state (the dot prevents a conflict with lab names)."""
     return state_folder() / ".proxy"
 
 
 def known_labs() -> list[str]:
-    """Names of all labs that have a state folder."""
+    """Return the names of all labs with a state folder."""
     if not state_folder().is_dir():
         return []
     return sorted(
@@ -88,11 +88,11 @@ def known_labs() -> list[str]:
 
 @contextmanager
 def locked(what: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock called ``what`` (a lab's name, or ".image", ".shared"): one process at a time.
+    """Hold the lock named ``what`` (a lab's name, ".image" or ".shared").
 
     Args:
         what: name of the lock.
-        wait: False raises LockHeldError at once when another process holds it.
+        wait: if False, raise LockHeldError at once when another process holds the lock.
     """
     folder = state_folder() / ".locks"
     path = folder / f"{what}.lock"
@@ -104,12 +104,12 @@ def locked(what: str, *, wait: bool = True) -> Iterator[None]:
         except BlockingIOError as held:
             os.close(descriptor)
             raise LockHeldError(
-                f"another lab command holds {path}; wait until it has ended"
+                f"another lab command holds the lock {path}; wait until that command has finished"
             ) from held
         except BaseException:
             os.close(descriptor)
             raise
-        # `purge` may have deleted the file while this process waited: then lock the new one.
+        # `purge` may have deleted the file meanwhile: then lock the new file.
         if path.exists() and os.stat(path).st_ino == os.fstat(descriptor).st_ino:
             break
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Processes the lab started, recognised again later without trusting a bare process number."""
+"""Records processes of the lab, so that a reused process id is not mistaken for them."""
 
 import os
 import signal
@@ -13,46 +13,46 @@ from lab.commands import tool_environment
 from lab.errors import LabError
 
 GONE_WITHIN_S = 20.0
-# The program starts only after its record was written: should the lab be killed in between, the
-# shell reads the end of its input and ends.
+# The program starts only after its record is written: if the lab is killed before that, the shell
+# reads the end of its input and exits.
 WAIT_FOR_RECORD = 'read -r go && exec "$@" < /dev/null'
 
 
 class ProcessRecord(BaseModel):
-    """One process: its number means it only together with its start time and the host's boot."""
+    """A process, identified by its process id, its start time and the host's boot id."""
 
     model_config = ConfigDict(extra="forbid")
 
     pid: int
     started: int
-    """Clock ticks after the host's boot: field 22 of /proc/PID/stat."""
+    """Start time in clock ticks after boot: field 22 of /proc/PID/stat."""
     boot_id: str
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state letter (field 3) on; None when it is gone."""
+    """Return the fields of /proc/PID/stat from field 3 (the state) on; None if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field, the name, may hold spaces and parentheses: count from the last one.
+    # Field 2, the name, may contain spaces and parentheses: start after the last parenthesis.
     return text.rpartition(")")[2].split()
 
 
 def boot_id() -> str:
-    """The host's: another one after each boot."""
+    """Return the host's boot id, which changes with each boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def remember(pid: int) -> ProcessRecord:
-    """Record a process that runs now.
+    """Record a running process.
 
     Raises:
-        LabError: it does not run.
+        LabError: the process does not run.
     """
     fields = _stat_fields(pid)
     if fields is None:
-        raise LabError(f"process {pid}, just started by the lab, has already ended")
+        raise LabError(f"process {pid} ended immediately after the lab started it")
     return ProcessRecord(pid=pid, started=int(fields[19]), boot_id=boot_id())
 
 
@@ -63,12 +63,12 @@ def start_recorded(
     log: Path,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that outlives this one, in a session of its own, and never unrecorded.
+    """Start a program in its own session that outlives this one, and record it before it runs.
 
     Args:
         argv: program and arguments.
-        record: writes the record to disk; called before the program runs.
-        log: file that gets its output, appended.
+        record: function that writes the record to disk; called before the program runs.
+        log: file to which the output is appended.
         environment: additions to the environment.
     """
     with log.open("ab") as out:
@@ -83,7 +83,7 @@ def start_recorded(
         )
     gate = process.stdin
     if gate is None:
-        raise AssertionError("Popen was asked for a pipe")
+        raise AssertionError("Popen did not return the requested pipe")
     with gate:
         record(remember(process.pid))
         gate.write(b"go\n")
@@ -91,7 +91,7 @@ def start_recorded(
 
 
 def alive(record: ProcessRecord | None) -> bool:
-    """Whether exactly that process still runs (a zombie does not)."""
+    """Return whether the recorded process still runs (a zombie does not)."""
     if record is None or record.boot_id != boot_id():
         return False
     fields = _stat_fields(record.pid)
@@ -99,21 +99,21 @@ def alive(record: ProcessRecord | None) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Process numbers of the direct children, of all its threads."""
+    """Return the process ids of the direct children of all threads."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found.extend(int(word) for word in task.read_text().split())
         except (FileNotFoundError, ProcessLookupError):
-            continue  # the thread ended while it was read
+            continue  # the thread has just ended
     return found
 
 
 def kill(record: ProcessRecord, *, group: bool = False) -> None:
-    """SIGKILL that process (or the group it leads) if it still is the recorded one, and wait.
+    """Kill the recorded process (or the group it leads) if it still runs, and wait.
 
     Raises:
-        LabError: it is still there after GONE_WITHIN_S seconds.
+        LabError: the process still exists after GONE_WITHIN_S seconds.
     """
     if not alive(record):
         return
@@ -123,11 +123,9 @@ def kill(record: ProcessRecord, *, group: bool = False) -> None:
         else:
             os.kill(record.pid, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it ended between the check and the signal
+        return  # the process has just ended
     deadline = time.monotonic() + GONE_WITHIN_S
     while alive(record):
         if time.monotonic() > deadline:
-            raise LabError(
-                f"process {record.pid} is still there {GONE_WITHIN_S:.0f} s after SIGKILL"
-            )
+            raise LabError(f"process {record.pid} still exists {GONE_WITHIN_S:.0f} s after SIGKILL")
         time.sleep(0.02)

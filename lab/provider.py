@@ -1,4 +1,4 @@
-"""What a kind of test machine has to offer; there are two: systemd-nspawn's and QEMU's."""
+"""Interface of the two kinds of test machines: systemd-nspawn and QEMU."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,53 +18,53 @@ CONSOLE_ENVIRONMENT = {
 
 
 def machine_name(lab: str, node: str) -> str:
-    """What a machine is called on the host, in process lists and units."""
+    """Return the machine's name on the host, as in process lists and units."""
     return f"lockstep-{lab}-{node}"
 
 
 class Provider(Protocol):
-    """Makes, boots and ends machines. Switches, images and keys are not its business."""
+    """Creates, boots and stops machines. Other modules handle switches, images and keys."""
 
     @property
     def ready_within_s(self) -> float:
-        """How long a machine may take from power-on until it is ready."""
+        """Maximum time from power-on until a machine is ready."""
 
     @property
     def poll_s(self) -> float:
-        """How long to wait before a machine that is booting is asked again."""
+        """Interval for polling a booting machine."""
 
     @property
     def boots_at_once(self) -> int:
-        """How many machines to boot at the same time."""
+        """Maximum number of machines to boot at the same time."""
 
     def create(self, state: LabState, node: Node) -> None:
-        """Make the node's disk and plug it into the switch; for a node that is off; repeatable."""
+        """Create the disk and switch ports of a node that is off; idempotent."""
 
     def destroy(self, lab: str, node: str) -> None:
-        """Remove the disk and everything else of a node that is off; repeatable."""
+        """Remove the disk and everything else of a node that is off; idempotent."""
 
     def sees_disk(self, node: Node) -> bool:
-        """Whether ``disk`` can be used now."""
+        """Return whether ``disk`` can be used now."""
 
     def disk(self, lab: str, node: Node) -> AbstractContextManager[Path]:
-        """The node's file system as a folder of the host.
+        """Return the node's file system as a folder on the host.
 
         Raises:
-            LabError: it cannot be seen from the host while the machine runs.
+            LabError: the file system is not accessible while the machine runs.
         """
 
     def power_on(self, state: LabState, node: Node, save: Callable[[], None]) -> None:
-        """Start the machine; does not wait for it to be ready.
+        """Start the machine; do not wait until it is ready.
 
-        Sets ``node.process`` and calls ``save`` before anything runs that would outlive this
-        program unrecorded.
+        Set ``node.process`` and call ``save`` before starting a process that can outlive this
+        program.
         """
 
     def power_off(self, lab: str, node: Node) -> None:
-        """Cut its power: no shutdown, no sync. Sets ``node.process`` to None; repeatable."""
+        """Power off without shutdown or sync. Set ``node.process`` to None; idempotent."""
 
     def running(self, node: Node) -> bool:
-        """Whether the machine is switched on."""
+        """Return whether the machine is powered on."""
 
     def console(self, lab: str, node: Node, command: Sequence[str]) -> list[str]:
-        """Argument vector that runs a command as root in the machine without its network."""
+        """Return the arguments to run a command as root in the machine without its network."""

@@ -1,4 +1,4 @@
-"""Which provider runs which kind of machine."""
+"""Selects the provider for a kind of machine."""
 
 from lab.nspawn import Nspawn
 from lab.provider import Provider
@@ -7,5 +7,5 @@ from lab.state import LabState
 
 
 def provider_of(lab: LabState) -> Provider:
-    """Who runs a lab's machines."""
+    """Return the provider of a lab's machines."""
     return Qemu(lab.accelerator) if lab.kernel == "own" else Nspawn()

@@ -1,4 +1,4 @@
-"""The caching proxy all labs of a host share: the nodes' only way to packages."""
+"""The caching package proxy of all labs on a host, the nodes' only package source."""
 
 import os
 import shutil
@@ -12,18 +12,18 @@ from lab.errors import LabError
 from lab.processes import ProcessRecord, alive, kill, start_recorded
 from lab.removal import remove_tree
 
-# One fixed address for all labs: it is on the host's loopback, so it collides with no lab's prefix.
+# One fixed address for all labs, on the host's loopback, outside every lab's prefix.
 ADDRESS = "fd4c:5354::1"
 PORT = 31420
 URI = f"http://[{ADDRESS}]:{PORT}"
 USER = "apt-cacher-ng"
-# To whom asks the proxy for this host, it serves the repositories of this host's labs.
+# Host name for which the proxy serves the repositories of this host's labs.
 REPOSITORY_HOST = "lockstep-nvidia"
 ANSWERS_WITHIN_S = 20.0
 
 
 def repositories() -> Path:
-    """The folder it serves as REPOSITORY_HOST."""
+    """Return the folder that the proxy serves as REPOSITORY_HOST."""
     return places.cache_folder() / "repository" / "packages"
 
 
@@ -46,26 +46,26 @@ def _save_record(record: ProcessRecord) -> None:
 
 
 def start() -> None:
-    """See that the proxy runs. Call with the lock of ``lab.shared_host`` held.
+    """Start the proxy if it does not run. The caller must hold the lock of ``lab.shared_host``.
 
     Raises:
-        LabError: it does not answer, or something else holds its port.
+        LabError: the proxy does not answer, or another process uses its port.
     """
     places.proxy_folder().mkdir(parents=True, exist_ok=True)
     if not _address_present():
         run(
             ["ip", "-6", "address", "add", f"{ADDRESS}/128", "dev", "lo", "nodad"],
-            what="giving the host the proxy's address",
+            what="adding the proxy's address to the host",
         )
     running = _record()
     if running is not None and alive(running):
         configuration = _configuration_path()
         if configuration.exists() and _repository_line() in configuration.read_text():
             return
-        kill(running)  # started by a checkout that had no repository
+        kill(running)  # started by an older version without the repository
     if _answers():
         raise LabError(
-            f"[{ADDRESS}]:{PORT} is in use by a process that is not in "
+            f"[{ADDRESS}]:{PORT} is in use by a process that is not recorded in "
             f"{_record_path()} (a lab with another {places.BASE_VARIABLE}?)",
             f"ss -ltnp 'sport = {PORT}'",
         )
@@ -73,14 +73,14 @@ def start() -> None:
 
 
 def stop() -> None:
-    """End the proxy and take its address from the host; repeatable."""
+    """Stop the proxy and remove its address from the host; idempotent."""
     record = _record()
     if record is not None:
         kill(record)
     if _address_present():
         run(
             ["ip", "-6", "address", "del", f"{ADDRESS}/128", "dev", "lo"],
-            what="taking the proxy's address from the host",
+            what="removing the proxy's address from the host",
         )
     remove_tree(places.proxy_folder())
 
@@ -96,7 +96,7 @@ def _answers() -> bool:
     try:
         with socket.create_connection((ADDRESS, PORT), timeout=2):
             return True
-    except OSError:  # refused or unreachable: nobody listens there
+    except OSError:  # refused or unreachable: no process listens there
         return False
 
 
@@ -122,12 +122,12 @@ def _start() -> None:
         f"LogDir: {logs}",
         "SupportDir: /usr/lib/apt-cacher-ng",
         f"Port: {PORT}",
-        # Bare, it would be read as a host "fd4c:5354:" with port 1.
+        # Without brackets, it would be parsed as host "fd4c:5354:" with port 1.
         f"BindAddress: [{ADDRESS}]",
-        # No control socket: the default path belongs to the packaged service.
+        # No control socket: the default path is that of the packaged service.
         "SocketPath:",
         "ReportPage:",
-        # 443 lets it fetch https archives on the nodes' behalf.
+        # Port 443 allows it to fetch from https archives for the nodes.
         "AllowUserPorts: 80 443",
         _repository_line(),
         *_connect_protocol(),
@@ -151,9 +151,9 @@ def _start() -> None:
 
 
 def _connect_protocol() -> list[str]:
-    """Hold the proxy to the one family that has a default route, where only one has.
+    """Limit the proxy to one address family if only that one has a default route.
 
-    Names often resolve to both families, and it would try the dead one first.
+    Names often resolve to both families, and it would try the unreachable one first.
     """
     routed = [
         family
@@ -164,7 +164,7 @@ def _connect_protocol() -> list[str]:
 
 
 def _upstream_proxy() -> list[str]:
-    """The http proxy the host itself has to use, if any."""
+    """Return the setting for the HTTP proxy of the host, if it has one."""
     for variable in ("http_proxy", "HTTP_PROXY"):
         if os.environ.get(variable):
             return [os.environ[variable]]

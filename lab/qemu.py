@@ -1,4 +1,4 @@
-"""Machines with kernels of their own: QEMU, a disk each, the guest agent as their console."""
+"""QEMU machines: each has its own kernel and disk; the guest agent is the console."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ from lab.removal import remove_tree
 from lab.state import Accelerator, LabState, Node
 
 AGENT_PORT = "org.qemu.guest_agent.0"
-# The kernel's limit for the path of a socket (unix(7)), less its end.
+# The kernel's limit for a socket path (unix(7)), without the terminating null byte.
 SOCKET_PATH_MOST = 107
 LINK = """[Match]
 MACAddress={mac}
@@ -26,7 +26,7 @@ MACAddress={mac}
 [Link]
 Name={interface}
 """
-# Nothing automatic: one address, no router, no waiting for others who might have the same address.
+# A static address without router advertisements and duplicate address detection.
 ADDRESSES = """[Match]
 MACAddress={mac}
 
@@ -47,7 +47,7 @@ Gateway={gateway}
 
 
 def mac_address(lab: str, node: str, interface: str) -> str:
-    """A locally administered address that is the interface's own."""
+    """Return a locally administered MAC address, unique for the interface."""
     digest = hashlib.sha256(f"{lab} {node} {interface}".encode()).hexdigest()
     return ":".join(["02", *(digest[at : at + 2] for at in range(0, 10, 2))])
 
@@ -61,13 +61,13 @@ def _socket_path(lab: str, node: str) -> Path:
 
 
 def _logs(lab: str, node: str) -> tuple[Path, Path]:
-    """What the machine printed on its serial console, and what QEMU itself said."""
+    """Return the logs of the machine's serial console and of QEMU."""
     folder = places.lab_folder(lab) / "logs"
     return folder / f"{node}.log", folder / f"{node}-qemu.log"
 
 
 def _interfaces(node: Node) -> list[tuple[str, str, str]]:
-    """Name in the machine, bridge it is plugged into, address."""
+    """Return (name in the machine, bridge, address) of each interface."""
     found = [(network.MANAGEMENT, "mgmt", node.address)]
     if node.fabric_address is not None:
         found.append((network.FABRIC, "fabric", node.fabric_address))
@@ -75,38 +75,38 @@ def _interfaces(node: Node) -> list[tuple[str, str, str]]:
 
 
 class Qemu:
-    """The machines with kernels of their own; see ``lab.provider.Provider``."""
+    """The QEMU machines; see ``lab.provider.Provider``."""
 
     def __init__(self, accelerator: Accelerator | None) -> None:
-        """Take what runs the processors, as the state says."""
+        """Use the accelerator from the lab's state."""
         self._accelerator = accelerator
 
     @property
     def ready_within_s(self) -> float:
-        """Emulated machines take a minute, several at once on few processors some more."""
+        """Emulated machines boot in a minute, several at once on few processors in more."""
         return 600.0
 
     @property
     def poll_s(self) -> float:
-        """A question costs an emulated machine a tenth of a second."""
+        """Each request takes an emulated machine a tenth of a second."""
         return 0.2 if self._accelerator == "kvm" else 2.0
 
     @property
     def boots_at_once(self) -> int:
-        """More than the host has processors wait for each other's locks, spinning."""
+        """One per processor of the host: more would spin on each other's locks."""
         return max(2, os.cpu_count() or 1)
 
     def create(self, state: LabState, node: Node) -> None:
-        """Copy the role's disk, tell it its addresses, and make its switch ports."""
+        """Copy the role's disk, write its addresses to it, and create the switch ports."""
         disk = _disk_path(state.name, node.name)
         if len(str(_socket_path(state.name, node.name))) > SOCKET_PATH_MOST:
             raise LabError(
-                f"{disk.parent}: too long a path for a socket in it",
-                f"a shorter {places.BASE_VARIABLE} or --name",
+                f"{disk.parent}: the path is too long for a socket",
+                f"use a shorter {places.BASE_VARIABLE} or --name",
             )
         if not disk.exists():
             if state.disks is None:
-                raise LabError(f"lab {state.name!r}: its state names no disk image")
+                raise LabError(f"lab {state.name!r}: no disk image in its state")
             disk.parent.mkdir(parents=True, exist_ok=True)
             copy_sparse(DiskImage(Path(state.disks)).disk(node.role), disk)
         network.make_ports(state, node)
@@ -118,14 +118,14 @@ class Qemu:
         remove_tree(places.node_folder(lab, node))
 
     def sees_disk(self, node: Node) -> bool:
-        """Two kernels on one file system would destroy it."""
+        """Return False while the machine runs: two kernels would destroy the file system."""
         return not self.running(node)
 
     @contextmanager
     def disk(self, lab: str, node: Node) -> Iterator[Path]:
         """Mount the disk of a machine that is off."""
         if self.running(node):
-            raise LabError(f"node {node.name!r} runs: its disk belongs to its own kernel")
+            raise LabError(f"node {node.name!r} is running, so its disk cannot be mounted")
         with mounted(_disk_path(lab, node.name), places.node_root(lab, node.name)) as root:
             yield root
 
@@ -141,7 +141,7 @@ class Qemu:
 
         start_recorded(
             [
-                # Not `ip netns exec`: it would copy the host's mounts, and keep them in use.
+                # `ip netns exec` would copy the host's mounts and keep them in use.
                 "nsenter",
                 f"--net=/run/netns/{network.switch_namespace(state.name)}",
                 *self._command(state.name, node),
@@ -154,16 +154,16 @@ class Qemu:
         serial, _ = _logs(lab, node.name)
         disk, agent = _disk_path(lab, node.name), _socket_path(lab, node.name)
         if self._accelerator is None:
-            raise LabError(f"lab {lab!r}: its state names no accelerator")
+            raise LabError(f"lab {lab!r}: no accelerator in its state")
         argv = [
             *("qemu-system-x86_64", "-name", machine_name(lab, node.name)),
             *("-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
-            # Nothing hangs on SATA and SMBus; without them their drivers need not load.
+            # SATA and SMBus are unused; without them, their drivers are not loaded.
             *("-machine", "q35,sata=off,smbus=off", "-rtc", "base=utc"),
             *ARGUMENTS[self._accelerator],
             *_processors_and_memory(hardware.GIVEN_MIB[node.role]),
             *("-chardev", f"file,id=console,append=on,path={serial}", "-serial", "chardev:console"),
-            # What is written survives the machine in the host's page cache: nothing to wait for.
+            # Written data is safe in the host's page cache, so do not wait for the disk.
             *("-drive", f"if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file={disk}"),
             *("-device", "virtio-blk-pci,drive=disk,num-queues=1"),
             *("-device", "virtio-serial-pci"),
@@ -176,12 +176,12 @@ class Qemu:
             port = network.switch_port(node.name, bridge)
             mac = mac_address(lab, node.name, interface)
             argv += ["-netdev", f"tap,id={bridge},ifname={port},script=no,downscript=no"]
-            # No boot from the network.
+            # Do not boot from the network.
             argv += ["-device", f"virtio-net-pci,netdev={bridge},mac={mac},romfile="]
         return argv
 
     def power_off(self, lab: str, node: Node) -> None:
-        """SIGKILL to QEMU."""
+        """Kill QEMU."""
         if node.process is not None:
             kill(node.process)
         node.process = None
@@ -189,22 +189,22 @@ class Qemu:
             path.unlink()
 
     def running(self, node: Node) -> bool:
-        """Whether QEMU runs."""
+        """Return whether QEMU runs."""
         return alive(node.process)
 
     def console(self, lab: str, node: Node, command: Sequence[str]) -> list[str]:
-        """Ask the machine's guest agent."""
+        """Return a command that uses the machine's guest agent."""
         if not self.running(node):
             raise LabError(
-                f"node {node.name!r} is off (what it last said: {_logs(lab, node.name)[0]})",
+                f"node {node.name!r} is off (console log: {_logs(lab, node.name)[0]})",
                 f"python -m lab --name {lab} power-on {node.name}",
             )
         environment = {**CONSOLE_ENVIRONMENT, "TERM": "dumb"}
         return [
-            # Isolated and without site packages: a program of the standard library alone.
+            # Isolated mode without site packages: it uses only the standard library.
             *(sys.executable, "-IS", guest_agent.__file__),
             *(str(_socket_path(lab, node.name)), "--"),
-            # A process group of its own, for an interrupt to end all of it.
+            # In its own process group, so that an interrupt ends all of its processes.
             *(
                 "/usr/bin/setsid",
                 "/usr/bin/env",
@@ -233,7 +233,7 @@ def _processors_and_memory(mib: int) -> list[str]:
 
 
 def _write_network(state: LabState, node: Node, root: Path) -> None:
-    """Names and addresses of the interfaces, for systemd-networkd and udev."""
+    """Write the interfaces' names and addresses for systemd-networkd and udev."""
     folder = root / "etc/systemd/network"
     folder.mkdir(parents=True, exist_ok=True)
     for interface, bridge, address in _interfaces(node):

@@ -1,4 +1,4 @@
-"""Waiting until a machine is really there: booted, and answering ssh with its host key checked."""
+"""Waits until a machine has booted and accepts ssh connections with a verified host key."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ ASK_WITHIN_S = 120.0
 def wait_ready(
     state: LabState, node: Node, provider: Provider, stopped: Callable[[], bool]
 ) -> list[str]:
-    """Wait for a booted node; return the names of its failed units (normally none).
+    """Wait until a node is ready; return the names of its failed units (normally none).
 
     Args:
         state: the lab.
         node: a node that was powered on.
-        provider: who runs it.
-        stopped: True ends the waiting (the command was interrupted).
+        provider: the node's provider.
+        stopped: returns True when the command was interrupted and waiting must end.
 
     Raises:
-        LabError: not ready within the provider's time; says how far it came.
+        LabError: the node was not ready in time; the text has the last state.
     """
     deadline = time.monotonic() + provider.ready_within_s
     systemd_says = "nothing yet"
     while systemd_says not in ("running", "degraded"):
         if time.monotonic() > deadline:
-            _give_up(state, node, provider, f"systemctl is-system-running says {systemd_says!r}")
+            _give_up(state, node, provider, f"systemctl is-system-running: {systemd_says!r}")
         _check_stopped(node, stopped)
         systemd_says = (
             _ask(provider, state, node, ["systemctl", "is-system-running"]).strip() or "nothing yet"
@@ -50,23 +50,23 @@ def wait_ready(
 
 
 def _ask(provider: Provider, state: LabState, node: Node, command: Sequence[str]) -> str:
-    """What a command in the machine prints, whatever its exit status."""
+    """Return the output of a command in the machine, for any exit status."""
     return attempt(provider.console(state.name, node, command), timeout=ASK_WITHIN_S).stdout
 
 
 def ssh_problem(state: LabState, node: Node) -> str:
-    """What is wrong with ssh to a node; empty when it works."""
+    """Return the error of an ssh connection to a node; empty when it works."""
     result = attempt(
         ["ssh", "-F", state.ssh_config, "-o", "BatchMode=yes", node.address, "true"], timeout=60
     )
     if result.returncode == 0:
         return ""
-    return f"ssh ended with status {result.returncode}: {result.stderr.strip()}"
+    return f"ssh failed with exit status {result.returncode}: {result.stderr.strip()}"
 
 
 def _check_stopped(node: Node, stopped: Callable[[], bool]) -> None:
     if stopped():
-        raise LabError(f"node {node.name!r}: waiting for it was interrupted")
+        raise LabError(f"node {node.name!r}: interrupted while waiting")
 
 
 def _give_up(state: LabState, node: Node, provider: Provider, why: str) -> NoReturn:

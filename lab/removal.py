@@ -1,4 +1,4 @@
-"""Deleting folders that may have had file systems mounted below them."""
+"""Deletes folders in which file systems may be mounted."""
 
 import shutil
 from pathlib import Path
@@ -8,10 +8,10 @@ from lab.errors import LabError
 
 
 def mounts_below(folder: Path) -> list[str]:
-    """Mount points at or below a folder in this mount namespace, deepest first."""
+    """Return the mount points at or below a folder in this mount namespace, deepest first."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        # mountinfo writes space, tab, newline and backslash as octal.
+        # mountinfo escapes space, tab, newline and backslash as octal numbers.
         point = line.split()[4].encode().decode("unicode_escape")
         if point == str(folder) or point.startswith(f"{folder}/"):
             found.append(point)
@@ -22,17 +22,17 @@ def unmount_below(folder: Path) -> None:
     """Unmount everything at or below a folder.
 
     Raises:
-        LabError: something is still in use.
+        LabError: a file system is still in use.
     """
     for point in mounts_below(folder):
         run(["umount", point], what=f"unmounting {point}")
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a folder if it is there.
+    """Delete a folder if it exists.
 
     Raises:
-        LabError: something is mounted below it (deleting would reach into that file system).
+        LabError: a file system is mounted below it and would be deleted as well.
     """
     if not folder.exists():
         return

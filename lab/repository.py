@@ -1,7 +1,7 @@
-"""A signed repository of the packages that no archive holds: stand-ins of the vendors'.
+"""A signed repository of simulated vendor packages that Debian's archive does not provide.
 
-Flat, for `Suites: /`. Built once for what ``lab.standins.packages`` says; the caching proxy that
-all labs share serves it by a host name that only it knows.
+A flat repository (`Suites: /`), built once from ``lab.standins.packages``. The caching proxy of
+all labs serves it with a host name that only the proxy knows.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from lab.removal import remove_tree
 from lab.standins.package import Package
 from lab.standins.packages import packages
 
-# Raise this when anything below changes what comes out: it is part of the cache key.
+# Increase this when a change below changes the result: it is part of the cache key.
 RECIPE = "1"
 KEY_OWNER = "Lockstep lab repository"
 
@@ -33,7 +33,7 @@ class Repository:
 
     @property
     def uri(self) -> str:
-        """What apt in a node is told."""
+        """URI for apt in a node."""
         return f"http://{proxy.REPOSITORY_HOST}/{self.folder.name}/"
 
     @property
@@ -43,15 +43,15 @@ class Repository:
 
     @property
     def versions(self) -> Path:
-        """Package name -> its versions, newest last, as JSON."""
+        """JSON file: package name -> versions, newest last."""
         return self.folder / "versions.json"
 
 
 def ensure() -> Repository:
-    """The repository, built when it is not there.
+    """Return the repository; build it if it does not exist.
 
     Raises:
-        LabError: it cannot be built.
+        LabError: the build failed.
     """
     wanted = packages()
     served = proxy.repositories()
@@ -78,7 +78,7 @@ def _delete_outdated(current: Repository) -> None:
     in_use = {current.folder}
     for lab in places.known_labs():
         used = state.read_to_remove(lab)
-        # A state of another version may have no repository.
+        # The state of another version may have no repository.
         key = getattr(used, "repository_key", "")
         if key:
             in_use.add(Path(key).parent)
@@ -88,7 +88,7 @@ def _delete_outdated(current: Repository) -> None:
 
 
 def _build(wanted: list[Package], folder: Path) -> None:
-    folder.chmod(0o755)  # the proxy is another user
+    folder.chmod(0o755)  # the proxy runs as another user
     index = ""
     versions: dict[str, list[str]] = {}
     with TemporaryDirectory() as trees:
@@ -119,7 +119,7 @@ def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def _build_package(package: Package, tree: Path, folder: Path) -> str:
-    """Build one package into a folder; return its entry of the index."""
+    """Build one package in a folder; return its entry for the index."""
     for path, content in package.files.items():
         data = content.encode() if isinstance(content, str) else content
         program = "/bin/" in path or "/hooks.d/" in path
@@ -139,7 +139,7 @@ def _build_package(package: Package, tree: Path, folder: Path) -> str:
     file = folder / f"{package.name}_{version}_amd64.deb"
     run(
         ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(tree), str(file)],
-        what=f"building the stand-in {file.name}",
+        what=f"building the simulated package {file.name}",
     )
     file.chmod(0o644)
     built = file.read_bytes()
@@ -150,7 +150,7 @@ def _build_package(package: Package, tree: Path, folder: Path) -> str:
 
 
 def _sign(release: str) -> tuple[str, str]:
-    """A text with its signature, and the public key; the key is made once."""
+    """Return the signed text and the public key; the key is generated once."""
     home = places.cache_folder() / "repository" / "gnupg"
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
@@ -159,11 +159,11 @@ def _sign(release: str) -> tuple[str, str]:
         if KEY_OWNER not in run([*gpg, "--list-secret-keys"], what="reading the repository's key"):
             run(
                 [*gpg, "--passphrase", "", "--quick-gen-key", KEY_OWNER, "ed25519", "sign", "0"],
-                what="making the repository's key",
+                what="generating the repository's key",
             )
         clear = [*gpg, "--passphrase", "", "--armor", "--clear-sign"]
         signed = run(clear, what="signing the repository", stdin=release)
         key = run([*gpg, "--armor", "--export", KEY_OWNER], what="reading the repository's key")
     finally:
-        run(["gpgconf", "--homedir", str(home), "--kill", "all"], what="ending gpg's agent")
+        run(["gpgconf", "--homedir", str(home), "--kill", "all"], what="stopping gpg's agent")
     return signed, key

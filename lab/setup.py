@@ -1,4 +1,4 @@
-"""What the host needs before a lab can be made, and installing it where apt-get can."""
+"""Checks the host's requirements for a lab, and installs missing packages with apt-get."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from lab.commands import TOOL_PATH, run
 from lab.errors import LabError, WrongUseError
 from lab.state import Kernel
 
-# Package -> what shows that it is there: a program in TOOL_PATH or an absolute path.
+# Package -> a program in TOOL_PATH or an absolute path that shows that it is installed.
 NEEDED = {
     "systemd-container": "systemd-nspawn",
     "mmdebstrap": "mmdebstrap",
@@ -25,7 +25,7 @@ NEEDED = {
     "gpgconf": "gpgconf",
     "gcc": "gcc",
 }
-# The same, for machines with kernels of their own.
+# The same for QEMU machines.
 NEEDED_FOR_OWN = {
     "qemu-system-x86": "qemu-system-x86_64",
     "e2fsprogs": "mke2fs",
@@ -37,25 +37,25 @@ DEVICES_FOR_OWN = {"/dev/net/tun": "the networks", "/dev/loop-control": "the dis
 
 
 def systemd_is_pid_1() -> bool:
-    """Whether the host itself was booted with systemd (sd_booted(3))."""
+    """Return whether the host was booted with systemd (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()
 
 
 def require_root() -> None:
-    """Stop early when not root: mounts, namespaces and nodes need it.
+    """Raise an error if the user is not root: mounts, namespaces and nodes need root.
 
     Raises:
-        WrongUseError: the caller is another user.
+        WrongUseError: the user is not root.
     """
     if os.geteuid() != 0:
         raise WrongUseError(
             f"this lab command runs as uid {os.geteuid()}; expected root (uid 0)",
-            "the same command under sudo",
+            "run the same command with sudo",
         )
 
 
 def missing_packages(kernel: Kernel) -> list[str]:
-    """Packages whose programs the host lacks for machines of that kind."""
+    """Return the packages that the host needs for this kind of machines but does not have."""
     needed = {**NEEDED, **NEEDED_FOR_OWN} if kernel == "own" else NEEDED
     return [
         package
@@ -69,10 +69,10 @@ def missing_packages(kernel: Kernel) -> list[str]:
 
 
 def prepare_host(kernel: Kernel = "shared") -> list[str]:
-    """Install what is missing; return the names of the packages that were installed.
+    """Install missing packages; return their names.
 
     Raises:
-        LabError: no apt-get here, or the installation failed.
+        LabError: the host has no apt-get, or the installation failed.
     """
     require_root()
     missing = missing_packages(kernel)
@@ -80,14 +80,14 @@ def prepare_host(kernel: Kernel = "shared") -> list[str]:
         _install(missing)
         still = missing_packages(kernel)
         if still:
-            raise LabError(f"still missing after their installation: {', '.join(still)}")
+            raise LabError(f"missing even after the installation: {', '.join(still)}")
     return missing
 
 
 def _install(packages: list[str]) -> None:
     if shutil.which("apt-get", path=TOOL_PATH) is None:
         raise LabError(
-            f"this host lacks the programs of {', '.join(packages)}, and has no apt-get to install "
+            f"this host lacks the packages {', '.join(packages)} and has no apt-get to install "
             "them; the lab needs Debian or Ubuntu"
         )
     print(f"installing on this host: {' '.join(packages)}", flush=True)
@@ -101,26 +101,26 @@ def _install(packages: list[str]) -> None:
     with _services_stay_down():
         run(
             ["apt-get", "install", "--yes", "--no-install-recommends", *packages],
-            what="installing what the lab needs",
+            what="installing the lab's packages",
             timeout=INSTALL_TIMEOUT_S,
             environment=noninteractive,
         )
     if "apt-cacher-ng" in packages and systemd_is_pid_1():
-        # The lab runs its own instance; the package's would start at the next boot.
+        # The lab runs its own instance; the packaged service would start at the next boot.
         run(["systemctl", "mask", "apt-cacher-ng.service"], what="masking the packaged proxy")
 
 
-OUR_POLICY = "#!/bin/sh\n# written for one apt-get call by the Lockstep lab\nexit 101\n"
+LAB_POLICY = "#!/bin/sh\n# written for one apt-get call by the Lockstep lab\nexit 101\n"
 
 
 @contextmanager
 def _services_stay_down() -> Iterator[None]:
-    """Keep package scripts from starting services, unless the host has its own policy."""
-    # Ours is there when an earlier call was killed: it is used and removed, not taken for theirs.
-    if POLICY.exists() and POLICY.read_text() != OUR_POLICY:
+    """Prevent package scripts from starting services, unless the host has its own policy."""
+    # The lab's policy may be left from a killed call: use and remove it; it is not the host's.
+    if POLICY.exists() and POLICY.read_text() != LAB_POLICY:
         yield
         return
-    POLICY.write_text(OUR_POLICY)
+    POLICY.write_text(LAB_POLICY)
     POLICY.chmod(0o755)
     try:
         yield
@@ -129,16 +129,16 @@ def _services_stay_down() -> Iterator[None]:
 
 
 def check_host(kernel: Kernel) -> None:
-    """Check what no package can give: IPv6, a unified control group, a usable file system.
+    """Check requirements that no package provides: IPv6, cgroup2, a suitable file system.
 
     Raises:
-        LabError: naming what is missing and the way round.
+        LabError: a requirement is missing; the text has a workaround.
     """
     for interface in ("all", "lo"):
         disabled = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")
         if not disabled.exists() or disabled.read_text().strip() != "0":
             raise LabError(
-                f"{disabled}: IPv6 is off on this host; the lab's nodes speak IPv6 only",
+                f"{disabled}: IPv6 is disabled on this host, but the lab's nodes use IPv6 only",
                 f"sysctl -w net.ipv6.conf.{interface}.disable_ipv6=0",
             )
     _check_overlay()
@@ -146,15 +146,15 @@ def check_host(kernel: Kernel) -> None:
         for device, what in DEVICES_FOR_OWN.items():
             if not Path(device).exists():
                 raise LabError(
-                    f"{device} is not there: {what} of machines with kernels of their own need it",
-                    "a host that has it; or python -m lab up --kernel shared",
+                    f"{device} does not exist: {what} of QEMU machines need it",
+                    "use a host that has it, or run: python -m lab up --kernel shared",
                 )
 
 
 def _check_overlay() -> None:
-    """Mount a small overlay where nodes will live."""
+    """Mount a small overlay on the file system of the nodes."""
     trial = places.state_folder() / ".trial"
-    if trial.exists():  # a killed command left it
+    if trial.exists():  # left by a killed command
         shutil.rmtree(trial)
     folders = {part: trial / part for part in ("lower", "upper", "work", "root")}
     for folder in folders.values():
@@ -174,7 +174,7 @@ def _check_overlay() -> None:
         )
     except LabError as refused:
         raise LabError(
-            f"{places.state_folder()}: its file system cannot hold the nodes' overlays "
+            f"{places.state_folder()}: its file system does not support the nodes' overlays "
             f"({refused.problem})",
             f"{places.BASE_VARIABLE}=/folder/on/ext4/or/xfs python -m lab up",
         ) from refused

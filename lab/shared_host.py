@@ -1,12 +1,12 @@
-"""What all labs of a host share and the last one gives back: the caching proxy, a kernel limit."""
+"""Resources shared by all labs of a host: the caching proxy and a kernel limit."""
 
 from pathlib import Path
 
 from lab import places, proxy
 from lab.removal import remove_tree
 
-# Every systemd watches files with half a dozen inotify instances, and all nodes' count as the host
-# root's: with the kernel's default of 128, machines stop booting at about twenty.
+# Every systemd uses about six inotify instances, and those of all nodes count for the host's root:
+# with the kernel's default of 128, only about twenty machines can boot.
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 LIMIT_WANTED = 8192
 
@@ -24,15 +24,15 @@ def _limit_before() -> Path:
 
 
 def labs() -> list[str]:
-    """Names of the labs that share the host now."""
+    """Return the names of the labs that use the host."""
     return sorted(path.name for path in _members().iterdir()) if _members().is_dir() else []
 
 
 def join(lab: str) -> None:
-    """Note that a lab uses the host, and see that the proxy runs and the limit is high enough.
+    """Register a lab, start the proxy if needed and raise the limit.
 
     Raises:
-        LabError: the proxy does not run.
+        LabError: the proxy cannot be started.
     """
     with places.locked(".shared"):
         _members().mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def join(lab: str) -> None:
 
 
 def leave(lab: str) -> None:
-    """Note that a lab is gone; with the last one the proxy ends and the limit is as it was."""
+    """Unregister a lab; after the last lab, stop the proxy and restore the limit."""
     if not _folder().is_dir():
         return
     with places.locked(".shared"):
@@ -54,7 +54,7 @@ def leave(lab: str) -> None:
         if labs():
             return
         proxy.stop()
-        # Somebody else may have set another value since: then it is theirs.
+        # If the value was changed by someone else, keep it.
         if _limit_before().exists() and int(LIMIT.read_text()) == LIMIT_WANTED:
             LIMIT.write_text(_limit_before().read_text())
         remove_tree(_folder())

@@ -1,4 +1,4 @@
-"""What a lab is made of, written to ``state.json``: the interface to inventories and tests."""
+"""The state of a lab in ``state.json``, which inventories and tests read."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Accelerator = Literal["kvm", "tcg"]
 
 
 class Hardware(BaseModel):
-    """Processors and memory of one node, as the lab made it."""
+    """Processors and memory of one node."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -27,7 +27,7 @@ class Hardware(BaseModel):
     threads_per_core: int
     numa_nodes: int
     memory_mib: int
-    """At least this much is MemTotal of /proc/meminfo, in MiB."""
+    """Lower bound of MemTotal of /proc/meminfo, in MiB."""
 
 
 class Node(BaseModel):
@@ -42,9 +42,9 @@ class Node(BaseModel):
     fabric_address: str | None
     """IPv6 address of ``fabric0``; the head has none."""
     made: bool = False
-    """Its files and network are complete (False: an ``up`` was killed in between)."""
+    """Files and network are complete (False: an ``up`` was killed)."""
     process: ProcessRecord | None = None
-    """The keeper or QEMU process of the running machine; None while it is switched off."""
+    """Keeper or QEMU process of the running machine; None while it is powered off."""
 
 
 class LabState(BaseModel):
@@ -55,13 +55,13 @@ class LabState(BaseModel):
     name: str
     os: str
     kernel: Kernel = "shared"
-    """Whose kernel the nodes run: the host's (systemd-nspawn) or one of their own (QEMU)."""
+    """Kernel of the nodes: the host's (systemd-nspawn) or their own (QEMU)."""
     accelerator: Accelerator | None = None
-    """What runs the processors of nodes with their own kernel: "kvm" or "tcg" (emulation)."""
+    """QEMU's accelerator: "kvm" or "tcg" (emulation); None without QEMU."""
     prefix: str
     """The /64 of the management network."""
     fabric_prefix: str
-    """The /64 of the second network, between workers."""
+    """The /64 of the fabric network between workers."""
     ssh_user: str = "ops"
     ssh_key: str
     known_hosts: str
@@ -69,46 +69,46 @@ class LabState(BaseModel):
     archive_versions: str
     """Path of packages.json: binary package name -> newest version in the archive."""
     repository_uri: str
-    """Address of the repository of NVIDIA's packages (stand-ins); its suite is "/"."""
+    """Address of the repository of simulated NVIDIA packages; its suite is "/"."""
     repository_key: str
-    """Path of its public key, ASCII-armored."""
+    """Path of the repository's public key, ASCII-armored."""
     repository_versions: str
-    """Path of versions.json: package name -> its versions in that repository, newest last."""
+    """Path of versions.json: package name -> versions in that repository, newest last."""
     image: str
-    """Folder of the image all nodes share."""
+    """Folder of the image that all nodes share."""
     disks: str | None = None
-    """Folder of the disks that nodes with their own kernel start with."""
+    """Folder of the initial disks of QEMU nodes."""
     hardware: dict[Role, Hardware]
     nodes: list[Node]
     ready: bool = False
-    """All nodes were reached once (False: the first ``up`` did not finish)."""
+    """The first ``up`` has finished and reached all nodes."""
 
     def node(self, name: str) -> Node:
-        """The node of that name.
+        """Return the node with this name.
 
         Raises:
-            WrongUseError: there is none; the message lists those there are.
+            WrongUseError: the node does not exist; the message lists the existing nodes.
         """
         for node in self.nodes:
             if node.name == name:
                 return node
         raise WrongUseError(
             f"lab {self.name!r} has no node {name!r}; "
-            f"it has: {', '.join(node.name for node in self.nodes)}",
+            f"expected one of: {', '.join(node.name for node in self.nodes)}",
             f"python -m lab --name {self.name} status",
         )
 
 
 def path_of(name: str) -> Path:
-    """The state file of a lab."""
+    """Return the path of a lab's state file."""
     return places.lab_folder(name) / "state.json"
 
 
 def read(name: str) -> LabState | None:
-    """The state of a lab, finished or not; None when there is none.
+    """Return the state of a lab, finished or not; None if the lab does not exist.
 
     Raises:
-        LabError: the file is not readable as a state of this version.
+        LabError: the file is unreadable or was written by another version.
     """
     path = path_of(name)
     try:
@@ -116,21 +116,21 @@ def read(name: str) -> LabState | None:
     except FileNotFoundError:
         return None
     except PermissionError as denied:
-        raise LabError(f"{path}: not readable by this user; the lab belongs to root") from denied
+        raise LabError(f"{path}: permission denied; the lab belongs to root") from denied
     try:
         return LabState.model_validate_json(text)
     except ValidationError as invalid:
         raise LabError(
-            f"{path}: not a state file of this version of the lab: {invalid}",
+            f"{path}: damaged, or written by another version of the lab: {invalid}",
             f"python -m lab --name {name} down",
         ) from invalid
 
 
 def read_to_remove(name: str) -> LabState | None:
-    """As ``read``, but forgiving: a state of another version still says what must be removed.
+    """Like ``read``, but also accepts a state of another version, to remove that lab.
 
     Raises:
-        LabError: not even the nodes and their processes can be read.
+        LabError: the nodes and their processes cannot be read.
     """
     try:
         return read(name)
@@ -146,25 +146,25 @@ def read_to_remove(name: str) -> LabState | None:
         return LabState.model_construct(**{**data, "name": name, "nodes": nodes})
     except (KeyError, TypeError, AttributeError, ValidationError) as invalid:
         raise LabError(
-            f"{path_of(name)}: does not say which nodes and processes the lab has: {invalid}",
-            f"end them by hand (ip netns pids lockstep-{name}-...), then delete "
+            f"{path_of(name)}: the list of nodes and processes cannot be read: {invalid}",
+            f"kill the processes manually (ip netns pids lockstep-{name}-...), then delete "
             f"{places.lab_folder(name)}",
         ) from invalid
 
 
 def load(name: str | None = None) -> LabState:
-    """The state of a lab that is up.
+    """Return the state of a running lab.
 
     Args:
-        name: its name; None means LOCKSTEP_LAB, else "lab".
+        name: the lab's name; None: LOCKSTEP_LAB or "lab".
 
     Raises:
-        LabNotUp: there is no such lab; the message names the command that makes it.
+        LabNotUp: the lab does not exist; the message has the command that creates it.
     """
     chosen = places.lab_name(name)
     state = read(chosen)
     if state is None or not state.ready:
-        why = "there is no lab" if state is None else "an interrupted `up` left an unfinished lab"
+        why = "no lab" if state is None else "an interrupted `up` left an unfinished lab"
         raise LabNotUp(
             f"{path_of(chosen)}: {why} named {chosen!r}", f"python -m lab --name {chosen} up"
         )
@@ -172,10 +172,10 @@ def load(name: str | None = None) -> LabState:
 
 
 def load_or_exit(name: str | None = None) -> LabState:
-    """The state of a lab that is up, for inventory files: a message and status 3 otherwise.
+    """Return the state of a running lab, for inventory files; exit with status 3 on errors.
 
     Raises:
-        SystemExit: there is no such lab; pyinfra lets it pass without a traceback.
+        SystemExit: the lab does not exist; pyinfra shows no traceback for it.
     """
     try:
         return load(name)
@@ -185,7 +185,7 @@ def load_or_exit(name: str | None = None) -> LabState:
 
 
 def save(state: LabState) -> None:
-    """Write the state file whole or not at all."""
+    """Write the state file atomically."""
     path = path_of(state.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".new")

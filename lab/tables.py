@@ -1,4 +1,4 @@
-"""What the user sees of a lab: one line per node."""
+"""Status of a lab as table or JSON: one line per node."""
 
 import json
 
@@ -10,19 +10,19 @@ from lab.state import LabState, Role
 
 
 class NodeView(BaseModel):
-    """One node as it is now."""
+    """Current state of one node."""
 
     name: str
     role: Role
     address: str
     condition: str
-    """up, off, or cut (running, but unplugged at the switch)."""
+    """up, off, or cut (running, but disconnected at the switch)."""
     pid: int | None
     os: str
 
 
 def view(lab: LabState) -> list[NodeView]:
-    """Look at every node of a lab now."""
+    """Return the current state of every node of a lab."""
     provider = provider_of(lab)
     views = []
     for node in lab.nodes:
@@ -45,7 +45,7 @@ def view(lab: LabState) -> list[NodeView]:
 
 
 def as_json(lab: LabState, views: list[NodeView]) -> str:
-    """The views for programs."""
+    """Return the views as JSON."""
     return json.dumps(
         {
             "name": lab.name,
@@ -63,7 +63,7 @@ def as_json(lab: LabState, views: list[NodeView]) -> str:
 
 
 def as_table(lab: LabState, views: list[NodeView]) -> str:
-    """The views for people."""
+    """Return the views as a table."""
     kernel = lab.kernel if lab.accelerator is None else f"{lab.kernel} ({lab.accelerator})"
     rows = [("NODE", "ROLE", "CONDITION", "ADDRESS", "PID", "OS", "KERNEL")]
     rows += [

@@ -1,1 +1,1 @@
-"""Programs that stand in, on lab nodes, for hardware and packages that a lab does not have."""
+"""Programs that simulate, on lab nodes, hardware and packages that a lab does not have."""

@@ -1,7 +1,7 @@
-"""What starts jobs in containers: packages of NVIDIA/enroot, NVIDIA/pyxis, apptainer/apptainer.
+"""Simulated packages of enroot, pyxis and apptainer, which run jobs in containers.
 
-The plugin is compiled: Slurm loads nothing else. It takes what it uses of Slurm's spank.h from
-its own few lines, so that the host needs a compiler and neither Slurm nor a C library to link.
+The Slurm plugin has to be compiled. It declares the few names that it uses from spank.h itself, so
+that the host needs only a compiler, without Slurm or a C library.
 """
 
 from functools import cache
@@ -13,12 +13,12 @@ from lab.standins.package import LIBRARIES, Package, source
 
 ENROOT, PYXIS, APPTAINER = "4.1.2", "0.24.0", "1.5.3"
 SLURM, OTHER_SLURM = (24, 11, 5), (24, 5, 4)
-"""Of Debian 13, and one whose plugins it does not load."""
+"""Debian 13's version, and one with plugins that Debian's Slurm does not load."""
 
 
 @cache
 def _plugin(slurm: tuple[int, int, int]) -> bytes:
-    """The SPANK plugin, built for a version of Slurm."""
+    """Return the SPANK plugin, built for a version of Slurm."""
     major, minor, micro = slurm
     number = major << 16 | minor << 8 | micro
     with TemporaryDirectory() as folder:
@@ -28,7 +28,7 @@ def _plugin(slurm: tuple[int, int, int]) -> bytes:
                 *("gcc", "-x", "c", "-", "-o", str(built), "-shared", "-fPIC", "-nostdlib", "-s"),
                 *("-O1", "-Wall", "-Werror", f"-DSLURM_VERSION_NUMBER={number}"),
             ],
-            what="compiling the stand-in of pyxis",
+            what="compiling the simulated pyxis",
             stdin=source("spank_pyxis.c"),
         )
         return built.read_bytes()
@@ -48,7 +48,7 @@ def _pyxis(revision: int, slurm: tuple[int, int, int]) -> Package:
 
 
 def packages() -> list[Package]:
-    """All of them; the older build of pyxis is for another Slurm."""
+    """Return all packages; the older build of pyxis is for another Slurm version."""
     return [
         Package(
             "enroot",
@@ -63,7 +63,7 @@ def packages() -> list[Package]:
         Package(
             "enroot+caps",
             f"{ENROOT}-1",
-            files={"usr/share/doc/enroot+caps/README": "a stand-in: nothing is imported here\n"},
+            files={"usr/share/doc/enroot+caps/README": "simulated: it imports no images\n"},
             depends=f"enroot (= {ENROOT}-1)",
         ),
         _pyxis(1, OTHER_SLURM),

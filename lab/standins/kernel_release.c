@@ -1,5 +1,5 @@
-/* Stands in for a kernel of the node's own, of which a container has none: preloaded into every
-   program (/etc/ld.so.preload) it gives RELEASE where uname(2) gives the host's. */
+/* Simulates a separate kernel in a container: preloaded into every program (/etc/ld.so.preload),
+   it makes uname(2) return RELEASE instead of the host's release. */
 
 struct utsname {
     char sysname[65], nodename[65], release[65], version[65], machine[65], domainname[65];

@@ -1,4 +1,4 @@
-"""A shared library with a name and nothing in it, as ldconfig(8) wants to read it."""
+"""Creates empty shared libraries that ldconfig(8) accepts."""
 
 import struct
 
@@ -8,7 +8,7 @@ _NULL, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME = 0, 5, 6, 10, 11, 14
 
 
 def shared_object(soname: str) -> bytes:
-    """An ELF file for x86-64 whose only content is its name (elf(5))."""
+    """Return an x86-64 ELF file that contains only its soname (elf(5))."""
     strings = b"\0" + soname.encode() + b"\0"
     strings += bytes(-len(strings) % 8)
     symbols = bytes(24)

@@ -1,35 +1,35 @@
 #!/usr/bin/python3 -IS
-"""A stand-in for ``nvidia-smi`` on lab nodes: eight H200 (HGX, SXM, NVSwitch) that live in a file.
+"""A simulated ``nvidia-smi`` for lab nodes: eight H200 GPUs (HGX, SXM, NVSwitch) in a state file.
 
-One file, standard library only, Python 3.9 or newer: a node's ``/usr/bin/nvidia-smi``, or a module
-that this program imports, which spares the compilation.
+One file, standard library only, Python 3.9 or newer. It is a node's ``/usr/bin/nvidia-smi``, or a
+module that this program imports to save the compilation.
 
-What it answers comes from a state file (``$LOCKSTEP_STANDIN_STATE``, else
-``/var/lib/lockstep-standin/gpus.json``), which a lab breaks and repairs from outside::
+Its answers come from a state file (``$LOCKSTEP_STANDIN_STATE``, else
+``/var/lib/lockstep-standin/gpus.json``), which the lab changes with these commands::
 
     nvidia_smi.py --standin-new-state [--count 8] --seed NAME > gpus.json
     nvidia_smi.py --standin-set FILE GPU|all|node NAME=VALUE...
-    nvidia_smi.py --standin-remove FILE GPU        (gone from the bus; the others are renumbered)
+    nvidia_smi.py --standin-remove FILE GPU        (off the bus; the others are renumbered)
     nvidia_smi.py --standin-restore FILE GPU
-    nvidia_smi.py --standin-reset FILE             (as --standin-new-state made it)
-    nvidia_smi.py --standin-show FILE              (what differs from that)
-    nvidia_smi.py --standin-boot FILE              (the boards forget what a boot lets them forget)
+    nvidia_smi.py --standin-reset FILE             (restore the initial state)
+    nvidia_smi.py --standin-show FILE              (show changes since the initial state)
+    nvidia_smi.py --standin-boot FILE              (simulate the effects of a reboot)
 
-GPU is the slot, which never changes, not the index that ``nvidia-smi -L`` prints. NAME is a name of
-``--query-gpu``, one of the further names of EXTRAS below (``minor_number``, ``cpu_affinity``,
-``nvlink.3.speed``...), or ``lost`` (``yes``: fallen off the bus). Exactly what is named is set:
-``enforced.power.limit=350`` leaves ``power.limit`` alone, as a cap from the BMC does on a real
-board. A number alone gets the unit that the field is printed with. For ``node`` see NODE_DEFAULTS.
+GPU is the slot, which never changes, not the index that ``nvidia-smi -L`` prints. NAME is a field
+of ``--query-gpu``, one of the additional names in EXTRAS below (``minor_number``, ``cpu_affinity``,
+``nvlink.3.speed``...), or ``lost`` (``yes``: fallen off the bus). Only the named field changes:
+``enforced.power.limit=350`` does not change ``power.limit``, like a BMC's power cap on a real GPU.
+A bare number gets the unit of the field. For ``node`` see NODE_DEFAULTS.
 These commands exit 0; 2 for wrong usage; 3 for a name, GPU or value that does not exist.
 
-The formats and figures are those of a recorded H200 (driver 590.48.01). Messages and exit codes of
-failures were read off the real program, 550.163.01, or published transcripts; docstrings and
-comments say where something is a guess. ``$LOCKSTEP_STANDIN_EUID`` replaces the effective user id,
+Formats and values are those of a recorded H200 (driver 590.48.01). Error messages and exit codes
+come from the real program, 550.163.01, or from published output; docstrings and comments mark
+assumptions. ``$LOCKSTEP_STANDIN_EUID`` replaces the effective user id,
 ``$LOCKSTEP_STANDIN_ROOT`` the root folder (for tests).
 
-On a node, driver and library have the versions of /proc/driver/nvidia/version and of the file that
-libnvidia-ml.so.1 leads to: where these differ, every call fails as the real one does. What is set
-for ``node`` counts before them.
+On a node, the versions of driver and library come from /proc/driver/nvidia/version and the target
+of libnvidia-ml.so.1. If they differ, every call fails like the real program. Values that are set
+for ``node`` take precedence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LIBRARY = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 NOT_AVAILABLE = "[N/A]"
 DEPRECATED = "[Requested functionality has been deprecated]"
 
-# Exit codes, from the manual page ("RETURN VALUE"); 18 was seen only, it is not in the list there.
+# Exit codes from the manual page ("RETURN VALUE"); 18 was observed, but is not documented.
 EXIT_INVALID = 2
 EXIT_PERMISSION = 4
 EXIT_NOT_FOUND = 6
@@ -63,9 +63,9 @@ EXIT_OTHER = 255
 EXIT_USAGE = 2
 EXIT_UNKNOWN_NAME = 3
 
-# name | alias | unit | value of a healthy idle GPU. "~" is [N/A], "!" is the word for deprecated
-# fields, "?" differs from GPU to GPU or is computed. The names clocks_throttle_reasons.* are added
-# by load_catalogue().
+# name | alias | unit | value of a healthy idle GPU. "~" is [N/A], "!" is the text for deprecated
+# fields, "?" differs between GPUs or is computed. load_catalogue() adds the names
+# clocks_throttle_reasons.*.
 CATALOGUE = """\
 timestamp|||?
 driver_version|||?
@@ -281,7 +281,7 @@ platform.gpu_fabric_guid|||0x0000000000000000
 hostname|||~
 """
 
-# Values that only -q, topo and nvlink show; settable like fields. name | value
+# Values that only -q, topo and nvlink show; they can be set like fields. name | value
 EXTRAS = """\
 product_brand|NVIDIA
 product_architecture|Hopper
@@ -317,12 +317,12 @@ NVLINK_SPEED = "26.562 GB/s"
 NVLINK_INACTIVE = "<inactive>"
 NVLINK_ERRORS = (("replay", "Replay"), ("recovery", "Recovery"), ("crc", "CRC"))
 
-# What can be set for "node": name, value of a healthy node.
-# driver: one of DRIVER_STATES. hang_s: every call sleeps so long first. library_version: the
-# version of NVML where it is not driver_version ("" = the same). on_lost: "stop": a query over all
-# GPUs prints only the message of the first lost one (550.163.01); "continue": it prints the message
-# in place of that GPU's row (616.92). nvswitches: how many the node has; the stand-in of the fabric
-# manager looks. loaded_version: of the kernel module, where /proc does not show it (containers).
+# Settings of "node": name, value of a healthy node.
+# driver: one of DRIVER_STATES. hang_s: delay of every call in seconds. library_version: NVML's
+# version if it is not driver_version ("" = the same). on_lost: "stop": a query of all GPUs prints
+# only the message of the first lost GPU (550.163.01); "continue": it prints the message in place of
+# that GPU's row (616.92). nvswitches: their number, which the simulated fabric manager reads.
+# loaded_version: version of the kernel module if /proc does not show it (containers).
 NODE_DEFAULTS = {
     "driver": "ok",
     "hang_s": "0",
@@ -333,23 +333,22 @@ NODE_DEFAULTS = {
     "nvswitches": "4",
     "loaded_version": "",
 }
-# Branch of the driver -> the CUDA version that it prints.
+# Driver branch -> CUDA version that nvidia-smi prints.
 CUDA_OF = {"535": "12.2", "550": "12.4", "570": "12.8", "575": "12.9", "580": "13.0", "590": "13.1"}
 DRIVER_STATES = ("ok", "not_loaded", "mismatch", "no_library", "no_devices")
 NODE_CHOICES = {"driver": DRIVER_STATES, "on_lost": ("stop", "continue")}
 COMPUTED = ("timestamp", "count", "index", "driver_version")
 
-# A DGX H200's buses; which module sits in which slot is a guess after an H100's listing.
+# PCI buses of a DGX H200; the order of the modules is assumed to be that of an H100.
 BUSES = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 MODULES = (7, 5, 8, 6, 3, 1, 4, 2)
 CPU_AFFINITY = ("0-47,96-143", "48-95,144-191")
 
-# The tree of -q and -q -x: depth by leading spaces; label | tag | source. No source: a group.
+# The tree of -q and -q -x. Leading spaces show the depth; label | tag | source. No source: a group.
 # "-" as label: XML only; as tag: text only. "+" before a label: one level deeper in the text. A
-# source is the name of a field, "@" and the name of an extra, "=" and a fixed text, or "$" and a
-# computed one; after it may come ">" and how to write it, see convert(). Labels and order are the
-# recorded -q; the tags, which were not recorded with it, those of an H100 with 580.105.08 and, for
-# what came after that, of an L40S with 595.91.07.
+# source is a field, "@" and an extra, "=" and a fixed text, or "$" and a computed value; ">" and a
+# format may follow, see convert(). Labels and order come from the recorded -q; its tags were not
+# recorded and come from an H100 with 580.105.08 and, for newer ones, an L40S with 595.91.07.
 TREE = """\
 Product Name|product_name|name
 Product Brand|product_brand|@product_brand
@@ -625,8 +624,8 @@ Capabilities|capabilities
  EGM|egm|=disabled
 """
 
-# The top-level lines of TREE that -d SECTION shows. The samples that the real program adds for
-# POWER, UTILIZATION and CLOCK are left out.
+# The top-level lines of TREE that -d SECTION shows, without the samples that the real program adds
+# for POWER, UTILIZATION and CLOCK.
 SECTIONS = {
     "MEMORY": "FB Memory Usage|BAR1 Memory Usage|Conf Compute Protected Memory Usage",
     "UTILIZATION": "Utilization",
@@ -650,7 +649,7 @@ SECTIONS = {
     "POWER_PROFILES": "Workload Power Profiles",
 }
 
-# Lists of the other queries: name | alias | unit | field of --query-gpu, or "$" and a computed one.
+# Other queries: name | alias | unit | field of --query-gpu, or "$" and a computed value.
 GPU_COLUMNS = """\
 timestamp|||timestamp
 gpu_name|||name
@@ -686,7 +685,7 @@ remapped_rows.failure|||remapped_rows.failure
 }
 RETIREMENT_CAUSES = ("Single Bit ECC", "Double Bit ECC")
 
-# Options. True: takes a value.
+# Options. True: the option takes a value.
 OPTIONS = {
     "-h": False, "--help": False, "--version": False, "-L": False, "--list-gpus": False,
     "-i": True, "--id": True, "-f": True, "--filename": True, "-q": False, "--query": False,
@@ -723,15 +722,15 @@ COMPUTE_MODES = {
     "0": "DEFAULT", "DEFAULT": "DEFAULT", "2": "PROHIBITED", "PROHIBITED": "PROHIBITED",
     "3": "EXCLUSIVE_PROCESS", "EXCLUSIVE_PROCESS": "EXCLUSIVE_PROCESS",
 }  # fmt: skip
-# Profile of a GPU instance on this board: number, name, slices of processors and of memory.
+# GPU instance profiles of this GPU: number, name, compute slices, memory slices.
 MIG_PROFILES = (
     ("19", "1g.18gb", 1, 1), ("20", "1g.18gb+me", 1, 1), ("15", "1g.35gb", 1, 2),
     ("14", "2g.35gb", 2, 2), ("9", "3g.71gb", 3, 4), ("5", "4g.71gb", 4, 4),
     ("0", "7g.141gb", 7, 8),
 )  # fmt: skip
 MIG_SLICES = (7, 8)
-# Real options and commands that this stand-in refuses by name, so that a test cannot mistake a
-# missing piece of the stand-in for an answer.
+# Real options and commands that the simulation rejects by name, so that a test cannot mistake a
+# missing feature for an answer.
 NOT_STOOD_IN_WORDS = (
     "-B --list-excluded-gpus -col --columns -u --unit --dtd --query-supported-clocks "
     "--help-query-supported-clocks -p --reset-ecc-errors --gom -r --gpu-reset "
@@ -746,43 +745,43 @@ NOT_STOOD_IN = frozenset(NOT_STOOD_IN_WORDS.split())
 
 
 class Answer(Exception):
-    """Ends the call: text for standard output, and the exit code."""
+    """Ends the call with a text for standard output and an exit code."""
 
     def __init__(self, code: int, text: str = "") -> None:
-        """Keep the exit code and the text, which ends its own lines."""
+        """Store the exit code and the text, which includes its line ends."""
         super().__init__(text)
         self.code = code
         self.text = text
 
 
 class StandinError(Exception):
-    """The stand-in itself cannot do what was asked; said on standard error."""
+    """An error of the simulation itself, reported on standard error."""
 
     def __init__(self, message: str, code: int = EXIT_OTHER) -> None:
-        """Keep the message and the exit code."""
+        """Store the message and the exit code."""
         super().__init__(message)
         self.code = code
 
 
 class Field:
-    """One property of --query-gpu: its name, the unit in its heading, its healthy value."""
+    """One property of --query-gpu: its name, the unit in its heading, its default value."""
 
     __slots__ = ("default", "name", "unit")
 
     def __init__(self, name: str, unit: str, default: str) -> None:
-        """Keep the three."""
+        """Store the values."""
         self.name = name
         self.unit = unit
         self.default = default
 
     @property
     def heading(self) -> str:
-        """The column's heading, unit included (``nounits`` takes units off values only)."""
+        """Return the column heading with the unit (``nounits`` removes units from values only)."""
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
 
 def load_catalogue() -> tuple[list[Field], dict[str, Field]]:
-    """The fields in the order of --help-query-gpu, and the same by name and alias."""
+    """Return the fields in the order of --help-query-gpu, and by name and alias."""
     fields: list[Field] = []
     by_name: dict[str, Field] = {}
     for line in CATALOGUE.splitlines():
@@ -801,12 +800,12 @@ def load_catalogue() -> tuple[list[Field], dict[str, Field]]:
 
 
 class Gpu:
-    """One slot of the node and what its GPU answers."""
+    """One slot of the node, with the values of its GPU."""
 
     __slots__ = ("extra", "fields", "lost", "present", "processes", "slot")
 
     def __init__(self, slot: int, fields: dict[str, str], extra: dict[str, str]) -> None:
-        """A GPU that is there, well and idle."""
+        """Create a present, healthy and idle GPU."""
         self.slot = slot
         self.present = True
         self.lost = False
@@ -815,7 +814,7 @@ class Gpu:
         self.processes: list[dict[str, str]] = []
 
     def get(self, name: str) -> str:
-        """The value of a field, written as the real program writes it."""
+        """Return the value of a field in the format of the real program."""
         return self.fields.get(name, NOT_AVAILABLE)
 
     def put(self, values: dict[str, str]) -> None:
@@ -825,37 +824,37 @@ class Gpu:
 
     @property
     def bus_id(self) -> str:
-        """The PCI bus id, with the eight-digit domain."""
+        """Return the PCI bus id, with the eight-digit domain."""
         return self.get("pci.bus_id")
 
     @property
     def title(self) -> str:
-        """Name and UUID as -L and nvlink print them."""
+        """Return name and UUID as printed by -L and nvlink."""
         return f"{self.get('name')} (UUID: {self.get('uuid')})"
 
     def active_links(self) -> int:
-        """How many NVLinks are up."""
+        """Return the number of active NVLinks."""
         return sum(self.link(n, "speed") != NVLINK_INACTIVE for n in range(NVLINKS))
 
     def link(self, number: int, what: str) -> str:
-        """A link's speed, or one of its error counters."""
+        """Return a link's speed or one of its error counters."""
         return self.extra.get(f"nvlink.{number}.{what}", NVLINK_SPEED if what == "speed" else "0")
 
 
 class State:
-    """All that the state file holds."""
+    """The content of the state file."""
 
     def __init__(self, node: dict[str, str], gpus: list[Gpu]) -> None:
-        """Keep the node's settings (with NODE_DEFAULTS beneath) and the slots."""
+        """Store the slots and the node's settings, with NODE_DEFAULTS for missing ones."""
         self.node = {**NODE_DEFAULTS, **node}
         self.gpus = gpus
 
     @classmethod
     def from_json(cls, text: str) -> State:
-        """Read a state; ValueError says what is wrong with it."""
+        """Parse a state; raise ValueError with the reason if it is invalid."""
         data: Any = json.loads(text)
         if not isinstance(data, dict) or data.get("format") != 1:
-            raise ValueError('not a state of format 1 (made by "--standin-new-state")')
+            raise ValueError('not a state of format 1 (create one with "--standin-new-state")')
         gpus: list[Gpu] = []
         try:
             for slot, item in enumerate(data["gpus"]):
@@ -869,7 +868,7 @@ class State:
             raise ValueError(f"incomplete: {error!r}") from error
 
     def to_json(self) -> str:
-        """The text of the state file."""
+        """Return the text of the state file."""
         gpus = [
             {
                 "present": gpu.present,
@@ -883,29 +882,29 @@ class State:
         return json.dumps({"format": 1, "node": self.node, "gpus": gpus}, indent=1) + "\n"
 
     def devices(self) -> list[tuple[int, Gpu]]:
-        """The GPUs on the bus with their indices: renumbered, as after a boot without one."""
+        """Return the GPUs on the bus with their indices, numbered as after a reboot."""
         if self.node["driver"] == "no_devices":
             return []
         return list(enumerate(gpu for gpu in self.gpus if gpu.present))
 
     @property
     def driver_version(self) -> str:
-        """The kernel module's version."""
+        """Return the version of the kernel module."""
         return self.node["driver_version"]
 
     @property
     def library_version(self) -> str:
-        """The version of NVML and of nvidia-smi itself."""
+        """Return the version of NVML and of nvidia-smi."""
         return self.node["library_version"] or self.driver_version
 
     @property
     def nvml_version(self) -> str:
-        """NVML's version as printed: without the third part."""
+        """Return NVML's version as printed, without the third part."""
         return ".".join(self.library_version.split(".")[:2])
 
 
 def new_state(count: int, seed: str) -> State:
-    """A healthy node: equal where nodes must be; identities and live values follow the seed."""
+    """Return a healthy node; the seed determines identities and measured values."""
     import hashlib
 
     fields, _ = load_catalogue()
@@ -949,7 +948,7 @@ def new_state(count: int, seed: str) -> State:
 
 
 def extra_defaults() -> dict[str, str]:
-    """The values beside --query-gpu, links included."""
+    """Return the defaults of values that are not in --query-gpu, including the links."""
     values = dict(line.split("|") for line in EXTRAS.splitlines())
     for number in range(NVLINKS):
         values[f"nvlink.{number}.speed"] = NVLINK_SPEED
@@ -962,7 +961,7 @@ def extra_defaults() -> dict[str, str]:
 
 
 def read_state(path: str) -> State:
-    """Read the state of a maintenance command."""
+    """Read the state file for a maintenance command."""
     try:
         with open(path, encoding="utf-8") as file:
             return State.from_json(file.read())
@@ -973,7 +972,7 @@ def read_state(path: str) -> State:
 
 
 def change_state(path: str, change: Callable[[State], None]) -> None:
-    """Change the file as a whole or not at all, one caller after the other; keep mode and owner."""
+    """Change the state file atomically under a lock; keep its mode and owner."""
     import fcntl
 
     path = os.path.realpath(path)
@@ -1003,7 +1002,7 @@ def change_state(path: str, change: Callable[[State], None]) -> None:
 
 
 def replace_file(path: str, text: str, old: os.stat_result) -> None:
-    """Write beside the file, then rename over it."""
+    """Write a temporary file in the same folder and rename it."""
     temporary = f"{path}.{os.getpid()}.new"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -1026,35 +1025,35 @@ def replace_file(path: str, text: str, old: os.stat_result) -> None:
 
 
 def unknown(kind: str, name: str, known: list[str]) -> StandinError:
-    """The error for a name that does not exist, with the nearest that do."""
+    """Return the error for an unknown name, with similar names."""
     import difflib
 
     near = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
     near = near or [k for k in known if name in k][:4]
-    hint = f"; near it: {', '.join(near)}" if near else ""
-    return StandinError(f'no {kind} "{name}"{hint}', EXIT_UNKNOWN_NAME)
+    hint = f"; similar: {', '.join(near)}" if near else ""
+    return StandinError(f'unknown {kind} "{name}"{hint}', EXIT_UNKNOWN_NAME)
 
 
 def find_slots(state: State, name: str) -> list[Gpu]:
-    """The slots that a maintenance command names."""
+    """Return the slots that a maintenance command names."""
     if name == "all":
         return state.gpus
     known = [str(gpu.slot) for gpu in state.gpus]
     if name not in known:
         raise StandinError(
-            f'no GPU "{name}"; there are the slots {known[0]} to {known[-1]}, and "all"'
+            f'unknown GPU "{name}"; expected {known[0]} to {known[-1]}, or "all"'
             if known
-            else f'no GPU "{name}"; this state has none',
+            else f'unknown GPU "{name}"; this state has no GPUs',
             EXIT_UNKNOWN_NAME,
         )
     return [state.gpus[int(name)]]
 
 
 def with_unit(field: Field, value: str) -> str:
-    """The value as the real program prints it; a number alone gets the field's unit."""
+    """Return the value in the format of the real program; add the unit to a bare number."""
     if "," in value or "\n" in value:
         raise StandinError(
-            f'"{value}" for {field.name}: commas would break the CSV', EXIT_UNKNOWN_NAME
+            f'"{value}" for {field.name}: commas are not allowed in CSV', EXIT_UNKNOWN_NAME
         )
     if not field.unit or value.startswith("["):
         return value
@@ -1063,7 +1062,7 @@ def with_unit(field: Field, value: str) -> str:
         amount = float(number)
     except ValueError:
         raise StandinError(
-            f'"{value}" for {field.name}: neither a number (of {field.unit}) nor a word in brackets'
+            f'"{value}" for {field.name}: expected a number ({field.unit}) or a word in brackets'
             " such as [N/A]",
             EXIT_UNKNOWN_NAME,
         ) from None
@@ -1075,11 +1074,11 @@ def set_gpu(gpu: Gpu, name: str, value: str, by_name: dict[str, Field]) -> None:
     """Set one value of one GPU."""
     if name == "lost":
         if value not in ("yes", "no"):
-            raise StandinError(f'lost is "yes" or "no", not "{value}"', EXIT_UNKNOWN_NAME)
+            raise StandinError(f'lost must be "yes" or "no", not "{value}"', EXIT_UNKNOWN_NAME)
         gpu.lost = value == "yes"
     elif name in COMPUTED:
         hint = "; set it for the node" if name in NODE_DEFAULTS else ""
-        raise StandinError(f"{name} is computed, not a GPU's own{hint}", EXIT_UNKNOWN_NAME)
+        raise StandinError(f"{name} is computed and cannot be set{hint}", EXIT_UNKNOWN_NAME)
     elif name in by_name:
         gpu.fields[by_name[name].name] = with_unit(by_name[name], value)
     elif name in gpu.extra:
@@ -1091,11 +1090,11 @@ def set_gpu(gpu: Gpu, name: str, value: str, by_name: dict[str, Field]) -> None:
 def set_node(state: State, name: str, value: str) -> None:
     """Set one value of the node."""
     if name not in NODE_DEFAULTS:
-        raise unknown("setting of a node", name, list(NODE_DEFAULTS))
+        raise unknown("setting of the node", name, list(NODE_DEFAULTS))
     choices = NODE_CHOICES.get(name)
     if choices and value not in choices:
         raise StandinError(
-            f'{name} is one of {", ".join(choices)}, not "{value}"', EXIT_UNKNOWN_NAME
+            f'{name} must be one of {", ".join(choices)}, not "{value}"', EXIT_UNKNOWN_NAME
         )
     if name == "hang_s":
         try:
@@ -1103,17 +1102,17 @@ def set_node(state: State, name: str, value: str) -> None:
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
-            raise StandinError(f'hang_s is a number of seconds, not "{value}"', EXIT_UNKNOWN_NAME)
+            raise StandinError(f'hang_s must be a number, not "{value}"', EXIT_UNKNOWN_NAME)
     state.node[name] = value
 
 
 def set_values(path: str, target: str, settings: list[str]) -> None:
-    """--standin-set."""
+    """Run --standin-set."""
     pairs: list[tuple[str, str]] = []
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise StandinError(f'"{setting}": NAME=VALUE is wanted', EXIT_USAGE)
+            raise StandinError(f'"{setting}": expected NAME=VALUE', EXIT_USAGE)
         pairs.append((name, value))
 
     def change(state: State) -> None:
@@ -1130,7 +1129,7 @@ def set_values(path: str, target: str, settings: list[str]) -> None:
 
 
 def set_present(path: str, target: str, present: bool) -> None:
-    """--standin-remove and --standin-restore."""
+    """Run --standin-remove or --standin-restore."""
 
     def change(state: State) -> None:
         for gpu in find_slots(state, target):
@@ -1140,11 +1139,11 @@ def set_present(path: str, target: str, present: bool) -> None:
 
 
 def reset(path: str) -> None:
-    """--standin-reset."""
+    """Run --standin-reset."""
 
     def change(state: State) -> None:
         fresh = new_state(len(state.gpus), state.node.get("seed", ""))
-        # What is loaded is no setting.
+        # The loaded version is not a setting.
         fresh.node["loaded_version"] = state.node["loaded_version"]
         state.node, state.gpus = fresh.node, fresh.gpus
 
@@ -1152,9 +1151,9 @@ def reset(path: str) -> None:
 
 
 def boot(path: str) -> None:
-    """--standin-boot: settings of the driver are gone; ECC's and MIG's next mode is the current.
+    """Run --standin-boot: reset the driver's settings; apply pending ECC and MIG modes.
 
-    A limit below the requested one came from outside (BMC): it stays.
+    An enforced limit below the requested one comes from the BMC and is kept.
     """
     _, by_name = load_catalogue()
 
@@ -1178,7 +1177,7 @@ def boot(path: str) -> None:
 
 
 def unlocked(gpu: Gpu) -> dict[str, str]:
-    """What changes when a board's clocks are no longer locked."""
+    """Return the changes when a GPU's clocks are unlocked."""
     if gpu.extra["clocks.locked"] == "none":
         return {}
     idle = load_catalogue()[1]["clocks.current.sm"].default
@@ -1190,7 +1189,7 @@ def unlocked(gpu: Gpu) -> dict[str, str]:
 
 
 def show(state: State) -> str:
-    """--standin-show: one line per slot, and below it what is not as it was made."""
+    """Run --standin-show: one line per slot, followed by its changed values."""
     fresh = new_state(len(state.gpus), state.node.get("seed", ""))
     driver = state.driver_version
     if driver == NODE_DEFAULTS["driver_version"]:
@@ -1214,26 +1213,26 @@ def show(state: State) -> str:
 
 
 def take_options(arguments: list[str], allowed: tuple[str, ...]) -> dict[str, str]:
-    """The options of a maintenance command, as ``--name value`` or ``--name=value``."""
+    """Return the options of a maintenance command: ``--name value`` or ``--name=value``."""
     options: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if name not in allowed or not (equals or rest):
-            raise StandinError(f'"{name}": not understood here', EXIT_USAGE)
+            raise StandinError(f'"{name}": unknown option', EXIT_USAGE)
         options[name] = value if equals else rest.pop(0)
     return options
 
 
 def maintain(verb: str, arguments: list[str]) -> str:
-    """Run one --standin command; the text is for standard output."""
+    """Run one --standin command; return the text for standard output."""
     if verb == "--standin-new-state":
         options = take_options(arguments, ("--count", "--seed"))
         count = options.get("--count", str(len(BUSES)))
         if "--seed" not in options:
-            raise StandinError("--seed NAME is needed: it makes the node's identities", EXIT_USAGE)
+            raise StandinError("--seed NAME is required, for the node's identities", EXIT_USAGE)
         if not count.isdigit() or not 1 <= int(count) <= len(BUSES):
-            raise StandinError(f'--count is 1 to {len(BUSES)}, not "{count}"', EXIT_USAGE)
+            raise StandinError(f'--count must be 1 to {len(BUSES)}, not "{count}"', EXIT_USAGE)
         return new_state(int(count), options["--seed"]).to_json()
     if verb == "--standin-set" and len(arguments) >= 3:
         set_values(arguments[0], arguments[1], arguments[2:])
@@ -1247,20 +1246,20 @@ def maintain(verb: str, arguments: list[str]) -> str:
         return show(read_state(arguments[0]))
     else:
         usage = (__doc__ or "").partition("::\n\n")[2].partition("\n\n")[0]
-        raise StandinError(f"wrong usage; known are\n{usage}", EXIT_USAGE)
+        raise StandinError(f"wrong usage; expected one of\n{usage}", EXIT_USAGE)
     return ""
 
 
-# --- the real program's side ------------------------------------------------------------------
+# --- options of the real program --------------------------------------------------------------
 
 
 def bare(value: str) -> str:
-    """A value as -q prints it: without the brackets that CSV puts around what is no value."""
+    """Return a value as printed by -q, without the brackets of CSV output."""
     return value[1:-1] if value.startswith("[") else value
 
 
 def convert(value: str, how: str, xml: bool) -> str:
-    """Write a value of TREE in the way that the part after ">" names."""
+    """Format a value of TREE as named after ">"."""
     value = bare(value)
     if how == "hex":
         return value[2:] if xml and value.startswith("0x") else value
@@ -1271,15 +1270,15 @@ def convert(value: str, how: str, xml: bool) -> str:
 
 
 def timestamp() -> str:
-    """Now, as CSV writes it."""
+    """Return the current time in the format of CSV output."""
     now = time.time()
     return time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1000):03d}"
 
 
 def lost_message(index: int, gpu: Gpu, word: str = "GPU") -> str:
-    """What is said of a GPU that does not answer (two blank lines end it).
+    """Return the message about a lost GPU (it ends with two blank lines).
 
-    A guess: the bus id stands in it; newer transcripts have it, 550.163.01 without PCI did not.
+    Assumption: it contains the bus id, as in newer output; 550.163.01 without PCI omitted it.
     """
     return (
         f"Unable to determine the device handle for {word}{index}: {gpu.bus_id[4:]}: GPU is lost."
@@ -1291,15 +1290,15 @@ class Smi:
     """One call of nvidia-smi over one state."""
 
     def __init__(self, state: State, path: str) -> None:
-        """Keep the state and the path of its file, which the settings rewrite."""
+        """Store the state and the path of its file, which settings rewrite."""
         self.state = state
         self.path = path
         self.devices = state.devices()
 
-    # Which GPUs.
+    # Selection of GPUs.
 
     def select(self, wanted: str | None) -> list[tuple[int, Gpu]]:
-        """The GPUs of -i, in the order of their indices; without -i all of them."""
+        """Return the GPUs of -i, sorted by index; without -i all GPUs."""
         if wanted is None:
             chosen = self.devices
         else:
@@ -1313,7 +1312,7 @@ class Smi:
 
     @staticmethod
     def matches(device: tuple[int, Gpu], key: str) -> bool:
-        """Whether -i KEY means this GPU: index, UUID, serial number or PCI bus id."""
+        """Return whether -i KEY matches this GPU: index, UUID, serial number or PCI bus id."""
         index, gpu = device
         if key.isdigit() and len(key) < 9:
             return int(key) == index
@@ -1321,7 +1320,7 @@ class Smi:
         return key in (gpu.get("uuid"), gpu.get("serial")) or key.upper() in (bus, bus[4:], bus[9:])
 
     def answering(self, wanted: str | None) -> list[tuple[int, Gpu]]:
-        """As select(), for calls that fail as a whole when one of those GPUs is lost."""
+        """Like select(), but fail if one of the GPUs is lost."""
         chosen = self.select(wanted)
         for index, gpu in chosen:
             if gpu.lost:
@@ -1331,7 +1330,7 @@ class Smi:
     # Short listings.
 
     def version(self) -> str:
-        """--version."""
+        """Answer --version."""
         return (
             f"NVIDIA-SMI version  : {self.state.library_version}\n"
             f"NVML version        : {self.state.nvml_version}\n"
@@ -1340,7 +1339,7 @@ class Smi:
         )
 
     def listing(self) -> str:
-        """-L; a lost GPU gives a message in its place, and none at all is no failure."""
+        """Answer -L; a lost GPU has a message in its place; no GPUs are not an error."""
         if not self.devices:
             return "No devices found.\n"
         lines: list[str] = []
@@ -1355,7 +1354,7 @@ class Smi:
         return "".join(lines)
 
     def summary(self, wanted: str | None) -> str:
-        """The table of a call without arguments. A guess: "Cap" is the enforced limit."""
+        """Return the table of a call without arguments. Assumption: "Cap" is the enforced limit."""
         chosen = self.answering(wanted)
         edge = "+" + "-" * 41 + "+" + "-" * 24 + "+" + "-" * 22 + "+\n"
         smi, driver = self.state.library_version, self.state.driver_version
@@ -1396,7 +1395,7 @@ class Smi:
 
     @staticmethod
     def summary_rows(index: int, gpu: Gpu) -> str:
-        """The three lines of one GPU."""
+        """Return the three lines of one GPU."""
         on = {"Enabled": "On", "Disabled": "Off"}
         show = {name: bare(value) for name, value in gpu.fields.items()}
         draw, cap = (
@@ -1422,7 +1421,7 @@ class Smi:
     # Queries as CSV.
 
     def value(self, index: int, gpu: Gpu, name: str) -> str:
-        """A field's value, computed ones included."""
+        """Return the value of a field, stored or computed."""
         if name not in COMPUTED:
             return gpu.get(name)
         if name == "timestamp":
@@ -1432,7 +1431,7 @@ class Smi:
         return str(index) if name == "index" else self.state.driver_version
 
     def query(self, option: str, names: str, layout: str | None, wanted: str | None) -> str:
-        """--query-gpu and the other lists."""
+        """Answer --query-gpu and the other queries."""
         if layout is None:
             raise Answer(
                 EXIT_INVALID,
@@ -1477,7 +1476,7 @@ class Smi:
 
     @staticmethod
     def columns(option: str) -> dict[str, tuple[Field, str]]:
-        """Each column of a query by name and alias: its field, and where the value comes from."""
+        """Return the columns of a query by name and alias, each with its field and source."""
         if option == "--query-gpu":
             return {name: (field, field.name) for name, field in load_catalogue()[1].items()}
         result: dict[str, tuple[Field, str]] = {}
@@ -1490,7 +1489,7 @@ class Smi:
 
     @staticmethod
     def items(option: str, gpu: Gpu) -> list[dict[str, str]]:
-        """The things of a GPU that a query gives one line each."""
+        """Return the items of a GPU for which a query prints one line each."""
         if option == "--query-compute-apps":
             return gpu.processes
         if option == "--query-retired-pages":
@@ -1499,7 +1498,7 @@ class Smi:
 
     @staticmethod
     def help_query(option: str) -> str:
-        """The names that a query knows (without the descriptions of the real program)."""
+        """Return the properties of a query (without the real program's descriptions)."""
         text = f'List of valid properties to query for the switch "{option}":\n\n'
         names: dict[str, list[str]] = {}
         for name, (field, _) in Smi.columns(option).items():
@@ -1509,7 +1508,7 @@ class Smi:
     # -q and -q -x.
 
     def nodes(self, gpu: Gpu, xml: bool) -> Iterator[tuple[int, str, str, str | None, str]]:
-        """The lines of TREE with this GPU's values: depth, label, tag, value or None, way."""
+        """Yield the lines of TREE for a GPU: depth, label, tag, value or None, format."""
         for line in TREE.splitlines():
             depth = len(line) - len(line.lstrip(" "))
             label, tag, source = [*line[depth:].split("|"), ""][:3]
@@ -1528,7 +1527,7 @@ class Smi:
             yield depth, label, tag, value, how
 
     def log(self, wanted: str | None, sections: str | None) -> str:
-        """-q, and -q -d SECTION,SECTION. A guess: "Attached GPUs" counts all, also with -i."""
+        """Answer -q [-d SECTIONS]. Assumption: "Attached GPUs" counts all GPUs even with -i."""
         only: list[str] | None = None
         if sections is not None:
             names = sections.split(",")
@@ -1547,7 +1546,7 @@ class Smi:
         return text + "".join(self.log_gpu(gpu, only) for _, gpu in chosen)
 
     def log_gpu(self, gpu: Gpu, only: list[str] | None) -> str:
-        """One GPU of -q."""
+        """Return one GPU's part of -q."""
         lines = [f"GPU {gpu.bus_id}"]
         shown = True
         for depth, label, _, value, _ in self.nodes(gpu, xml=False):
@@ -1581,7 +1580,7 @@ class Smi:
         return "\n".join(lines) + "\n\n"
 
     def xml(self, wanted: str | None) -> str:
-        """-q -x."""
+        """Answer -q -x."""
         chosen = self.answering(wanted)
         text = (
             '<?xml version="1.0" ?>\n'
@@ -1595,7 +1594,7 @@ class Smi:
         return text + "".join(self.xml_gpu(gpu) for _, gpu in chosen) + "</nvidia_smi_log>\n"
 
     def xml_gpu(self, gpu: Gpu) -> str:
-        """One GPU of -q -x."""
+        """Return one GPU's part of -q -x."""
         lines = [f'\t<gpu id="{escape(gpu.bus_id)}">']
         open_tags: list[str] = []
 
@@ -1638,9 +1637,9 @@ class Smi:
     # Subcommands.
 
     def topo(self, arguments: list[str]) -> str:
-        """``topo -m``: every pair over as many NVLinks as both have up."""
+        """Answer ``topo -m``: a pair has as many NVLinks as are active on both GPUs."""
         if not arguments or arguments[0] in ("-h", "--help"):
-            return "\n    topo (stand-in): only -m | --matrix is known here.\n\n"
+            return "\n    topo (simulated): only -m | --matrix is supported.\n\n"
         if arguments[0] not in ("-m", "--matrix"):
             raise Answer(EXIT_INVALID, f'Option "{arguments[0]}" is not recognized.\n')
         if not self.devices or any(gpu.lost for _, gpu in self.devices):
@@ -1666,9 +1665,9 @@ class Smi:
         )
 
     def nvlink(self, arguments: list[str]) -> str:
-        """``nvlink -s`` and ``nvlink -e``, with -i and -l.
+        """Answer ``nvlink -s`` and ``nvlink -e``, with -i and -l.
 
-        A guess: -e separates links by a blank line (transcripts differ) and leaves out dead ones.
+        Assumption: -e separates links by a blank line (published output varies), without dead ones.
         """
         what, wanted, only = "", None, None
         rest = list(arguments)
@@ -1689,7 +1688,7 @@ class Smi:
             else:
                 raise Answer(EXIT_INVALID, f'Option "{option}" is not recognized.\n')
         if not what:
-            return "\n    nvlink (stand-in): only -s, -e, -i and -l are known here.\n\n"
+            return "\n    nvlink (simulated): only -s, -e, -i and -l are supported.\n\n"
         text = ""
         for index, gpu in self.answering(wanted):
             text += f"GPU {index}: {gpu.title}\n"
@@ -1705,9 +1704,9 @@ class Smi:
         return text
 
     def mig(self, arguments: list[str]) -> str:
-        """``mig -lgi``, ``-cgi PROFILES [-C]``, ``-dci`` and ``-dgi``, with -i and -gi.
+        """Answer ``mig -lgi``, ``-cgi PROFILES [-C]``, ``-dci`` and ``-dgi``, with -i and -gi.
 
-        A guess: the wording of refusals, and an exit code of 6 where nothing is found.
+        Assumptions: the text of error messages, and exit code 6 when nothing is found.
         """
         verb, wanted, profiles, compute, only = "", None, "", False, ""
         rest = list(arguments)
@@ -1732,7 +1731,7 @@ class Smi:
                 raise Answer(EXIT_INVALID, f'Option "{option}" is not recognized.\n')
         if not verb:
             return (
-                "\n    mig (stand-in): only -lgi, -cgi, -C, -dci, -dgi, -gi, -i are known here.\n\n"
+                "\n    mig (simulated): only -lgi, -cgi, -C, -dci, -dgi, -gi, -i are supported.\n\n"
             )
         chosen = [d for d in self.answering(wanted) if d[1].get("mig.mode.current") == "Enabled"]
         if not chosen:
@@ -1766,9 +1765,9 @@ class Smi:
     # Settings.
 
     def modify(self, option: str, spelled: str, value: str, wanted: str | None) -> str:
-        """Carry out one setting on the GPUs of -i and write the state back.
+        """Apply one setting to the GPUs of -i and save the state.
 
-        A guess: the exit codes of -e 0 and -e 1 are 0, and "already" means the pending mode.
+        Assumption: -e 0 and -e 1 exit with 0, and "already" refers to the pending mode.
         """
         may = os.environ.get("LOCKSTEP_STANDIN_EUID", str(os.geteuid())) == "0"
         text: list[str] = []
@@ -1795,7 +1794,7 @@ class Smi:
         return "".join(text)
 
     def save(self, changes: dict[int, dict[str, str]]) -> None:
-        """Write what a setting changed, by slot, into the file as it is by now."""
+        """Write the changes of a setting, by slot, to the current state file."""
 
         def change(state: State) -> None:
             for slot, values in changes.items():
@@ -1805,13 +1804,13 @@ class Smi:
 
 
 def mig_instances(gpu: Gpu) -> list[list[str]]:
-    """A board's GPU instances: number, profile, first slice, whether it has a compute instance."""
+    """Return the GPU instances: number, profile, first slice, whether it has a compute instance."""
     listed = gpu.extra["mig.instances"]
     return [] if listed == "none" else [item.split(":") for item in listed.split(",")]
 
 
 def mig_profile(word: str) -> tuple[str, str, int, int]:
-    """The profile of a number or a name."""
+    """Return the profile with a number or a name."""
     for profile in MIG_PROFILES:
         if word in profile[:2]:
             return profile
@@ -1821,7 +1820,7 @@ def mig_profile(word: str) -> tuple[str, str, int, int]:
 def mig_create(
     index: int, instances: list[list[str]], profiles: str, compute: bool
 ) -> Iterator[str]:
-    """Add an instance for each profile; yield what is said."""
+    """Add an instance for each profile; yield the output."""
     for word in profiles.split(","):
         number, name, processors, memory = mig_profile(word)
         taken = [mig_profile(instance[1]) for instance in instances]
@@ -1850,7 +1849,7 @@ def mig_create(
 
 
 def mig_start(instances: list[list[str]], memory: int) -> int:
-    """The first slice of memory behind which enough are free."""
+    """Return the first memory slice that is followed by enough free slices."""
     taken = {
         int(start) + n for _, number, start, _ in instances for n in range(mig_profile(number)[3])
     }
@@ -1861,7 +1860,7 @@ def mig_start(instances: list[list[str]], memory: int) -> int:
 
 
 def mig_devices(gpu: Gpu) -> list[str]:
-    """The lines of -L below a board. A guess: their order is that in which they were made."""
+    """Return the MIG lines of -L for a GPU. Assumption: they are in order of creation."""
     made = [
         mig_profile(number)[1] for _, number, _, compute in mig_instances(gpu) if compute == "1"
     ]
@@ -1873,7 +1872,7 @@ def mig_devices(gpu: Gpu) -> list[str]:
 
 
 def mig_destroy(index: int, instances: list[list[str]], verb: str, only: str) -> Iterator[str]:
-    """Take instances away, all or one; yield what is said."""
+    """Remove all instances or one; yield the output."""
     chosen = [instance for instance in instances if only in ("", instance[0])]
     if not chosen:
         raise Answer(EXIT_NOT_FOUND, "No GPU instances found: Not Found\n")
@@ -1896,7 +1895,7 @@ def mig_destroy(index: int, instances: list[list[str]], verb: str, only: str) ->
 
 
 def mig_list(chosen: list[tuple[int, Gpu]]) -> str:
-    """The table of ``mig -lgi``."""
+    """Return the table of ``mig -lgi``."""
     rows = ""
     for index, gpu in chosen:
         for own, number, start, _ in mig_instances(gpu):
@@ -1922,19 +1921,19 @@ def mig_list(chosen: list[tuple[int, Gpu]]) -> str:
 
 
 def supported_clocks(gpu: Gpu) -> list[str]:
-    """The graphics clocks to choose from: steps of 15 MHz down to 345."""
+    """Return the supported graphics clocks: steps of 15 MHz down to 345."""
     top = gpu.get("clocks.max.graphics").split(" ")[0]
     return [f"{mhz} MHz" for mhz in range(int(top) if top.isdigit() else 345, 344, -15)]
 
 
 def escape(value: str) -> str:
-    """Text for XML."""
+    """Escape text for XML."""
     value = bare(value)
     return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def xml_processes(gpu: Gpu, tabs: str) -> list[str]:
-    """The processes of one GPU in -q -x."""
+    """Return the processes of one GPU for -q -x."""
     lines: list[str] = []
     for process in gpu.processes:
         lines.append(f"{tabs}<process_info>")
@@ -1952,7 +1951,7 @@ def xml_processes(gpu: Gpu, tabs: str) -> list[str]:
 
 
 def path_between(one: Gpu, other: Gpu) -> str:
-    """The word of ``topo -m`` for a pair of GPUs."""
+    """Return the path type of ``topo -m`` for a pair of GPUs."""
     links = min(one.active_links(), other.active_links())
     if links:
         return f"NV{links}"
@@ -1960,7 +1959,7 @@ def path_between(one: Gpu, other: Gpu) -> str:
 
 
 def persistence_warning(gpu: Gpu) -> str:
-    """What follows a setting that will not outlive the last client of the driver."""
+    """Return the warning that a setting is lost when the last client of the driver exits."""
     if gpu.get("persistence_mode") == "Enabled":
         return ""
     return (
@@ -1971,7 +1970,7 @@ def persistence_warning(gpu: Gpu) -> str:
 
 
 def number_of(text: str) -> float:
-    """The number at the start of a value such as "700.00 W"."""
+    """Return the number at the start of a value such as "700.00 W"."""
     try:
         return float(text.split(" ")[0])
     except ValueError:
@@ -1981,7 +1980,7 @@ def number_of(text: str) -> float:
 def setting(
     option: str, spelled: str, value: str, may: bool
 ) -> Callable[[Gpu], tuple[str, dict[str, str]]]:
-    """Check a setting's value; give back what it does to one GPU: what is said, what changes."""
+    """Check a setting's value; return a function from a GPU to the output and the changes."""
     wrong = Answer(
         EXIT_INVALID,
         f"ERROR: Option {value} is invalid for {spelled}. Please run 'nvidia-smi -h' for help.\n\n",
@@ -2033,7 +2032,7 @@ def setting(
             )
         if not clocks:
             return "", unlocked(gpu)
-        # An idle board runs at its lowest clock, unless the lock's lower bound is above that.
+        # An idle GPU runs at its lowest clock, unless the lock's lower bound is higher.
         idle = load_catalogue()[1]["clocks.current.sm"].default
         lowest = f"{max(int(clocks[0]), int(number_of(idle)))} MHz"
         change = {
@@ -2072,7 +2071,7 @@ def setting(
                 f"Warning: MIG mode is in pending {mode.lower()[:-1]} state for GPU {gpu.bus_id}:"
                 "In use by another client\n"
             ), change
-        # From Hopper on it needs no reset of the board.
+        # Since Hopper, it needs no reset of the GPU.
         return f"{mode} MIG Mode for GPU {gpu.bus_id}\n", {**change, "mig.mode.current": mode}
 
     def power(gpu: Gpu) -> tuple[str, dict[str, str]]:
@@ -2126,7 +2125,7 @@ def setting(
 
 
 def not_valid_here(spelled: str) -> Answer:
-    """The answer to an option that does not go with the command."""
+    """Return the error for an option that the command does not support."""
     return Answer(
         EXIT_INVALID,
         f"ERROR: Option {spelled} is not valid for this command. "
@@ -2135,7 +2134,7 @@ def not_valid_here(spelled: str) -> Answer:
 
 
 def parse(arguments: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their long names: the values, and how each was spelled."""
+    """Return the options by long name: their values, and their spellings."""
     values: dict[str, str] = {}
     spelled: dict[str, str] = {}
     rest = list(arguments)
@@ -2143,7 +2142,7 @@ def parse(arguments: list[str]) -> tuple[dict[str, str], dict[str, str]]:
         argument = rest.pop(0)
         name, equals, value = argument.partition("=")
         if name in NOT_STOOD_IN:
-            raise StandinError(f'"{name}" is real, but not stood in for')
+            raise StandinError(f'"{name}" exists, but is not simulated')
         takes = OPTIONS.get(name)
         if takes is None or (equals and not takes):
             raise Answer(
@@ -2183,9 +2182,7 @@ def run(smi: Smi, arguments: list[str]) -> str:
     helps = [name for name in values if name.startswith("--help-query-")]
     if "--help" in values:
         only("--help")
-        return (
-            "nvidia-smi, a stand-in of Lockstep's lab. It knows:\n  " + "\n  ".join(OPTIONS) + "\n"
-        )
+        return "nvidia-smi, simulated by Lockstep's lab. Options:\n  " + "\n  ".join(OPTIONS) + "\n"
     if "--version" in values:
         only("--version")
         return smi.version()
@@ -2238,13 +2235,13 @@ def run(smi: Smi, arguments: list[str]) -> str:
 
 
 def load_node(path: str) -> State:
-    """The state that this node answers from; no file means that there is no driver."""
+    """Load the node's state; without the file there is no driver."""
     try:
         with open(path, encoding="utf-8") as file:
             state = State.from_json(file.read())
         hang = float(state.node["hang_s"])
     except FileNotFoundError:
-        sys.stderr.write(f"nvidia-smi (stand-in): no state file {path}\n")
+        sys.stderr.write(f"nvidia-smi (simulated): no state file {path}\n")
         return State({"driver": "not_loaded"}, [])
     except (OSError, ValueError) as error:
         raise StandinError(f"{path}: {error}") from error
@@ -2256,7 +2253,7 @@ def load_node(path: str) -> State:
 
 
 def take_versions(state: State, root: str) -> None:
-    """Fill in the versions of driver and library that this machine has, where none was set."""
+    """Set the versions of driver and library from this machine if the state has none."""
     node = state.node
     if node["driver_version"] != NODE_DEFAULTS["driver_version"]:
         return
@@ -2285,7 +2282,7 @@ def take_versions(state: State, root: str) -> None:
 
 
 def check_driver(state: State) -> None:
-    """End the call, whatever it asks, if NVML could not start; the real one does this first."""
+    """End the call if NVML cannot start; the real program also checks this first."""
     driver = state.node["driver"]
     if driver == "not_loaded":
         raise Answer(
@@ -2309,7 +2306,7 @@ def check_driver(state: State) -> None:
 
 
 def loop_interval(arguments: list[str]) -> float | None:
-    """The seconds of -l or -lms, if given."""
+    """Return the interval of -l or -lms in seconds, if given."""
     values: dict[str, str] = {}
     try:
         values, _ = parse(arguments)
@@ -2321,7 +2318,7 @@ def loop_interval(arguments: list[str]) -> float | None:
 
 
 def once(path: str, arguments: list[str]) -> int:
-    """One round: read the state, answer, say how it went."""
+    """Read the state, answer once, and return the exit code."""
     target = ""
     try:
         state = load_node(path)
@@ -2341,7 +2338,7 @@ def once(path: str, arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program; the result is its exit code."""
+    """Run the program; return its exit code."""
     try:
         if arguments and arguments[0].startswith("--standin-"):
             sys.stdout.write(maintain(arguments[0], arguments[1:]))
@@ -2354,7 +2351,7 @@ def main(arguments: list[str]) -> int:
             code = once(path, arguments)
         return code
     except StandinError as error:
-        sys.stderr.write(f"nvidia-smi (stand-in): {error}\n")
+        sys.stderr.write(f"nvidia-smi (simulated): {error}\n")
         return error.code
     except KeyboardInterrupt:
         return 130

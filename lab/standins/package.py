@@ -1,4 +1,4 @@
-"""One package of the lab's repository, and the programs that it may hold."""
+"""Simulated packages of the lab's repository."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Package:
     name: str
     version: str
     files: Mapping[str, bytes | str] = field(default_factory=dict)
-    """Path -> content; those below bin folders are programs, those below etc are conffiles."""
+    """Path -> content; files in bin folders are programs, files in etc are conffiles."""
     links: Mapping[str, str] = field(default_factory=dict)
     depends: str = ""
     provides: str = ""
@@ -25,7 +25,7 @@ class Package:
 
     @property
     def control(self) -> str:
-        """The control file, deb-control(5)."""
+        """Return the control file, deb-control(5)."""
         fields = {
             "Package": self.name,
             "Version": self.version,
@@ -36,16 +36,16 @@ class Package:
             "Provides": self.provides,
             "Section": "non-free/admin",
             "Priority": "optional",
-            "Description": f"stand-in for {self.name} (Lockstep's lab)",
+            "Description": f"simulated {self.name} (Lockstep's lab)",
         }
         return "".join(f"{name}: {value}\n" for name, value in fields.items() if value)
 
 
 def source(file: str) -> str:
-    """The text of a file of ``repository/``."""
+    """Return the text of a file in ``repository/``."""
     return (PROGRAMS / file).read_text(encoding="utf-8")
 
 
 def python(name: str, upstream: str) -> str:
-    """A program of ``repository/`` that says which version it stands in for."""
+    """Return a program from ``repository/`` with the version that it simulates."""
     return source(f"{name}.py").replace("@VERSION@", upstream)

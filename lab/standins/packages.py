@@ -1,10 +1,10 @@
-"""The packages of the lab's repository: NVIDIA's names, versions, units and command lines.
+"""Simulated packages of the lab's repository: NVIDIA's names, versions, units and commands.
 
-And crictl, which is Kubernetes'.
+Also crictl, a Kubernetes package.
 
-What they hold are the programs in ``repository/``. Of each there is one version that goes with
-Debian's driver and one that is a number up. Driver packages of Debian's names are there at a
-number up, and at BROKEN, whose library does not configure.
+The packages contain the programs in ``repository/``, each in a version that matches Debian's driver
+and in a newer version. Driver packages with Debian's names exist in the newer version and in
+version BROKEN, whose library cannot be configured.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ def _unit(description: str, service: str, unit: str = "", section: str = "Servic
     )
 
 
-# Installed only, as NVIDIA's packages are: who wants the unit enables it. As in debhelper's
-# scripts, a unit that does not start ("|| true") is no failure of the package: the unit shows it.
+# Like NVIDIA's packages, these do not enable their units. As in debhelper's scripts, a unit that
+# fails to start ("|| true") does not fail the installation; the unit's state shows it.
 RESTART = """#!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then
@@ -43,7 +43,7 @@ if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl disable --now @UNIT@ || true
 fi
 """
-# The toolkit's own package does enable its units, and starts them.
+# The toolkit's package enables and starts its units.
 CDI_POSTINST = """#!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then
@@ -54,7 +54,7 @@ if [ -d /run/systemd/system ]; then
 fi
 """
 FAILS = """#!/bin/sh
-echo 'libnvidia-ml1: this version cannot be configured (the lab made it so)' >&2
+echo 'libnvidia-ml1: this version cannot be configured (simulated failure)' >&2
 exit 1
 """
 
@@ -81,9 +81,8 @@ EXPORTER_UNIT = _unit(
     "ExecStart=/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/default-counters.csv\n"
     "Restart=on-abort\n",
 )
-# The real service looks for the module in modules.dep, and the real path unit watches that file;
-# here the module comes with no package, so what is watched is the folder of the driver's libraries,
-# and the links to them, which come last. These change more often than a module is built.
+# The real path unit watches modules.dep. In the lab no package contains the module, so the unit
+# watches the folder of the driver's libraries, and the links to them, which are created last.
 CDI_SERVICE = _unit(
     "Refresh NVIDIA CDI specification file",
     "Type=oneshot\nEnvironment=NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/var/run/cdi/nvidia.yaml\n"
@@ -119,7 +118,7 @@ def _of_unit(unit: str) -> dict[str, str]:
 
 
 def _with_driver(version: str) -> list[Package]:
-    """What has the driver's version."""
+    """Return the packages that have the driver's version."""
     library = f"libnvidia-nscq.so.{version}"
     return [
         Package(
@@ -160,11 +159,11 @@ def _with_driver(version: str) -> list[Package]:
 
 
 def _driver(version: str) -> list[Package]:
-    """What replaces Debian's packages of the driver.
+    """Return the packages that replace Debian's driver packages.
 
-    Debian's nvidia-alternative stays, whatever the version: its triggers link the libraries. A
-    package of its name here would be apt's candidate, and Debian's driver, which wants Debian's
-    nvidia-alternative, could no longer be installed.
+    Debian's nvidia-alternative stays installed for all versions: its triggers link the libraries.
+    A simulated package with this name would become apt's candidate, and Debian's driver, which
+    depends on Debian's nvidia-alternative, could no longer be installed.
     """
     folder = f"{LIBRARIES}/nvidia/current"
 
@@ -189,7 +188,7 @@ def _driver(version: str) -> list[Package]:
         Package(
             "nvidia-smi",
             f"{version}-1",
-            files={"usr/lib/nvidia/current/nvidia-smi": "a stand-in is at /usr/bin/nvidia-smi\n"},
+            files={"usr/lib/nvidia/current/nvidia-smi": "see the simulated /usr/bin/nvidia-smi\n"},
             depends=f"nvidia-alternative, libnvidia-ml1 (= {version}-1)",
         ),
     ]
@@ -210,7 +209,7 @@ def _dcgm(version: str) -> list[Package]:
         Package(
             "datacenter-gpu-manager-4-cuda12",
             f"1:{version}-1",
-            files={"usr/share/doc/datacenter-gpu-manager-4-cuda12/README": "a stand-in\n"},
+            files={"usr/share/doc/datacenter-gpu-manager-4-cuda12/README": "simulated\n"},
             depends=f"datacenter-gpu-manager-4-core (= 1:{version}-1)",
         ),
         Package(
@@ -229,7 +228,7 @@ def _dcgm(version: str) -> list[Package]:
 
 def _toolkit(version: str) -> list[Package]:
     full = f"{version}-1"
-    no_use = "#!/bin/sh\necho 'a stand-in: engines use CDI here' >&2\nexit 1\n"
+    no_use = "#!/bin/sh\necho 'simulated: engines use CDI here' >&2\nexit 1\n"
     library = f"libnvidia-container.so.{version}"
     return [
         Package(
@@ -272,7 +271,7 @@ def _toolkit(version: str) -> list[Package]:
 
 
 def _crictl() -> Package:
-    """Kubernetes' own repository has it: here it asks the real containerd by the real CRI."""
+    """Return crictl, from Kubernetes' repository; it calls the real containerd over CRI."""
     return Package(
         "cri-tools",
         f"{CRICTL}-1.1",
@@ -282,7 +281,7 @@ def _crictl() -> Package:
 
 
 def packages() -> list[Package]:
-    """All of them, older versions first."""
+    """Return all packages, older versions first."""
     found = [p for version in (DRIVER, NEWER, BROKEN) for p in _with_driver(version)]
     found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
     found += [p for version in DCGM for p in _dcgm(version)]

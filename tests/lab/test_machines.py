@@ -234,7 +234,7 @@ def test_no_lab_names_the_command_that_makes_it() -> None:
 def test_bad_lab_name_is_refused() -> None:
     result = lab("status", name="../x")
     assert result.returncode == 3
-    assert "'../x' is not usable" in result.stderr
+    assert "'../x' is invalid" in result.stderr
 
 
 def test_labs_do_not_share_prefixes_or_links() -> None:

@@ -388,7 +388,7 @@ def test_wrong_use(node: Node, arguments: list[str], code: int, text: str) -> No
 def test_a_real_option_that_is_missing_here_is_said_to_be(node: Node) -> None:
     result = node.call("-r")
     assert (result.returncode, result.stdout) == (255, "")
-    assert result.stderr == 'nvidia-smi (stand-in): "-r" is real, but not stood in for\n'
+    assert result.stderr == 'nvidia-smi (simulated): "-r" exists, but is not simulated\n'
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -704,7 +704,7 @@ def test_hang(node: Node) -> None:
 def test_no_state_file_is_no_driver_and_says_why(tmp_path: Path) -> None:
     result = Node(tmp_path / "nothing.json").call("-L")
     assert (result.returncode, result.stdout) == (9, NO_DRIVER)
-    assert result.stderr == f"nvidia-smi (stand-in): no state file {tmp_path}/nothing.json\n"
+    assert result.stderr == f"nvidia-smi (simulated): no state file {tmp_path}/nothing.json\n"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "gpus": [{}]}'])
@@ -713,7 +713,7 @@ def test_a_broken_state_file_is_no_answer(tmp_path: Path, text: str) -> None:
     node.path.write_text(text)
     result = node.call("-L")
     assert (result.returncode, result.stdout) == (255, "")
-    assert "stand-in" in result.stderr
+    assert "simulated" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -860,20 +860,20 @@ def test_set_all_and_node(node: Node) -> None:
         (
             "0",
             "enforced.powerlimit=350",
-            ['no field "enforced.powerlimit"', "enforced.power.limit"],
+            ['unknown field "enforced.powerlimit"', "enforced.power.limit"],
         ),
-        ("0", "nvlink.18.speed=x", ['no field "nvlink.18.speed"', "nvlink.17.speed"]),
-        ("8", "power.limit=350", ['no GPU "8"', "slots 0 to 7"]),
-        ("x", "power.limit=350", ['no GPU "x"']),
+        ("0", "nvlink.18.speed=x", ['unknown field "nvlink.18.speed"', "nvlink.17.speed"]),
+        ("8", "power.limit=350", ['unknown GPU "8"', "expected 0 to 7"]),
+        ("x", "power.limit=350", ['unknown GPU "x"']),
         ("0", "index=3", ["index is computed"]),
         ("0", "driver_version=1", ["driver_version is computed", "for the node"]),
-        ("0", "power.limit=lots", ['"lots" for power.limit', "number (of W)"]),
+        ("0", "power.limit=lots", ['"lots" for power.limit', "number (W)"]),
         ("0", "name=a, b", ["commas"]),
         ("0", "lost=maybe", ['"yes" or "no"']),
-        ("node", "drivr=ok", ['no setting of a node "drivr"', "driver"]),
-        ("node", "driver=gone", ["driver is one of", "not_loaded"]),
-        ("node", "hang_s=soon", ["hang_s is a number"]),
-        ("node", "hang_s=-1", ["hang_s is a number"]),
+        ("node", "drivr=ok", ['unknown setting of the node "drivr"', "driver"]),
+        ("node", "driver=gone", ["driver must be one of", "not_loaded"]),
+        ("node", "hang_s=soon", ["hang_s must be a number"]),
+        ("node", "hang_s=-1", ["hang_s must be a number"]),
     ],
 )
 def test_set_refuses_what_does_not_exist(
@@ -906,7 +906,7 @@ def test_set_refuses_what_does_not_exist(
 def test_maintenance_wrong_use(node: Node, arguments: list[str]) -> None:
     result = node.call(*(argument.format(node.path) for argument in arguments))
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("nvidia-smi (stand-in): ")
+    assert result.stderr.startswith("nvidia-smi (simulated): ")
 
 
 def test_usage_names_the_verbs(node: Node) -> None:

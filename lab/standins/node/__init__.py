@@ -1,1 +1,1 @@
-"""Programs that a node runs: copied to its disk, never imported."""
+"""Programs that nodes run: copied to their disks, never imported."""

@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""Stands in for the load of NVIDIA's kernel module at boot: what /proc shows, what boards forget.
+"""Simulates loading NVIDIA's kernel module at boot: writes /proc files and resets GPU settings.
 
-The version is that of the installed library's package: a real node builds its module from the
-source package beside it. Without the package it is the one that the node's archive has.
+The version is that of the installed library package, like a module built on a real node. Without
+the package, it is the version in the node's archive.
 """
 
 import importlib
@@ -22,7 +22,7 @@ WITHOUT_PACKAGE = "@VERSION@"
 
 
 def module_version() -> str:
-    """Upstream version of the installed library's package."""
+    """Return the upstream version of the installed library package."""
     with open(STATUS, encoding="utf-8") as file:
         for stanza in file.read().split("\n\n"):
             if not stanza.startswith(f"Package: {PACKAGE}\n"):
@@ -35,13 +35,13 @@ def module_version() -> str:
 
 
 def nvidia_smi() -> Any:
-    """The stand-in of nvidia-smi as a module: it alone knows the state file."""
+    """Import the simulated nvidia-smi, which reads the state file."""
     sys.path.insert(0, STANDINS)
     return importlib.import_module("nvidia_smi")
 
 
 def write(path: str, text: str) -> None:
-    """Write one file below FOLDER, readable for all as in /proc."""
+    """Write a file below FOLDER that all users can read, as in /proc."""
     path = os.path.join(FOLDER, "nvidia", path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.exists(path):
@@ -52,18 +52,18 @@ def write(path: str, text: str) -> None:
 
 
 def main() -> None:
-    """Do once what a boot does."""
+    """Simulate a boot once."""
     version = module_version()
     smi = nvidia_smi()
     smi.boot(STATE)
     smi.set_values(STATE, "node", [f"loaded_version={version}"])
     state = smi.read_state(STATE)
     if os.path.exists(FABRIC_MANAGER) and state.node["nvswitches"] != "0":
-        # Boards wait for the fabric manager. Where it is not installed they are as they were made,
-        # so that a lab without NVIDIA's stack has boards that work.
+        # GPUs wait for the fabric manager. If it is not installed, they keep their initial state,
+        # so that GPUs work in a lab without NVIDIA's stack.
         smi.set_values(STATE, "all", ["fabric.state=In Progress", "fabric.status=N/A"])
     if not os.path.ismount(FOLDER):
-        # Over the kernel's own folder: /proc takes no folders of ours.
+        # Mount over an existing folder, because programs cannot create folders in /proc.
         mount = ["mount", "-t", "tmpfs", "-o", "mode=555,size=1m", "lockstep-standin", FOLDER]
         subprocess.run(mount, check=True)
     write(

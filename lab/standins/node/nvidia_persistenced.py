@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""Stands in for nvidia-persistenced, which without a board does not start.
+"""Simulates nvidia-persistenced, which does not start without a GPU.
 
-While it runs the boards are in persistence mode, and not after its end. It starts with a driver
-that answers only, goes to the background and leaves its number where the real one does.
+While it runs, the GPUs are in persistence mode. It starts only if the driver answers, runs in the
+background and writes the same pid file as the real daemon.
 """
 
 import os
@@ -16,19 +16,19 @@ NO_DRIVER = (9, 12, 18)
 
 
 def nvidia_smi(*arguments: str) -> int:
-    """Run nvidia-smi; its exit status."""
+    """Run nvidia-smi; return its exit status."""
     return subprocess.run(
         ["/usr/bin/nvidia-smi", *arguments], check=False, stdout=subprocess.DEVNULL
     ).returncode
 
 
 def set_mode(mode: str) -> None:
-    """Set the mode of all boards."""
+    """Set the persistence mode of all GPUs."""
     nvidia_smi("--standin-set", STATE, "all", f"persistence_mode={mode}")
 
 
 def main() -> int:
-    """Start as a daemon, and end when told to."""
+    """Run as a daemon until a signal arrives."""
     if nvidia_smi("-L") in NO_DRIVER:
         print("nvidia-persistenced failed to initialize. Check syslog for more details.")
         return 1

@@ -1,1 +1,1 @@
-"""Programs in the packages of the lab's repository: never imported."""
+"""Programs in the simulated packages of the lab's repository; never imported."""

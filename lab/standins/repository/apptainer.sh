@@ -1,7 +1,7 @@
 #!/bin/bash
-# Stands in for apptainer exec: a sandbox folder as container, by unshare(1). Devices as the real
-# one gives them: all of /dev without --contain; with it few, those of --nv (every board) and of
-# --device (CDI).
+# Simulates apptainer exec: runs a sandbox folder as a container with unshare(1). It provides the
+# same devices as the real program: all of /dev without --contain; otherwise a few, all GPUs with
+# --nv, and CDI devices with --device.
 set -euo pipefail
 
 fail() { echo "FATAL:   $*" >&2; exit 255; }
@@ -37,7 +37,7 @@ case "${1-}" in
 --version) echo "apptainer version @VERSION@"; exit 0 ;;
 inside) shift; inside "$@" ;;
 exec) shift ;;
-*) fail "a stand-in: apptainer ${1-} is not in the lab" ;;
+*) fail "apptainer (simulated): unsupported command: ${1-}" ;;
 esac
 contain="" devices=""
 while :; do

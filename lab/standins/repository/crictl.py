@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -I
-"""Stands in for crictl: its command line, and the real CRI of a real containerd behind it.
+"""Simulates crictl's command line; it calls the real CRI of a real containerd.
 
-Knows runp, create, start, exec -s and rmp, of their files the fields in FIELDS and no other.
+It supports runp, create, start, exec -s and rmp, and only the fields in FIELDS of their files.
 """
 
 import json
@@ -12,7 +12,7 @@ import grpc  # type: ignore[import-untyped]  # Debian's python3-grpcio, on the n
 
 VERSION = "@VERSION@"
 SOCKET = "unix:///run/containerd/containerd.sock"
-# The numbers of the fields: Kubernetes' cri-api, runtime/v1/api.proto.
+# Field numbers from Kubernetes' cri-api, runtime/v1/api.proto.
 METADATA = {"name": 1, "uid": 2, "namespace": 3}
 NAMESPACES = {"network": 1}
 POD = {
@@ -29,7 +29,7 @@ CONTAINER = {
 
 
 def varint(number: int) -> bytes:
-    """A number as Protocol Buffers write it."""
+    """Encode a number for Protocol Buffers."""
     out = b""
     while number > 127:
         out += bytes([number & 127 | 128])
@@ -38,7 +38,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value: Any) -> bytes:
-    """One field: a number, or text or a message with its length."""
+    """Encode one field: a number, or text or a message with its length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     content = value.encode() if isinstance(value, str) else value
@@ -46,7 +46,7 @@ def field(number: int, value: Any) -> bytes:
 
 
 def message(fields: dict[str, Any], content: dict[str, Any]) -> bytes:
-    """A message; an unknown field is an error, as in the real one's strict reading."""
+    """Encode a message; an unknown field is an error, as in the real program."""
     out = b""
     for name, value in content.items():
         known = fields[name]
@@ -57,7 +57,7 @@ def message(fields: dict[str, Any], content: dict[str, Any]) -> bytes:
 
 
 def fields_of(data: bytes) -> dict[int, Any]:
-    """The fields of an answer by number; all that is read here are numbers, texts and bytes."""
+    """Decode the fields of an answer by number: numbers, texts and bytes only."""
     found: dict[int, Any] = {}
     at = 0
 
@@ -84,7 +84,7 @@ def fields_of(data: bytes) -> dict[int, Any]:
 
 
 def call(method: str, request: bytes) -> dict[int, Any]:
-    """Ask containerd."""
+    """Call a CRI method of containerd."""
     with grpc.insecure_channel(SOCKET) as channel:
         ask = channel.unary_unary(f"/runtime.v1.RuntimeService/{method}")
         try:
@@ -94,14 +94,14 @@ def call(method: str, request: bytes) -> dict[int, Any]:
 
 
 def read(path: str) -> dict[str, Any]:
-    """A file of the command line."""
+    """Read a file given on the command line."""
     with open(path) as file:
         content: dict[str, Any] = json.load(file)
     return content
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Run one command."""
     arguments = sys.argv[1:]
     if arguments[:2] == ["--runtime-endpoint", SOCKET]:
         del arguments[:2]
@@ -128,7 +128,7 @@ def main() -> None:
         call("RemovePodSandbox", field(1, words[1]))
         print(f"Removed sandbox {words[1]}")
     else:
-        sys.exit(f"crictl: the lab's stand-in does not know {verb} {' '.join(words)}")
+        sys.exit(f"crictl (simulated): unsupported command: {verb} {' '.join(words)}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -I
-"""Stands in for NVIDIA's dcgm-exporter: metrics of the stand-in boards, as Prometheus' text.
+"""Simulates NVIDIA's dcgm-exporter: Prometheus metrics of the simulated GPUs.
 
-Options of the real one: -f COUNTERS (its CSV says which metrics), -r HOST:PORT (of the host engine;
-it ends when that does not answer), -a ADDRESS, -c MILLISECONDS.
+Options as in the real program: -f COUNTERS (a CSV file with the metrics), -r HOST:PORT (of the host
+engine; the exporter exits if it does not answer), -a ADDRESS, -c MILLISECONDS.
 """
 
 import argparse
@@ -31,37 +31,37 @@ LABELS = ("index", "uuid", "pci.bus_id", "name", "driver_version")
 
 
 def endpoint(text: str) -> tuple[str, int]:
-    """HOST:PORT, [ADDRESS]:PORT or :PORT as (host, port)."""
+    """Parse HOST:PORT, [ADDRESS]:PORT or :PORT into (host, port)."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def counters(path: str) -> list[list[str]]:
-    """Metric, kind and help of each line of the counters' file."""
+    """Return metric, kind and help of each line of the counters file."""
     with open(path) as file:
         rows = [line.split(",", 2) for line in file if line.strip() and line[0] != "#"]
     return [[column.strip() for column in row] for row in rows]
 
 
 class Exporter:
-    """What is collected, and when."""
+    """Collects the metrics and caches them."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        """Keep the options; nothing is collected yet."""
+        """Store the options."""
         self.counters = [row for row in counters(options.collectors) if row[0] in SOURCES]
         self.interval_s = options.interval / 1000
         self.collected = -1.0
         self.text = ""
 
     def metrics(self) -> str:
-        """The text of /metrics, collected anew once per interval."""
+        """Return the text of /metrics, collected once per interval."""
         if self.collected < 0 or time.monotonic() - self.collected >= self.interval_s:
             self.text = self.collect()
             self.collected = time.monotonic()
         return self.text
 
     def collect(self) -> str:
-        """Ask all boards."""
+        """Query all GPUs."""
         fields = [*LABELS, *(SOURCES[name] for name, _, _ in self.counters)]
         done = subprocess.run(
             [
@@ -73,26 +73,26 @@ class Exporter:
             text=True,
             check=False,
         )
-        boards = [line.split(", ") for line in done.stdout.splitlines()]
-        boards = [board for board in boards if len(board) == len(fields)]
+        gpus = [line.split(", ") for line in done.stdout.splitlines()]
+        gpus = [gpu for gpu in gpus if len(gpu) == len(fields)]
         lines = []
         for place, (name, kind, what) in enumerate(self.counters, len(LABELS)):
             lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
-            for board in boards:
-                index, uuid, bus, model, driver = board[: len(LABELS)]
-                if board[place].startswith("["):
+            for gpu in gpus:
+                index, uuid, bus, model, driver = gpu[: len(LABELS)]
+                if gpu[place].startswith("["):
                     continue
                 lines.append(
                     f'{name}{{gpu="{index}",UUID="{uuid}",pci_bus_id="{bus}",'
                     f'device="nvidia{index}",modelName="{model}",'
                     f'Hostname="{socket.gethostname()}",'
-                    f'DCGM_FI_DRIVER_VERSION="{driver}"}} {float(board[place]):g}'
+                    f'DCGM_FI_DRIVER_VERSION="{driver}"}} {float(gpu[place]):g}'
                 )
         return "\n".join(lines) + "\n"
 
 
 def handler(exporter: Exporter) -> type[http.server.BaseHTTPRequestHandler]:
-    """The HTTP handler of an exporter."""
+    """Return the HTTP handler of an exporter."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -107,13 +107,13 @@ def handler(exporter: Exporter) -> type[http.server.BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:  # type: ignore[explicit-override]
-            """Say nothing of each request."""
+            """Do not log requests."""
 
     return Handler
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """On IPv6, where the address is one or none is given."""
+    """A server that uses IPv6 for an IPv6 address or without an address."""
 
     def __init__(
         self, address: tuple[str, int], handler: type[http.server.BaseHTTPRequestHandler]
@@ -125,7 +125,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main() -> int:
-    """Serve until told to end."""
+    """Serve until a signal arrives."""
     parser = argparse.ArgumentParser(prog="dcgm-exporter")
     parser.add_argument("-f", "--collectors", default="/etc/dcgm-exporter/default-counters.csv")
     parser.add_argument("-r", "--remote-hostengine-info", default="", dest="engine")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Stands in for enroot: containers by unshare(1), made from squashfs files. It imports nothing:
-# the lab has no registry.
+# Simulates enroot: runs containers from squashfs files with unshare(1). It cannot import images,
+# because the lab has no registry.
 set -euo pipefail
 
 fail() { echo "[ERROR] $*" >&2; exit 1; }
@@ -8,12 +8,12 @@ fail() { echo "[ERROR] $*" >&2; exit 1; }
 configure() {
     while IFS=$' \t=' read -r key value; do
         case "$key" in ENROOT_* | NVIDIA_* | MELLANOX_*) ;; *) continue ;; esac
-        # The caller's environment wins over the file, whose values are of the shell.
+        # The caller's environment takes precedence over the file, which has shell syntax.
         if [ -z "${!key+set}" ]; then export "$key=$(eval echo "$value")"; fi
     done < "$1"
 }
 
-# Root of the container's own user namespace: mounts, hooks, then the command as the user again.
+# As root of the container's user namespace: mounts and hooks; then the command as the user.
 inside() {
     rootfs="$1" uid="$2" gid="$3"
     shift 3
@@ -47,7 +47,7 @@ start() {
     shift
     if [ -f "$image" ]; then
         unpacked="$(mktemp -d "$ENROOT_RUNTIME_PATH/start.XXXXXX")"
-        # shellcheck disable=SC2064  # the folder of now
+        # shellcheck disable=SC2064  # expand the current value now
         trap "rm -rf '$unpacked'" EXIT
         rootfs="$unpacked/rootfs"
         unsquashfs -no-progress -quiet -dest "$rootfs" "$image" > /dev/null
@@ -86,5 +86,5 @@ case "$command" in
 create | start | remove) "$command" "$@" ;;
 list) ls -1 "$ENROOT_DATA_PATH" ;;
 version) echo "@VERSION@" ;;
-*) fail "a stand-in: enroot $command is not in the lab" ;;
+*) fail "enroot (simulated): unsupported command: $command" ;;
 esac

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Stands in for enroot's hook: NVIDIA_VISIBLE_DEVICES says which boards the container gets.
+# Simulates enroot's hook: the container gets the GPUs in NVIDIA_VISIBLE_DEVICES.
 set -euo pipefail
 
 case "${NVIDIA_VISIBLE_DEVICES:-void}" in void) exit 0 ;; esac

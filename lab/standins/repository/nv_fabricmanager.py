@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""Stands in for NVIDIA's fabric manager: without NVSwitches, or with another driver, it ends.
+"""Simulates NVIDIA's fabric manager; it exits without NVSwitches or with another driver version.
 
-With them it goes to the background, and the boards have joined their fabric. How many NVSwitches
-there are, the lab's state file says (node nvswitches=0). Messages: the real one's log.
+Otherwise it runs in the background, and the GPUs have joined the fabric. The lab's state file has
+the number of NVSwitches (node nvswitches=0). The messages come from the real program's log.
 """
 
 import json
@@ -18,7 +18,7 @@ PID_FILE = "/var/run/nvidia-fabricmanager/nv-fabricmanager.pid"
 
 
 def loaded_version() -> str:
-    """Version of the kernel module; "" without one."""
+    """Return the version of the kernel module; "" if it is not loaded."""
     if not os.path.exists(LOADED):
         return ""
     with open(LOADED) as file:
@@ -27,7 +27,7 @@ def loaded_version() -> str:
 
 
 def refusal() -> str:
-    """Why it cannot run here; "" when it can."""
+    """Return why it cannot run; "" when it can."""
     loaded = loaded_version()
     if not loaded:
         return "failed to open the NVSwitch driver: the NVIDIA driver is not loaded"
@@ -47,7 +47,7 @@ def refusal() -> str:
 
 
 def main() -> int:
-    """Start as a daemon, or say why not."""
+    """Start as a daemon, or print why it cannot."""
     if sys.argv[1:] in (["-v"], ["--version"]):
         print(f"Fabric Manager version is : {VERSION}")
         return 0

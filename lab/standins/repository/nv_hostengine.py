@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -IS
-"""Stands in for DCGM's host engine: it listens on localhost:5555, as the real one without -b."""
+"""Simulates DCGM's host engine: it listens on localhost:5555, the real program's default."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ VERSION = "@VERSION@"
 
 
 def main() -> int:
-    """Listen until told to end; -n (not a daemon) is the only way."""
+    """Listen until a signal arrives; it always runs in the foreground (-n)."""
     arguments = sys.argv[1:]
     if "--version" in arguments:
         print(f"Version : {VERSION}")

@@ -1,7 +1,8 @@
 #!/usr/bin/python3 -I
-"""Stands in for nvidia-container-cli: mounts boards and the driver's libraries into a root folder.
+"""Simulates nvidia-container-cli: mounts GPUs and driver libraries into a root folder.
 
-Only what enroot's hook asks for: ``--user configure --no-cgroups --device=0,3 --compute ROOTFS``.
+It supports only the call of enroot's hook:
+``--user configure --no-cgroups --device=0,3 --compute ROOTFS``.
 """
 
 import argparse
@@ -13,8 +14,8 @@ VERSION = "@VERSION@"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
-def boards() -> list[str]:
-    """UUIDs of the boards, in the order of their numbers."""
+def gpus() -> list[str]:
+    """Return the UUIDs of the GPUs, sorted by index."""
     done = subprocess.run(
         ["/usr/bin/nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"],
         stdout=subprocess.PIPE,
@@ -27,8 +28,8 @@ def boards() -> list[str]:
 
 
 def chosen(wanted: str) -> list[int]:
-    """Numbers of the boards that --device names: all, none, numbers, UUIDs."""
-    there = boards()
+    """Return the indices of the GPUs that --device selects: all, none, indices, UUIDs."""
+    there = gpus()
     if wanted == "all":
         return list(range(len(there)))
     numbers = []
@@ -43,7 +44,7 @@ def chosen(wanted: str) -> list[int]:
 
 
 def mount(path: str, rootfs: str) -> None:
-    """Show a file of the node in the container, at the same place."""
+    """Bind-mount a file of the node at the same path in the container."""
     target = rootfs + path
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with open(target, "a"):
@@ -52,7 +53,7 @@ def mount(path: str, rootfs: str) -> None:
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Run one command."""
     parser = argparse.ArgumentParser(prog="nvidia-container-cli")
     parser.add_argument("--version", "-V", action="version", version=f"cli-version: {VERSION}")
     parser.add_argument("--user", action="store_true")

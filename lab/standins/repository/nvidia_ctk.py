@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -I
-"""Stands in for nvidia-ctk: a CDI specification of the stand-in boards that engines can use.
+"""Simulates nvidia-ctk: writes a CDI specification of the simulated GPUs.
 
-A container gets the boards' device nodes, the driver's real libraries, and what the stand-in of
-nvidia-smi needs: its module and its state file. (It is Python: the container must have that.)
+A container gets the GPUs' device nodes, the driver's libraries, and the module and state file of
+the simulated nvidia-smi, which needs Python in the container.
 """
 
 import argparse
@@ -15,14 +15,14 @@ import sys
 VERSION = "@VERSION@"
 STATE = "/var/lib/lockstep-standin/gpus.json"
 SMI_MODULE = "/usr/lib/lockstep-standin/nvidia_smi.py"
-"""What the stand-in of nvidia-smi runs; the real one is one file."""
+"""Module of the simulated nvidia-smi; the real program is one file."""
 DEFAULT_OUTPUT = "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
-def boards() -> list[tuple[int, str, str]]:
-    """(Slot, UUID) of the boards there are; it ends where nvidia-smi gives no answer."""
+def gpus() -> list[tuple[int, str, str]]:
+    """Return (slot, UUID) of the GPUs; exit if nvidia-smi fails."""
     done = subprocess.run(
         ["/usr/bin/nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"],
         stdout=subprocess.PIPE,
@@ -38,23 +38,23 @@ def boards() -> list[tuple[int, str, str]]:
 
 
 def mig_names() -> dict[str, list[str]]:
-    """Index of each divided board -> names of its MIG devices: "0:1", the second of the first."""
+    """Return GPU index -> names of its MIG devices; "0:1" is the second one of GPU 0."""
     done = subprocess.run(
         ["/usr/bin/nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=False
     )
     found: dict[str, list[str]] = {}
-    board = ""
+    gpu = ""
     for line in done.stdout.splitlines():
         if line.startswith("GPU "):
-            board = line.partition(":")[0].removeprefix("GPU ")
+            gpu = line.partition(":")[0].removeprefix("GPU ")
         else:
-            names = found.setdefault(board, [])
-            names.append(f"{board}:{len(names)}")
+            names = found.setdefault(gpu, [])
+            names.append(f"{gpu}:{len(names)}")
     return found
 
 
 def node(path: str) -> list[str]:
-    """The lines of one device node."""
+    """Return the lines of one device node."""
     device = os.stat(path).st_rdev
     return [
         f"            - path: {path}",
@@ -66,10 +66,10 @@ def node(path: str) -> list[str]:
 
 
 def specification() -> str:
-    """The text of the specification."""
+    """Return the text of the specification."""
     lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "devices:"]
-    found = boards()
-    # A divided board is given away by its MIG devices alone.
+    found = gpus()
+    # A GPU with MIG devices is available only through these.
     divided = mig_names()
     names = [
         (name, [slot]) for slot, index, uuid in found for name in divided.get(index, (index, uuid))
@@ -94,13 +94,13 @@ def specification() -> str:
 
 
 def libraries() -> list[str]:
-    """The files of the driver's libraries, with the version in their names."""
+    """Return the files of the driver libraries, with the version in their names."""
     links = [f"{LIBRARIES}/{name}.so.1" for name in ("libnvidia-ml", "libcuda")]
     return [os.path.realpath(link) for link in links if os.path.exists(link)]
 
 
 def generate(output: str) -> None:
-    """Write the specification whole, or print it."""
+    """Write the specification atomically, or print it."""
     text = specification()
     if not output:
         print(text, end="")
@@ -128,7 +128,7 @@ def listing() -> None:
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Run one command."""
     parser = argparse.ArgumentParser(prog="nvidia-ctk")
     version = f"NVIDIA Container Toolkit CLI version {VERSION}"
     parser.add_argument("--version", "-v", action="version", version=version)

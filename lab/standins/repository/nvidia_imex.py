@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -IS
-"""Stands in for NVIDIA's IMEX daemon: it wants a list of nodes, and the driver of its version."""
+"""Simulates NVIDIA's IMEX daemon, which needs a list of nodes and a driver of its version."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ PID_FILE = "/var/run/nvidia-imex/nvidia-imex.pid"
 
 
 def settings(path: str) -> dict[str, str]:
-    """NAME=VALUE of its configuration."""
+    """Return the NAME=VALUE settings of a configuration file."""
     with open(path) as file:
         lines = [line.strip() for line in file if not line.startswith("#")]
     pairs = [line.partition("=") for line in lines if "=" in line]
@@ -19,7 +19,7 @@ def settings(path: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Start as a daemon, or say why not."""
+    """Start as a daemon, or print why it cannot."""
     if "--version" in sys.argv:
         print(f"IMEX version is: {VERSION}")
         return 0

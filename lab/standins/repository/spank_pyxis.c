@@ -1,10 +1,10 @@
-/* Stands in for pyxis: --container-image, for a plugin of Slurm (spank(8)).
+/* Simulates pyxis, a Slurm plugin (spank(8)) with the option --container-image.
  *
- * The real one has enroot start the container and lets the task enter its namespaces; this one
- * puts "enroot start IMAGE" before the task's command.
+ * The real plugin starts the container with enroot, and the task enters its namespaces; this one
+ * prepends "enroot start IMAGE" to the task's command.
  */
 
-/* What is used of slurm/spank.h and string.h, by their documented names and types. */
+/* The used parts of slurm/spank.h and string.h, with their documented names and types. */
 typedef int (*spank_opt_cb_f)(int val, const char *optarg, int remote);
 struct spank_option {
     char *name, *arginfo, *usage;
