@@ -1,4 +1,4 @@
-"""What is asked of a benchmark: wrong words are said before anything is measured."""
+"""Argument types of the benchmarks, which reject wrong arguments before the measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """Return the type of an argument that is a whole number from ``least`` on."""
+    """Return an argument type for whole numbers of at least ``least``."""
 
     def number(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -25,10 +25,10 @@ def whole(least: int) -> Callable[[str], int]:
 
 
 def milliseconds(text: str) -> float:
-    """Return a span of time.
+    """Parse a time in milliseconds.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not a time.
     """
     try:
         value = float(text)
@@ -40,7 +40,7 @@ def milliseconds(text: str) -> float:
 
 
 def one_of(known: Sequence[str]) -> Callable[[str], str]:
-    """Return the type of an argument that is one of a few words."""
+    """Return an argument type for one of several words."""
 
     def word(text: str) -> str:
         if text not in known:
@@ -51,24 +51,24 @@ def one_of(known: Sequence[str]) -> Callable[[str], str]:
 
 
 def several(kind: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """Return the type of an argument that is a list with commas, without repetitions."""
+    """Return an argument type for a comma-separated list without duplicates."""
     return lambda text: list(dict.fromkeys(kind(part.strip()) for part in text.split(",")))
 
 
 def new_file(text: str) -> Path:
-    """Return where to write: hours later it is too late to find out that nobody can.
+    """Parse the path of an output file; reject it before a measurement that takes hours.
 
     Raises:
-        argparse.ArgumentTypeError: there is no such folder.
+        argparse.ArgumentTypeError: the folder does not exist.
     """
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a file in a folder that exists")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a file in an existing folder")
     return path
 
 
 def end_as_interrupted() -> None:
-    """Have a terminal that is closed, and kill(1), end this program as Ctrl-C does: tidily."""
+    """Handle SIGHUP and SIGTERM like Ctrl-C, so that the program cleans up."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _interrupt)
 

@@ -187,9 +187,9 @@ LOOSE = replace(HELD, cpus=frozenset({1}), last_cpu=1)
         (Neighbour.HELD, HELD, {"ticks": 20}, None),
         (Neighbour.LOOSE, LOOSE, {"ticks": 20}, None),
         (Neighbour.HELD, HELD, {}, "no CPU time"),
-        (Neighbour.HELD, HELD, {"ticks": 20, "pid": 8}, "started anew"),
-        (Neighbour.HELD, HELD, {"ticks": 20, "cpus": frozenset({0, 1})}, "CPU 1 is not kept"),
-        (Neighbour.LOOSE, HELD, {"ticks": 20}, "CPUs 0,2, expected 1 alone"),
+        (Neighbour.HELD, HELD, {"ticks": 20, "pid": 8}, "restarted"),
+        (Neighbour.HELD, HELD, {"ticks": 20, "cpus": frozenset({0, 1})}, "expected without 1"),
+        (Neighbour.LOOSE, HELD, {"ticks": 20}, "CPUs 0,2; expected only 1"),
     ],
 )
 def test_misplaced(
@@ -287,7 +287,9 @@ def test_cleans_up_whatever_happens(words: str, failure: BaseException) -> None:
 
 def test_a_neighbour_that_is_not_held_is_no_result() -> None:
     one, asked = bench(MainPID="Pid: 7\nCpus_allowed_list: 0-3\n==\n7 (sh) R" + " 0" * 50)
-    with pytest.raises(driver.BenchmarkError, match="of the neighbour: it used no CPU time"):
+    with pytest.raises(
+        driver.BenchmarkError, match="invalid neighbour process: it used no CPU time"
+    ):
         driver.measure(one, 1, "")
     assert_cleaned(asked)
 
@@ -296,20 +298,25 @@ def test_refuses_with_everything_that_is_missing_and_touches_nothing() -> None:
     one, asked = bench(**{"tcc=": "tcc=\nheader=\nsystemd_run=x\nhuge_free=3\n", "sinfo": "none"})
     with pytest.raises(driver.BenchmarkError) as failure:
         driver.measure(one, 1, "")
-    for words in ("no tcc", "libc6-dev", "3 free huge pages of 2 MiB, needs 32", "head: no srun"):
+    for words in (
+        "tcc is missing",
+        "libc6-dev",
+        "3 free huge pages of 2 MiB; 32 are needed",
+        "head: srun is not installed",
+    ):
         assert words in str(failure.value)
     assert len(asked) == 2
 
 
 def test_refuses_a_node_with_other_jobs() -> None:
     one, _ = bench(sinfo="mixed\n")
-    with pytest.raises(driver.BenchmarkError, match="Slurm says mixed, expected idle"):
+    with pytest.raises(driver.BenchmarkError, match="Slurm state mixed; expected idle"):
         driver.measure(one, 1, "")
 
 
 def test_a_lab_that_is_not_there_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert driver.main(["--lab", "no-such-lab-here"]) == 1
-    assert "ended with status" in capfd.readouterr().err
+    assert "failed with exit status" in capfd.readouterr().err
 
 
 def test_a_comparison_is_measured_from_its_start_to_its_end() -> None:

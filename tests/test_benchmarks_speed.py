@@ -111,7 +111,7 @@ def test_promises_are_judged_where_they_were_measured() -> None:
     lines = promises.table(figures.rows(at_20)).splitlines()[2:]
     assert lines == [
         "| rerun | 10 | 20 ms | executions per node | at most 3 | 2 | kept |",
-        "| rerun | 10 | 20 ms | wall, ansible / ours | at least 40 | 10 | **not kept** |",
+        "| rerun | 10 | 20 ms | wall, ansible / Lockstep | at least 40 | 10 | **not kept** |",
     ]
 
 
@@ -122,7 +122,7 @@ def test_a_check_is_compared_with_the_rerun_of_the_same_lab() -> None:
     ]
     (line,) = promises.table(figures.rows([*check, *plain])).splitlines()[2:]
     # 1 s for 51 nodes beside 10 s for 50 nodes
-    assert line == "| check | 50 | 0 ms | CPU, plain rerun / ours | at least 10 | 10.2 | kept |"
+    assert line == "| check | 50 | 0 ms | CPU, plain rerun / Lockstep | at least 10 | 10.2 | kept |"
 
 
 # -- relay
@@ -256,7 +256,7 @@ def test_a_series_that_takes_too_long_is_ended_with_all_it_started(
     endless = ("sh", "-c", f"setsid sleep 600 & echo $! >{started}; wait")
     one = Bench(tmp_path, repeat=1)
     one.measure("rerun", [Series("ansible", endless)], LAB, NoWire("", 0), 2)
-    assert one.problems == ["rerun, 2 nodes, 0 ms, ansible: not done after 3 s"]
+    assert one.problems == ["rerun, 2 nodes, 0 ms, ansible: not finished after 3 s"]
     assert not Path(f"/proc/{started.read_text().strip()}").exists()
 
 
@@ -291,15 +291,15 @@ def test_an_end_from_the_terminal_ends_what_a_series_started(
     [
         ("--repeat 0", "'0': expected a whole number, 1 or more"),
         ("--nodes 2,x", "'x': expected a whole number, 1 or more"),
-        ("--nodes 51", "a lab has at most 50 workers"),
+        ("--nodes 51", "expected at most 50 workers"),
         ("--round-trips nan", "'nan': expected milliseconds, 0 or more"),
         ("--round-trips -5", "expected milliseconds, 0 or more"),
         ("--tasks reruns", "'reruns': expected one of: rerun, check, repair, deploy"),
         ("--without plain", "'plain': expected one of: lockstep, plain pyinfra, ansible"),
-        ("--json /nowhere/speed.json", "expected a file in a folder that exists"),
-        ("--names 50 --nodes 2 --tasks repair", "--names is for --tasks rerun,check"),
-        ("--names 50 --nodes 2,3", "--names takes one number of --nodes"),
-        ("--processor-each --tasks rerun", "--processor-each is for --tasks deploy"),
+        ("--json /nowhere/speed.json", "expected a file in an existing folder"),
+        ("--names 50 --nodes 2 --tasks repair", "--names works only with --tasks rerun,check"),
+        ("--names 50 --nodes 2,3", "--names needs a single number in --nodes"),
+        ("--processor-each --tasks rerun", "--processor-each works only with --tasks deploy"),
     ],
 )
 @pytest.mark.usefixtures("fast_path")
@@ -318,7 +318,7 @@ def test_without_the_fast_path_nothing_is_measured(
     monkeypatch.setenv("LOCKSTEP_FAST", "0")
     with pytest.raises(SystemExit):
         speed.main(["--nodes", "1"])
-    assert "LOCKSTEP_FAST=0" in capsys.readouterr().err
+    assert "LOCKSTEP_FAST" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("fast_path")
@@ -433,4 +433,4 @@ def test_peers_that_cannot_be_installed_are_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = ensure(tmp_path / "file" / "peers")
     assert isinstance(said, str)
-    assert "ended with 1" in said
+    assert "failed with exit status 1" in said

@@ -1,1 +1,1 @@
-"""What it costs to compare many nodes: CPU seconds, memory, lines on the screen."""
+"""Measures the cost of comparing many nodes: CPU seconds, memory, lines of output."""

@@ -1,12 +1,12 @@
-"""Compares clusters of several sizes and says what that costs, against what is promised.
+"""Checks clusters of several sizes and compares the cost with the documented limits.
 
     python -m benchmarks.compare [--nodes 200 1000 2000] [--json FILE]
 
-Each figure is of one ``lockstep check --records FILE --earlier FILE`` from its start to its end:
-both files are read, all rules judge, the text is written. What the rules take of it is the
-difference to a check of the same files by one rule that looks into no record. The largest size is
-checked twice more, with one node of a hundred and with every node out of step. Exit status: 0
-within the promise for 2,000 nodes, 1 beyond it.
+Each figure is the cost of one ``lockstep check --records FILE --earlier FILE``, which reads both
+files, applies all rules and writes the text. The share of the rules is the difference to a check of
+the same files with one rule that reads no record. The largest size is checked twice more, with one
+node in a hundred and with every node differing. Exit status: 0 within the limits for 2,000 nodes,
+1 otherwise.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ from lockstep.report import ExitStatus
 
 PROMISED_NODES, MOST_CPU_S, MOST_MIB = 2000, 10.0, 1024.0
 LOOKS_INTO_NONE = "node.reachable"
-"""A rule that asks of a record only whether it is there."""
+"""A rule that only needs to know whether a record exists."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one check."""
+    """Cost of one check."""
 
     case: str
     nodes: int
     cpu_s: float
     rules_s: float
-    """What all rules take of it."""
+    """CPU seconds of all rules."""
     peak_mib: float
     lines: int
 
     @property
     def kept(self) -> bool:
-        """Whether it is within the promise, which is for one size and below."""
+        """Whether the cost is within the limits, which apply to one size and below."""
         larger = self.nodes > PROMISED_NODES
         return larger or (self.rules_s <= MOST_CPU_S and self.peak_mib <= MOST_MIB)
 
 
 def healthy(number: int, readings: dict[str, Any]) -> None:
-    """Leave the record as it is."""
+    """Do not change the record."""
 
 
 def one_of_a_hundred(number: int, readings: dict[str, Any]) -> None:
-    """Cap a board of one node of a hundred."""
+    """Limit the power of a GPU on one node in a hundred."""
     if number % 100 == 1:
         readings["gpu.power.enforced_w"]["value"]["gpu3"] = 350.0
 
 
 def each_otherwise(number: int, readings: dict[str, Any]) -> None:
-    """Give each node another BIOS."""
+    """Give each node a different BIOS version."""
     readings["platform"]["value"]["bios_version"] = f"2.{number}"
 
 
 def checked(case: str, nodes: int, files: Files) -> Cost:
-    """Return what one check costs.
+    """Return the cost of one check.
 
     Raises:
-        ValueError: it did not end as a check does.
+        ValueError: the check failed.
     """
     cpu_s, peak_mib, lines = _run(case, files)
     without, _, _ = _run(case, files, "--rule", LOOKS_INTO_NONE)
@@ -91,18 +91,18 @@ def _run(case: str, files: Files, *more: str) -> tuple[float, float, int]:
 
 
 def measured(case: str, nodes: int, drift: Drift) -> Cost:
-    """Return what a check of a new cluster costs."""
+    """Return the cost of a check of a new cluster."""
     with tempfile.TemporaryDirectory() as folder:
         return checked(case, nodes, written(Path(folder), nodes, drift))
 
 
 def table(costs: list[Cost]) -> str:
-    """Return the costs as Markdown; growth is that of the cost of one node, from the first size."""
+    """Return the costs as Markdown; growth is the cost per node relative to the first size."""
     rows = [
-        f"{len(all_rules())} rules; promised for {PROMISED_NODES} nodes: "
+        f"{len(all_rules())} rules; limits for {PROMISED_NODES} nodes: "
         f"{MOST_CPU_S:g} CPU seconds for the rules, {MOST_MIB:g} MiB",
         "",
-        "| nodes | case | CPU s | of it rules | ms per node | growth | peak MiB | lines |",
+        "| nodes | case | CPU s | rules, CPU s | ms per node | growth | peak MiB | lines |",
         "|---|---|---|---|---|---|---|---|",
     ]
     first = costs[0].cpu_s / costs[0].nodes
@@ -116,15 +116,15 @@ def table(costs: list[Cost]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Measure; return the exit status."""
+    """Run the benchmark; return the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.compare")
     parser.add_argument("--nodes", type=whole(2), nargs="+", default=[200, 1000, PROMISED_NODES])
     parser.add_argument("--json", type=new_file, metavar="FILE", help="write the figures as JSON")
     asked = parser.parse_args(words)
     costs = [measured("healthy", nodes, healthy) for nodes in sorted(asked.nodes)]
     most = max(asked.nodes)
-    costs.append(measured("one of a hundred differs", most, one_of_a_hundred))
-    costs.append(measured("each differs from all", most, each_otherwise))
+    costs.append(measured("one in a hundred differs", most, one_of_a_hundred))
+    costs.append(measured("every node differs", most, each_otherwise))
     sys.stdout.write(table(costs))
     if asked.json:
         content = json.dumps([asdict(one) for one in costs], indent=1)

@@ -1,4 +1,4 @@
-"""Writes a cluster of recorded machines to files: its inventory, and two records of each node."""
+"""Writes the files of a cluster of recorded machines: inventory and two records of each node."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MACHINE = {
     "housekeeping_cpus": "0,48,96,144",
     "nics": {"count": ADAPTERS, "rdma": "roce", "rdma_devices": f"mlx5_[0-{ADAPTERS - 1}]"},
 }
-"""Over the class of the recorded machine, whose processors are few."""
+"""Changes to the hardware class of the recorded machine, which has few processors."""
 QUEUES, PACKAGES = 63, 600
-"""Interrupts of each adapter; packages beyond those of the plan: as a worker has."""
+"""Interrupts per adapter and packages besides those of the plan, as on a real worker."""
 INVENTORY = """\
 import json
 
@@ -42,7 +42,7 @@ Drift = Callable[[int, dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Files:
-    """One cluster."""
+    """Files of one cluster."""
 
     inventory: Path
     now: Path
@@ -50,11 +50,11 @@ class Files:
 
 
 def written(folder: Path, nodes: int, drift: Drift) -> Files:
-    """Write a cluster with so many workers; one record at a time is in memory."""
+    """Write a cluster with this number of workers, one record at a time to save memory."""
     description = described(nodes)
     cluster, problems = load(description, declared())
     if cluster is None:
-        raise ValueError(f"the description of the benchmark: {problems}")
+        raise ValueError(f"the benchmark's description is invalid: {problems}")
     files = Files(folder / "inventory.py", folder / "now.json", folder / "earlier.json")
     files.inventory.write_text(INVENTORY.format(text=json.dumps(description)), encoding="utf-8")
     with files.now.open("w") as now, files.earlier.open("w") as earlier:
@@ -69,7 +69,7 @@ def written(folder: Path, nodes: int, drift: Drift) -> Files:
 
 
 def described(nodes: int) -> dict[str, Any]:
-    """Return the description of a head and so many workers."""
+    """Return the description of a head and this number of workers."""
     description = copy.deepcopy(recorded.DESCRIPTION)
     description["hardware"]["hgx-h200"] |= MACHINE
     description["nodes"][1]["name"] = f"worker[0001-{nodes:04}]"
@@ -88,7 +88,7 @@ def _records(
     }
     for number, (name, raw) in enumerate(healthy.records(planned, chance)):
         raw["readings"]["packages"]["value"] |= names
-        if number:  # the first one is the head
+        if number:  # number 0 is the head
             raw["readings"]["irq.affinity"]["value"] |= queues
             drift(number, raw["readings"])
         yield name, raw, healthy_nodes.earlier(raw, chance)

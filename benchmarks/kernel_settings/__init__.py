@@ -1,1 +1,1 @@
-"""Measures what huge pages and CPU sets change for a job; docs/kernel-settings.md explains."""
+"""Measures the effect of huge pages and CPU sets on a job; see docs/kernel-settings.md."""

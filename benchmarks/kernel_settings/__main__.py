@@ -1,9 +1,9 @@
-"""Measures on a lab what huge pages and CPU sets change for a job.
+"""Measures the effect of huge pages and CPU sets on a job in a lab.
 
     python -m benchmarks.kernel_settings [--lab NAME] [--node worker1] [--repeat 3] [--json FILE]
 
-Builds two small programs on a worker, runs them there as jobs, case after case, and prints one
-table of ratios. Drives the lab by its commands alone. Cleans up after itself, also on Ctrl-C.
+Builds two small programs on a worker, runs them there as jobs, one case after another, and prints
+a table of ratios. Uses only the commands of the lab. Cleans up at the end, even after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 
 
 class BenchmarkError(Exception):
-    """Something is missing or failed; the message says what helps."""
+    """A requirement is missing or a command failed; the message has the next step."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab, by its command line."""
+    """A lab, controlled through its command line."""
 
     name: str | None
 
     def run(
         self, node: str, *command: str, given: str | None = None, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command as root on a node's console, whatever its exit status."""
+        """Run a command as root on a node's console; any exit status is accepted."""
         named = ["--name", self.name] if self.name else []
         argv = [sys.executable, "-m", "lab", *named, "run", node, "--", *command]
-        # A session of its own: a Ctrl-C reaches this program alone, which then ends it in order.
+        # In its own session: Ctrl-C reaches only this program, which then ends the command cleanly.
         with subprocess.Popen(
             argv,
             cwd=ROOT,
@@ -67,7 +67,7 @@ class Lab:
             except subprocess.TimeoutExpired:
                 _end(process)
                 raise BenchmarkError(
-                    f"{node}: `{shlex.join(command)}` did not end within {timeout_s:.0f} s"
+                    f"{node}: `{shlex.join(command)}` did not finish within {timeout_s:.0f} s"
                 ) from None
             except BaseException:
                 _end(process)
@@ -77,19 +77,19 @@ class Lab:
     def must(
         self, node: str, *command: str, given: str | None = None, timeout_s: float = 120
     ) -> str:
-        """Run a command that has to succeed; return what it printed."""
+        """Run a command that must succeed; return its output."""
         done = self.run(node, *command, given=given, timeout_s=timeout_s)
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
             raise BenchmarkError(
-                f"{node}: `{shlex.join(command)}` ended with status {done.returncode}"
+                f"{node}: `{shlex.join(command)}` failed with exit status {done.returncode}"
                 + "".join(f"\n    {line}" for line in said)
             )
         return done.stdout
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a command of the lab: first asking, so that it ends what it runs on the node."""
+    """End a lab command, first with SIGTERM, so that it ends its command on the node."""
     process.terminate()
     try:
         process.communicate(timeout=ENDS_WITHIN_S)
@@ -111,24 +111,24 @@ class Bench:
 
     @property
     def folder(self) -> str:
-        """Where the programs lie on the node."""
+        """Folder of the programs on the node."""
         return f"/tmp/lockstep-kernel-settings-{self.token}"
 
     @property
     def unit(self) -> str:
-        """The neighbour's unit."""
+        """Unit of the neighbour process."""
         return f"lockstep-neighbour-{self.token}.service"
 
     @property
     def job(self) -> str:
-        """The name of every job."""
+        """Name of every job."""
         return f"kernel-settings-{self.token}"
 
     def require(self) -> dict[str, str]:
-        """Return what the node says of itself.
+        """Check the requirements; return facts about the node.
 
         Raises:
-            BenchmarkError: it lacks something; all of it at once.
+            BenchmarkError: requirements are missing; the message lists all of them.
         """
         script = """
         echo tcc=$(command -v tcc)
@@ -146,14 +146,12 @@ class Bench:
         asked = "command -v srun >/dev/null || { echo none; exit; }; exec sinfo -h -o %T -n "
         said = self.lab.must(self.head, "sh", "-c", asked + shlex.quote(self.node)).split()
         if said == ["none"]:
-            wrong.append(f"{self.head}: no srun: deploy Slurm first")
+            wrong.append(f"{self.head}: srun is not installed; deploy Slurm first")
         elif set(said) != {"idle"}:
-            shown = ", ".join(sorted(set(said))) or "not known to Slurm"
-            wrong.append(
-                f"{self.node}: Slurm says {shown}, expected idle: other jobs would be measured, too"
-            )
+            shown = ", ".join(sorted(set(said))) or "unknown"
+            wrong.append(f"{self.node}: Slurm state {shown}; expected idle, without other jobs")
         if wrong:
-            raise BenchmarkError("cannot measure here:" + "".join(f"\n    {x}" for x in wrong))
+            raise BenchmarkError("cannot measure:" + "".join(f"\n    {x}" for x in wrong))
         return facts
 
     def build(self) -> None:
@@ -166,7 +164,7 @@ class Bench:
             self.lab.must(self.node, "tcc", "-Wall", "-o", path, f"{path}.c")
 
     def srun(self, *command: str) -> str:
-        """Run a command as a job with one core of the node; return what it printed."""
+        """Run a command as a job with one core of the node; return its output."""
         minutes = 5 + int(2 * self.seconds / 60)
         return self.lab.must(
             self.head,
@@ -177,7 +175,7 @@ class Bench:
         )
 
     def job_cpu(self) -> int:
-        """Return the CPU that jobs of ours get."""
+        """Return the CPU of the benchmark's jobs."""
         said = self.srun("grep", "Cpus_allowed_list", "/proc/self/status")
         return min(figures.cpu_list(said.split()[-1]))
 
@@ -185,21 +183,21 @@ class Bench:
         """Run one case once."""
         arguments = [*case.arguments, str(self.mib)] if case.program == "chase" else []
         command = [f"{self.folder}/{case.program}", *arguments, f"{self.seconds:g}"]
-        # Where Slurm gives whole cores with two threads each, still one CPU; elsewhere it changes
-        # nothing, and fails where the job was given other CPUs than the first one.
+        # If Slurm allocates whole cores with two threads, use only one CPU. This has no effect
+        # otherwise, and fails if the job has not got the expected CPU.
         output = self.srun("taskset", "-c", str(cpu), *command)
         try:
             return figures.printed(output)
         except ValueError as error:
-            raise BenchmarkError(f"{shlex.join(command)}: {error}; it printed {output!r}") from None
+            raise BenchmarkError(f"{shlex.join(command)}: {error}; output: {output!r}") from None
 
     @contextlib.contextmanager
     def neighbour(self, kind: Neighbour, cpu: int, online: str) -> Iterator[None]:
-        """Keep a neighbour busy meanwhile."""
+        """Run a busy neighbour process inside the context."""
         if kind is Neighbour.NONE:
             yield
             return
-        # A safety net: it ends by itself when nobody is left to stop it.
+        # A safety net: the unit ends by itself if this program is killed.
         properties = [f"RuntimeMaxSec={900 + 20 * self.seconds:.0f}"]
         if kind is Neighbour.LOOSE:
             properties += [f"AllowedCPUs={online}", f"CPUAffinity={cpu}"]
@@ -215,18 +213,18 @@ class Bench:
             self.lab.run(self.node, "systemctl", "stop", self.unit)
 
     def look(self) -> Process:
-        """Read where the neighbour is."""
+        """Read the neighbour's CPUs and CPU time."""
         script = (
             f"pid=$(systemctl show --property=MainPID --value {self.unit}) && cat /proc/$pid/status"
             " && echo == && cat /proc/$pid/stat"
         )
         status, found, stat = self.lab.must(self.node, "sh", "-c", script).partition("\n==\n")
         if not found or "Pid" not in status:
-            raise BenchmarkError(f"{self.node}: the neighbour {self.unit} does not run")
+            raise BenchmarkError(f"{self.node}: the neighbour {self.unit} is not running")
         return figures.process(status, stat)
 
     def clean_up(self) -> None:
-        """Remove everything that this run made, and say what could not be removed."""
+        """Remove everything that this run created; report failures."""
         script = (
             f"systemctl stop {self.unit} 2>/dev/null; systemctl reset-failed {self.unit} "
             f"2>/dev/null; rm -rf {self.folder}"
@@ -238,16 +236,16 @@ class Bench:
             try:
                 self.lab.must(node, *command)
             except BenchmarkError as failure:
-                say(f"left behind: {failure}")
+                say(f"not removed: {failure}")
 
 
 def say(text: str) -> None:
-    """Tell the user how far it is."""
+    """Print progress."""
     print(f"kernel_settings: {text}", file=sys.stderr, flush=True)
 
 
 def sample(bench: Bench, repeat: int, cpu: int, online: str) -> list[dict[str, Any]]:
-    """Run every case `repeat` times, case after case, round after round."""
+    """Run all cases in `repeat` rounds."""
     samples: list[dict[str, Any]] = []
     for number in range(repeat):
         for kind, cases in groupby(figures.order(number), key=lambda case: case.neighbour):
@@ -260,7 +258,7 @@ def sample(bench: Bench, repeat: int, cpu: int, online: str) -> list[dict[str, A
                         after = bench.look()
                         why = figures.misplaced(kind, before, after, cpu)
                         if why:
-                            raise BenchmarkError(f"{case.name}: of the neighbour: {why}")
+                            raise BenchmarkError(f"{case.name}: invalid neighbour process: {why}")
                         measured |= {
                             "neighbour_cpus": sorted(after.cpus),
                             "neighbour_last_cpu": after.last_cpu,
@@ -281,13 +279,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernel_settings", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--lab", metavar="NAME", help="which lab (default: as `python -m lab`)")
-    parser.add_argument("--head", default="head", help="where srun runs (default: head)")
-    parser.add_argument("--node", default="worker1", help="where the jobs run (default: worker1)")
+    parser.add_argument("--lab", metavar="NAME", help="lab (default: as for `python -m lab`)")
+    parser.add_argument("--head", default="head", help="node that runs srun (default: head)")
+    parser.add_argument("--node", default="worker1", help="node of the jobs (default: worker1)")
     parser.add_argument("--repeat", type=whole(1), default=3, help="rounds (default: 3)")
-    parser.add_argument("--seconds", type=float, default=5, help="per program (default: 5)")
-    parser.add_argument("--mib", type=whole(2), default=96, help="memory to walk (default: 96)")
-    parser.add_argument("--json", type=new_file, metavar="FILE", help="write every sample there")
+    parser.add_argument("--seconds", type=float, default=5, help="time per program (default: 5)")
+    parser.add_argument("--mib", type=whole(2), default=96, help="memory to read (default: 96)")
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write all samples as JSON")
     return parser
 
 
@@ -299,7 +297,7 @@ def _on_ending(signum: int, frame: FrameType | None) -> None:
 def _on_endings(
     action: Callable[[int, FrameType | None], object] | signal.Handlers,
 ) -> Iterator[None]:
-    """Answer Ctrl-C, SIGTERM and SIGHUP with ``action`` for a while."""
+    """Handle Ctrl-C, SIGTERM and SIGHUP with ``action`` inside the context."""
     before = {ending: signal.signal(ending, action) for ending in ENDINGS}
     try:
         yield
@@ -309,15 +307,15 @@ def _on_endings(
 
 
 def measure(bench: Bench, repeat: int, command: str) -> str:
-    """Run the whole benchmark; print the table; return everything as JSON.
+    """Run the whole benchmark; print the table; return all results as JSON.
 
     Raises:
-        BenchmarkError: something is missing, failed, or the neighbour was not where it should be.
+        BenchmarkError: a requirement is missing, a command failed, or the neighbour ran elsewhere.
     """
     facts = bench.require()
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
     if load > cpus / 2:
-        say(f"this host is busy (load {load:.1f} on {cpus} CPUs): expect ratios of noise")
+        say(f"this host is busy (load {load:.1f} on {cpus} CPUs): the ratios will be noisy")
     try:
         bench.build()
         cpu = bench.job_cpu()
@@ -336,20 +334,20 @@ def measure(bench: Bench, repeat: int, command: str) -> str:
     loads = [one["host_load"] for one in samples]
     print(f"`{command}`")
     print(f"{about.get('cpu')}, kernel {about.get('kernel')}, job on CPU {cpu}, {repeat} rounds,")
-    print(f"load of the {cpus} host CPUs {min(loads):.1f} to {max(loads):.1f}.\n")
+    print(f"host load {min(loads):.1f} to {max(loads):.1f} on {cpus} CPUs.\n")
     print(figures.table(figures.rows(samples)), flush=True)
     return figures.document(about, samples)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; return its exit status (0 done, 1 failed, 2 wrong use)."""
+    """Run the benchmark; return its exit status (0 success, 1 failure, 2 usage error)."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     arguments = parser.parse_args(words)
     if arguments.seconds <= 0:
         parser.error("--seconds: expected more than 0")
     if arguments.mib % 2:
-        parser.error("--mib: expected an even number: huge pages have 2 MiB")
+        parser.error("--mib: expected an even number, because huge pages have 2 MiB")
     bench = Bench(
         Lab(arguments.lab),
         arguments.head,

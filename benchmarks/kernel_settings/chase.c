@@ -1,11 +1,11 @@
 /*
- * Memory-bound: follows pointers in random order through memory of one page size.
+ * Memory-bound benchmark: follows pointers in random order through memory of one page size.
  *
  *     chase small|huge lines|pages MIB [SECONDS [ROUNDS]]
  *
- * small: pages of 4 KiB; huge: of 2 MiB, of those that the node has reserved.
+ * small: 4 KiB pages; huge: reserved 2 MiB pages.
  * lines: every cache line once per turn; pages: one line of every 4 KiB, so that every step is on
- * another small page. Prints one line of JSON. Needs only libc; builds with tcc and gcc.
+ * a different small page. Prints one line of JSON. Needs only libc; builds with tcc and gcc.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,11 +25,11 @@
 #define MIB ((size_t)1 << 20)
 #define LINE ((size_t)64)
 #define SMALL_PAGE ((size_t)4096)
-#define STEPS_PER_LOOK 16384 /* steps between two looks at the clock */
+#define STEPS_PER_LOOK 16384 /* steps between two clock readings */
 #define MOST_ROUNDS 1000
 #define FREE_HUGE "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
-static volatile uintptr_t sink; /* so that no compiler drops the chase */
+static volatile uintptr_t sink; /* prevents the compiler from removing the loop */
 
 static int64_t now_ns(void)
 {
@@ -45,7 +45,7 @@ static long faults(void)
     return used.ru_minflt + used.ru_majflt;
 }
 
-/* The value of a key of /proc/self/status, without its blanks; "" where there is none. */
+/* Get the value of a key in /proc/self/status without spaces; "" if it is missing. */
 static void status_of(const char *key, char *value, size_t size)
 {
     char line[4096];
@@ -105,7 +105,7 @@ static char *memory(int huge, size_t size)
                 strerror(errno));
         exit(1);
     }
-    /* EINVAL: a kernel without transparent huge pages, so small pages anyway. */
+    /* EINVAL: the kernel has no transparent huge pages, so all pages are small. */
     if (!huge && madvise(area, size, MADV_NOHUGEPAGE) != 0 && errno != EINVAL) {
         fprintf(stderr, "chase: madvise(MADV_NOHUGEPAGE): %s\n", strerror(errno));
         exit(1);
@@ -113,7 +113,7 @@ static char *memory(int huge, size_t size)
     return area;
 }
 
-static uint64_t random_state = 0x9e3779b97f4a7c15u; /* fixed: every run walks the same way */
+static uint64_t random_state = 0x9e3779b97f4a7c15u; /* fixed: every run uses the same order */
 
 static uint64_t random_number(void)
 {
@@ -201,9 +201,9 @@ int main(int argc, char **argv)
     status_of("VmPTE", page_tables, sizeof page_tables);
 
     link_up(area, count, stride);
-    at = follow(place(area, 0, stride), count); /* one whole turn, to warm up */
+    at = follow(place(area, 0, stride), count); /* one whole turn as a warm-up */
     if (at != place(area, 0, stride)) {
-        fprintf(stderr, "chase: the chain is no single cycle\n");
+        fprintf(stderr, "chase: internal error: the chain is not a single cycle\n");
         return 1;
     }
 

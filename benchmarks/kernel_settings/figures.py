@@ -1,4 +1,4 @@
-"""What is measured, and how it becomes a table: no processes, no lab."""
+"""The cases of the benchmark, and the table of results; without processes or a lab."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 
 class Neighbour(StrEnum):
-    """Where a busy process runs while the job is measured."""
+    """Placement of a busy process during a job."""
 
     NONE = "none"
-    HELD = "held"  # an ordinary service: the CPU set keeps it off the job's CPU
-    LOOSE = "loose"  # a service that was let out of the CPU set, onto the job's CPU
+    HELD = "held"  # an ordinary service, which the CPU set keeps off the job's CPU
+    LOOSE = "loose"  # a service outside the CPU set, on the job's CPU
 
 
 @dataclass(frozen=True)
 class Case:
-    """One program under one condition."""
+    """A program with its conditions."""
 
     name: str
     program: str
@@ -37,7 +37,7 @@ MEMORY_HELD = Case("memory, neighbour held", "chase", ("small", "lines"), Neighb
 LATENCY_HELD = Case("latency, neighbour held", "jitter", (), Neighbour.HELD)
 MEMORY_LOOSE = Case("memory, neighbour loose", "chase", ("small", "lines"), Neighbour.LOOSE)
 LATENCY_LOOSE = Case("latency, neighbour loose", "jitter", (), Neighbour.LOOSE)
-# In the order of a round; cases with the same neighbour side by side.
+# In the order of a round, grouped by neighbour.
 CASES = (
     *(SMALL_LINES, HUGE_LINES, SMALL_PAGES, HUGE_PAGES, LATENCY_ALONE),
     *(MEMORY_HELD, LATENCY_HELD),
@@ -47,7 +47,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure that a program prints, compared between cases; the first is the base."""
+    """One figure of a program, compared between cases; the first case is the baseline."""
 
     title: str
     field: str
@@ -85,18 +85,18 @@ class Row:
     lowest: float
     highest: float
     ratio: float | None
-    """Of the medians, to the first case of the measure; None where that one is 0."""
+    """Ratio of medians to the first case of the measure; None if that is 0."""
     ratio_lowest: float | None
-    """Of the lowest: less disturbed where the host itself is shared."""
+    """Ratio of the lowest values, which a shared host disturbs less."""
 
 
 def order(round_number: int) -> tuple[Case, ...]:
-    """Return the cases of a round: every second one backwards, against what drifts."""
+    """Return the cases of a round; every second round is reversed, to cancel drift."""
     return CASES if round_number % 2 == 0 else CASES[::-1]
 
 
 def rows(samples: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Summarise samples (each has "case" and the program's figures).
+    """Summarise samples, each with "case" and the program's figures.
 
     Raises:
         ValueError: a case has no sample.
@@ -144,16 +144,16 @@ def table(summary: Sequence[Row]) -> str:
 
 
 def document(facts: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> str:
-    """Return everything for programs: what was measured on, each sample, the summary."""
+    """Return the JSON document: facts about the node, all samples and the summary."""
     content = {**facts, "samples": samples, "summary": [asdict(row) for row in rows(samples)]}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def printed(output: str) -> dict[str, Any]:
-    """Return what a program printed: its last line that is JSON.
+    """Return the last line of a program's output that is JSON.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no line is JSON.
     """
     for line in reversed(output.splitlines()):
         if line.startswith("{"):
@@ -163,7 +163,7 @@ def printed(output: str) -> dict[str, Any]:
 
 
 def cpu_list(text: str) -> frozenset[int]:
-    """Return the CPUs of a kernel's list ("0,2-3")."""
+    """Return the CPUs in a list of the kernel ("0,2-3")."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -173,7 +173,7 @@ def cpu_list(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Process:
-    """Where a process may run, and what it has used."""
+    """A process: its allowed CPUs and its CPU time."""
 
     pid: int
     cpus: frozenset[int]
@@ -182,7 +182,7 @@ class Process:
 
 
 def process(status: str, stat: str) -> Process:
-    """Read /proc/PID/status and /proc/PID/stat (proc(5))."""
+    """Parse /proc/PID/status and /proc/PID/stat (proc(5))."""
     keys = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     fields = stat.rpartition(")")[2].split()  # from field 3 on
     return Process(
@@ -194,33 +194,33 @@ def process(status: str, stat: str) -> Process:
 
 
 def misplaced(kind: Neighbour, before: Process, after: Process, cpu: int) -> str | None:
-    """Return why the neighbour was not where the case says; None where it was."""
+    """Return why the neighbour did not run as the case requires; None if it did."""
     if before.pid != after.pid:
-        return f"it ended and was started anew (process {before.pid}, then {after.pid})"
+        return f"it was restarted (process {before.pid}, then {after.pid})"
     if after.ticks <= before.ticks:
         return "it used no CPU time"
     for seen in (before, after):
         shown = ",".join(map(str, sorted(seen.cpus)))
         if kind is Neighbour.LOOSE and seen.cpus != {cpu}:
-            return f"it may run on CPUs {shown}, expected {cpu} alone, the job's"
+            return f"it may run on CPUs {shown}; expected only {cpu}, the job's CPU"
         if kind is Neighbour.HELD and cpu in seen.cpus:
-            return f"it may run on CPUs {shown}: the job's CPU {cpu} is not kept from it"
+            return f"it may run on CPUs {shown}; expected without {cpu}, the job's CPU"
     return None
 
 
 def problems(node: str, facts: Mapping[str, str], mib: int) -> list[str]:
-    """Return what the node lacks, each with what helps."""
+    """Return missing requirements of the node, each with the next step."""
     found = []
     if not facts.get("tcc"):
-        found.append(f"{node}: no tcc: apt-get install tcc")
+        found.append(f"{node}: tcc is missing; run: apt-get install tcc")
     if not facts.get("header"):
-        found.append(f"{node}: no /usr/include/stdio.h: apt-get install libc6-dev")
+        found.append(f"{node}: /usr/include/stdio.h is missing; run: apt-get install libc6-dev")
     if not facts.get("systemd_run"):
-        found.append(f"{node}: no systemd-run, which starts the neighbour")
+        found.append(f"{node}: systemd-run is missing; it starts the neighbour process")
     free, needed = int(facts.get("huge_free") or 0), mib // 2
     if free < needed:
         found.append(
-            f"{node}: {free} free huge pages of 2 MiB, needs {needed} for {mib} MiB: deploy a "
-            "hardware class with hugepages, end who holds them, or give a smaller --mib"
+            f"{node}: {free} free huge pages of 2 MiB; {needed} are needed for {mib} MiB. Deploy a "
+            "hardware class with hugepages, stop programs that use them, or reduce --mib"
         )
     return found

@@ -1,11 +1,11 @@
 /*
- * Latency-bound: how long is this program kept from running, and how late is it woken?
+ * Latency benchmark: measures how long this program is not running, and how late it wakes up.
  *
  *     jitter SECONDS [THRESHOLD_US]
  *
- * First SECONDS of reading the clock without a pause: a gap above THRESHOLD_US (100) between two
- * readings is time in which it did not run. Then SECONDS of sleeping until every whole
- * millisecond: how late did it wake? A wake-up missed while it was late counts as late, too.
+ * First it reads the clock for SECONDS without a pause: a gap above THRESHOLD_US (100) between two
+ * readings is time in which it did not run. Then it sleeps until every whole millisecond for
+ * SECONDS and measures the delay; a wake-up that it missed while it was late also counts as late.
  * Prints one line of JSON. Needs only libc; builds with tcc and gcc.
  */
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@
 #define MOST_SECONDS 3600
 
 struct spin {
-    uint64_t buckets[BUCKETS]; /* bucket b: gaps below 2^b ns, not below 2^(b-1) */
+    uint64_t buckets[BUCKETS]; /* bucket b: gaps from 2^(b-1) ns to below 2^b ns */
     uint64_t readings;
     int64_t passed_ns, lost_ns, longest_ns, on_cpu_ns;
     long gaps, switched_out;
@@ -42,7 +42,7 @@ static long switched_out(void)
     return used.ru_nivcsw;
 }
 
-/* The value of a key of /proc/self/status, without its blanks; "" where there is none. */
+/* Get the value of a key in /proc/self/status without spaces; "" if it is missing. */
 static void status_of(const char *key, char *value, size_t size)
 {
     char line[4096];
@@ -91,7 +91,7 @@ static void spin(struct spin *result, double seconds, int64_t threshold_ns)
     result->switched_out = switched_out() - out_before;
 }
 
-/* The upper bound of the bucket that holds this share of all gaps, in microseconds. */
+/* Return the upper bound, in microseconds, of the bucket that reaches this share of all gaps. */
 static double percentile_us(const struct spin *result, double share)
 {
     uint64_t seen = 0;
@@ -151,10 +151,10 @@ int main(int argc, char **argv)
         count = 1;
     late_us = malloc((size_t)count * sizeof late_us[0]);
     if (late_us == NULL) {
-        fprintf(stderr, "jitter: no memory for %ld wake-ups\n", count);
+        fprintf(stderr, "jitter: not enough memory for %ld wake-ups\n", count);
         return 1;
     }
-    memset(late_us, 1, (size_t)count * sizeof late_us[0]); /* no page faults later */
+    memset(late_us, 1, (size_t)count * sizeof late_us[0]); /* avoids page faults later */
 
     spin(&result, seconds, (int64_t)(threshold_us * 1e3));
     wake(late_us, count);

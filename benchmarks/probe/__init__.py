@@ -1,1 +1,1 @@
-"""What it costs a node to be read: seconds, CPU seconds and commands."""
+"""Measures the cost of reading a node: seconds, CPU seconds and commands."""

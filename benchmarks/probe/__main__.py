@@ -1,9 +1,9 @@
-"""Reads one node several times and says what that cost it, against what the probe promises.
+"""Reads one node several times and compares the cost with the probe's limits.
 
     python -m benchmarks.probe INVENTORY NODE [--repeat N] -- WORDS...
 
-WORDS lead to a root shell there: ``ssh worker1 sudo``, or ``python -m lab run worker1 --``.
-Exit status: 0 within the promise, 1 beyond it.
+WORDS start a root shell on the node: ``ssh worker1 sudo``, or ``python -m lab run worker1 --``.
+Exit status: 0 within the limits, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one reading."""
+    """Cost of one reading."""
 
     wall_s: float
     cpu_s: float
@@ -39,33 +39,33 @@ class Cost:
 
 
 def measured(way: list[str], line: str) -> Cost:
-    """Return what one reading cost the node, by its own shell.
+    """Return the cost of one reading, measured by the node's shell.
 
     Raises:
-        ValueError: the node gave no record, or no times.
+        ValueError: the node returned no record or no times.
     """
     timed = f"TIMEFORMAT='COST %3R %3U %3S'; time {{ {line}; }}"
-    # ssh(1) joins its words with blanks and has them split by the shell of the node.
+    # ssh(1) joins its arguments with spaces, and the node's shell splits them.
     last = [shlex.quote(timed)] if way[:1] == ["ssh"] else [timed]
     done = subprocess.run([*way, "bash", "-c", *last], capture_output=True, text=True, check=False)
     times = TIMED.search(done.stderr.replace("\r", ""))
     if times is None:
-        raise ValueError(f"status {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
+        raise ValueError(f"exit status {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
     wall, user, system = map(float, times.groups())
     return Cost(wall, user + system, parse(done.stdout))
 
 
 def table(costs: list[Cost]) -> str:
-    """Return the costs as Markdown, and the commands that took longest in the last reading."""
+    """Return the costs as Markdown, and the slowest commands of the last reading."""
     walls, cpus = [one.wall_s for one in costs], [one.cpu_s for one in costs]
     commands = costs[-1].record.commands
     rows = [
-        "| | median | most | promised |",
+        "| | median | maximum | limit |",
         "|---|---|---|---|",
         f"| seconds | {statistics.median(walls):.2f} | {max(walls):.2f} | {MOST_S:g} |",
         f"| CPU seconds | {statistics.median(cpus):.2f} | {max(cpus):.2f} | {MOST_CPU_S:g} |",
         "",
-        f"{len(commands)} commands; those that took longest:",
+        f"{len(commands)} commands; the slowest:",
         "",
     ]
     slowest = sorted(commands, key=lambda one: -one.duration_s)[:LONGEST]
@@ -74,23 +74,23 @@ def table(costs: list[Cost]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Measure; return the exit status."""
+    """Run the benchmark; return the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.probe")
     parser.add_argument("inventory")
     parser.add_argument("node")
     parser.add_argument("--repeat", type=whole(1), default=5)
-    parser.add_argument("way", nargs="+", help="words that lead to a root shell of the node")
+    parser.add_argument("way", nargs="+", help="command that starts a root shell on the node")
     asked = parser.parse_args(words)
     nodes = load(asked.inventory).nodes
     if asked.node not in nodes:
         parser.error(f"{asked.node}: expected a node of {asked.inventory}: {', '.join(nodes)}")
     if shutil.which(asked.way[0]) is None:
-        parser.error(f"{asked.way[0]}: no such program here; expected what leads to a root shell")
+        parser.error(f"{asked.way[0]}: not found; expected a command that starts a root shell")
     line = command(request(nodes[asked.node]))
     try:
         costs = [measured(asked.way, line) for _ in range(asked.repeat)]
     except ValueError as failure:
-        sys.exit(f"{asked.node} was not read by {shlex.join(asked.way)}: {failure}")
+        sys.exit(f"{asked.node} could not be read with {shlex.join(asked.way)}: {failure}")
     sys.stdout.write(table(costs))
     return int(any(one.wall_s > MOST_S or one.cpu_s > MOST_CPU_S for one in costs))
 

@@ -1,1 +1,1 @@
-"""What a rerun, a check, a deploy and a repair cost, beside the peers on the same nodes."""
+"""Measures reruns, checks, deploys and repairs, compared with other tools on the same nodes."""

@@ -1,10 +1,10 @@
-"""Measures reruns, checks, repairs and deploys beside the peers, on a lab that it makes.
+"""Compares reruns, checks, repairs and deploys with other tools in a lab that it creates.
 
     python -m benchmarks.speed [--nodes 2,10] [--round-trips 0,2,20] [--tasks rerun,check]
                                [--names 50] [--repeat 3] [--without ansible] [--json FILE] [--keep]
                                [--processor-each]
 
-Needs root, as the lab does. Prints one table; removes the lab. How to read it: docs/benchmarks.md.
+Needs root, like the lab. Prints a table and removes the lab. docs/benchmarks.md explains the table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXIT_FAILED = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; return the exit status: 0 when everything could be measured, 1 when not."""
+    """Run the benchmark; return 0 if everything was measured, else 1."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     asked = parser.parse_args(words)
@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             _measure(bench, asked, found)
         except NoLabError as failure:
             bench.problem(str(failure))
-            # Whoever kept it did not keep it for this.
+            # Do not use an existing lab, which was kept for another purpose.
             keep |= there_before and failure.lab == asked.lab
         except (BenchmarkError, LabError) as failure:
             bench.problem(str(failure))
         except KeyboardInterrupt:
-            bench.problem("interrupted: what would have followed")
+            bench.problem("interrupted: the remaining measurements")
         finally:
             if not keep:
                 _remove(bench, asked.lab)
@@ -85,20 +85,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _wrong(asked: argparse.Namespace) -> str | None:
-    """Return what cannot be asked for together."""
+    """Return the error in a combination of options; None if it is valid."""
     here = len(os.sched_getaffinity(0))
     if inventory_name("a") == "a":
-        return "without our connector (LOCKSTEP_FAST=0, no `make setup`) plain pyinfra is measured"
+        return "Lockstep's connector is off; unset LOCKSTEP_FAST and run `make setup`"
     if asked.names and (len(asked.nodes) > 1 or min(asked.names) <= asked.nodes[0]):
-        return "--names takes one number of --nodes, and more names than that"
+        return "--names needs a single number in --nodes, and must be greater than it"
     if asked.names and not set(asked.tasks) & set(tasks.UNDER_NAMES):
-        return f"--names is for --tasks {','.join(tasks.UNDER_NAMES)}"
+        return f"--names works only with --tasks {','.join(tasks.UNDER_NAMES)}"
     if asked.processor_each and DEPLOY not in asked.tasks:
-        return "--processor-each is for --tasks deploy"
+        return "--processor-each works only with --tasks deploy"
     if asked.processor_each and max(asked.nodes) > here:
-        return f"--processor-each: here are {here} processors"
+        return f"--processor-each: this host has only {here} processors"
     if max(asked.nodes) > MOST_WORKERS:
-        return f"--nodes: a lab has at most {MOST_WORKERS} workers"
+        return f"--nodes: expected at most {MOST_WORKERS} workers"
     return None
 
 
@@ -125,11 +125,11 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
                             tasks.UNDER_NAMES[name](bench, many, here)
     if DEPLOY not in asked.tasks:
         return
-    # Machines that are there, and watched, would take their share.
+    # Running machines and their monitoring use processor time as well.
     if cluster and not asked.keep:
         tasks.remove(asked.lab)
     elif not cluster and state.path_of(asked.lab).exists():
-        say(f"lab {asked.lab} is up: what its machines do shows in the deploys")
+        say(f"lab {asked.lab} is up: its load affects the measured deploys")
     with tasks.unwatched(cluster) if cluster and asked.keep else nullcontext():
         for workers in sorted(asked.nodes):
             for round_trip_ms in asked.round_trips:
@@ -139,7 +139,7 @@ def _measure(bench: Bench, asked: argparse.Namespace, found: Peers | None) -> No
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.speed")
-    parser.add_argument("--lab", default="bench", help="name of the lab that is made")
+    parser.add_argument("--lab", default="bench", help="name of the lab to create")
     parser.add_argument(
         "--nodes", type=several(whole(1)), default=[1, 2, 10, 50], help="workers: 1,2,10,50"
     )
@@ -147,20 +147,20 @@ def _parser() -> argparse.ArgumentParser:
         "--names",
         type=several(whole(1)),
         default=[],
-        help="as well under so many names: 50 (with --nodes 2)",
+        help="also measure with this number of names, such as 50 (with --nodes 2)",
     )
     parser.add_argument(
         "--round-trips",
         type=several(milliseconds),
         default=[0.0, 2.0, 20.0],
-        help="added, in ms: 0,2,20",
+        help="added round trip times in ms: 0,2,20",
     )
     known = [*tasks.ON_A_LAB, DEPLOY]
     parser.add_argument("--tasks", type=several(one_of(known)), default=known, help=",".join(known))
     parser.add_argument(
         "--processor-each",
         action="store_true",
-        help="deploy only: each worker has a processor of its own; 2 workers on 2",
+        help="deploy only: give each worker its own processor; 2 workers on 2",
     )
     parser.add_argument("--repeat", type=whole(1), default=3, help="runs after the warm-up")
     parser.add_argument(
@@ -168,16 +168,14 @@ def _parser() -> argparse.ArgumentParser:
         type=several(one_of(series.NAMES)),
         default=[],
         metavar="SERIES",
-        help=f"leave out some of: {', '.join(series.NAMES)}",
+        help=f"leave out series: {', '.join(series.NAMES)}",
     )
-    parser.add_argument(
-        "--json", type=new_file, metavar="FILE", help="write every run for programs"
-    )
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write all runs as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the lab up")
     return parser
 
 
 if __name__ == "__main__":
     end_as_interrupted()
-    say("other work on this machine shows in every wall time")
+    say("other work on this machine affects all wall times")
     sys.exit(main())

@@ -1,10 +1,10 @@
-"""Answers as many nodes as there are addresses, by one real ssh server, from recorded records.
+"""Simulates many nodes with one ssh server that answers on many addresses with saved records.
 
     PYTHON answering.py FOLDER
 
-PYTHON has asyncssh; the folder has ``host_key``, ``authorized_keys`` and ``records``, in which a
-file is named by the address of its node. Whatever command comes is answered at once by that record:
-nothing is run. Says ``ready`` when it listens, on port 22 of every address.
+PYTHON needs asyncssh; the folder contains ``host_key``, ``authorized_keys`` and ``records``, whose
+files are named after the addresses of their nodes. The server answers every command with this
+record and runs nothing. It prints ``ready`` when it listens on port 22 of every address.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 import asyncssh
 
 WAITING = 4096
-"""Connections that may wait for the server to take them."""
+"""Maximum number of pending connections."""
 
 
 def split(record: bytes) -> list[bytes]:
-    """Return what stands around its time: a clock that stands still is a finding."""
+    """Return the parts before and after the record's time, which must advance between readings."""
     return re.split(rb'(?<="taken_at":)[^,]+', record, maxsplit=1)
 
 
 async def serve(folder: Path) -> None:
-    """Answer until the process is ended."""
+    """Answer until the process is killed."""
     records = {path.name: split(path.read_bytes()) for path in (folder / "records").iterdir()}
 
     def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:

@@ -1,6 +1,6 @@
-"""A node's plan as assertions of testinfra, each a test of its own: the usual style.
+"""Converts a node's plan to testinfra tests, one per assertion, as is usual.
 
-The first few of each kind in turn, so that the number is the same on every node.
+It takes the first ones of each kind in turn, so that every node has the same number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lockstep.files import managed
 from lockstep.plan import NodePlan
 
 EACH = 30
-"""Assertions per node. The check judges some hundred things of a node."""
+"""Assertions per node. lockstep check compares several hundred values per node."""
 BODIES = {
     "content": "host.file({0!r}).sha256sum == {1!r}",
     "mode": "host.file({0!r}).mode == {1}",
@@ -25,7 +25,7 @@ BODIES = {
 
 
 def write(folder: Path, nodes: Collection[NodePlan]) -> None:
-    """Write one module of tests per node to a folder."""
+    """Write one test module per node to a folder."""
     for node in nodes:
         tests = [f"testinfra_hosts = [{'ssh://' + node.name!r}]"]
         for number, one in enumerate(expressions(node)[:EACH]):
@@ -34,7 +34,7 @@ def write(folder: Path, nodes: Collection[NodePlan]) -> None:
 
 
 def expressions(node: NodePlan) -> list[str]:
-    """Return what is to be true of a node, the kinds in turn; nothing that is secret."""
+    """Return the assertions about a node, each kind in turn, without secrets."""
     files = managed(node, None)
     kinds = (
         [BODIES["content"].format(file.path, file.sha256) for file in files],

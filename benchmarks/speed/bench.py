@@ -1,4 +1,4 @@
-"""Runs series in turn, from where the nodes see one control machine, and keeps what each cost."""
+"""Runs series in turn from a simulated control host, and records their costs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lab.state import LabState
 
 TAIL = 1000
 WITHIN_S = 3600.0
-"""What takes longer is not waited for."""
+"""Time limit of a run."""
 Way = tuple[str, str, int, float]
 """Task, series, nodes, round trip."""
 
 
 def say(text: str) -> None:
-    """Tell the person who waits."""
-    with suppress(OSError):  # of a terminal that was closed
+    """Print progress."""
+    with suppress(OSError):  # the terminal was closed
         print(text, file=sys.stderr, flush=True)
 
 
@@ -37,22 +37,22 @@ def nothing() -> None:
 
 
 class DidNotWork(Exception):
-    """A tool did not do its task."""
+    """A tool failed its task."""
 
 
 @dataclass
 class Bench:
-    """A folder to work in, and all runs so far."""
+    """A working folder, and all runs so far."""
 
     folder: Path
     repeat: int
     without: frozenset[str] = frozenset()
-    """Series that nobody wants to wait for."""
+    """Series to leave out."""
     runs: list[Run] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What could not be measured, and why."""
+    """Measurements that failed, with reasons."""
     out: set[Way] = field(default_factory=set)
-    """What has failed once: of what went well until then no figure is made."""
+    """Series that failed once; their successful runs do not count."""
 
     def measure(
         self,
@@ -65,21 +65,21 @@ class Bench:
         after_each: Callable[[], None] = nothing,
         machines: int | None = None,
     ) -> None:
-        """Run each series once as warm-up, then all of them in turn, several times.
+        """Run each series once as a warm-up, then all of them in turn several times.
 
         Args:
-            task: what they do.
-            compared: how.
-            lab: its machines.
-            control: where they run.
-            nodes: how many they work on.
-            before_each: makes something to do.
-            after_each: raises DidNotWork where it was not done.
-            machines: that the nodes are; fewer where these are names.
+            task: name of the task.
+            compared: the series.
+            lab: the lab.
+            control: the control host that runs them.
+            nodes: number of nodes.
+            before_each: prepares a run.
+            after_each: checks a run; raises DidNotWork if the task was not done.
+            machines: number of machines; fewer than nodes if these are names.
         """
         left = [series for series in compared if series.name not in self.without]
         for number in range(self.repeat + 1):
-            # Every second round backwards, against what drifts.
+            # Reverse every second round, to cancel drift.
             for series in left[:: -1 if number % 2 else 1]:
                 before_each()
                 if not self.once(task, series, lab, control, nodes, number, after_each, machines):
@@ -96,7 +96,7 @@ class Bench:
         after: Callable[[], None] = nothing,
         machines: int | None = None,
     ) -> bool:
-        """Run a series once and keep what it cost; say whether it did its work, now and before."""
+        """Run a series once and record the cost; return whether all of its runs have succeeded."""
         way = (task, series.name, nodes, control.round_trip_ms)
         if way in self.out:
             return False
@@ -119,7 +119,7 @@ class Bench:
         return True
 
     def problem(self, text: str) -> None:
-        """Note what could not be measured."""
+        """Record a failed measurement."""
         self.problems.append(text)
         say(f"NOT MEASURED {text}")
 
@@ -127,13 +127,13 @@ class Bench:
         self, task: str, series: Series, lab: LabState, control: Control, nodes: int, number: int
     ) -> Run:
         names = [node.name for node in lab.nodes]
-        # Once, and last: a tool may learn in its first run what it saves in the next ones.
+        # Count in the last run only: a tool may cache data from its first run.
         counting = number == self.repeat
         seen = sessions.counted(lab, names) if counting else 0
         load, sent = os.getloadavg()[0], control.bytes()
         cost = self.cost(series, lab, control.prefix)
         sent = control.bytes() - sent
-        # The second look finds itself in the journal as well.
+        # The second count includes its own session.
         seen = sessions.counted(lab, names) - len(names) - seen if counting else 0
         return Run(
             task=task,
@@ -150,10 +150,10 @@ class Bench:
         )
 
     def cost(self, series: Series, lab: LabState, prefix: Sequence[str]) -> Cost:
-        """Run a series once; return what it cost.
+        """Run a series once; return its cost.
 
         Raises:
-            DidNotWork: by its exit status or its words, or it took too long.
+            DidNotWork: wrong exit status or output, or timeout.
         """
         log = self.folder / "output"
         environment = {"LOCKSTEP_LAB": lab.name, "PYTHONPATH": str(ROOT), **series.environment}
@@ -169,7 +169,7 @@ class Bench:
                     stderr=subprocess.STDOUT,
                 )
             except subprocess.TimeoutExpired as late:
-                raise DidNotWork(f"not done after {WITHIN_S:g} s") from late
+                raise DidNotWork(f"not finished after {WITHIN_S:g} s") from late
         said = log.read_text(encoding="utf-8", errors="replace")
         if cost.status not in series.statuses or not re.search(series.says, said):
             raise DidNotWork(f"exit {cost.status}: ...{said.strip()[-TAIL:]}")

@@ -1,5 +1,5 @@
-"""What ends a run of the benchmark."""
+"""Errors of the benchmark."""
 
 
 class BenchmarkError(Exception):
-    """Something is missing or failed; the message says what helps."""
+    """A requirement is missing or a command failed; the message has the next step."""

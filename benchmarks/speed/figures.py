@@ -1,4 +1,4 @@
-"""From runs to medians, ratios and a table."""
+"""Calculates medians and ratios from runs, and formats the table."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ OURS = "lockstep"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one series."""
+    """One run of a series."""
 
     task: str
     series: str
     nodes: int
-    """That it was asked to do something on."""
+    """Number of nodes."""
     round_trip_ms: float
     number: int
-    """0 is the warm-up, which no figure counts."""
+    """0 is the warm-up, which does not count."""
     wall_s: float
     cpu_s: float
     peak_mib: float
     sent_bytes: int | None = None
-    """Sent and received by the control side; None where it was not on a wire of its own."""
+    """Bytes sent and received by the control host; None if they cannot be counted."""
     sessions: int | None = None
-    """Of all nodes together; counted in the last run alone."""
+    """Sessions on all nodes; counted only in the last run."""
     load: float = 0.0
-    """Of the machine, when it began."""
+    """Load of the machine at the start."""
     machines: int | None = None
-    """That the nodes are; where there are more nodes they are names of machines."""
+    """Number of machines; fewer than nodes if the nodes are names of machines."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of one series in one place."""
+    """Medians of one series under one set of conditions."""
 
     task: str
     nodes: int
@@ -50,12 +50,12 @@ class Row:
     kilobytes_per_node: float | None
     sessions_per_node: float | None
     wall_ratio: float | None
-    """To ours in the same place; None where we have no run there."""
+    """Ratio to Lockstep under the same conditions; None without a Lockstep run."""
     cpu_ratio: float | None
 
 
 def under_names(runs: Iterable[Run]) -> list[str]:
-    """Return a line for each number of nodes that were names."""
+    """Return a line for each number of nodes that are names."""
     found = {
         f"{run.task}, {run.nodes} nodes: names of {run.machines} machines"
         for run in runs
@@ -68,7 +68,7 @@ Place = tuple[str, int, float]
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
-    """Return the medians of every series, in the order of their first runs."""
+    """Return the medians of every series, in order of their first runs."""
     series: dict[tuple[Place, str], list[Run]] = {}
     for run in runs:
         place = (run.task, run.nodes, run.round_trip_ms)
@@ -115,7 +115,7 @@ def table(found: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
     lines = [
         "| task | nodes | round trip | series | wall s | from-to | CPU s/node | executions/node "
-        "| kB/node | wall, ours = 1 | CPU, ours = 1 |",
+        "| kB/node | wall, Lockstep = 1 | CPU, Lockstep = 1 |",
         "|---|---:|---:|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for row in found:
@@ -130,7 +130,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Return a number with three significant digits at most, without exponent."""
+    """Return a number with at most three significant digits, without an exponent."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) >= 0.001 else "0"

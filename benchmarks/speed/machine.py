@@ -1,4 +1,4 @@
-"""What a benchmark ran on, and with which versions."""
+"""Describes the machine and the software versions of a benchmark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_OURS = ("pyinfra", "paramiko", "ClusterShell", "pydantic")
 
 
 def machine(peers: Peers | None) -> dict[str, Any]:
-    """Return it for programs."""
+    """Return the description for the JSON output."""
     commit = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(commit, cwd=ROOT, capture_output=True, text=True, check=False)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

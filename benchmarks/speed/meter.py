@@ -1,9 +1,9 @@
-"""Runs one command and says what it and everything it started cost.
+"""Runs a command and measures the cost of all of its processes.
 
     python -m benchmarks.speed.meter FILE COMMAND...
 
-Writes the cost to FILE as JSON. Of what outlives the command (ssh's masters) the processor time
-counts as well: it is adopted, ended, and waited for.
+Writes the cost to FILE as JSON. The processor time of processes that outlive the command (ssh
+masters) counts as well: the meter adopts them, ends them and waits for them.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from benchmarks.speed.places import ROOT
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_S = 0.1
 MERCY_S = 10.0
-"""How long a process may take to end before it is killed."""
+"""Seconds that a process may take to end before it is killed."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one command, on the machine that runs it."""
+    """Cost of one command on the machine that runs it."""
 
     status: int
     wall_s: float
     cpu_s: float
     """User and system time of all its processes."""
     peak_mib: float
-    """Most resident memory that its processes had at one time, looked at ten times a second."""
+    """Peak resident memory of all processes, sampled ten times per second."""
 
 
 def metered(argv: list[str]) -> Cost:
-    """Run a command and wait for it. In a process of its own: it waits for every child it has."""
+    """Run a command and wait for all children; must run in a separate process."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     began, peak = time.monotonic(), 0
     with subprocess.Popen(argv) as process:
@@ -68,19 +68,19 @@ def cost(
     stdout: IO[str],
     stderr: IO[str] | int,
 ) -> Cost:
-    """Have a process of its own run a command; what it started has ended when this returns.
+    """Run a command in a separate process; return when all of its processes have ended.
 
     Args:
         argv: the command.
-        written: a file for the cost.
-        prefix: words that go before the meter's own.
-        environment: beside this process's own.
-        within_s: how long it may take; None: as long as it likes.
-        stdout: for its output.
-        stderr: for its errors, as for ``subprocess.Popen``.
+        written: file for the cost.
+        prefix: command prefix for the meter.
+        environment: additions to the environment.
+        within_s: time limit in seconds; None: no limit.
+        stdout: file for the output.
+        stderr: as for ``subprocess.Popen``.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer.
+        subprocess.TimeoutExpired: the command took longer than ``within_s``.
     """
     written.unlink(missing_ok=True)
     words = [*prefix, sys.executable, "-m", "benchmarks.speed.meter", str(written), *argv]
@@ -100,9 +100,9 @@ def cost(
 
 
 def below(pid: int) -> list[int]:
-    """Return a process's children, theirs, and so on."""
+    """Return all descendants of a process."""
     found = []
-    with contextlib.suppress(OSError):  # it has just ended
+    with contextlib.suppress(OSError):  # the process has just ended
         for listed in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, listed.read_text().split()):
                 found += [child, *below(child)]
@@ -118,14 +118,14 @@ def resident(pid: int) -> int:
 
 
 def end_below(pid: int) -> None:
-    """End all processes below one."""
+    """End all descendants of a process."""
     until = time.monotonic() + MERCY_S
     while left := below(pid):
         how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
         for one in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one, how)
-        if pid == os.getpid():  # else its own parent waits for each
+        if pid == os.getpid():  # otherwise their parent waits for them
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -134,8 +134,8 @@ def end_below(pid: int) -> None:
 
 def main(words: list[str]) -> int:
     """Run the command; return its exit status."""
-    # Ctrl-C and a closed terminal are for the command, which ends as it likes: that is waited for,
-    # and what it leaves is ended. Handlers, other than what is ignored, are not handed on to it.
+    # Ctrl-C and SIGHUP are for the command: wait until it has ended, then end its remaining
+    # processes. The command does not inherit handlers, but would inherit ignored signals.
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda *_: None)
     used = metered(words[1:])

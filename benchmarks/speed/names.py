@@ -1,8 +1,8 @@
-"""More nodes than machines: a lab's workers answer under many names, each with its own address.
+"""Simulates many nodes: a lab's workers answer under many names, each with its own address.
 
-A lab of fifty workers takes two processors half an hour to deploy. What a name costs is what a node
-costs: a connection, a login, a reading by a machine. Under names nodes are
-read, and found as they are to be; nothing is deployed to them.
+Deploying fifty workers takes half an hour on two processors. A name costs the same as a node: a
+connection, a login, a reading by a machine. Names can be read and rerun without changes, but
+nothing is deployed to them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lab.network import address_in
 from lab.state import LabState, Node
 
 FIRST_HOST_PART = 0x1000
-"""Of the names' addresses: behind those of any lab's nodes."""
+"""First host part of the names' addresses, above those of all lab nodes."""
 READ = '''\
-"""The workers of a lab under many names, each a node of the cluster: to be read."""
+"""The workers of a lab under many names, each a node of the cluster, for readings."""
 
 import runpy
 from pathlib import Path
@@ -37,7 +37,7 @@ with patch.object(state, "load_or_exit", lambda name=None: _lab):
 _cluster, head, worker = _of_lab["_cluster"], _of_lab["head"], _of_lab["worker"]
 '''
 FOUND_AS_THEY_ARE = '''\
-"""The workers of a lab, each under many names but with its own plan: nothing is to do."""
+"""The workers of a lab, each under many names with its own plan, for reruns without changes."""
 
 import runpy
 from dataclasses import replace
@@ -51,7 +51,7 @@ _of_lab = {{
 def _host(name, machine, address):
     called, data = _of_lab[machine]
     own = {{"ssh_hostname": address, "ssh_known_hosts_file": {known_hosts!r}}}
-    # What a plan has worked out it keeps: a plan of its own, as each node has.
+    # A plan caches its results, so each name needs its own plan, like a node.
     return called.removesuffix(machine) + name, {{**data, **own, "plan": replace(data["plan"])}}
 
 
@@ -61,19 +61,19 @@ worker = [_host(*one) for one in {names!r}]
 
 @dataclass(frozen=True)
 class Names:
-    """Files that know the workers of a lab by many names."""
+    """Files for the workers of a lab under many names."""
 
     machines: Mapping[str, str]
     """Name -> worker."""
     ssh_config: str
     read: str
-    """Inventory where each name is a node, and its worker is not."""
+    """Inventory in which each name is a node, without the workers themselves."""
     found_as_they_are: str
-    """Inventory where each name has its worker's plan."""
+    """Inventory in which each name has its worker's plan."""
 
 
 def spread(lab: LabState, count: int) -> dict[str, Node]:
-    """Return so many names, each with an address on a worker; the workers take turns."""
+    """Return this number of names, each with an address on a worker, round-robin."""
     workers = cycle([node for node in lab.nodes if node.role == "worker"])
     return {
         f"name{number}": node.model_copy(
@@ -90,9 +90,9 @@ def write(folder: Path, lab: LabState, names: Mapping[str, Node]) -> Names:
     """Write the files.
 
     Args:
-        folder: a private one: secrets are copied to it.
-        lab: the machines.
-        names: each with its worker at the name's address.
+        folder: a private folder; secrets are copied to it.
+        lab: the lab.
+        names: names, each with its worker at the name's address.
     """
     known, config = folder / "known_hosts", folder / "ssh_config"
     keys = {
@@ -116,7 +116,7 @@ def write(folder: Path, lab: LabState, names: Mapping[str, Node]) -> Names:
     config.write_text("".join(hosts) + usual, encoding="utf-8")
     heads = [node for node in lab.nodes if node.role == "head"]
     called = [node.model_copy(update={"name": name}) for name, node in names.items()]
-    # Beside its key an inventory of a lab has secrets, and keeps records: names have their own.
+    # A lab keeps secrets and records next to its key; the names need their own copies.
     key = Path(shutil.copy2(lab.ssh_key, folder))
     shutil.copytree(Path(lab.ssh_key).with_name("secrets"), folder / "secrets")
     known_by_name = {
@@ -142,16 +142,16 @@ def write(folder: Path, lab: LabState, names: Mapping[str, Node]) -> Names:
 
 @contextmanager
 def named(lab: LabState, count: int, folder: Path) -> Iterator[Names]:
-    """Have the workers answer under so many names.
+    """Let the workers answer under this number of names.
 
     Raises:
-        BenchmarkError: an address could not be given to a worker, or not be taken from it.
+        BenchmarkError: adding or removing an address on a worker failed.
     """
     names = spread(lab, count)
     with ExitStack() as added:
         for node in names.values():
-            # Replaced: a killed run may have left it. Deprecated: what the machine sends by itself
-            # goes on to come from its own address.
+            # "replace", because a killed run may have left the address. "deprecated", so that the
+            # machine keeps using its own address as the source.
             _address("replace", lab, node, "nodad", "preferred_lft", "0")
             added.callback(_address, "delete", lab, node)
         yield write(folder, lab, names)

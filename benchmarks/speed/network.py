@@ -1,8 +1,8 @@
-"""The machine that controls, as the nodes see it: a network namespace on the lab's own switch.
+"""A simulated control host: a network namespace on the lab's switch.
 
-What runs in it reaches the nodes by their own addresses and with their own host keys; nothing else
-uses its one interface, whose counters therefore say what a run has sent and received. With a round
-trip of more than nothing a relay stands between that interface and the switch.
+Programs in it reach the nodes at their own addresses and with their own host keys. Nothing else
+uses its interface, so its counters show the traffic of a run. For an added round trip time, a relay
+connects the interface with the switch.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from lab.network import address_in, switch_namespace
 from lab.state import LabState
 
 HOST_PART = 2
-"""Of the control side's address; 1 is the lab's own, nodes begin at 16."""
+"""Host part of the control host's address; 1 is the lab's, nodes begin at 16."""
 INTERFACE, PORT = "mgmt0", "m-control"
 QUEUE = 10000
-"""Frames that an end of the relay holds: a burst must not be lost where a cable would not."""
+"""Frames in the queue of each end of the relay, large enough not to drop bursts."""
 COUNTERS = ("rx_bytes", "tx_bytes")
 
 
 @dataclass(frozen=True)
 class Control:
-    """Where commands run."""
+    """A control host for commands."""
 
     namespace: str
     round_trip_ms: float
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """Words that go before a command."""
+        """Prefix that runs a command on the control host."""
         return ("ip", "netns", "exec", self.namespace)
 
     def bytes(self) -> int:
-        """Return what passed the interface so far, both ways, headers of Ethernet included."""
+        """Return the bytes sent and received so far, including Ethernet headers."""
         files = [f"/sys/class/net/{INTERFACE}/statistics/{counter}" for counter in COUNTERS]
         return sum(map(int, _done(*self.prefix, "cat", *files).split()))
 
 
 @contextmanager
 def control(lab: LabState, round_trip_ms: float) -> Iterator[Control]:
-    """Be on the lab's switch for a while, this far away.
+    """Create a control host on the lab's switch with this round trip time.
 
     Raises:
-        BenchmarkError: it could not be made, or this machine has no TAP interfaces.
+        BenchmarkError: the creation failed, or this machine has no TAP interfaces.
     """
     namespace, switch = f"lockstep-{lab.name}-control", switch_namespace(lab.name)
     _remove(namespace, switch)
@@ -56,7 +56,7 @@ def control(lab: LabState, round_trip_ms: float) -> Iterator[Control]:
     relay = None
     try:
         ip("-n", namespace, "link", "set", "lo", "up")
-        # Neither duplicate address detection nor routers: there are none here.
+        # Duplicate address detection and router advertisements are not needed.
         quiet = "for f in /proc/sys/net/ipv6/conf/default; do echo 0 >$f/accept_dad; done"
         _done("ip", "netns", "exec", namespace, "sh", "-c", quiet)
         if round_trip_ms:
@@ -83,7 +83,7 @@ def _relay(namespace: str, switch: str, round_trip_ms: float) -> subprocess.Pope
     assert relay.stdout is not None
     if relay.stdout.readline() != "ready\n":
         relay.communicate()
-        raise BenchmarkError("no relay: this machine has no /dev/net/tun; use --round-trips 0")
+        raise BenchmarkError("/dev/net/tun is missing on this machine; use --round-trips 0")
     ip("link", "set", PORT, "netns", switch)
     ip("link", "set", "bench-control", "netns", namespace)
     ip("-n", namespace, "link", "set", "bench-control", "name", INTERFACE)
@@ -93,9 +93,9 @@ def _relay(namespace: str, switch: str, round_trip_ms: float) -> subprocess.Pope
 
 
 def _remove(namespace: str, switch: str) -> None:
-    """Remove what is there of it, also what a killed run left."""
+    """Remove the namespace and interfaces, including those of a killed run."""
     for words in (("-n", switch, "link", "delete", PORT), ("netns", "delete", namespace)):
-        subprocess.run(["ip", *words], capture_output=True, check=False)  # often not there
+        subprocess.run(["ip", *words], capture_output=True, check=False)  # may not exist
 
 
 def ip(*words: str) -> None:

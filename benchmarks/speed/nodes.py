@@ -1,4 +1,4 @@
-"""Commands on a lab's nodes, from beside them: never part of what is measured."""
+"""Runs commands on a lab's nodes that are not part of a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.state import LabState
 
 
 def on(lab: LabState, node: str, command: str) -> str:
-    """Run a command of the shell as root on a node; return what it prints.
+    """Run a shell command as root on a node; return its output.
 
     Raises:
         BenchmarkError: it failed.

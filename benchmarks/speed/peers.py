@@ -1,4 +1,4 @@
-"""The other tools, in a virtual environment of their own below ours; pinned with hashes."""
+"""The other tools, installed in their own virtual environment, pinned with hashes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ FOLDER = OURS / "peers"
 
 @dataclass(frozen=True)
 class Peers:
-    """Where they are."""
+    """Paths and versions of the other tools."""
 
     folder: Path
 
     def program(self, name: str) -> str:
-        """Return the path of one of their programs."""
+        """Return the path of a program."""
         return str(self.folder / "bin" / name)
 
     @property
     def mitogen_strategies(self) -> str:
-        """Where Ansible finds mitogen."""
+        """Folder of mitogen's strategy plugins for Ansible."""
         found = next(self.folder.glob("lib/python3*/site-packages/ansible_mitogen"))
         return str(found / "plugins" / "strategy")
 
     @property
     def versions(self) -> dict[str, str]:
-        """Package -> version, of those that are measured."""
+        """Package -> version of the measured tools."""
         done = subprocess.run(
             [self.program("pip"), "freeze"], capture_output=True, text=True, check=True
         )
@@ -39,7 +39,7 @@ class Peers:
 
 
 def ensure(folder: Path = FOLDER) -> Peers | str:
-    """Return the peers, installed first where they are not; or why they could not be."""
+    """Return the other tools, installing them if needed; or the reason for a failure."""
     stamp = folder / "requirements.txt"
     wanted = REQUIREMENTS.read_text(encoding="utf-8")
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -52,6 +52,6 @@ def ensure(folder: Path = FOLDER) -> Peers | str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = (done.stderr.strip() or "no message").splitlines()[-1]
-            return f"{command[0]} ended with {done.returncode}: {last}"
+            return f"{command[0]} failed with exit status {done.returncode}: {last}"
     stamp.write_text(wanted, encoding="utf-8")
     return Peers(folder)

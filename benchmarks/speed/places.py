@@ -1,4 +1,4 @@
-"""Folders and programs of this checkout."""
+"""Paths of folders and programs of this checkout."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = Path(sys.prefix)
-"""The virtual environment that this runs in."""
+"""The virtual environment of this program."""
 INVENTORY = "inventories/lab.py"
 WORKERS = "deploys/worker.py"
 
 
 def program(name: str) -> str:
-    """Return the path of a program of our virtual environment."""
+    """Return the path of a program in this virtual environment."""
     return str(OURS / "bin" / name)

@@ -1,8 +1,8 @@
-"""The workers' end state as an Ansible playbook, made from the same plan that the roles act on.
+"""Generates an Ansible playbook for the workers from the same plan that the roles use.
 
-Files, packages, holds, masks, units and running sysctls as tasks of ansible-core; what it has no
-module for is read by a command. It knows fewer things than the roles do (no judge of a file, no
-restart for a changed one, no driver that waits for a reboot), so Ansible has less to do.
+Files, packages, holds, masks, units and running sysctls are tasks of ansible-core; commands read
+what it has no modules for. The playbook does less than the roles (no validation of files, no
+restarts after changes, no drivers that wait for a reboot), so Ansible has an advantage.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ GPU_FIELDS = "persistence_mode,power.limit,compute_mode,ecc.mode.pending"
 def write(
     folder: Path, nodes: Collection[NodePlan], secrets: Secrets | None, ssh_config: str
 ) -> None:
-    """Write playbook, inventory, configuration and every node's files to a folder.
+    """Write the playbook, inventory, configuration and all nodes' files to a folder.
 
     Args:
-        folder: a private one: a node's files hold secrets.
-        nodes: workers of one hardware class; the tasks are the first one's.
-        secrets: of the cluster.
-        ssh_config: a file that says how to reach the nodes.
+        folder: a private folder, because the files contain secrets.
+        nodes: workers of one hardware class; the tasks are those of the first one.
+        secrets: secrets of the cluster.
+        ssh_config: ssh configuration for the nodes.
     """
     for node in nodes:
         for file in managed(node, secrets):
@@ -51,7 +51,7 @@ def write(
     write_hosts(folder, [node.name for node in nodes])
     (folder / "ansible.cfg").write_text(CONFIG.format(ssh_config=ssh_config))
     play = {"hosts": "worker", "become": True, "tasks": tasks(next(iter(nodes)), secrets)}
-    # YAML reads JSON.
+    # JSON is valid YAML.
     (folder / "site.yml").write_text(json.dumps([play], indent=1))
 
 
@@ -62,12 +62,12 @@ def write_hosts(folder: Path, hosts: Collection[str]) -> None:
 
 
 def call(folder: Path, machines: Mapping[str, str], ssh_config: str) -> None:
-    """Have a playbook know its nodes by other names.
+    """Add names for the nodes of a playbook.
 
     Args:
-        folder: the playbook's.
-        machines: name -> node of the playbook.
-        ssh_config: a file that says how to reach the names.
+        folder: folder of the playbook.
+        machines: name -> node in the playbook.
+        ssh_config: ssh configuration for the names.
     """
     for name, node in machines.items():
         (folder / "files" / name).symlink_to(node, target_is_directory=True)
@@ -76,7 +76,7 @@ def call(folder: Path, machines: Mapping[str, str], ssh_config: str) -> None:
 
 
 def tasks(node: NodePlan, secrets: Secrets | None) -> list[Task]:
-    """Return the tasks that bring a node, and those like it, to its plan."""
+    """Return the tasks that configure a node, and others of its class, according to its plan."""
     by_role = [(role, list(files)) for role, files in groupby(managed(node, secrets), _role)]
     first = [_files(role, files) for role, files in by_role if role == "packages"]
     others = [_files(role, files) for role, files in by_role if role != "packages"]
@@ -158,9 +158,9 @@ def _unit(unit: str) -> Task:
 
 
 def _read() -> list[Task]:
-    """Return what there is no module for: read, as a rerun does that finds all in place."""
+    """Return tasks without a module: commands that read the state, like a rerun."""
     return [
-        {"name": "boards", **_reads(f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv,noheader")},
+        {"name": "gpus", **_reads(f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv,noheader")},
         {
             "name": "registered",
             **_reads("scontrol -o show node {{ machine | default(inventory_hostname) }}"),

@@ -1,4 +1,4 @@
-"""Workers with a processor each, as machines have, where all of a lab would share the host's."""
+"""Gives each worker its own processor; normally all workers share the host's processors."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ ONE_CORE = {"sockets": 1, "cores_per_socket": 1, "threads_per_core": 1, "numa_no
 
 
 def plan_for_one(lab: LabState) -> None:
-    """Have workers planned as machines of one core: none is set aside, for it may be another's."""
+    """Plan workers as machines with one core, without housekeeping CPUs."""
     worker = lab.hardware["worker"].model_copy(update=ONE_CORE)
     state.save(lab.model_copy(update={"hardware": {**lab.hardware, "worker": worker}}))
 
 
 def give(nodes: Sequence[Node]) -> int:
-    """Give each machine a processor, from the last one on: the first has the host's own work.
+    """Give each machine a processor, starting with the last; the first is for the host.
 
-    What a machine starts later stays there, unless it asks for another. The head and the deploying
-    side may use all. Returns how many threads were elsewhere.
+    Later processes of a machine inherit its processor. The head and the control host may use all
+    processors. Returns the number of threads that had to be moved.
 
     Raises:
-        BenchmarkError: there are more machines than processors, one is off, or will not stay.
+        BenchmarkError: there are too few processors, a machine is off, or it cannot be pinned.
     """
     count = 0
     free = sorted(os.sched_getaffinity(0), reverse=True)
     if len(nodes) > len(free):
-        raise BenchmarkError(f"{len(nodes)} workers with a processor each: here are {len(free)}")
+        raise BenchmarkError(f"{len(nodes)} workers, but only {len(free)} processors are free")
     for node, processor in zip(nodes, free, strict=False):
         if node.process is None:
             raise BenchmarkError(f"{node.name} is off")
-        # Again until nothing is left: who was not there yet may have started one meanwhile.
+        # Repeat until no thread is left: threads that were not pinned yet may have started others.
         for _ in range(TRIES):
             moved = _moved(node.process.pid, processor)
             count += moved
             if not moved:
                 break
         else:
-            raise BenchmarkError(f"{node.name} does not stay on processor {processor}")
+            raise BenchmarkError(f"{node.name} cannot be pinned to processor {processor}")
     return count
 
 
 def _moved(keeper: int, processor: int) -> int:
-    """Move all threads below a process; return how many were elsewhere.
+    """Move all threads of a process tree; return the number of threads moved.
 
     Raises:
-        BenchmarkError: one may not go there.
+        BenchmarkError: a thread cannot be moved.
     """
     count = 0
     for pid in (keeper, *below(keeper)):
@@ -62,7 +62,7 @@ def _moved(keeper: int, processor: int) -> int:
                     os.sched_setaffinity(thread, {processor})
                     count += 1
             except ProcessLookupError:
-                continue  # it has ended
+                continue  # the thread has ended
             except OSError as error:
                 raise BenchmarkError(f"process {pid} on processor {processor}: {error}") from error
     return count
@@ -71,5 +71,5 @@ def _moved(keeper: int, processor: int) -> int:
 def _threads(pid: int) -> list[int]:
     try:
         return [int(name) for name in os.listdir(Path(f"/proc/{pid}/task"))]
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return []

@@ -1,4 +1,4 @@
-"""What the tool promises to cost, as ratios between rows of one run."""
+"""Documented performance limits, as ratios between rows of one run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAIN, ANSIBLE, CLUSH = "plain pyinfra", "ansible", "probe by clush"
 
 @dataclass(frozen=True)
 class Promise:
-    """One figure of ours, or how many times as much another series' is."""
+    """A limit for a figure of Lockstep, or for its ratio to another series."""
 
     text: str
     task: str
@@ -20,31 +20,35 @@ class Promise:
     """Field of a row."""
     bound: float
     other: str = ""
-    """Series whose figure is divided by ours; empty: ours itself."""
+    """Series whose figure is divided by Lockstep's; empty: Lockstep's own figure."""
     other_task: str = ""
-    """Of the other series, where it is another one."""
+    """Task of the other series, if different."""
     workers: int | None = None
-    """None: wherever it was measured."""
+    """Number of workers; None: any."""
     round_trip_ms: float | None = None
     at_most: bool = False
-    """False: at least."""
+    """Whether the bound is an upper limit; False: a lower limit."""
 
     def holds(self, value: float) -> bool:
-        """Say whether a value keeps it."""
+        """Return whether a value is within the limit."""
         return value <= self.bound if self.at_most else value >= self.bound
 
 
 PROMISES = (
     Promise("executions per node", "rerun", "sessions_per_node", 3, at_most=True),
-    Promise("CPU, plain pyinfra / ours", "rerun", "cpu_per_node_s", 5, PLAIN, workers=50),
-    Promise("CPU, ansible / ours", "rerun", "cpu_per_node_s", 40, ANSIBLE, workers=50),
-    Promise("wall, plain / ours", "rerun", "wall_s", 5, PLAIN, workers=1, round_trip_ms=20),
-    Promise("wall, plain / ours", "rerun", "wall_s", 3, PLAIN, workers=10, round_trip_ms=20),
-    Promise("wall, ansible / ours", "rerun", "wall_s", 40, ANSIBLE, workers=10, round_trip_ms=20),
-    Promise("wall, probe alone / ours", "check", "wall_s", 1 / 1.3, CLUSH, workers=50),
-    Promise("CPU, plain rerun / ours", "check", "cpu_per_node_s", 10, PLAIN, "rerun", workers=50),
-    Promise("wall, testinfra / ours", "check", "wall_s", 30, "testinfra"),
-    Promise("wall, apt-get / ours", "deploy", "wall_s", 1 / 1.5, "apt-get by clush"),
+    Promise("CPU, plain pyinfra / Lockstep", "rerun", "cpu_per_node_s", 5, PLAIN, workers=50),
+    Promise("CPU, ansible / Lockstep", "rerun", "cpu_per_node_s", 40, ANSIBLE, workers=50),
+    Promise("wall, plain / Lockstep", "rerun", "wall_s", 5, PLAIN, workers=1, round_trip_ms=20),
+    Promise("wall, plain / Lockstep", "rerun", "wall_s", 3, PLAIN, workers=10, round_trip_ms=20),
+    Promise(
+        "wall, ansible / Lockstep", "rerun", "wall_s", 40, ANSIBLE, workers=10, round_trip_ms=20
+    ),
+    Promise("wall, probe alone / Lockstep", "check", "wall_s", 1 / 1.3, CLUSH, workers=50),
+    Promise(
+        "CPU, plain rerun / Lockstep", "check", "cpu_per_node_s", 10, PLAIN, "rerun", workers=50
+    ),
+    Promise("wall, testinfra / Lockstep", "check", "wall_s", 30, "testinfra"),
+    Promise("wall, apt-get / Lockstep", "deploy", "wall_s", 1 / 1.5, "apt-get by clush"),
 )
 HEADER = (
     "| task | workers | round trip | promise | wanted | measured | |\n"
@@ -53,7 +57,7 @@ HEADER = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return each promise wherever it was measured, as a Markdown table."""
+    """Return all measured limits as a Markdown table."""
     lines = [HEADER]
     for promise in PROMISES:
         for row in rows:
@@ -68,7 +72,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _value(promise: Promise, ours: Row, rows: Iterable[Row]) -> float | None:
-    """Return what a promise is about, where this row of ours is the one that gave it."""
+    """Return the value for a limit from this row of Lockstep, if it applies."""
     if (ours.series, ours.task) != (OURS, promise.task):
         return None
     if promise.workers not in (None, _workers(ours)):
@@ -88,5 +92,5 @@ def _value(promise: Promise, ours: Row, rows: Iterable[Row]) -> float | None:
 
 
 def _workers(row: Row) -> int:
-    """Return how many workers the lab had: a check reads the head, too."""
+    """Return the number of workers; a check also reads the head."""
     return row.nodes - (row.task == "check")

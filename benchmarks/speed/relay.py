@@ -1,10 +1,10 @@
-"""Passes Ethernet frames between two TAP interfaces, each way half a round trip later.
+"""Relays Ethernet frames between two TAP interfaces with half a round trip of delay each way.
 
     python -m benchmarks.speed.relay NAME NAME ROUND_TRIP_MS
 
-Whole frames: handshakes, acknowledgements and their delays see the longer way, as they would see a
-longer cable. Makes both interfaces, says ``ready``, and runs until its standard input ends; they go
-with it. Who started it moves them to their network namespaces.
+It delays whole frames, so handshakes and acknowledgements are affected as by a longer cable. It
+creates both interfaces, prints ``ready`` and runs until its standard input ends, which removes the
+interfaces. The caller moves them to their network namespaces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST_FRAME = 65536
 
 @dataclass
 class Way:
-    """One direction: frames wait here until they are due."""
+    """Queue of delayed frames for one direction."""
 
     source: int
     target: int
@@ -33,7 +33,7 @@ class Way:
     waiting: deque[tuple[float, bytes]] = field(default_factory=deque)
 
     def take(self, now: float) -> None:
-        """Read every frame that is there."""
+        """Read all available frames."""
         while True:
             try:
                 frame = os.read(self.source, LARGEST_FRAME)
@@ -42,18 +42,18 @@ class Way:
             self.waiting.append((now + self.delay_s, frame))
 
     def give(self, now: float) -> float | None:
-        """Write the frames that are due; return when the next one is, None with none waiting."""
+        """Write the frames that are due; return when the next one is due, None without frames."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             try:
                 os.write(self.target, frame)
             except OSError:
-                continue  # lost, as on a cable: the interface is down, or its queue is full
+                continue  # drop the frame: the interface is down, or its queue is full
         return self.waiting[0][0] if self.waiting else None
 
 
 def relay(one: int, other: int, round_trip_s: float, end: int) -> None:
-    """Pass frames between two descriptors until a third one can be read."""
+    """Relay frames between two descriptors until a third one becomes readable."""
     ways = (Way(one, other, round_trip_s / 2), Way(other, one, round_trip_s / 2))
     for descriptor in (one, other):
         os.set_blocking(descriptor, False)
@@ -70,7 +70,7 @@ def relay(one: int, other: int, round_trip_s: float, end: int) -> None:
 
 
 def tap(name: str) -> int:
-    """Make a TAP interface; return the descriptor of its frames. It goes when that is closed."""
+    """Create a TAP interface; return its descriptor. Closing it removes the interface."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR)
     fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TAP | IFF_NO_PI))
     return descriptor

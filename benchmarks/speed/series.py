@@ -1,4 +1,4 @@
-"""The command lines that are compared: one task, and how each tool does it."""
+"""The compared commands: how each tool does a task."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lockstep.probe.ship import command
 
 PLAIN = {"LOCKSTEP_FAST": "0"}
 FAN_OUT = "64"
-"""clush(1)'s own default."""
+"""Default of clush(1)."""
 PYINFRA_IDLE = r"Grand total +(\d+) +- +- +\1\b"
-"""Operations, of which none succeeded (in changing something), none failed, all had no change."""
+"""Matches pyinfra's totals when no operation changed anything and none failed."""
 ANSIBLE_IDLE = r"(?s)\A(?!.*changed=[1-9]).*changed=0"
 BY_HAND = "apt-get by clush"
 NODE_NAMED = "deploy of the node"
@@ -31,21 +31,21 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Series:
-    """One way to do a task."""
+    """One tool's way to do a task."""
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     statuses: tuple[int, ...] = (0,)
-    """What it ends with when it has done its work."""
+    """Exit statuses that mean success."""
     says: str = ""
-    """A regular expression for what its output holds when it has done its work."""
+    """Regular expression that matches the output on success."""
 
 
 def rerun(
     peers: Peers | None, playbook: str, limit: Sequence[str], inventory: str = INVENTORY
 ) -> list[Series]:
-    """Return the ways to find workers as they are to be; one that changes something has failed."""
+    """Return the series for a rerun without changes; a series that changes something fails."""
     found = []
     for one in apply(peers, playbook, limit, inventory):
         says = ANSIBLE_IDLE if "site.yml" in one.argv else PYINFRA_IDLE
@@ -56,13 +56,13 @@ def rerun(
 def apply(
     peers: Peers | None, playbook: str, limit: Sequence[str], inventory: str = INVENTORY
 ) -> list[Series]:
-    """Return the ways to bring workers to their plan.
+    """Return the series for deploying workers.
 
     Args:
         peers: None when they could not be installed.
         playbook: folder of the playbook.
-        limit: names, or a group, of pyinfra and Ansible alike.
-        inventory: pyinfra's.
+        limit: node names or a group, for both pyinfra and Ansible.
+        inventory: pyinfra's inventory.
     """
     limits = [word for name in limit for word in ("--limit", name)]
     ours = (program("pyinfra"), "-y", *limits, inventory, WORKERS)
@@ -85,14 +85,14 @@ def check(
     nodes: Sequence[NodePlan],
     inventory: str = INVENTORY,
 ) -> list[Series]:
-    """Return the ways to see whether nodes are as planned; the probe alone is the lower bound.
+    """Return the series for checking nodes; the probe without a check is the lower bound.
 
     Args:
         peers: None when they could not be installed.
-        tests: folder of testinfra's tests, where there are some.
-        ssh_config: how ssh(1) reaches the nodes.
-        nodes: all of them.
-        inventory: pyinfra's.
+        tests: folder of testinfra's tests, if there are any.
+        ssh_config: ssh configuration for the nodes.
+        nodes: all nodes.
+        inventory: pyinfra's inventory.
     """
     read = rf"read {len(nodes)} of {len(nodes)} nodes"
     probe = f"sudo -n -H {command(request(nodes[-1]))}"
@@ -108,18 +108,18 @@ def check(
 
 
 def _clush(ssh_config: str, nodes: Sequence[NodePlan]) -> tuple[str, ...]:
-    """Return the words before a command for all nodes at once; the worst exit status counts."""
+    """Return the clush command prefix for all nodes; it exits with the highest status."""
     names = ",".join(node.name for node in nodes)
     return (program("clush"), "-S", "-f", FAN_OUT, "-o", f"-F {ssh_config}", "-w", names)
 
 
 def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
-    """Return the ways to bring back one node that drifted, where nobody knows which."""
+    """Return the series for repairing one drifted node that must first be found."""
     known = apply(None, playbook, [node])[0]
     ours: tuple[str, ...]
     if (ROOT / "lockstep" / "commands" / "repair.py").exists():
         ours = (program("lockstep"), "repair", "-y", INVENTORY)
-    else:  # what the check's finding says to run
+    else:  # run the repair that the finding names
         check_first = shlex.join((program("lockstep"), "check", INVENTORY))
         ours = ("sh", "-c", f"{check_first} >/dev/null; {shlex.join(known.argv)}")
     everywhere = [one for one in apply(peers, playbook, ["worker"]) if one.name != OURS]
@@ -133,16 +133,16 @@ def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
 def deploy(
     peers: Peers | None, playbook: str, ssh_config: str, nodes: Sequence[NodePlan]
 ) -> list[Series]:
-    """Return the ways to set up workers that have nothing; packages alone are the lower bound."""
+    """Return the series for deploying fresh workers; installing packages is the lower bound."""
     names = [node.name for node in nodes]
     by_hand = (*_clush(ssh_config, nodes), f"sudo -n sh -c {shlex.quote(installation(nodes[0]))}")
     return [*apply(peers, playbook, names), Series(BY_HAND, by_hand)]
 
 
 def installation(node: NodePlan) -> str:
-    """Return a script that installs the packages of a node, and does nothing else."""
+    """Return a script that only installs the packages of a node."""
     lines = ["set -e"]
-    for file in managed(node, None, "packages"):  # sources, keys and pins: what apt has to know
+    for file in managed(node, None, "packages"):  # apt's sources, keys and pins
         text = base64.b64encode(file.content).decode("ascii")
         lines.append(f"mkdir -p {file.path.rpartition('/')[0]}")
         lines.append(f"echo {text} | base64 -d >{file.path}")

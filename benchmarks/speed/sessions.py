@@ -1,7 +1,7 @@
-"""How many executions a node has seen: the sessions that its sshd opened, by its own journal.
+"""Counts executions on a node: the ssh sessions in its journal.
 
-A session is one command, one shell or one transfer over a connection. What a tool pipes into a
-session that it keeps open (mitogen) is not counted, nor what a command starts on the node.
+A session is one command, one shell or one file transfer over a connection. Commands that a tool
+sends through an open session (mitogen), and processes started on the node, are not counted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lab.state import LabState
 AT_ONCE = 16
 DROP_IN = "/etc/ssh/sshd_config.d/50-benchmark.conf"
 NOTE = (
-    # At its usual level sshd says nothing of sessions. A machine with many names has as many
-    # logins at a time; more than ten (sshd_config(5), MaxStartups) it turns away by chance.
+    # By default, sshd does not log sessions. A machine with many names gets many logins at a time;
+    # sshd randomly rejects more than ten (sshd_config(5), MaxStartups).
     f"printf 'LogLevel VERBOSE\\nMaxStartups 1000\\n' >{DROP_IN} && systemctl reload ssh.service"
 )
 COUNT = (
@@ -26,12 +26,12 @@ COUNT = (
 
 
 def note(lab: LabState, nodes: Collection[str]) -> None:
-    """Have the nodes write down each session from now on."""
+    """Configure the nodes to log all sessions."""
     _on_each(lab, nodes, NOTE)
 
 
 def counted(lab: LabState, nodes: Collection[str]) -> int:
-    """Return how many sessions the nodes had since they booted, this look included."""
+    """Return the number of sessions since boot, including the session of this call."""
     return sum(map(int, _on_each(lab, nodes, COUNT)))
 
 

@@ -1,10 +1,10 @@
-"""`lockstep check` on more nodes than can be booted: one ssh server that has all their addresses.
+"""Measures `lockstep check` with thousands of simulated nodes: one ssh server on all addresses.
 
     python -m benchmarks.speed.simulation [--nodes 10,100,500,2000] [--repeat 3] [--json FILE]
 
-Connections, keys and executions are real, to one server program on 2,000 addresses of a network
-namespace; the records that answer are those of the recorded machines of tests/captures. A node
-takes no time to read itself here: what is measured is the side that checks. Needs root.
+Connections, keys and executions are real; one server listens on 2,000 addresses in a network
+namespace and answers with records from tests/captures. Reading a node takes no time here, so this
+measures only the control host. Needs root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.checks.recorded import clustered
 
 NAMESPACE = "lockstep-simulation"
 INVENTORY = '''\
-"""Nodes that one ssh server answers for."""
+"""Nodes simulated by one ssh server."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ worker = _cluster.group("worker")
 
 @dataclass(frozen=True)
 class Size:
-    """What the check of so many nodes cost, medians."""
+    """Median costs of a check of this number of nodes."""
 
     nodes: int
     wall_s: float
@@ -65,7 +65,7 @@ class Size:
     peak_mib: float
 
     def row(self, first: Size) -> str:
-        """Return a line of the table; growth is against as many times the first one."""
+        """Return a line of the table; growth is relative to linear growth from the first size."""
         more = self.nodes / first.nodes
         each_mib = (self.peak_mib - first.peak_mib) / (self.nodes - first.nodes or 1)
         cells = [
@@ -87,11 +87,11 @@ HEADER = (
 
 
 def write(folder: Path, nodes: int) -> ClusterPlan:
-    """Write the inventory of a cluster, its keys, and the record of each node.
+    """Write the inventory of a cluster, its keys and the record of each node.
 
     Args:
-        folder: a new one.
-        nodes: heads and workers together.
+        folder: a new folder.
+        nodes: number of heads and workers.
     """
 
     def change(description: dict[str, Any]) -> None:
@@ -122,16 +122,16 @@ def write(folder: Path, nodes: int) -> ClusterPlan:
 
 @contextmanager
 def answered(folder: Path, prefix: str, found: Peers) -> Iterator[None]:
-    """Have one server answer for every address of a prefix, in a namespace without a way out.
+    """Run a server that answers on all addresses of a prefix, in an isolated namespace.
 
     Raises:
-        BenchmarkError: it did not start.
+        BenchmarkError: the server did not start.
     """
     subprocess.run(["ip", "netns", "delete", NAMESPACE], capture_output=True, check=False)
     ip("netns", "add", NAMESPACE)
     try:
         ip("-n", NAMESPACE, "link", "set", "lo", "up")
-        # Every address of the prefix is this machine's own.
+        # Make every address of the prefix local.
         ip("-n", NAMESPACE, "-6", "route", "add", "local", prefix, "dev", "lo")
         words = ["ip", "netns", "exec", NAMESPACE, found.program("python")]
         with subprocess.Popen(
@@ -149,10 +149,10 @@ def answered(folder: Path, prefix: str, found: Peers) -> Iterator[None]:
 
 
 def check(folder: Path, nodes: int) -> tuple[Cost, str]:
-    """Check the cluster once; return what that cost, and the last line of the report.
+    """Check the cluster once; return the cost and the last line of the report.
 
     Raises:
-        BenchmarkError: not every node was read.
+        BenchmarkError: some nodes were not read.
     """
     command = [program("lockstep"), "check", str(folder / "inventory.py")]
     prefix = ("ip", "netns", "exec", NAMESPACE)
@@ -167,7 +167,7 @@ def check(folder: Path, nodes: int) -> tuple[Cost, str]:
                 stderr=errors,
             )
         except subprocess.TimeoutExpired as late:
-            raise BenchmarkError(f"{nodes} nodes: not done after {WITHIN_S:g} s") from late
+            raise BenchmarkError(f"{nodes} nodes: not finished after {WITHIN_S:g} s") from late
         for file in (output, errors):
             file.seek(0)
         said, progress = output.read(), errors.read()
@@ -179,10 +179,10 @@ def check(folder: Path, nodes: int) -> tuple[Cost, str]:
 
 
 def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str, Any]]]:
-    """Check a cluster of a size several times after a warm-up; return medians and every run.
+    """Check a cluster several times after a warm-up; return the medians and all runs.
 
     Raises:
-        BenchmarkError: a check did not read every node.
+        BenchmarkError: a check did not read all nodes.
     """
     with tempfile.TemporaryDirectory(prefix="benchmark-simulation-") as name:
         folder = Path(name)
@@ -203,23 +203,21 @@ def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; return the exit status."""
+    """Run the benchmark; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="benchmarks.speed.simulation")
     parser.add_argument(
         "--nodes",
         type=several(whole(2)),
         default=[10, 100, 500, 2000],
-        help="head and workers: 10,100,500,2000",
+        help="numbers of nodes, including the head: 10,100,500,2000",
     )
     parser.add_argument("--repeat", type=whole(1), default=3, help="runs after the warm-up")
-    parser.add_argument(
-        "--json", type=new_file, metavar="FILE", help="write every run for programs"
-    )
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write all runs as JSON")
     asked = parser.parse_args(words)
     found = peers.ensure()
     if isinstance(found, str):
-        sys.exit(f"no asyncssh: {found}")
+        sys.exit(f"asyncssh could not be installed: {found}")
     sizes: list[Size] = []
     runs: list[dict[str, Any]] = []
     for nodes in asked.nodes:

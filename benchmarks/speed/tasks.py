@@ -1,4 +1,4 @@
-"""What is measured: a rerun with nothing to do, a check, the repair of one node, a fresh deploy."""
+"""The measured tasks: a rerun without changes, a check, a repair of one node, a fresh deploy."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from lockstep.spec import Role, Service
 
 DEPLOY = "deploy"
 BOOTED = "systemctl is-system-running --wait; true"
-"""What a boot still has to do is nobody's time; units that failed (degraded) are not the point."""
+"""Wait until booting is finished, so that it is not measured; failed units are accepted."""
 DRIFTS = "/etc/sysctl.d/99-zz-lockstep.conf"
-"""A file that no running service reads: its repair restarts nothing."""
+"""A file that no running service reads, so its repair restarts nothing."""
 
 
 class NoLabError(BenchmarkError):
-    """A lab is not to be had as it was asked for."""
+    """A lab could not be created as requested."""
 
     def __init__(self, name: str, why: str) -> None:
-        """Name it and say why."""
+        """Store the lab's name and the reason."""
         super().__init__(f"lab {name}: {why.strip()}")
         self.lab = name
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A lab that was deployed, and what the peers need to know of it."""
+    """A deployed lab, with the files for the other tools."""
 
     lab: LabState
     nodes: tuple[NodePlan, ...]
@@ -55,24 +55,24 @@ class Cluster:
     playbook: str
     ssh_config: str
     tests: str | None
-    """Of testinfra; None under names, which are not what machines call themselves."""
+    """Folder of testinfra's tests; None with names, which differ from the machines' host names."""
     found_as_they_are: str = INVENTORY
     read: str = INVENTORY
 
     @classmethod
     def up(cls, name: str, workers: int, folder: Path, peers: Peers | None) -> Cluster:
-        """Make a lab, or complete it, and deploy it.
+        """Create or complete a lab, and deploy it.
 
         Raises:
-            BenchmarkError: that failed.
+            BenchmarkError: a step failed.
         """
         cluster = cls.booted(name, workers, folder, peers)
         say(f"deploying {workers} workers and their head")
         try:
             deployed(name, "deploys/cluster.py")
         except BenchmarkError as failure:
-            say(f"once more: {failure}")
-        # Of fifty nodes on two processors some services are not up in time for the first one.
+            say(f"retrying: {failure}")
+        # With fifty nodes on two processors, some services start too late for the first deploy.
         deployed(name, "deploys/cluster.py")
         return cluster
 
@@ -80,17 +80,17 @@ class Cluster:
     def booted(
         cls, name: str, workers: int, folder: Path, peers: Peers | None, *, one_core: bool = False
     ) -> Cluster:
-        """Make a lab, or complete it.
+        """Create or complete a lab.
 
         Args:
-            name: of the lab.
-            workers: how many.
-            folder: for what the peers need.
+            name: name of the lab.
+            workers: number of workers.
+            folder: folder for the files of the other tools.
             peers: None when they could not be installed.
-            one_core: plan workers as machines of one core.
+            one_core: plan workers as machines with one core.
 
         Raises:
-            BenchmarkError: that failed.
+            BenchmarkError: a step failed.
         """
         done = lab(name, "up", "--workers", str(workers))
         if done.returncode != 0:
@@ -112,15 +112,15 @@ class Cluster:
 
     @property
     def worker_machines(self) -> int:
-        """How many machines the workers are."""
+        """Number of machines behind the workers."""
         return sum(node.role == "worker" for node in self.lab.nodes)
 
     @contextmanager
     def named(self, count: int, folder: Path) -> Iterator[Cluster]:
-        """Be a cluster of so many workers for a while: these, under many names.
+        """Return a cluster in which these workers have this number of names.
 
         Raises:
-            BenchmarkError: an address could not be given to a worker, or not be taken from it.
+            BenchmarkError: adding or removing an address on a worker failed.
         """
         place = Path(tempfile.mkdtemp(dir=folder))
         with names.named(self.lab, count, place) as called:
@@ -149,7 +149,7 @@ def remove(name: str) -> None:
     """Remove a lab.
 
     Raises:
-        BenchmarkError: it is still there.
+        BenchmarkError: the removal failed.
     """
     done = lab(name, "down")
     if done.returncode != 0:
@@ -157,7 +157,7 @@ def remove(name: str) -> None:
 
 
 def deployed(name: str, deploy: str, *options: str) -> None:
-    """Deploy, not measured.
+    """Run a deploy that is not measured.
 
     Raises:
         BenchmarkError: it failed.
@@ -171,17 +171,17 @@ def deployed(name: str, deploy: str, *options: str) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise BenchmarkError(f"{deploy} ended with {done.returncode}: {done.stderr[-1000:]}")
+        raise BenchmarkError(f"{deploy}: exit status {done.returncode}: {done.stderr[-1000:]}")
 
 
 @contextmanager
 def unwatched(cluster: Cluster) -> Iterator[None]:
-    """Stop Prometheus for a while: the exporters of fifty nodes keep two processors busy.
+    """Stop Prometheus inside the context: scraping fifty nodes keeps two processors busy.
 
-    To a check it is one finding.
+    A check reports it as one finding.
 
     Raises:
-        BenchmarkError: it did not stop, or did not start again.
+        BenchmarkError: stopping or starting Prometheus failed.
     """
     watching = [node.name for node in cluster.nodes if node.runs(Service.PROMETHEUS)]
     for name in watching:
@@ -194,7 +194,7 @@ def unwatched(cluster: Cluster) -> Iterator[None]:
 
 
 def rerun(bench: Bench, cluster: Cluster, here: Control) -> None:
-    """Bring workers to their plan that are there already."""
+    """Measure a rerun on workers that are already deployed."""
     compared = series.rerun(cluster.peers, cluster.playbook, ["worker"], cluster.found_as_they_are)
     with unwatched(cluster):
         workers, machines = len(cluster.workers), cluster.worker_machines
@@ -202,7 +202,7 @@ def rerun(bench: Bench, cluster: Cluster, here: Control) -> None:
 
 
 def check(bench: Bench, cluster: Cluster, here: Control) -> None:
-    """Compare all nodes with their plan; the head is one of them."""
+    """Measure a check of all nodes, including the head."""
     compared = series.check(
         cluster.peers, cluster.tests, cluster.ssh_config, cluster.nodes, cluster.read
     )
@@ -212,7 +212,7 @@ def check(bench: Bench, cluster: Cluster, here: Control) -> None:
 
 
 def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
-    """Bring back one worker of all, one file of which was changed."""
+    """Measure the repair of one worker with one changed file."""
     node = cluster.workers[0]
     wanted = next(file.sha256 for file in managed(node, None) if file.path == DRIFTS)
 
@@ -221,7 +221,7 @@ def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
 
     def repaired() -> None:
         if wanted not in on(cluster.lab, node.name, f"sha256sum {DRIFTS}"):
-            raise DidNotWork(f"{DRIFTS} on {node.name} is as it was before")
+            raise DidNotWork(f"{DRIFTS} on {node.name} was not repaired")
 
     compared = series.repair(cluster.peers, cluster.playbook, node.name)
     workers = len(cluster.workers)
@@ -230,7 +230,7 @@ def repair(bench: Bench, cluster: Cluster, here: Control) -> None:
 
 ON_A_LAB = {"rerun": rerun, "check": check, "repair": repair}
 UNDER_NAMES = {"rerun": rerun, "check": check}
-"""What changes nothing."""
+"""Tasks that change nothing."""
 
 
 def deploy(
@@ -242,29 +242,29 @@ def deploy(
     *,
     processor_each: bool = False,
 ) -> None:
-    """Deploy workers that nothing was done to; each series has its own.
+    """Measure the deploy of fresh workers; each series has its own workers.
 
     Args:
-        bench: keeps the runs.
-        name: of the labs.
-        workers: how many at once.
+        bench: the runs.
+        name: name of the labs.
+        workers: number of workers at a time.
         peers: None when they could not be installed.
-        round_trip_ms: added.
-        processor_each: give each worker a processor; the others may use all.
+        round_trip_ms: added round trip time.
+        processor_each: give each worker its own processor; other processes may use all.
 
     Raises:
-        BenchmarkError: no series is left, a lab was not to be had or not removed, or there are
+        BenchmarkError: no series is left, a lab could not be created or removed, or there are
             more workers than processors.
     """
     known = [one.name for one in series.apply(peers, "", [])] + [series.BY_HAND]
     wanted = [one for one in known if one not in bench.without]
     if not wanted:
-        raise BenchmarkError(f"deploy: no series is left of {', '.join(known)}")
+        raise BenchmarkError(f"deploy: all series are left out: {', '.join(known)}")
     at_once = max(1, MOST_WORKERS // workers)
-    # With a processor each it is a task of its own: no promise is about it.
+    # With one processor each, this is a separate task without a documented limit.
     task = "deploy, a processor each" if processor_each else DEPLOY
     for number in range(bench.repeat + 1):
-        begin = number % len(wanted)  # in each round another one is the first
+        begin = number % len(wanted)  # each round begins with another series
         turned = wanted[begin:] + wanted[:begin]
         left = [one for one in turned if (task, one, workers, round_trip_ms) not in bench.out]
         while left:
@@ -289,7 +289,7 @@ def _in_turn(
     *,
     processor_each: bool,
 ) -> None:
-    """Give each series its workers; all others are switched off."""
+    """Give each series its workers; all other workers are off."""
     sessions.note(cluster.lab, [node.name for node in cluster.lab.nodes])
     for node in cluster.workers:
         _power(cluster, "power-off", node.name)
@@ -309,7 +309,7 @@ def _in_turn(
             processors.give(machines)
         bench.once(task, one, only, here, workers, number)
         if processor_each and (left := processors.give(machines)):
-            bench.problem(f"{name}: {left} threads left their processor")
+            bench.problem(f"{name}: {left} threads moved to other processors")
         for node in mine:
             _power(cluster, "power-off", node.name)
 
