@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -119,6 +120,25 @@ def no_rule(name: str, known: Mapping[str, Rule]) -> WrongUse:
     )
     named = found[:NAMED] + ([f"and {len(found) - NAMED} more"] if len(found) > NAMED else [])
     return WrongUse(f"unknown rule {name!r}\n  expected  {', '.join(named) or LISTED}")
+
+
+def require_writable(arguments: argparse.Namespace, *names: str) -> None:
+    """Check the output files of these options; call it before nodes are read.
+
+    Raises:
+        WrongUse: a file cannot be written there.
+    """
+    for name in names:
+        path = getattr(arguments, name)
+        if path is None or path == "-":
+            continue
+        option, folder = f"--{name.replace('_', '-')} {path}", Path(path).parent
+        if Path(path).is_dir():
+            raise WrongUse(f"{option}: this is a folder\n  expected  a file")
+        if not folder.is_dir():
+            raise WrongUse(f"{option}: the folder does not exist\n  next      mkdir -p {folder}")
+        if not os.access(path if Path(path).exists() else folder, os.W_OK):
+            raise WrongUse(f"{option}: permission denied\n  expected  a file that you can write")
 
 
 def write(path: str, content: str, mode: int | None = None) -> None:

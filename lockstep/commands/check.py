@@ -16,7 +16,14 @@ from typing_extensions import override
 from lockstep.checks.engine import check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
-from lockstep.commands._arguments import WrongUse, chosen_rules, limited, reports_errors, write
+from lockstep.commands._arguments import (
+    WrongUse,
+    chosen_rules,
+    limited,
+    reports_errors,
+    require_writable,
+    write,
+)
 from lockstep.commands._check_now import check_now
 from lockstep.fleet.gather import Through, ThroughClush, ThroughSlurm
 from lockstep.forms import Run
@@ -137,6 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.earlier and not arguments.records:
         raise WrongUse("--earlier needs --records; a check of live nodes uses the history")
     through = _through(arguments, plan)
+    require_writable(arguments, "json", "junit", "html", "metrics", "save_records")
     began = time.monotonic()
     reading, report = _judged(arguments, plan, rules, limit, through)
     if arguments.save_records:

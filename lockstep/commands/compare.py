@@ -18,7 +18,13 @@ from lockstep.checks.difference import Comparison
 from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind, Rule
-from lockstep.commands._arguments import WrongUse, chosen_rules, reports_errors, write
+from lockstep.commands._arguments import (
+    WrongUse,
+    chosen_rules,
+    reports_errors,
+    require_writable,
+    write,
+)
 from lockstep.files import managed
 from lockstep.forms import Run, with_rules
 from lockstep.forms.text import BLOCKS, text, whole
@@ -66,6 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
 @reports_errors
 def run(arguments: argparse.Namespace) -> int:
     """Run the comparison; return the exit status."""
+    require_writable(arguments, "json")
     plans = [load(path) for path in arguments.inventories]
     labels = _labels(*plans)
     # If the clusters' rules differ, the plans differ too; use the rules of the first cluster.

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from lockstep.checks import not_compared
 from lockstep.checks.difference import Comparison, of_records
-from lockstep.commands._arguments import NotRead, WrongUse, no_node, reports_errors, write
+from lockstep.commands._arguments import (
+    NotRead,
+    WrongUse,
+    no_node,
+    reports_errors,
+    require_writable,
+    write,
+)
 from lockstep.files import managed
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -123,6 +130,7 @@ class Sides:
 @reports_errors
 def run(arguments: argparse.Namespace) -> int:
     """Show the differences; return the exit status."""
+    require_writable(arguments, "json")
     sides = _sides(arguments)
     if arguments.json:
         write(arguments.json, sides.to_json())

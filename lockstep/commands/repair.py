@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep import repairs
-from lockstep.commands._arguments import WrongUse, chosen_rules, limited, reports_errors, write
+from lockstep.commands._arguments import (
+    WrongUse,
+    chosen_rules,
+    limited,
+    reports_errors,
+    require_writable,
+    write,
+)
 from lockstep.commands._check_now import check_now
 from lockstep.forms.repairs import outcome, planned
 from lockstep.inventory import load
@@ -69,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the repair; return the exit status."""
     plan = load(arguments.inventory)
     rules, limit = chosen_rules(plan, arguments.rule), limited(plan, arguments.limit)
+    require_writable(arguments, "json")
     _, before = check_now(plan, rules, limit)
     wanted = repairs.deploys(before, plan)
     for deploy in wanted:

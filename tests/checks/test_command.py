@@ -94,7 +94,7 @@ def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
         (("--limit", "worker[1-"), "--limit 'worker[1-': "),
         (("--limit", "zzz"), "unknown node 'zzz'\n  expected  head1,worker[1-8]"),
         (("--rule", "gpu.power_limi"), "unknown rule 'gpu.power_limi'\n  expected  gpu.p"),
-        (("--json", "/no/such/folder/x"), "/no/such/folder/x: No such file or directory"),
+        (("--json", "/no/such/folder/x"), "--json /no/such/folder/x: the folder does not"),
     ],
 )
 def test_what_does_not_exist_ends_with_3(
