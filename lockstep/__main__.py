@@ -17,6 +17,8 @@ from typing_extensions import override
 from lockstep import commands, garbage
 from lockstep.report import ExitStatus
 
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit status that a shell shows for a program ended by Ctrl-C."""
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit status that a shell shows for a program killed by SIGPIPE, for example by ``| head``."""
 
@@ -49,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python flushes stdout again at exit and would report the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)  # a new line after the terminal's ^C
+        return INTERRUPTED
     return status
 
 

@@ -160,3 +160,14 @@ def test_help_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     assert "plan" in capsys.readouterr().out
     assert command.__doc__
+
+
+def test_an_interrupt_ends_a_command_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(path: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "load", interrupted)
+    assert main(["plan", "unit.py"]) == 130
+    assert capsys.readouterr().err == "\nInterrupted.\n"
