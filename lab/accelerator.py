@@ -101,7 +101,7 @@ def _kvm_problem(disks: DiskImage) -> str:
         *("-kernel", str(disks.kernel), "-initrd", str(disks.initrd)),
         *("-append", "console=ttyS0 panic=-1 break=premount", "-serial", "stdio"),
     ]
-    said = b""
+    output = b""
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -119,14 +119,14 @@ def _kvm_problem(disks: DiskImage) -> str:
                 if not ready:
                     continue
                 part = os.read(trial.stdout.fileno(), 1 << 16)
-                said += part
-                if REACHED.search(said):
+                output += part
+                if REACHED.search(output):
                     return ""
-                failed = FAILED.search(said)
+                failed = FAILED.search(output)
                 if failed:
                     return f"with /dev/kvm the image's kernel fails: {failed[0].decode()!r}"
                 if not part:
-                    last = said.decode(errors="replace").strip().splitlines()[-1:]
+                    last = output.decode(errors="replace").strip().splitlines()[-1:]
                     return f"with /dev/kvm QEMU fails: {' '.join(last)}"
         finally:
             trial.kill()

@@ -88,10 +88,10 @@ def run(
     """
     result = attempt(argv, stdin=stdin, timeout=timeout, environment=environment)
     if result.returncode != 0:
-        said = (result.stderr.strip() or result.stdout.strip()).splitlines()[-MESSAGE_LINES:]
+        output = (result.stderr.strip() or result.stdout.strip()).splitlines()[-MESSAGE_LINES:]
         raise LabError(
             f"{what}: `{shlex.join(argv)}` failed with exit status {result.returncode}"
-            + "".join(f"\n    {line}" for line in said)
+            + "".join(f"\n    {line}" for line in output)
         )
     return result.stdout
 

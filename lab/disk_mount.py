@@ -55,6 +55,6 @@ def mounted(disk: Path, folder: Path) -> Iterator[Path]:
             yield Path(f"/proc/{holder.pid}/root{folder}")
         finally:
             holder.stdin.close()
-            said = holder.stderr.read().strip()
+            output = holder.stderr.read().strip()
     if holder.returncode != 0:
-        raise LabError(f"{disk}: cannot be unmounted: {said}")
+        raise LabError(f"{disk}: cannot be unmounted: {output}")

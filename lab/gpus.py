@@ -79,11 +79,11 @@ def _standin(*arguments: str) -> str:
 
 def _judge(command: Sequence[str], timeout: float = 60) -> str:
     result = attempt(command, timeout=timeout)
-    said = (result.stderr or result.stdout).strip()
+    output = (result.stderr or result.stdout).strip()
     if result.returncode == 3:
-        raise WrongUseError(said)
+        raise WrongUseError(output)
     if result.returncode != 0:
-        raise LabError(f"`{shlex.join(command)}`: exit status {result.returncode}: {said}")
+        raise LabError(f"`{shlex.join(command)}`: exit status {result.returncode}: {output}")
     return result.stdout
 
 
@@ -157,9 +157,9 @@ def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words
         with TemporaryDirectory() as folder:
             copy = Path(folder) / path.name
             copy.write_text(path.read_text())
-            said = _standin(verb, str(copy), *words)
+            output = _standin(verb, str(copy), *words)
             _write(path, copy.read_text(), 0o644)
-        return said
+        return output
 
 
 def show(state: LabState, node: Node, provider: Provider) -> str:

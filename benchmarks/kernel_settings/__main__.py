@@ -80,10 +80,10 @@ class Lab:
         """Run a command that must succeed; return its output."""
         done = self.run(node, *command, given=given, timeout_s=timeout_s)
         if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
+            output = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
             raise BenchmarkError(
                 f"{node}: `{shlex.join(command)}` failed with exit status {done.returncode}"
-                + "".join(f"\n    {line}" for line in said)
+                + "".join(f"\n    {line}" for line in output)
             )
         return done.stdout
 
@@ -144,11 +144,11 @@ class Bench:
         facts = {key: value for key, found, value in (x.partition("=") for x in lines) if found}
         wrong = figures.problems(self.node, facts, self.mib)
         asked = "command -v srun >/dev/null || { echo none; exit; }; exec sinfo -h -o %T -n "
-        said = self.lab.must(self.head, "sh", "-c", asked + shlex.quote(self.node)).split()
-        if said == ["none"]:
+        output = self.lab.must(self.head, "sh", "-c", asked + shlex.quote(self.node)).split()
+        if output == ["none"]:
             wrong.append(f"{self.head}: srun is not installed; deploy Slurm first")
-        elif set(said) != {"idle"}:
-            shown = ", ".join(sorted(set(said))) or "unknown"
+        elif set(output) != {"idle"}:
+            shown = ", ".join(sorted(set(output))) or "unknown"
             wrong.append(f"{self.node}: Slurm state {shown}; expected idle, without other jobs")
         if wrong:
             raise BenchmarkError("cannot measure:" + "".join(f"\n    {x}" for x in wrong))
@@ -176,8 +176,8 @@ class Bench:
 
     def job_cpu(self) -> int:
         """Return the CPU of the benchmark's jobs."""
-        said = self.srun("grep", "Cpus_allowed_list", "/proc/self/status")
-        return min(figures.cpu_list(said.split()[-1]))
+        output = self.srun("grep", "Cpus_allowed_list", "/proc/self/status")
+        return min(figures.cpu_list(output.split()[-1]))
 
     def measure(self, case: Case, cpu: int) -> dict[str, Any]:
         """Run one case once."""

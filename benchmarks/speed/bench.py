@@ -170,7 +170,7 @@ class Bench:
                 )
             except subprocess.TimeoutExpired as late:
                 raise DidNotWork(f"not finished after {WITHIN_S:g} s") from late
-        said = log.read_text(encoding="utf-8", errors="replace")
-        if cost.status not in series.statuses or not re.search(series.says, said):
-            raise DidNotWork(f"exit {cost.status}: ...{said.strip()[-TAIL:]}")
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if cost.status not in series.statuses or not re.search(series.pattern, text):
+            raise DidNotWork(f"exit {cost.status}: ...{text.strip()[-TAIL:]}")
         return cost

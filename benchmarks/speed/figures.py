@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-OURS = "lockstep"
+LOCKSTEP = "lockstep"
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def rows(runs: Iterable[Run]) -> list[Row]:
         series.setdefault((place, run.series), []).append(run)
     measured = {key: found for key, of in series.items() if (found := [r for r in of if r.number])}
     return [
-        _row(place, name, found, measured.get((place, OURS)))
+        _row(place, name, found, measured.get((place, LOCKSTEP)))
         for (place, name), found in measured.items()
     ]
 
 
-def _row(place: Place, name: str, found: list[Run], ours: list[Run] | None) -> Row:
+def _row(place: Place, name: str, found: list[Run], lockstep: list[Run] | None) -> Row:
     task, nodes, round_trip_ms = place
     walls = [run.wall_s for run in found]
     sent = [run.sent_bytes for run in found if run.sent_bytes is not None]
@@ -98,8 +98,8 @@ def _row(place: Place, name: str, found: list[Run], ours: list[Run] | None) -> R
         peak_mib=statistics.median(run.peak_mib for run in found),
         kilobytes_per_node=statistics.median(sent) / nodes / 1000 if sent else None,
         sessions_per_node=statistics.median(sessions) / nodes if sessions else None,
-        wall_ratio=_wall(found) / _wall(ours) if ours else None,
-        cpu_ratio=_cpu(found) / _cpu(ours) if ours else None,
+        wall_ratio=_wall(found) / _wall(lockstep) if lockstep else None,
+        cpu_ratio=_cpu(found) / _cpu(lockstep) if lockstep else None,
     )
 
 

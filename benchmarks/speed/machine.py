@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import ROOT
 
-OF_OURS = ("pyinfra", "paramiko", "ClusterShell", "pydantic")
+LOCKSTEP_PACKAGES = ("pyinfra", "paramiko", "ClusterShell", "pydantic")
 
 
 def machine(peers: Peers | None) -> dict[str, Any]:
@@ -27,6 +27,6 @@ def machine(peers: Peers | None) -> dict[str, Any]:
         "memory_mib": memory // 2**20,
         "versions": {
             **(peers.versions if peers else {}),
-            **{name: version(name) for name in OF_OURS},
+            **{name: version(name) for name in LOCKSTEP_PACKAGES},
         },
     }

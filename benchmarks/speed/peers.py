@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.speed.places import OURS
+from benchmarks.speed.places import VENV
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-FOLDER = OURS / "peers"
+FOLDER = VENV / "peers"
 
 
 @dataclass(frozen=True)

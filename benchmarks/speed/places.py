@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = Path(sys.prefix)
+VENV = Path(sys.prefix)
 """The virtual environment of this program."""
 INVENTORY = "inventories/lab.py"
 WORKERS = "deploys/worker.py"
@@ -14,4 +14,4 @@ WORKERS = "deploys/worker.py"
 
 def program(name: str) -> str:
     """Return the path of a program in this virtual environment."""
-    return str(OURS / "bin" / name)
+    return str(VENV / "bin" / name)

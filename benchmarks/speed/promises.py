@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.speed.figures import OURS, Row, figure
+from benchmarks.speed.figures import LOCKSTEP, Row, figure
 
 PLAIN, ANSIBLE, CLUSH = "plain pyinfra", "ansible", "probe by clush"
 
@@ -71,21 +71,21 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value(promise: Promise, ours: Row, rows: Iterable[Row]) -> float | None:
+def _value(promise: Promise, lockstep: Row, rows: Iterable[Row]) -> float | None:
     """Return the value for a limit from this row of Lockstep, if it applies."""
-    if (ours.series, ours.task) != (OURS, promise.task):
+    if (lockstep.series, lockstep.task) != (LOCKSTEP, promise.task):
         return None
-    if promise.workers not in (None, _workers(ours)):
+    if promise.workers not in (None, _workers(lockstep)):
         return None
-    if promise.round_trip_ms not in (None, ours.round_trip_ms):
+    if promise.round_trip_ms not in (None, lockstep.round_trip_ms):
         return None
-    own: float | None = getattr(ours, promise.measure)
+    own: float | None = getattr(lockstep, promise.measure)
     if own is None or not promise.other:
         return own
-    wanted = (promise.other_task or promise.task, promise.other, _workers(ours))
+    wanted = (promise.other_task or promise.task, promise.other, _workers(lockstep))
     for row in rows:
         there = (row.task, row.series, _workers(row))
-        if there == wanted and row.round_trip_ms == ours.round_trip_ms:
+        if there == wanted and row.round_trip_ms == lockstep.round_trip_ms:
             other: float = getattr(row, promise.measure)
             return other / own
     return None

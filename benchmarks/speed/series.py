@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from benchmarks.speed.figures import OURS
+from benchmarks.speed.figures import LOCKSTEP
 from benchmarks.speed.peers import Peers
 from benchmarks.speed.places import INVENTORY, ROOT, WORKERS, program
 from lockstep.files import managed
@@ -24,7 +24,7 @@ ANSIBLE_IDLE = r"(?s)\A(?!.*changed=[1-9]).*changed=0"
 BY_HAND = "apt-get by clush"
 NODE_NAMED = "deploy of the node"
 NAMES = (
-    *(OURS, "plain pyinfra", "ansible", "mitogen"),
+    *(LOCKSTEP, "plain pyinfra", "ansible", "mitogen"),
     *("probe by clush", "testinfra", NODE_NAMED, BY_HAND),
 )
 
@@ -38,7 +38,7 @@ class Series:
     environment: Mapping[str, str] = field(default_factory=dict)
     statuses: tuple[int, ...] = (0,)
     """Exit statuses that mean success."""
-    says: str = ""
+    pattern: str = ""
     """Regular expression that matches the output on success."""
 
 
@@ -48,8 +48,8 @@ def rerun(
     """Return the series for a rerun without changes; a series that changes something fails."""
     found = []
     for one in apply(peers, playbook, limit, inventory):
-        says = ANSIBLE_IDLE if "site.yml" in one.argv else PYINFRA_IDLE
-        found.append(replace(one, says=says))
+        pattern = ANSIBLE_IDLE if "site.yml" in one.argv else PYINFRA_IDLE
+        found.append(replace(one, pattern=pattern))
     return found
 
 
@@ -65,8 +65,8 @@ def apply(
         inventory: pyinfra's inventory.
     """
     limits = [word for name in limit for word in ("--limit", name)]
-    ours = (program("pyinfra"), "-y", *limits, inventory, WORKERS)
-    found = [Series(OURS, ours), Series("plain pyinfra", ours, PLAIN)]
+    lockstep = (program("pyinfra"), "-y", *limits, inventory, WORKERS)
+    found = [Series(LOCKSTEP, lockstep), Series("plain pyinfra", lockstep, PLAIN)]
     if peers is None:
         return found
     ansible = (peers.program("ansible-playbook"), "--limit", ",".join(limit), "site.yml")
@@ -97,14 +97,14 @@ def check(
     read = rf"read {len(nodes)} of {len(nodes)} nodes"
     probe = f"sudo -n -H {command(request(nodes[-1]))}"
     found = [
-        Series(OURS, (program("lockstep"), "check", inventory), statuses=(0, 1), says=read),
+        Series(LOCKSTEP, (program("lockstep"), "check", inventory), statuses=(0, 1), pattern=read),
         Series("probe by clush", (*_clush(ssh_config, nodes), probe)),
     ]
     if peers is None or tests is None:
         return found
     options = ("-q", "-p", "no:cacheprovider", "--sudo", f"--ssh-config={ssh_config}")
     testinfra = (peers.program("pytest"), *options, "--rootdir", tests, tests)
-    return [*found, Series("testinfra", testinfra, says=r"\d+ passed")]
+    return [*found, Series("testinfra", testinfra, pattern=r"\d+ passed")]
 
 
 def _clush(ssh_config: str, nodes: Sequence[NodePlan]) -> tuple[str, ...]:
@@ -116,15 +116,15 @@ def _clush(ssh_config: str, nodes: Sequence[NodePlan]) -> tuple[str, ...]:
 def repair(peers: Peers | None, playbook: str, node: str) -> list[Series]:
     """Return the series for repairing one drifted node that must first be found."""
     known = apply(None, playbook, [node])[0]
-    ours: tuple[str, ...]
+    lockstep: tuple[str, ...]
     if (ROOT / "lockstep" / "commands" / "repair.py").exists():
-        ours = (program("lockstep"), "repair", "-y", INVENTORY)
+        lockstep = (program("lockstep"), "repair", "-y", INVENTORY)
     else:  # run the repair that the finding names
         check_first = shlex.join((program("lockstep"), "check", INVENTORY))
-        ours = ("sh", "-c", f"{check_first} >/dev/null; {shlex.join(known.argv)}")
-    everywhere = [one for one in apply(peers, playbook, ["worker"]) if one.name != OURS]
+        lockstep = ("sh", "-c", f"{check_first} >/dev/null; {shlex.join(known.argv)}")
+    everywhere = [one for one in apply(peers, playbook, ["worker"]) if one.name != LOCKSTEP]
     return [
-        Series(OURS, ours, statuses=(0, 1)),
+        Series(LOCKSTEP, lockstep, statuses=(0, 1)),
         Series(NODE_NAMED, known.argv),
         *everywhere,
     ]

@@ -170,8 +170,8 @@ def check(folder: Path, nodes: int) -> tuple[Cost, str]:
             raise BenchmarkError(f"{nodes} nodes: not finished after {WITHIN_S:g} s") from late
         for file in (output, errors):
             file.seek(0)
-        said, progress = output.read(), errors.read()
-    report = (said or progress or "nothing").splitlines()
+        summary, progress = output.read(), errors.read()
+    report = (summary or progress or "nothing").splitlines()
     if cost.status not in (0, 1) or f"read {nodes} of {nodes} nodes" not in progress:
         began = "\n".join(report[:FIRST_LINES])
         raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {report[-1]}\n{began}")
@@ -191,9 +191,9 @@ def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str,
         runs: list[dict[str, Any]] = []
         with answered(folder, prefix, found):
             for number in range(repeat + 1):
-                cost, said = check(folder, nodes)
-                runs.append({"nodes": nodes, "number": number, **asdict(cost), "said": said})
-                print(f"{nodes} nodes: {cost.wall_s:.1f} s, {said}", file=sys.stderr, flush=True)
+                cost, summary = check(folder, nodes)
+                runs.append({"nodes": nodes, "number": number, **asdict(cost), "summary": summary})
+                print(f"{nodes} nodes: {cost.wall_s:.1f} s, {summary}", file=sys.stderr, flush=True)
     measured = [run for run in runs if run["number"]]
     medians = {
         what: statistics.median(run[what] for run in measured)

@@ -731,7 +731,7 @@ MIG_PROFILES = (
 MIG_SLICES = (7, 8)
 # Real options and commands that the simulation rejects by name, so that a test cannot mistake a
 # missing feature for an answer.
-NOT_STOOD_IN_WORDS = (
+NOT_SIMULATED_WORDS = (
     "-B --list-excluded-gpus -col --columns -u --unit --dtd --query-supported-clocks "
     "--help-query-supported-clocks -p --reset-ecc-errors --gom -r --gpu-reset "
     "-vm --virt-mode -m --mode -lmc --lock-memory-clocks -rmc --reset-memory-clocks -lmcd -rmcd "
@@ -741,7 +741,7 @@ NOT_STOOD_IN_WORDS = (
     "compute-policy boost-slider power-hint base-clocks conf-compute gpm pci power-smoothing "
     "power-profiles rusd prm soc"
 )
-NOT_STOOD_IN = frozenset(NOT_STOOD_IN_WORDS.split())
+NOT_SIMULATED = frozenset(NOT_SIMULATED_WORDS.split())
 
 
 class Answer(Exception):
@@ -1777,8 +1777,8 @@ class Smi:
         act = setting(option, spelled, value, may)
         try:
             for _, gpu in chosen:
-                said, changed = act(gpu)
-                text.append(said)
+                line, changed = act(gpu)
+                text.append(line)
                 if changed:
                     changes[gpu.slot] = changed
         except Answer as answer:
@@ -2040,11 +2040,11 @@ def setting(
             "clocks.current.graphics": lowest,
             "clocks.current.sm": lowest,
         }
-        said = (
+        text = (
             f'GPU clocks set to "(gpuClkMin {clocks[0]}, gpuClkMax {clocks[1]})" '
             f"for GPU {gpu.bus_id}\n"
         )
-        return said + persistence_warning(gpu), change
+        return text + persistence_warning(gpu), change
 
     def compute(gpu: Gpu) -> tuple[str, dict[str, str]]:
         word = COMPUTE_MODES[value.upper()]
@@ -2055,8 +2055,8 @@ def setting(
                 EXIT_PERMISSION,
                 f"Unable to set the compute mode for GPU {gpu.bus_id}: Insufficient Permissions\n",
             )
-        said = f"Set compute mode to {word} for GPU {gpu.bus_id}.\n"
-        return said, {"compute_mode": "_".join(part.capitalize() for part in word.split("_"))}
+        text = f"Set compute mode to {word} for GPU {gpu.bus_id}.\n"
+        return text, {"compute_mode": "_".join(part.capitalize() for part in word.split("_"))}
 
     def mig_mode(gpu: Gpu) -> tuple[str, dict[str, str]]:
         if not may:
@@ -2090,9 +2090,9 @@ def setting(
             )
         was = gpu.get("power.limit")
         limit = f"{watts:.2f} W"
-        said = f"Power limit for GPU {gpu.bus_id} was set to {watts:.2f} W from {was}.\n"
+        text = f"Power limit for GPU {gpu.bus_id} was set to {watts:.2f} W from {was}.\n"
         change = {"power.limit": limit, "enforced.power.limit": limit}
-        return said + persistence_warning(gpu), change
+        return text + persistence_warning(gpu), change
 
     if option == "--persistence-mode":
         return persistence
@@ -2141,7 +2141,7 @@ def parse(arguments: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     while rest:
         argument = rest.pop(0)
         name, equals, value = argument.partition("=")
-        if name in NOT_STOOD_IN:
+        if name in NOT_SIMULATED:
             raise StandinError(f'"{name}" exists, but is not simulated')
         takes = OPTIONS.get(name)
         if takes is None or (equals and not takes):

@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     through = _through(arguments, plan)
     require_writable(arguments, "json", "junit", "html", "metrics", "save_records")
     began = time.monotonic()
-    reading, report = _judged(arguments, plan, rules, limit, through)
+    reading, report = _checked(arguments, plan, rules, limit, through)
     if arguments.save_records:
         write(arguments.save_records, dumps(reading), PRIVATE)
     how = Run(
@@ -165,7 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
     return report.exit_status
 
 
-def _judged(
+def _checked(
     arguments: argparse.Namespace,
     plan: ClusterPlan,
     rules: Sequence[Rule],

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     rules = chosen_rules(plans[0], arguments.rule)
     found = Comparison(differing(plans[0], plans[1], partial(managed, secrets=None)))
     begin = time.time()
-    report = None if arguments.plans else _judged(plans, labels, arguments, rules)
+    report = None if arguments.plans else _checked(plans, labels, arguments, rules)
     status = ExitStatus.CONSISTENT if report is None else report.exit_status
     if found.differences:
         status = ExitStatus.DIFFERS
@@ -111,7 +111,7 @@ def _print(arguments: argparse.Namespace, labels: tuple[str, str], found: Compar
     print(f"plans of {' and '.join(labels)}: {total}.")
 
 
-def _judged(
+def _checked(
     plans: list[ClusterPlan],
     labels: tuple[str, str],
     arguments: argparse.Namespace,

@@ -146,8 +146,8 @@ def _words(
 
 def _pyinfra() -> str:
     """Return the path of this installation's pyinfra, for printed commands."""
-    beside = Path(sys.executable).with_name("pyinfra")
-    return os.path.relpath(beside) if beside.is_file() else "pyinfra"
+    installed = Path(sys.executable).with_name("pyinfra")
+    return os.path.relpath(installed) if installed.is_file() else "pyinfra"
 
 
 def _run(command: Sequence[str]) -> int:

@@ -242,18 +242,18 @@ def _repair(first: Finding, nodes: list[str]) -> str:
     if len(nodes) < 2:
         return first.repair
     folded = fold(nodes)
-    ours = f"--limit {shlex.quote(folded)}"
+    limit = f"--limit {shlex.quote(folded)}"
     # pyinfra treats [1-16] as a character set: a folded name would match other nodes.
     each = " ".join(f"--limit {node}" for node in nodes)
 
     def of_all(named: re.Match[str]) -> str:
         if not named["deploy"]:
-            return ours if named["limit"] else folded
+            return limit if named["limit"] else folded
         if len(nodes) <= NAMED_IN_A_COMMAND:
             return f"{named['deploy']} {each}{named['roles'] or ''}"
         if named["file"] == "reboot":  # without a limit it reboots the nodes with a pending reboot
             return named["deploy"]
-        return f"lockstep repair {named['inventory']} --rule {first.rule} {ours}"
+        return f"lockstep repair {named['inventory']} --rule {first.rule} {limit}"
 
     return re.sub(NODE_IN_REPAIR.format(re.escape(first.node)), of_all, first.repair)
 

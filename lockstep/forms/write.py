@@ -21,12 +21,12 @@ def replace_file(path: str, text: str, mode: int) -> None:
         named.write_text(text, encoding="utf-8")
         return
     target = named.resolve()
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with open(handle, "w", encoding="utf-8") as file:
             os.fchmod(handle, mode)
             file.write(text)
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(temporary)
         raise

@@ -13,7 +13,7 @@ from lockstep import state
 
 FORMAT = 1
 """Version of the tables (SQLite's user_version). Records have their own format version."""
-OURS = 0x4C6F636B
+APPLICATION_ID = 0x4C6F636B
 """SQLite's application_id, "Lock": protects databases of other programs."""
 WAIT_S = 30.0
 """Time to wait while another ``lockstep check`` saves; 2,000 records take some seconds."""
@@ -87,18 +87,18 @@ def _made_private(path: Path) -> None:
 
 
 def _with_tables(database: sqlite3.Connection, path: Path) -> None:
-    (ours,) = database.execute("PRAGMA application_id").fetchone()
+    (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if (ours, version) == (OURS, FORMAT):
+    if (application, version) == (APPLICATION_ID, FORMAT):
         return
-    if ours == OURS:
+    if application == APPLICATION_ID:
         found = f"created by another version of lockstep, format {version}"
         raise HistoryError(_advice(path, found, move=True))
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise HistoryError(_advice(path, "the database of another program", move=True))
     for statement in _TABLES.split(";"):  # executescript() would commit the transaction
         database.execute(statement)
-    database.execute(f"PRAGMA application_id = {OURS}")
+    database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {FORMAT}")
 
 
