@@ -1,7 +1,7 @@
-"""The machines of `python -m lab`: one head and its workers, as the lab that made them says.
+"""Inventory of a lab (`python -m lab`): one head and its workers.
 
-What the machines are (processors, memory, addresses) and which package versions their archive
-holds comes from the lab, which made them: never from the nodes themselves.
+Hardware, addresses and the package versions in the archive come from the lab's state, never from
+the nodes themselves.
 """
 
 import json
@@ -17,7 +17,7 @@ _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
 _own_kernel = _lab.kernel == "own"
 _sysctl = {
-    # Keys that belong to a network namespace: the only ones a container can set.
+    # Sysctls of the network namespace, the only ones that a container can set.
     "net.core.somaxconn": "8192",
     "net.ipv6.conf.all.accept_ra": "0",
     "net.ipv6.conf.default.accept_ra": "0",
@@ -30,7 +30,7 @@ if _own_kernel:
         "kernel": {"transparent_hugepages": "madvise", "numa_balancing": False}
     }
     _worker = {
-        # The first core of each socket for the system, the second for jobs.
+        # The first core of each socket is for the system, the second for jobs.
         "housekeeping_cpus": "0,2",
         "hugepages": [
             {"size": "2M", "numa_node": 0, "count": 64},
@@ -47,11 +47,11 @@ if _own_kernel:
         "nics": {"count": 1, "rdma": "roce", "rdma_devices": "rxe0", "interfaces": "fabric0"},
     }
 else:
-    # The nodes are containers: they share their host's kernel and clock.
+    # The nodes are containers, which share the host's kernel and clock.
     _machine = {"cgroup": "none", "boot_loader": "none", "clock": "host"}
     _given = _lab.hardware["worker"]
     _cores = _given.sockets * _given.cores_per_socket
-    # All threads of the first core, where there is a second core for jobs.
+    # All threads of the first core, if there is a second core for jobs.
     _first_core = ",".join(str(_cores * thread) for thread in range(_given.threads_per_core))
     _worker = {
         "housekeeping_cpus": _first_core if _cores > 1 else "",
@@ -63,7 +63,7 @@ _software: dict[str, object] = {
     "versions": {name: _archive[name] for name in every_package(release(_lab.os), declared())}
 }
 if _lab.os == "debian_13" and not _own_kernel:
-    # The driver from Debian's archive; the rest from a repository that stands in for NVIDIA's.
+    # The driver comes from Debian's archive, the rest from a simulated NVIDIA repository.
     _gpu["nvswitch"] = True
     _software |= {
         "repositories": [
@@ -96,7 +96,7 @@ if _lab.os == "debian_13" and not _own_kernel:
 _cluster = plan_or_exit(
     {
         "name": _lab.name,
-        # With the machines: when they go, their secrets and records go.
+        # Stored with the lab, so that removing the lab removes its secrets and records.
         "secrets_dir": str(Path(_lab.ssh_key).parent / "secrets"),
         "records_dir": str(Path(_lab.ssh_key).parent / "records"),
         "networks": {

@@ -1,7 +1,7 @@
-"""A production cluster to start from: two heads, sixteen eight-GPU workers, IPv6.
+"""Example of a production cluster: two heads, sixteen workers with eight GPUs, IPv6.
 
-pyinfra turns every public list in this file into a host group, so all else starts with "_".
-Ranges count addresses up: worker01 has ...:100, worker16 has ...:10f.
+pyinfra makes every public list in this file a host group, so other names start with "_".
+Addresses in a range are consecutive: worker01 has ...:100, worker16 has ...:10f.
 """
 
 from lockstep.inventory import plan_or_exit
@@ -38,7 +38,7 @@ _cluster = plan_or_exit(
                     {"size": "2M", "numa_node": 0, "count": 32768},
                     {"size": "2M", "numa_node": 1, "count": 32768},
                 ],
-                # Two whole cores per socket for the system, daemons and exporters.
+                # Two whole cores per socket are for the system, daemons and exporters.
                 "housekeeping_cpus": "0-1,56-57,112-113,168-169",
                 "kernel": {
                     "transparent_hugepages": "madvise",
@@ -92,7 +92,7 @@ _cluster = plan_or_exit(
             "partitions": [{"name": "train", "nodes": "worker[01-16]", "default": True}],
         },
         "monitoring": {"scrape_interval_s": 30},
-        # Versions that belong together; pinned, and checked on every node.
+        # A matching set of versions, pinned and checked on every node.
         "software": {
             "versions": {
                 "slurm-client": "24.11.5-4",

@@ -1,9 +1,9 @@
 #!/bin/bash
-# A job in a container, as an ordinary user: Podman without root, with the GPUs that Slurm gave.
-# Prints what was allocated and what the container sees. For: srun --gres=gpu:N bash job_container.sh
+# A job in a container of an unprivileged user: rootless Podman with the GPUs allocated by Slurm.
+# Prints the allocated GPUs and those in the container. Run: srun --gres=gpu:N bash job_container.sh
 set -eu
 
-# A job has no login session: podman(1) needs a folder for its run-time files.
+# A job has no login session, so podman(1) needs a folder for its runtime files.
 XDG_RUNTIME_DIR="$(mktemp -d)"
 export XDG_RUNTIME_DIR
 trap 'rm -r "$XDG_RUNTIME_DIR"' EXIT
@@ -11,11 +11,11 @@ engine="podman --log-level error --cgroup-manager cgroupfs"
 image=localhost/job-container:1
 
 devices=""
-for board in $(echo "$SLURM_STEP_GPUS" | tr , " "); do
-    devices="$devices --device nvidia.com/gpu=$board"
+for gpu in $(echo "$SLURM_STEP_GPUS" | tr , " "); do
+    devices="$devices --device nvidia.com/gpu=$gpu"
 done
 $engine image exists "$image" || tar -C /usr -c bin/busybox | $engine import -q - "$image" >/dev/null
-# shellcheck disable=SC2086  # a list of words each
+# shellcheck disable=SC2086  # each variable is a list of words
 seen="$($engine run --rm --network none $devices "$image" /bin/busybox sh -c \
-    'cd /dev; for board in nvidia[0-9]*; do echo "${board#nvidia}"; done' | sort -n | paste -sd,)"
+    'cd /dev; for gpu in nvidia[0-9]*; do echo "${gpu#nvidia}"; done' | sort -n | paste -sd,)"
 echo "$(uname -n): GPUs $SLURM_STEP_GPUS allocated, $seen in its container"

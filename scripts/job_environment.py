@@ -1,7 +1,7 @@
-"""What a job finds on each worker, beside what the plan says: CPUs, memory, huge pages, devices.
+"""Compares a job's environment on each worker with the plan: CPUs, memory, huge pages, devices.
 
-Usage: python scripts/job_environment.py INVENTORY (the lab that the inventory describes is up).
-Exit status 1 when something is not as planned.
+Usage: python scripts/job_environment.py INVENTORY (the lab in the inventory must be up).
+Exit status: 1 if a value differs from the plan.
 """
 
 import json
@@ -31,7 +31,7 @@ def opens(path):
         os.close(os.open(path, os.O_RDWR))
     except PermissionError:
         return False
-    except OSError:  # the device answers (there is no driver behind it): the job was let through
+    except OSError:  # the job has access, but the device has no driver
         return True
     return True
 pages = {}
@@ -58,7 +58,7 @@ KIB = {"2M": 2048, "1G": 1048576}
 
 
 def planned(plan: NodePlan, cpu_count: int) -> dict[str, str]:
-    """Return what a job that takes every workload CPU must find."""
+    """Return the expected values of a job that uses all workload CPUs."""
     hardware = plan.hardware
     rows = {
         "cpuset": hardware.cpu.workload,
@@ -78,7 +78,7 @@ def planned(plan: NodePlan, cpu_count: int) -> dict[str, str]:
 
 
 def found(inside: dict[str, object], total: int) -> dict[str, str]:
-    """Return what the job printed, in the same words."""
+    """Return the values that the job found, in the same format."""
     rows = {
         name: str(value) for name, value in inside.items() if not isinstance(value, list | dict)
     }
@@ -86,7 +86,7 @@ def found(inside: dict[str, object], total: int) -> dict[str, str]:
     if isinstance(pages, dict):
         rows |= {f"hugepages {what}": str(count) for what, count in pages.items()}
     devices = inside["devices"]
-    # The node's numbers: CUDA_VISIBLE_DEVICES counts inside the job, from 0, where devices are
+    # Node-wide indices: CUDA_VISIBLE_DEVICES counts from 0 inside the job if devices are
     # constrained (gres.conf(5)).
     wanted = [f"/dev/nvidia{i}" for i in str(inside["given"]).split(",") if i]
     rows["devices"] = (

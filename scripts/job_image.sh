@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes an image for a job's container from this node's own busybox: a folder, and a squashfs file
-# of it. For: sh job_image.sh /tmp/image; then srun --container-image=/tmp/image.sqsh ...
+# Creates a container image for a job from this node's busybox: a folder, and a squashfs file of it.
+# Run: sh job_image.sh /tmp/image; then srun --container-image=/tmp/image.sqsh ...
 set -eu
 
 root="$1"

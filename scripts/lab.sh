@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job: machines, a Slurm cluster on them, the check, a job. Leaves the lab up.
+# Boots machines, deploys a Slurm cluster on them, checks it and runs a job. Leaves the lab up.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,10 +23,10 @@ step "job: srun -N$WORKERS --gres=gpu:8"
 node head -- srun --immediate=60 -N"$WORKERS" --gres=gpu:8 \
     sh -c 'echo "$(uname -n): GPUs $CUDA_VISIBLE_DEVICES"'
 
-# The driver, the container engines and their packages are those of Debian 13 (docs/nvidia.md).
+# The driver and container engines are packages of Debian 13 only (docs/nvidia.md).
 if [ "$OS" = debian_13 ]; then
     step "job in a container: srun --gres=gpu:2 bash scripts/job_container.sh"
-    # The lab's nodes share no folder: the script goes to the node as a file.
+    # The lab's nodes have no shared folder, so copy the script to the node.
     node worker1 -- sh -c 'cat > /tmp/job_container.sh' < scripts/job_container.sh
     .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:2 \
         bash /tmp/job_container.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Machines with kernels of their own: deployed, rebooted where needed, checked; a job shows what it
-# finds beside the plan, and two workers talk RDMA. Leaves the lab up, under the name "kernel".
+# Boots QEMU machines with their own kernels, deploys, reboots and checks them, compares a job's
+# environment with the plan, and tests RDMA between two workers. Leaves the lab "kernel" up.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ started="$(date +%s)"
 step() { printf '\n==> [%4d s] %s\n' "$(($(date +%s) - started))" "$*"; }
 node() { .venv/bin/python -m lab run "$@"; }
 
-step "machines: one head, $WORKERS workers, kernels of their own"
+step "machines: one head, $WORKERS workers, own kernels"
 .venv/bin/python -m lab up --kernel own --workers "$WORKERS"
 
 step "deploy: pyinfra -y inventories/lab.py deploys/cluster.py"
@@ -25,7 +25,7 @@ step "metrics: every Prometheus target"
 step "check: lockstep check inventories/lab.py"
 .venv/bin/lockstep check inventories/lab.py
 
-step "job: what it finds, beside lockstep plan"
+step "job: its environment, compared with lockstep plan"
 .venv/bin/python scripts/job_environment.py inventories/lab.py
 
 step "RDMA: ib_write_bw between two workers, through the scheduler"

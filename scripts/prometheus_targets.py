@@ -1,4 +1,4 @@
-"""Waits until every target of a cluster's Prometheus is up; prints them; fails when one is not."""
+"""Waits until all targets of a cluster's Prometheus are up, and prints them; fails otherwise."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WAIT_S = 60
 
 
 def main(inventory: str) -> int:
-    """Return 0 when all targets are up within ``WAIT_S`` seconds, else 1."""
+    """Return 0 if all targets are up within ``WAIT_S`` seconds, else 1."""
     plan = load(inventory)
     head = plan.running(Service.PROMETHEUS)
     if head is None:
         print(f"ERROR {inventory}: no node runs prometheus", file=sys.stderr)
         return 1
     url = f"http://{head.endpoint(plan.spec.monitoring.prometheus_port)}/api/v1/targets"
-    # Every node's exporters, and Prometheus itself.
+    # All exporters of all nodes, and Prometheus itself.
     expected = 1 + sum(
         exporter in node.capabilities
         for node in plan.nodes.values()
@@ -30,7 +30,7 @@ def main(inventory: str) -> int:
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            # Directly: a proxy in the environment does not know the nodes.
+            # Without a proxy from the environment, which cannot reach the nodes.
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(url, timeout=10) as answer:
                 targets = json.load(answer)["data"]["activeTargets"]

@@ -3,22 +3,22 @@
 # writes into the memory of the second (server), over InfiniBand or RoCE v2 with an IPv6 GID.
 # Prints one line, with MB = 10^6 bytes:
 #     worker1 -> worker2 rxe0 ib_write_bw 123.4 MB/s
-# or says on standard error what is wrong and exits with 1. Runs on every cluster:
-#     scripts/rdma_pair.sh -w 'worker[1-2]'          from a head; arguments are srun's
+# or an error on standard error, with exit status 1. It works on any cluster:
+#     scripts/rdma_pair.sh -w 'worker[1-2]'          on a head; passes its arguments to srun
 #     sbatch -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
 #     srun -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
 #
 # Environment:
-#     DEVICE      name below /sys/class/infiniband; default: the first with an active port
+#     DEVICE      name in /sys/class/infiniband; default: the first with an active port
 #     IB_PORT     its port (1)
 #     SIZE        bytes per message (4096)
 #     ITERATIONS  messages, at least 5 (100); real NICs: SIZE=8388608 ITERATIONS=5000
-#     PORT        TCP port on which the two sides meet (18515 and the job's number modulo 1000)
+#     PORT        TCP port of the server (18515 plus the job id modulo 1000)
 #     WAIT_S      how long the client waits for the server (60)
-#     LIMIT_S     how long a side may run at all (300)
+#     LIMIT_S     time limit of each side (300)
 set -eu
 
-sysfs="${RDMA_PAIR_SYSFS:-/sys/class/infiniband}"       # the tests have others
+sysfs="${RDMA_PAIR_SYSFS:-/sys/class/infiniband}"       # tests use another folder
 addresses="${RDMA_PAIR_IF_INET6:-/proc/net/if_inet6}"
 
 me="${SLURMD_NODENAME:-$(uname -n)}"
@@ -27,8 +27,8 @@ fail() {
     exit 1
 }
 
-# -- outside of a step of two tasks: start one. The script travels as an argument, because neither
-#    sbatch's copy nor the head's file is on the second node.
+# -- outside of a step with two tasks: start one. Pass the script as an argument, because neither
+#    sbatch's copy nor the head's file exists on the second node.
 if [ "${SLURM_STEP_NUM_TASKS:-}" != 2 ] || [ -z "${SLURM_PROCID:-}" ]; then
     command -v srun >/dev/null || fail "srun: not found; start this where Slurm's commands are"
     exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --quiet "$@" \
@@ -54,9 +54,9 @@ fi
 active "$device" || fail "$device: its port is not ACTIVE"
 folder="$(port_folder "$device")"
 
-# Prints the index of the GID that is RoCE v2 and a global IPv6 address of its own interface.
-# An entry that is not in use cannot be read (EINVAL); if_inet6 has addresses as 32 hex digits,
-# then index, prefix length, scope (00 is global), flags and interface.
+# Prints the index of the RoCE v2 GID that is a global IPv6 address of the device's interface.
+# Unused entries cannot be read (EINVAL). if_inet6 has addresses as 32 hex digits, followed by
+# index, prefix length, scope (00 is global), flags and interface.
 roce_v2_gid() {
     for file in "$folder"/gid_attrs/types/*; do
         type="$(cat "$file" 2>/dev/null)" || continue
@@ -74,11 +74,11 @@ roce_v2_gid() {
 # perftest's flags (ib_write_bw(1)); both sides need the same:
 #   -d, -i        device and its port
 #   -s, -n        bytes per message, number of messages
-#   -p            TCP port of the exchange of parameters
-#   -u 18         a lost packet is sent again after 4 us * 2^18, one second: emulated CPUs are slow
-#   -F            no complaint about CPU frequency
-#   -x            GID by index, RoCE only. --ipv6 would merely prefer IPv6, link-local ones too.
-#   --ipv6-addr   exchange of parameters over IPv6; it takes no argument, whatever --help says
+#   -p            TCP port for exchanging parameters
+#   -u 18         retransmit after 4 us * 2^18, one second, because emulated CPUs are slow
+#   -F            no warning about the CPU frequency
+#   -x            GID by index, RoCE only; --ipv6 would also select link-local addresses
+#   --ipv6-addr   exchange parameters over IPv6; it takes no argument, unlike in --help
 set -- -d "$device" -i "${IB_PORT:-1}" -s "${SIZE:=4096}" -n "${ITERATIONS:=100}" -u 18 -F \
     -p "${PORT:-$((18515 + ${SLURM_JOB_ID:-0} % 1000))}"
 if [ "$(cat "$folder/link_layer")" = Ethernet ]; then
@@ -106,8 +106,7 @@ if [ "$SLURM_PROCID" = 1 ]; then
     exit 0
 fi
 
-# Nothing tells when the server listens: the client tries, and only a refused connection is tried
-# again.
+# The client cannot know when the server listens, so it retries a refused connection.
 waited=0
 until timeout "${LIMIT_S:-300}" ib_write_bw "$@" "$server" >"$said" 2>&1; do
     grep -q "Couldn't connect" "$said" ||
@@ -117,7 +116,7 @@ until timeout "${LIMIT_S:-300}" ib_write_bw "$@" "$server" >"$said" 2>&1; do
     sleep 1
 done
 
-# Columns: bytes, iterations, peak, average, rate. Whatever the header says, the unit is 2^20 bytes.
+# Columns: bytes, iterations, peak, average, rate. The unit is 2^20 bytes, despite the header.
 rate="$(awk -v size="$SIZE" '$1 == size && NF >= 5 { printf "%.1f", $4 * 1.048576 }' "$said")"
 case "$rate" in
     0.0) fail "below 0.05 MB/s: packets are lost (ib_write_bw sends each again after a second)" ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv with the pinned dependencies of requirements.lock. Says what is missing otherwise.
+# Creates .venv with the pinned dependencies of requirements.lock; reports missing programs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ command -v "$python" >/dev/null || fail "$python: not found" "install Python 3.1
     "PYTHON=/path/to/python3.11 make setup"
 
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    # Debian splits venv off the interpreter.
+    # Debian has venv in a separate package.
     version="$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')"
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
         fail "$python has no venv module" "install it, on Debian as root: apt-get install $version-venv"
@@ -30,7 +30,7 @@ rm -rf .venv
     --require-hashes --requirement requirements.lock
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
     --no-deps --no-build-isolation --editable .
-# Else each deploy would compile them: pyinfra leaves no bytecode behind.
+# Compile now, because pyinfra writes no bytecode and each deploy would compile again.
 .venv/bin/python -m compileall -q lockstep roles
 touch .venv/lockstep-setup
 say "ready: .venv/bin/lockstep, .venv/bin/pyinfra, .venv/bin/pytest"
