@@ -148,10 +148,10 @@ PciAddress = Annotated[
     ),
 ]
 SysctlValue = Annotated[
-    str, _matching(r"\S+([ \t]\S+)*", "a value on one line, words separated by single blanks")
+    str, _matching(r"\S+([ \t]\S+)*", "a value on one line, words separated by single spaces")
 ]
 PackageVersion = Annotated[
-    str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact version as dpkg prints it (deb-version(7))")
+    str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact package version (deb-version(7))")
 ]
 Upstream = Annotated[
     str,
@@ -162,7 +162,7 @@ ModuleOption = Annotated[
 ]
 CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
 MigProfile = Annotated[
-    str, _matching(r"\d+g\.\d+gb(\+me|\+gfx|-me)?", "a profile as `nvidia-smi mig -lgip` names it")
+    str, _matching(r"\d+g\.\d+gb(\+me|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`")
 ]
 PublicKey = Annotated[
     str,
@@ -188,7 +188,7 @@ SlurmTime = Annotated[
     ),
 ]
 PrometheusDuration = Annotated[
-    str, _matching(r"(\d+(ms|[smhdwy]))+", "a duration as Prometheus writes it, 30d or 12h")
+    str, _matching(r"(\d+(ms|[smhdwy]))+", "a Prometheus duration such as 30d or 12h")
 ]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=63)]
 Count = Annotated[int, Field(ge=1)]

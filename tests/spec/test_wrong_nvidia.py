@@ -142,7 +142,7 @@ CASES = [
         '"mig"',
         f"{GPU}.mig[0]",
         "'1c.3g.71gb'",
-        "a profile as `nvidia-smi mig -lgip` names it",
+        "a profile name from `nvidia-smi mig -lgip`",
     ),
     Wrong(
         "more MIG slices than there are",

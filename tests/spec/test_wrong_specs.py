@@ -788,8 +788,9 @@ def test_a_range_of_two_thousand_nodes_in_the_wrong_network_is_one_problem(
         ),
         (
             "hosts = []\n",
-            "ERROR unit.py: no cluster in it\n"
-            "  expected  a call of lockstep.inventory.plan_or_exit and groups made from it\n",
+            "ERROR unit.py: the file describes no cluster\n"
+            "  expected  a call of lockstep.inventory.plan_or_exit, and host groups made "
+            "from its result\n",
         ),
     ],
     ids=["no file", "no cluster"],
