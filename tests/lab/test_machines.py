@@ -195,12 +195,12 @@ class TestMachines:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("run", "worker9", "--", "true"), "no node 'worker9'; it has: head, worker1"),
-            (("gpu", "head", "--gpu", "0", "--remove"), "'head' is the head and has no GPUs"),
+            (("run", "worker9", "--", "true"), "no node 'worker9'; expected one of: head, worker1"),
+            (("gpu", "head", "--gpu", "0", "--remove"), "'head' is a head and has no GPUs"),
             (("up", "--workers", "51"), "--workers 51: expected 1 to 50"),
             (("up", "--os", "plan9"), "expected one of: debian_12, debian_13"),
             (("up", "--os", "debian_12"), "runs debian_13"),
-            (("run", "head"), "no command given"),
+            (("run", "head"), "run: no command"),
             (("explode",), "invalid choice: 'explode'"),
         ],
     )
