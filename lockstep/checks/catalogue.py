@@ -1,4 +1,4 @@
-"""The rules: every module of ``lockstep.checks.rules`` that has a ``RULE``."""
+"""All rules: the ``RULES`` of every module of ``lockstep.checks.rules``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from lockstep.checks.rule import Rule
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return every rule, by id."""
-    names = [module.name for module in pkgutil.iter_modules(rules.__path__)]
+    families = [module.name for module in pkgutil.iter_modules(rules.__path__)]
     found: list[Rule] = [
-        importlib.import_module(f"{rules.__name__}.{name}").RULE
-        for name in names
+        rule
+        for name in families
         if not name.startswith("_")
+        for rule in importlib.import_module(f"{rules.__name__}.{name}").RULES
     ]
     return tuple(sorted(found, key=lambda rule: rule.id))

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
 
-from lockstep.checks.causes import NUMBERED
-from lockstep.checks.rule import anything
+from lockstep.checks.folding import NUMBERED
+from lockstep.checks.rule import as_text
 from lockstep.probe.record import Record, Unread, item
 from lockstep.report import fold
 
@@ -117,7 +117,7 @@ def _shown(value: JsonValue | Unread) -> str:
         return f"not read: {value.unread}"
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(inner)}" for key, inner in value.items()) or "nothing"
-    return ABSENT if value is None else anything(value)
+    return ABSENT if value is None else as_text(value)
 
 
 def _ignored(patterns: Collection[str], path: tuple[str, ...]) -> bool:

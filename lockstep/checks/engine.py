@@ -1,22 +1,22 @@
-"""Rules x records x plans -> Report. Pure: what it is given is all it knows."""
+"""Rules x records x plans -> Report. Pure: it reads nothing but its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lockstep.checks import causes
-from lockstep.checks.causes import Draft
+from lockstep.checks import folding
 from lockstep.checks.context import Context, View
+from lockstep.checks.evaluation import Evaluation
 from lockstep.checks.growth import Tally
-from lockstep.checks.hearing import Hearing
+from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules import node_reachable
+from lockstep.checks.rules.system import NODE_REACHABLE
 from lockstep.probe.record import Record, Unreachable
 from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
 
-REACHABLE = node_reachable.RULE.id
-"""The rule whose finding ends all others for its node; judged whatever rules are chosen."""
+REACHABLE = NODE_REACHABLE.id
+"""An unreachable node has this finding only; the rule is judged whichever rules are chosen."""
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
@@ -37,26 +37,26 @@ def check_together(
     wanted = frozenset(nodes if limit is None else limit)
     tally = Tally()
     views = {view.name: view for context in contexts for view in context.views.values()}
-    alone = [draft for context in contexts for draft in _unreachable(node_reachable.RULE, context)]
-    found = [draft for draft in (*alone, *_judged(judged, views, tally)) if draft.nodes & wanted]
-    kept = causes.explain(causes.folded(found), _controllers(contexts))
+    alone = [raw for context in contexts for raw in _unreachable(NODE_REACHABLE, context)]
+    found = [raw for raw in (*alone, *_judged(judged, views, tally)) if raw.nodes & wanted]
+    kept = folding.explain(folding.folded(found), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
         rules=tuple(rule.id for rule in rules if not rule.is_off),
         notes=tuple(tally.notes(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),
     )
-    report.add(draft.finding for draft in kept)
+    report.add(raw.finding for raw in kept)
     return report
 
 
-def _judged(rules: Iterable[Rule], views: Mapping[str, View], tally: Tally) -> Iterator[Draft]:
-    hearings = [Hearing(rule, views, tally) for rule in rules]
+def _judged(rules: Iterable[Rule], views: Mapping[str, View], tally: Tally) -> Iterator[RawFinding]:
+    evaluations = [Evaluation(rule, views, tally) for rule in rules]
     for view in views.values():
-        for hearing in hearings:
-            hearing.hear(view)
-    for hearing in hearings:
-        yield from hearing.drafts()
+        for evaluation in evaluations:
+            evaluation.add(view)
+    for evaluation in evaluations:
+        yield from evaluation.findings()
 
 
 def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
     }
 
 
-def _unreachable(rule: Rule, context: Context) -> Iterator[Draft]:
+def _unreachable(rule: Rule, context: Context) -> Iterator[RawFinding]:
     for name, plan in context.plan.nodes.items():
         got = context.reading.get(name, Unreachable("no record of it"))
         if isinstance(got, Record):
@@ -82,12 +82,12 @@ def _unreachable(rule: Rule, context: Context) -> Iterator[Draft]:
             found=got.reason,
             expected="a record of the node",
             reference=Reference.SPEC.value,
-            repair=rule.repair.format(
+            repair=rule.repair.text.format(
                 inventory=plan.cluster.inventory or "INVENTORY",
                 node=name,
                 role=plan.role.value,
                 address=plan.address,
             ),
-            severity=rule.severity.value,
+            severity=rule.severity.differs.value,
         )
-        yield Draft(finding, frozenset({finding.node}), rule)
+        yield RawFinding(finding, frozenset({finding.node}), rule)

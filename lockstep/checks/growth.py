@@ -26,7 +26,7 @@ class Grown:
     device: str
     found: str
     expected: str
-    says: str
+    reference: str
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Tally:
         for moment in sorted(moments):
             names = [name for name in wanted & self.back.keys() if utc(self.back[name]) == moment]
             yield (
-                f"growth: counters of {fold(names)} were set back after {moment} "
-                "(a reset of boards or adapters); what they grew by until then is not known"
+                f"growth: counters of {fold(names)} were set back after {moment} (a reset of GPUs "
+                "or adapters); their growth until then is not known"
             )
 
 
@@ -152,8 +152,8 @@ def _grown(
     more = f"at most {per_hour:g} more an hour" if per_hour else "no more"
     yield Grown(
         device,
-        f"{rule.show(new)}: {rule.show(new - old)} more in {span(elapsed)}",
-        f"{rule.show(old)}, {more}",
+        f"{rule.text.show(new)}: {rule.text.show(new - old)} more in {span(elapsed)}",
+        f"{rule.text.show(old)}, {more}",
         f"{Reference.EARLIER.value}, {utc(earlier.taken_at)}",
     )
 

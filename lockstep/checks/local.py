@@ -31,10 +31,10 @@ def judgements(plan: NodePlan) -> tuple[Judgement, ...]:
     record = Record(format=1, taken_at=0, duration_s=0, readings={})
     view = View(plan, record, Context(plan.cluster, {}, lambda node: ()))
     return tuple(
-        replace(one, rule=rule.id, at_jobs=rule.local is Local.JOBS)
+        replace(one, rule=rule.id, at_jobs=rule.on_node.when is Local.JOBS)
         for rule in rules_of(plan.spec)
-        if rule.local is not None and rule.judges(view)
-        for one in (rule.on_node or partial(_as_data, rule))(view)
+        if rule.on_node is not None and rule.judges(view)
+        for one in (rule.on_node.judgements or partial(_as_data, rule))(view)
     )
 
 
@@ -63,21 +63,22 @@ def _as_json(plan: NodePlan) -> str:
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
     """Return a rule that is data already; nothing where only the peers could judge."""
     # The node leaves out what is not supported, whatever rule it is.
-    picks = rule.pick not in (None, supported)
-    if rule.look or picks or rule.expected_each or rule.expected_some:
-        raise TypeError(f"{rule.id}: judges by code, so a node needs its on_node")
+    picks = rule.look.pick not in (None, supported)
+    expects = rule.expected
+    if rule.look.items or picks or expects.by_device:
+        raise TypeError(f"{rule.id}: judges by code, so a node needs its own judgements")
     if rule.kind not in (Kind.EQUAL, Kind.SLOTS, Kind.ABSOLUTE):
         raise TypeError(f"{rule.id}: no node can judge {rule.kind.value} alone")
-    expected = None if rule.expected is None else rule.expected(view)
-    if expected is None and rule.device is None:
+    expected = None if expects.common is None else expects.common(view)
+    if expected is None and expects.default is None:
         return ()
     return (
         Judgement(
             (rule.reading,),
-            devices=rule.devices or "",
+            devices=rule.look.devices or "",
             expected=expected,
-            reference=rule.device or "",
-            bound=rule.bound.value if rule.kind is Kind.ABSOLUTE else "",
-            shown=rule.show(_NUMBER).replace(str(_NUMBER), "{}"),
+            reference=expects.default or "",
+            bound=expects.bound.value if rule.kind is Kind.ABSOLUTE else "",
+            shown=rule.text.show(_NUMBER).replace(str(_NUMBER), "{}"),
         ),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Kind
-from lockstep.checks.rules.kernel_cmdline import OWN
+from lockstep.checks.rules.boot import OWN
 
 NOT_JUDGED = {
     "hugepages.free": "falls while jobs run: for the record only",

@@ -1,39 +1,29 @@
-"""What a rule is: data. The engine knows seven kinds and nothing of any single rule."""
+"""What a rule is: data. The engine knows seven kinds and nothing about any single rule."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from lockstep.checks.cause import Cause
 from lockstep.checks.context import Items, View
+from lockstep.checks.objects import Object, objects_of
+from lockstep.checks.repair import Repair, by_hand
 from lockstep.node.check.judge import Judgement
 from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 
-DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
-"""The repair of everything that a role sets; one that begins so, ``lockstep repair`` can make."""
-
-NO_ROLE = "on {node}: find what changed {device}; no role sets it"
-"""The repair in its place of what a role sets elsewhere, and none here."""
-
-REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
-"""The repair of what is on disk as wanted and only waits for a reboot."""
-
-
-REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
-"""The repair of what nobody declared, its cause being gone: the rollout has no reason for it."""
-
 
 class Kind(enum.Enum):
-    """How values are held against each other."""
+    """How values are compared."""
 
     EQUAL = "equal"
     """All devices of a node, or of all peers, have one value."""
     MULTISET = "multiset"
-    """Nodes have the same values, whichever device has which."""
+    """Nodes have the same values; which device has which value does not matter."""
     SLOTS = "slots"
     """The same device (slot, package, file) has the same value on every peer."""
     WITHIN = "within"
@@ -43,18 +33,18 @@ class Kind(enum.Enum):
     GROWTH = "growth"
     """No more than in an earlier record of the same boot."""
     ABSOLUTE = "absolute"
-    """On the right side of a bound."""
+    """At least, or at most, a limit."""
 
 
 class Bound(enum.Enum):
-    """Which side of a reference is right (kinds absolute and within)."""
+    """Which side of a limit is right (kinds absolute and within)."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
 
 
 class Peers(enum.Enum):
-    """Whom a node is compared with; never another class of hardware unless the rule says so."""
+    """The nodes that a node is compared with. CLASS: never with other hardware."""
 
     CLASS = "class"
     OS = "os"
@@ -62,44 +52,20 @@ class Peers(enum.Enum):
 
 
 class Local(enum.Enum):
-    """When a node judges itself by a rule, and takes itself out (docs/node-check.md)."""
+    """When a node judges itself by a rule, and drains itself (docs/node-check.md)."""
 
     HEALTH = "health check"
     JOBS = "health check, prolog, epilog"
-    """Read in a moment, and no job can run well with it."""
+    """Fast to read, and no job can run well without it."""
 
 
 class Skip(enum.Enum):
-    """What ``pick`` returns where a rule has nothing to say of an item."""
+    """What ``Look.pick`` returns for an item that the rule does not judge."""
 
     SKIP = "skip"
 
 
-@dataclass(frozen=True)
-class Cause:
-    """Another rule whose finding makes this one a mere consequence."""
-
-    rule: str
-    """Its id; ``munge.*`` for all of a family."""
-    device: str | None = None
-    """Only its finding on this device."""
-    same_device: bool = False
-    """Only its finding on the same device as ours."""
-    on_controller: bool = False
-    """Its finding on the node that runs slurmctld, in place of the same node."""
-    of_device: str | None = None
-    """It explains only our finding on this device."""
-    says: str = ""
-    """It explains only our findings that say this in ``found``."""
-    only_unread: bool = False
-    """It explains why something was not read, never why something differs."""
-    grounds: str = ""
-    """It explains only our findings that give these grounds (``Rule.grounds``)."""
-    with_grounds: str = ""
-    """Only its findings that give these grounds themselves."""
-
-
-def anything(value: object) -> str:
+def as_text(value: object) -> str:
     """Return a value as short text."""
     if value is None or value == "":
         return "nothing"
@@ -117,74 +83,164 @@ def everywhere(view: View) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """One rule. Its module's docstring says why it matters and what it is blind to."""
+@dataclass(frozen=True)
+class Look:
+    """Which items of a reading a rule judges; by default all, as they were read."""
 
-    id: str
-    title: str
-    reading: str
-    """Name of the reading, as records have it."""
-    kind: Kind = Kind.EQUAL
-    look: Callable[[View], Items] | None = None
+    items: Callable[[View], Items] | None = None
     """Item -> value, where the reading is not taken as it is."""
-    devices: str | None = None
-    """Another reading whose items say which devices there are: a missing one is unread."""
     pick: Callable[[JsonValue], JsonValue | Skip] | None = None
     """The part of an item that matters."""
-    expected: Callable[[View], JsonValue] | None = None
-    """What the spec says, for every device alike; None: it says nothing."""
-    expected_each: Callable[[View], Mapping[str, JsonValue]] | None = None
-    """What the spec says, device by device; other devices are not judged."""
-    expected_some: Callable[[View], Mapping[str, JsonValue]] | None = None
-    """What the spec says of some devices; the others are judged by the next reference."""
-    device: str | None = None
-    """Reading of the same device that says what the value should be, where the spec does not."""
-    peers: Peers | None = None
+    devices: str | None = None
+    """Another reading whose items are the existing devices: a missing item counts as unread."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The value that a rule expects. ``same``, ``each``, ``some`` and the others make it.
+
+    Where it is silent about an item, the item's peers decide.
+    """
+
+    common: Callable[[View], JsonValue] | None = None
+    """One value of the description for every device; None: it declares none."""
+    by_device: Callable[[View], Mapping[str, JsonValue]] | None = None
+    """A value of the description for each device that it names."""
+    only_named: bool = False
+    """Devices without a value of their own are not judged."""
+    default: str | None = None
+    """A reading: the device's own default, used where the description declares nothing."""
     bound: Bound = Bound.AT_LEAST
-    tolerance: float = 0.0
-    """Kind within: share of the median."""
-    per_hour: float = 0.0
-    """Kind growth: what a counter may grow by in an hour and still be fine."""
-    pending: Callable[[View, str], bool] | None = None
-    """Says whether the wanted value is on disk and only waits for a reboot."""
-    show: Callable[[JsonValue], str] = anything
+
+    @property
+    def is_declared(self) -> bool:
+        """Say whether the description can declare a value."""
+        return self.common is not None or self.by_device is not None
+
+    def judged(self, view: View) -> Mapping[str, JsonValue] | None:
+        """Return the only devices that are judged, with their values; None: all are."""
+        return self.by_device(view) if self.by_device is not None and self.only_named else None
+
+
+NOTHING = Expected()
+DEFAULT_REPAIR = by_hand()
+
+
+def same(
+    value: JsonValue | Callable[[View], JsonValue],
+    *,
+    default: str | None = None,
+    bound: Bound = Bound.AT_LEAST,
+) -> Expected:
+    """Expect one value of every device."""
+    common: Callable[[View], JsonValue] = value if callable(value) else lambda view: value
+    return Expected(common=common, default=default, bound=bound)
+
+
+def each(
+    by_device: Callable[[View], Mapping[str, JsonValue]],
+    *,
+    common: Callable[[View], JsonValue] | None = None,
+    default: str | None = None,
+    bound: Bound = Bound.AT_LEAST,
+) -> Expected:
+    """Expect a value of each named device; other devices are not judged.
+
+    A named device without a value (None) has the common one.
+    """
+    return Expected(common, by_device, only_named=True, default=default, bound=bound)
+
+
+def some(
+    by_device: Callable[[View], Mapping[str, JsonValue]], *, bound: Bound = Bound.AT_LEAST
+) -> Expected:
+    """Expect a value of the named devices; the peers decide about the others."""
+    return Expected(by_device=by_device, bound=bound)
+
+
+def default(reading: str) -> Expected:
+    """Expect of each device its own default, which another reading has."""
+    return Expected(default=reading)
+
+
+def at_most(limit: JsonValue | Callable[[View], JsonValue]) -> Expected:
+    """Expect no more than a limit."""
+    return same(limit, bound=Bound.AT_MOST)
+
+
+AT_MOST_PEERS = Expected(bound=Bound.AT_MOST)
+"""No more than the peers have (kind within); by default it is no less."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """How a finding writes what was found and what is expected."""
+
+    show: Callable[[JsonValue], str] = as_text
     words: Callable[[JsonValue, JsonValue], tuple[str, str]] | None = None
     """Texts of found and expected, where they depend on each other."""
     detail: Callable[[View, str], str] | None = None
-    severity: Severity = Severity.ERROR
-    severity_of: Callable[[View, str], Severity] | None = None
-    """Where it depends on what was found."""
+
+
+@dataclass(frozen=True)
+class Severities:
+    """How severe a finding is."""
+
+    differs: Severity = Severity.ERROR
     unread: Severity = Severity.ERROR
+    of: Callable[[View, str], Severity] | None = None
+    """Where it depends on what was found."""
+
+
+WARNING = Severities(Severity.WARNING)
+
+
+@dataclass(frozen=True)
+class OnNode:
+    """The node judges itself by the rule as well, without its peers, and drains itself."""
+
+    when: Local
+    judgements: Callable[[View], Iterable[Judgement]] | None = None
+    """What the node judges, where the rule looks, picks or expects by more than data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule."""
+
+    id: str
+    claim: str
+    """What is true of a healthy node, as one sentence."""
+    why: str = ""
+    """What goes wrong where it is not true."""
+    blind: str = ""
+    """What the rule cannot see."""
     source: str = ""
     """Where the rule comes from: a manual page, a measurement, another project's check."""
-    repair: str = DEPLOY
-    """{inventory} {node} {role} (head, worker) {roles} (of ours) {address} {device} {expected} (as
-    text) {value} are filled in."""
-    repair_no_role: str = NO_ROLE
-    """Where a role sets it elsewhere, and none can repair this."""
-    repair_pending: str = REBOOT
-    """Where ``pending`` says that a reboot is all that is missing."""
-    repair_peers: str | None = None
-    """Where the peers say so: what a role sets cannot repair what nobody declared."""
-    owner: str = "person"
-    """Role that sets it, or "person"; in words where it is not the same for all items."""
-    roles: Callable[[View, str], Iterable[str]] | None = None
-    """Roles that set an item, where ``owner`` is words."""
-    grounds: Callable[[View, str], frozenset[str]] | None = None
-    """What a difference itself gives as its grounds, where not every cause may explain it."""
+    reading: str
+    """Name of the reading, as records have it."""
+    look: Look = Look()
+    kind: Kind = Kind.EQUAL
+    expected: Expected = NOTHING
+    peers: Peers | None = None
+    tolerance: float = 0.0
+    """Kind within: share of the median. Kind growth: what a counter may grow by in an hour."""
+    text: Text = Text()
+    severity: Severities = Severities()
+    repair: Repair = DEFAULT_REPAIR
+    tags: Callable[[View, str], frozenset[str]] | None = None
+    """Tags of a finding. A cause can ask for a tag, where it does not explain every finding."""
     applies: Callable[[View], bool] = everywhere
-    local: Local | None = None
-    """The node itself judges by it as well: without its peers, and drains what differs."""
-    on_node: Callable[[View], Iterable[Judgement]] | None = None
-    """What it judges there, where the rule looks, picks or expects by more than data."""
+    on_node: OnNode | None = None
     explained_by: tuple[Cause, ...] = ()
-    changes: tuple[Override, ...] = ()
-    """What the site wants otherwise; at most one for a hardware class."""
+    objects: Callable[[str], Iterable[Object]] | None = None
+    """Item -> the objects whose differences it explains; None: as its reading says."""
+    changes: tuple[Override, ...] = field(default=(), repr=False)
+    """What the site changes; at most one for a hardware class."""
 
     @property
     def switched_off(self) -> tuple[SwitchedOff, ...]:
-        """Return where the site does not want it judged, and why."""
+        """Return where the site switched it off, and why."""
         return tuple(SwitchedOff(self.id, one.classes, one.off) for one in self.changes if one.off)
 
     @property
@@ -193,7 +249,7 @@ class Rule:
         return any(not off.classes for off in self.switched_off)
 
     def change(self, view: View) -> Override | None:
-        """Return what the site changed of it for a node."""
+        """Return what the site changed for a node."""
         if not self.changes:
             return None
         name = view.plan.hardware.name
@@ -209,11 +265,18 @@ class Rule:
         change = self.change(view)
         if change is not None and change.severity is not None:
             return Severity(change.severity)
-        return self.severity if self.severity_of is None else self.severity_of(view, device)
+        severity = self.severity
+        return severity.differs if severity.of is None else severity.of(view, device)
 
     def tolerance_on(self, view: View) -> float:
-        """Return what is fine on a node: a share of the median, or growth in an hour."""
+        """Return the tolerance on a node."""
         change = self.change(view)
         if change is not None and change.tolerance is not None:
             return change.tolerance
-        return self.per_hour if self.kind is Kind.GROWTH else self.tolerance
+        return self.tolerance
+
+    def explains(self, device: str) -> tuple[Object, ...]:
+        """Return the objects whose differences a finding about an item explains."""
+        if self.objects is not None:
+            return tuple(self.objects(device))
+        return objects_of(self.reading, device)

@@ -7,9 +7,21 @@ from dataclasses import replace
 from functools import partial
 
 from lockstep.checks.catalogue import all_rules
+from lockstep.checks.cause import UNREAD, Cause
 from lockstep.checks.compare import is_number
 from lockstep.checks.context import Items, Value, View
-from lockstep.checks.rule import Bound, Cause, Kind, Local, Peers, Rule
+from lockstep.checks.repair import by_hand
+from lockstep.checks.rule import (
+    Bound,
+    Expected,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Peers,
+    Rule,
+    Severities,
+)
 from lockstep.checks.rules._gpu import UNREAD_WITH_COUNT, supported
 from lockstep.node.check.judge import Judgement
 from lockstep.node.readers.reading import NOT_SUPPORTED
@@ -49,30 +61,25 @@ def _change(one: Override) -> str:
 def _rule(wanted: SiteRule) -> Rule:
     kind = Kind(wanted.kind)
     declared = wanted.expected is not None
-    growth = kind is Kind.GROWTH
     compared = not declared and kind not in (Kind.UNIQUE, Kind.GROWTH)
-    tolerance = wanted.tolerance or 0.0
     return Rule(
         id=wanted.id,
-        title=wanted.title,
-        reading=wanted.reading,
-        kind=kind,
-        look=partial(_look, wanted),
-        # What a model of board does not have is no fault of the node.
-        pick=supported,
-        expected=(lambda view: wanted.expected) if declared else None,
-        peers=Peers(wanted.peers) if compared else None,
-        bound=Bound(wanted.bound) if wanted.bound else Bound.AT_LEAST,
-        tolerance=0.0 if growth else tolerance,
-        per_hour=tolerance if growth else 0.0,
-        severity=Severity(wanted.severity),
+        claim=wanted.title,
         source=wanted.source,
-        repair=wanted.repair,
-        repair_peers=wanted.repair,
-        owner="person",
+        reading=wanted.reading,
+        # A field that a GPU model does not have is no fault of the node.
+        look=Look(partial(_look, wanted), pick=supported),
+        kind=kind,
+        expected=Expected(
+            common=(lambda view: wanted.expected) if declared else None,
+            bound=Bound(wanted.bound) if wanted.bound else Bound.AT_LEAST,
+        ),
+        peers=Peers(wanted.peers) if compared else None,
+        tolerance=wanted.tolerance or 0.0,
+        severity=Severities(Severity(wanted.severity)),
+        repair=by_hand(wanted.repair, peers=wanted.repair),
         applies=lambda view: _is_for(wanted, view),
-        local=LOCAL[wanted.local] if wanted.local else None,
-        on_node=partial(_on_node, wanted),
+        on_node=OnNode(LOCAL[wanted.local], partial(_on_node, wanted)) if wanted.local else None,
         explained_by=tuple(_unread_with(wanted.reading)),
     )
 
@@ -83,7 +90,7 @@ def _is_for(wanted: SiteRule, view: View) -> bool:
 
 def _unread_with(reading: str) -> Iterable[Cause]:
     """Yield our own rules that say first why a reading could not be taken."""
-    yield from (Cause(rule.id, only_unread=True) for rule in all_rules() if rule.reading == reading)
+    yield from (Cause(rule.id, of=UNREAD) for rule in all_rules() if rule.reading == reading)
     if reading.startswith("gpu."):
         yield from UNREAD_WITH_COUNT
 

@@ -86,16 +86,15 @@ def _of_cluster(inventory: str, name: str, *, fresh: bool) -> int:
 
 
 def _rule(rule: Rule, inventory: str) -> str:
-    first, entries = described(rule)
     rows = [
-        *((label.lower(), text.replace("`", "")) for label, text in entries),
+        *((label.lower(), text.replace("`", "")) for label, text in described(rule)),
         ("compared", rule.kind.value),
         ("expected", "from " + ", ".join(references(rule))),
-        ("severity", rule.severity.value),
-        ("repaired by", rule.owner),
+        ("severity", rule.severity.differs.value),
+        ("repaired by", rule.repair.owner),
         ("check it", f"lockstep check {inventory} --rule {rule.id}"),
     ]
-    return "\n".join([f"{rule.id}: {rule.title}", *_lines([("claim", first), *rows])])
+    return "\n".join([f"{rule.id}: {rule.claim}", *_lines(rows)])
 
 
 def _node(plan: ClusterPlan, inventory: str, name: str, *, fresh: bool) -> int:

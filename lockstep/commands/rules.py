@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
-from lockstep.checks.not_noticed import NOT_NOTICED
-from lockstep.checks.rule import NO_ROLE, Bound, Kind, Rule
+from lockstep.checks.repair import NO_ROLE
+from lockstep.checks.rule import Bound, Kind, Rule
 from lockstep.checks.site import PREFIX, changed, rules_of
+from lockstep.checks.unchecked import UNCHECKED
 from lockstep.commands._arguments import WrongUse, reports_errors
 from lockstep.inventory import load
 from lockstep.report import Reference
@@ -53,40 +51,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def references(rule: Rule) -> list[str]:
-    """Return the sources of a rule's expected value, in order of precedence."""
-    spec = rule.expected or rule.expected_each or rule.expected_some
-    sources = ["spec"] if spec else []
-    sources += ["device"] if rule.device else []
+    """Return where the expected value comes from, in the order in which sources are asked."""
+    sources = ["spec"] if rule.expected.is_declared else []
+    sources += ["device"] if rule.expected.default else []
     sources += [f"peers ({rule.peers.value})"] if rule.peers else []
     sources += [Reference.EARLIER.value] if rule.kind is Kind.GROWTH else []
     return sources or ["the rule itself"]
 
 
-def described(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
-    """Return a rule's claim, and its other properties as (label, text)."""
-    first, entries = (rule.title, [("Site", "its own rule")]) if _of_site(rule) else _written(rule)
-    entries += [("Site", text)] if (text := changed(rule)) else []
-    entries.append(("Reading", f"`{rule.reading}`"))
-    entries += [("Tolerance", tolerance)] if (tolerance := _tolerance(rule)) else []
-    entries.append(("Repair", f"`{rule.repair}`"))
-    if rule.repair_no_role != NO_ROLE:
-        entries.append(("By hand", f"`{rule.repair_no_role}`"))
-    if rule.local is not None:
-        entries.append(("On the node", f"{rule.local.value} ({NODE_CHECK})"))
-    entries += [("Source", rule.source)] if rule.source else []
-    return first, entries
-
-
-def _of_site(rule: Rule) -> bool:
-    return rule.id.startswith(PREFIX)
-
-
-def _written(rule: Rule) -> tuple[str, list[tuple[str, str]]]:
-    """Return the claim and reasons from the docstring of a rule's module."""
-    name = rule.id.replace(".", "_")
-    text = inspect.cleandoc(importlib.import_module(f"{rules.__name__}.{name}").__doc__ or "")
-    first, _, rest = text.partition("\n")
-    return first, _labelled([line for line in rest.strip().split("\n") if line])
+def described(rule: Rule) -> list[tuple[str, str]]:
+    """Return what a rule says beside its claim, by labels."""
+    repair, pending, changes = rule.repair, rule.repair.pending, changed(rule)
+    compared_only = not rule.expected.is_declared and rule.expected.default is None
+    entries = [
+        ("Why", rule.why),
+        ("Pending", pending.note if pending else ""),
+        ("Blind", rule.blind),
+        ("Site", "its own rule" if rule.id.startswith(PREFIX) else ""),
+        ("Site", changes),
+        ("Reading", f"`{rule.reading}`"),
+        ("Tolerance", _tolerance(rule)),
+        ("Repair", f"`{(compared_only and repair.peers) or repair.text}`"),
+        ("By hand", f"`{repair.no_role}`" if repair.no_role != NO_ROLE else ""),
+        ("On the node", f"{rule.on_node.when.value} ({NODE_CHECK})" if rule.on_node else ""),
+        ("Source", rule.source),
+    ]
+    return [(label, text) for label, text in entries if text]
 
 
 def page(judged: Sequence[Rule]) -> str:
@@ -102,59 +92,45 @@ def page(judged: Sequence[Rule]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| [{rule.id}](#{_anchor(rule.id)}) | {rule.title} | {rule.kind.value} "
-        f"| {', '.join(references(rule))} | {rule.owner} |"
+        f"| [{rule.id}](#{_anchor(rule.id)}) | {rule.claim} | {rule.kind.value} "
+        f"| {', '.join(references(rule))} | {rule.repair.repair.owner} |"
         for rule in judged
     ]
     for rule in judged:
-        first, entries = described(rule)
-        lines += ["", f"## {rule.id}", "", first, ""]
-        lines += [f"- {label}: {text}" for label, text in entries]
+        lines += ["", f"## {rule.id}", "", rule.claim, ""]
+        lines += [f"- {label}: {text}" for label, text in described(rule)]
     lines = [line.replace(NODE_CHECK, f"[{LINK}]({LINK})") for line in lines]
     lines += ["", "## Not compared", "", "Readings that are neither right nor wrong:", ""]
     lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
     lines += [
         "",
-        "## Not noticed",
+        "## Not checked",
         "",
-        "Settings of a role whose change causes no finding:",
+        "An operation of a role sets it, and a change of it gives no finding:",
         "",
     ]
-    lines += [f"- `{name}`: {why}" for name, why in sorted(NOT_NOTICED.items())]
+    lines += [f"- `{name}`: {why}" for name, why in sorted(UNCHECKED.items())]
     return "\n".join(lines) + "\n"
 
 
 def _tolerance(rule: Rule) -> str:
     if rule.kind is Kind.WITHIN:
-        side = "below" if rule.bound is Bound.AT_LEAST else "above"
+        side = "below" if rule.expected.bound is Bound.AT_LEAST else "above"
         return f"{rule.tolerance:.0%} {side} the median of the peers"
     if rule.kind is Kind.GROWTH:
-        return f"{rule.per_hour:g} per hour" if rule.per_hour else "none"
+        return f"{rule.tolerance:g} per hour" if rule.tolerance else "none"
     return ""
 
 
 def _table(judged: Sequence[Rule]) -> str:
     rows = [("RULE", "CLAIM", "EXPECTED FROM", "REPAIRED BY", "")]
-    rows += [(r.id, r.title, ", ".join(references(r)), r.owner, changed(r)) for r in judged]
+    rows += [(r.id, r.claim, ", ".join(references(r)), r.repair.owner, changed(r)) for r in judged]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         + "\n"
         for row in rows
     )
-
-
-def _labelled(paragraphs: list[str]) -> list[tuple[str, str]]:
-    """Return the ``Why      text`` entries of a docstring, with continuation lines joined."""
-    entries: list[tuple[str, str]] = []
-    for line in paragraphs:
-        label, _, text = line.partition(" ")
-        if label and text and not line.startswith(" "):
-            entries.append((label, text.strip()))
-        elif entries:
-            label, text = entries.pop()
-            entries.append((label, f"{text} {line.strip()}"))
-    return entries
 
 
 def _anchor(rule: str) -> str:

@@ -14,7 +14,7 @@ from lockstep.spec import Role, Service
 from lockstep.spec.names import cpus
 from lockstep.when import HOUR_S
 
-GROWS = {rule.reading: rule.per_hour for rule in all_rules() if rule.kind is Kind.GROWTH}
+GROWS = {rule.reading: rule.tolerance for rule in all_rules() if rule.kind is Kind.GROWTH}
 """Counter -> what it may grow by in an hour."""
 HOST_KEYS = ("ed25519", "ecdsa", "rsa")
 REMOTE = {"ipv6": "--remote=fd00:1::1001", "ipv4": "--remote=110.1.0.100"}

@@ -52,7 +52,7 @@ def test_holders_of_one_value_are_named_together() -> None:
 
 
 def rule(kind: Kind, reading: str, **more: Any) -> Rule:
-    return Rule(id="test", title="", reading=reading, kind=kind, peers=Peers.CLASS, **more)
+    return Rule(id="test", claim="", reading=reading, kind=kind, peers=Peers.CLASS, **more)
 
 
 def found(one: Rule, context: Context) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
-from lockstep.checks.not_noticed import NOT_NOTICED, OF_ROLLOUT
+from lockstep.checks.unchecked import OF_ROLLOUT, UNCHECKED
 from lockstep.probe.record import Record
 from lockstep.report import Finding
 from tests.checks import recorded
@@ -67,7 +67,7 @@ def operations() -> set[str]:
 
 
 def test_every_operation_says_what_it_writes_or_why_nobody_sees_it() -> None:
-    listed = [*WRITTEN, *WRITES_NOTHING, *NOT_NOTICED, *OF_ROLLOUT]
+    listed = [*WRITTEN, *WRITES_NOTHING, *UNCHECKED, *OF_ROLLOUT]
     assert sorted(listed) == sorted(operations())
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
-from lockstep.checks.rule import Kind, Rule
+from lockstep.checks.repair import by_hand
+from lockstep.checks.rule import Kind, Look, Rule
 from lockstep.probe.record import Record, only_records
 from lockstep.report import ExitStatus, Report
 from tests.checks import recorded
@@ -18,11 +19,11 @@ START = 1795200000.0  # 2026-11-20 18:40 UTC
 NODES = ("worker1", "worker2", "worker3")
 ERRORS = Rule(
     id="gpu.errors",
-    title="no new errors",
+    claim="no new errors",
     reading="gpu.errors",
-    devices="gpu.uuid",
+    look=Look(devices="gpu.uuid"),
     kind=Kind.GROWTH,
-    repair="look at {node} {device}",
+    repair=by_hand("look at {node} {device}"),
     applies=lambda view: view.plan.name in NODES,
 )
 TIMES = replace(ERRORS, id="gpu.times", reading="gpu.times")
@@ -77,7 +78,7 @@ def test_large_counters_keep_their_digits() -> None:
     [(15, 1, True), (16, 1, False), (35, 3, True), (36, 3, False), (15, 0.1, True)],
 )
 def test_a_rule_may_allow_some_growth_an_hour(now: int, hours: float, fine: bool) -> None:
-    some = replace(ERRORS, per_hour=10.0)
+    some = replace(ERRORS, tolerance=10.0)
     report = judged(counted(), counted(now, hours=hours, node="worker1"), some)
     assert (report.findings == []) == fine
     if not fine:
@@ -85,8 +86,8 @@ def test_a_rule_may_allow_some_growth_an_hour(now: int, hours: float, fine: bool
 
 
 SET_BACK = (
-    "growth: counters of worker1 were set back after {} (a reset of boards or adapters); "
-    "what they grew by until then is not known"
+    "growth: counters of worker1 were set back after {} (a reset of GPUs or adapters); "
+    "their growth until then is not known"
 )
 EARLIER = SET_BACK.format("2026-11-20 18:40 UTC")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockstep.checks.context import Context
-from lockstep.checks.rules.listener_family import CONFIGURED_BY
+from lockstep.checks.rules.units import CONFIGURED_BY
 from lockstep.plan.job_containers import (
     PYXIS_OPTION,
     PYXIS_PACKAGE,

@@ -50,8 +50,9 @@ WAITS: dict[str, dict[str, Any]] = {
 
 
 def texts(rule: Rule) -> str:
-    waiting = rule.repair_pending if rule.pending else ""
-    return " ".join((rule.repair, rule.repair_peers or "", waiting))
+    repair = rule.repair
+    waiting = repair.pending.repair if repair.pending else ""
+    return " ".join((repair.text, repair.peers or "", waiting))
 
 
 def test_the_rollout_knows_a_reason_for_every_rule_that_sends_to_it() -> None:

@@ -10,7 +10,8 @@ import pytest
 from lockstep import repairs
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
-from lockstep.checks.rule import DEPLOY, NO_ROLE, Rule
+from lockstep.checks.repair import DEPLOY, NO_ROLE
+from lockstep.checks.rule import Rule
 from lockstep.repairs import Deploy, Why
 from lockstep.report import Finding, Reference, Report, Status
 from lockstep.spec import Role
@@ -54,13 +55,12 @@ def test_no_repair_is_a_deploy_without_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [rule for rule in all_rules() if rule.repair.startswith(DEPLOY)], ids=lambda r: r.id
+    "rule", [one for one in all_rules() if one.repair.text.startswith(DEPLOY)], ids=lambda r: r.id
 )
 def test_a_deploy_needs_an_owner_wherever_the_spec_speaks(rule: Rule) -> None:
     """A rule whose peers speak has a repair of theirs; kernel.newest only ever waits."""
-    if rule.roles is None and rule.owner not in ROLES:
-        by_spec = rule.expected or rule.expected_each or rule.expected_some
-        assert rule.repair_peers or not by_spec
+    if rule.repair.roles is None and rule.repair.owner not in ROLES:
+        assert rule.repair.peers or not rule.expected.is_declared
 
 
 def test_a_port_of_a_unit_that_no_role_has_is_a_persons() -> None:

@@ -11,7 +11,8 @@ from lockstep import files
 from lockstep.checks import compare
 from lockstep.checks.context import Context, Items, View, shared
 from lockstep.checks.engine import check
-from lockstep.checks.rule import Rule
+from lockstep.checks.repair import by_hand
+from lockstep.checks.rule import Rule, same
 from lockstep.probe.parse import dumps, loads, record
 from lockstep.probe.record import Record
 from lockstep.render import render
@@ -133,10 +134,10 @@ def test_an_equal_reading_is_not_right_where_another_is_wanted() -> None:
     assert isinstance(usual, str)
     rule = Rule(
         id="test.kernel",
-        title="each its own",
+        claim="each its own",
         reading="kernel.release",
-        expected=lambda view: "another" if view.name == "worker02" else usual,
-        repair="",
+        expected=same(lambda view: "another" if view.name == "worker02" else usual),
+        repair=by_hand(""),
     )
     assert [one.node for one in check([rule], context).findings] == ["worker02"]
 

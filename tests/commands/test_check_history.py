@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lockstep.checks.repair import by_hand
 from lockstep.checks.rule import Kind, Rule
 from lockstep.history import records
 from lockstep.history.store import opened
@@ -105,10 +106,10 @@ def test_a_node_that_was_away_keeps_the_row_of_its_findings(
 
 RESETS = Rule(
     id="gpu.resets",
-    title="no resets",
+    claim="no resets",
     reading="gpu.resets",
     kind=Kind.GROWTH,
-    repair="look at {node}",
+    repair=by_hand("look at {node}"),
     applies=lambda view: view.plan.name == "worker3",
 )
 
@@ -162,7 +163,7 @@ def test_a_reset_is_said_once_and_growth_counts_from_there(
     counted(5, 0)
     counted(6, 1)
     assert counted(2, 0).startswith(
-        "growth: counters of worker3 were set back after 2026-11-20 18:50 UTC (a reset of boards"
+        "growth: counters of worker3 were set back after 2026-11-20 18:50 UTC (a reset of GPUs"
     )
     out = counted(3, 1)
     assert "found     3: 1 more in 5 min\n" in out, "the earlier record is of before the reset"

@@ -15,7 +15,7 @@ from tests.commands.conftest import Cluster, ended, refused
 def test_a_rule_is_explained_from_its_own_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended("explain", "gpu.clock_idle") == 0
     out = capsys.readouterr().out
-    assert out.startswith("gpu.clock_idle: idle boards show no lock of their clocks\n  claim    ")
+    assert out.startswith("gpu.clock_idle: ")
     for label in (
         "why",
         "blind",
@@ -33,7 +33,7 @@ def test_a_rule_is_explained_from_its_own_data(capsys: pytest.CaptureFixture[str
 def test_every_rule_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for rule in all_rules():
         assert ended("explain", rule.id) == 0
-        assert capsys.readouterr().out.startswith(f"{rule.id}: {rule.title}\n")
+        assert capsys.readouterr().out.startswith(f"{rule.id}: {rule.claim}\n")
 
 
 def test_a_node_is_explained_from_what_is_kept(

@@ -9,7 +9,7 @@ import pytest
 from lockstep.checks import local
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
-from lockstep.checks.rule import Local, Rule
+from lockstep.checks.rule import Local, Look, OnNode, Rule
 from lockstep.node.check import program
 from lockstep.node.check.judge import Judgement, Result, judge
 from lockstep.node.readers.reading import NOT_SUPPORTED
@@ -21,7 +21,7 @@ from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
 
 NODE = "worker3"
-LOCAL = {rule.id for rule in all_rules() if rule.local is not None}
+LOCAL = {rule.id for rule in all_rules() if rule.on_node is not None}
 
 
 def as_installed(context: Context, node: str = NODE) -> tuple[Judgement, ...]:
@@ -216,16 +216,19 @@ def test_a_field_that_the_driver_does_not_have_is_not_judged() -> None:
     assert judge(asked, {"gpu.recovery_action": reason, "gpu.uuid": {"value": {"gpu0": "a"}}}) == []
 
 
-@pytest.mark.parametrize("rule", [rule for rule in all_rules() if rule.local], ids=lambda r: r.id)
+@pytest.mark.parametrize("rule", [rule for rule in all_rules() if rule.on_node], ids=lambda r: r.id)
 def test_a_local_rule_is_data_or_says_what_the_node_judges(rule: Rule) -> None:
     plan = recorded.clustered(declared_rate).plan.nodes[NODE]
     made = [one for one in local.judgements(plan) if one.rule == rule.id]
     assert made
-    assert {one.at_jobs for one in made} == {rule.local is Local.JOBS}
+    assert rule.on_node is not None
+    assert {one.at_jobs for one in made} == {rule.on_node.when is Local.JOBS}
 
 
 def test_a_rule_of_code_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    careless = Rule(id="x.y", title="x", reading="r", look=lambda view: {}, local=Local.HEALTH)
+    careless = Rule(
+        id="x.y", claim="x", reading="r", look=Look(lambda view: {}), on_node=OnNode(Local.HEALTH)
+    )
     monkeypatch.setattr(local, "rules_of", lambda spec: (careless,))
     with pytest.raises(TypeError, match=r"x\.y: judges by code"):
         local.judgements(recorded.consistent().plan.nodes[NODE])

@@ -1062,7 +1062,7 @@ def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
 
 def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
     """The health check and the deploy resume what begins with their own mark."""
-    from lockstep.checks.rules.slurm_state import OUR_MARK
+    from lockstep.checks.rules.slurm import OUR_MARK
     from lockstep.facts.slurm import OURS as HEALTH_CHECKS
     from lockstep.node.check.slurm import PREFIX
     from lockstep.roles.operations.slurm_worker import RETURNS

@@ -1,1 +1,1 @@
-"""One rule per file, found by existing. The docstring: why it matters, what it is blind to."""
+"""The rules, one module per family. A module's ``RULES`` are rules; ``_`` modules are shared."""

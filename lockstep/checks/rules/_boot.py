@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from lockstep.checks.cause import Cause, Effect
 from lockstep.checks.context import View
-from lockstep.checks.rule import Cause
 
 DROP_IN = "/etc/default/grub.d/50-lockstep.cfg"
 RUNNING, NEXT = "kernel.cmdline", "kernel.cmdline_persisted"
 
 STARTED_OTHERWISE = "started with other arguments"
 STARTED_SO = (
-    Cause("kernel.args", grounds=STARTED_OTHERWISE),
-    Cause("kernel.args_foreign", grounds=STARTED_OTHERWISE),
+    Cause("kernel.args", of=Effect(tag=STARTED_OTHERWISE)),
+    Cause("kernel.args_foreign", of=Effect(tag=STARTED_OTHERWISE)),
 )
 """The command line is the finding; what the kernel made of it follows from it."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from lockstep.checks.cause import UNREAD, Cause, Effect
 from lockstep.checks.context import Value, View
-from lockstep.checks.rule import DEPLOY, Cause
+from lockstep.checks.repair import (
+    DEPLOY,
+)
 from lockstep.probe.record import MISSING, Unread
 from lockstep.spec.software import fits
 
@@ -16,9 +19,9 @@ DRIVER = "packages of the driver"
 FABRIC_MANAGER = "package of the fabric manager"
 OF_PACKAGES = "came with the packages"
 FROM_PACKAGES = (
-    Cause("package.version", with_grounds=DRIVER, grounds=OF_PACKAGES),
-    Cause("package.present", with_grounds=DRIVER, grounds=OF_PACKAGES),
-    Cause("package.present", with_grounds=DRIVER, only_unread=True),
+    Cause("package.version", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
+    Cause("package.present", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
+    Cause("package.present", tag=DRIVER, of=UNREAD),
 )
 """What is on the node is what its packages brought: those are the finding."""
 

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from pydantic import JsonValue
 
+from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, Skip
+from lockstep.checks.rule import (
+    Skip,
+)
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
@@ -18,16 +21,16 @@ PCI_BOARDS = "gpu.pci.boards"
 """Those that the kernel's PCI bus has, by address."""
 
 UNREAD_WITH_COUNT = (
-    Cause("gpu.count", only_unread=True),
-    Cause("gpu.recovery_action", same_device=True, only_unread=True),
+    Cause("gpu.count", of=UNREAD),
+    Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
 """A driver that does not answer is one finding, not one per reading; so is a board that waits for
 a reset and answers with these words only."""
 
-UNREAD_WITH_PCI = (Cause("gpu.count_pci", only_unread=True),)
+UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
 """So is a PCI bus that cannot be read."""
 
-UNREAD_WITH_MIG = (Cause("gpu.mig", same_device=True, only_unread=True),)
+UNREAD_WITH_MIG = (Cause("gpu.mig", at=SAME_DEVICE, of=UNREAD),)
 """A divided board does not tell everything."""
 RESET_TOGETHER = (
     "drain {node}, reset all boards together (nvidia-smi -r); when it goes on, reseat or "
@@ -43,7 +46,7 @@ BRAKE = "power brake"
 
 def same_board(*rules: str, grounds: str = "") -> tuple[Cause, ...]:
     """Return causes by what these rules say of the same board."""
-    return tuple(Cause(rule, same_device=True, grounds=grounds) for rule in rules)
+    return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=grounds)) for rule in rules)
 
 
 def has_gpus(view: View) -> bool:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from pydantic import JsonValue
 
+from lockstep.checks.cause import Cause
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, anything
+from lockstep.checks.rule import (
+    as_text,
+)
 from lockstep.probe.record import MISSING, Unread
 from lockstep.spec import Role
 
@@ -38,7 +41,7 @@ def joined(reading: str, *names: str) -> Callable[[View], Items]:
     def look(view: View) -> Items:
         items = part(reading, *names)(view)
         unread = [value for value in items.values() if isinstance(value, Unread)]
-        return {"": unread[0] if unread else ", ".join(map(anything, items.values()))}
+        return {"": unread[0] if unread else ", ".join(map(as_text, items.values()))}
 
     return look
 

@@ -6,14 +6,17 @@ from collections import Counter
 
 from pydantic import JsonValue
 
+from lockstep.checks.cause import UNREAD, Cause
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import Cause, anything
+from lockstep.checks.rule import (
+    as_text,
+)
 from lockstep.spec.names import expand
 
 DEVICES = "rdma.guid"
 """The devices below /sys/class/infiniband."""
 
-UNREAD_WITH_COUNT = (Cause("rdma.count", only_unread=True),)
+UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
 """A lost device is one finding: the sets of what is left differ as well."""
 FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
@@ -57,8 +60,8 @@ def has_rdma(view: View) -> bool:
 def counted(values: JsonValue) -> str:
     """Return the values of all devices as text: ``7 x 28.39, 1 x 28.37``."""
     if not isinstance(values, list):
-        return anything(values)
-    counts = Counter(anything(value) for value in values)
+        return as_text(values)
+    counts = Counter(as_text(value) for value in values)
     if len(counts) == 1:
         (only,) = counts
         return only
@@ -68,4 +71,4 @@ def counted(values: JsonValue) -> str:
 def device_by_device(view: View, reading: str) -> str:
     """Return what each device says, for a rule that compares sets of values."""
     found = of_the_fabric(view, reading)
-    return ", ".join(f"{device}: {anything(value)}" for device, value in sorted(found.items()))
+    return ", ".join(f"{device}: {as_text(value)}" for device, value in sorted(found.items()))

@@ -1,0 +1,82 @@
+"""The objects of a node, and which of them a finding is about: a file, a package, a unit."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+class ObjectKind(enum.Enum):
+    """What a difference between two nodes can be about."""
+
+    CPU_SETTING = "cpu setting"
+    FILE = "file"
+    GPU = "gpu"
+    INTERFACE = "interface"
+    KERNEL_ARGUMENT = "kernel argument"
+    KERNEL_MODULE = "kernel module"
+    LISTENER = "listener"
+    MOUNT = "mount"
+    PACKAGE = "package"
+    RDMA_DEVICE = "rdma device"
+    SYSCTL = "sysctl"
+    SYSTEM_FILE = "file of /sys or /proc"
+    UNIT = "unit"
+
+
+@dataclass(frozen=True)
+class Object:
+    """One object of a node, by kind and name."""
+
+    kind: ObjectKind
+    name: str
+
+
+OF_READINGS = {
+    "files": ObjectKind.FILE,
+    "cron.jobs": ObjectKind.FILE,
+    "packages*": ObjectKind.PACKAGE,
+    "units*": ObjectKind.UNIT,
+    "cpuset.services": ObjectKind.UNIT,
+    "limits.*": ObjectKind.UNIT,
+    "services.*": ObjectKind.UNIT,
+    "mounts.*": ObjectKind.MOUNT,
+    "hugepages.mounts": ObjectKind.MOUNT,
+    "storage.space": ObjectKind.MOUNT,
+    "storage.inodes": ObjectKind.MOUNT,
+    "net.*": ObjectKind.INTERFACE,
+    "gpu.*": ObjectKind.GPU,
+    "rdma.*": ObjectKind.RDMA_DEVICE,
+    "sysctl.*": ObjectKind.SYSCTL,
+    "kernel.files": ObjectKind.SYSTEM_FILE,
+    "kernel.state": ObjectKind.SYSTEM_FILE,
+    "kernel.modules": ObjectKind.KERNEL_MODULE,
+    "listeners": ObjectKind.LISTENER,
+}
+"""Patterns of readings whose items are objects: the item is the object's name."""
+
+FILES = {
+    "hosts.entries": "/etc/hosts",
+    "munge.key_sha256": "/etc/munge/munge.key",
+    "os.hostname": "/etc/hostname",
+    "os.locale": "/etc/default/locale",
+    "os.time_zone": "/etc/localtime",
+    "os.machine_id": "/etc/machine-id",
+    "slurm.conf_sha256": "/etc/slurm/slurm.conf",
+}
+"""Readings that are about one file, whatever their items are."""
+
+
+def objects_of(reading: str, device: str) -> tuple[Object, ...]:
+    """Return the objects that an item of a reading is; none for an item of the whole node."""
+    if reading in FILES:
+        return (Object(ObjectKind.FILE, FILES[reading]),)
+    if not device:
+        return ()
+    return tuple(
+        Object(kind, name)
+        for pattern, kind in OF_READINGS.items()
+        if fnmatchcase(reading, pattern)
+        for name in device.split(", ")
+    )

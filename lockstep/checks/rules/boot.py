@@ -1,0 +1,286 @@
+"""Rules: boot."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import UNREAD, Cause, Effect
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    DEPLOY,
+    REBOOT,
+    Pending,
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    default,
+    same,
+)
+from lockstep.checks.rules._boot import (
+    DROP_IN,
+    NEXT,
+    RUNNING,
+    STARTED_SO,
+    given,
+    key,
+    own_kernel,
+    started_otherwise,
+    waits,
+)
+from lockstep.plan.reboot import absent
+from lockstep.probe.record import Unread
+
+NOT_ON_DISK = "not on disk"
+
+
+def _args_items(view: View) -> Items:
+    line = view.read(RUNNING)
+    if isinstance(line, Unread):
+        return {"": line}
+    return {"": list(absent(view.plan.hardware.kernel_args, given(view, RUNNING)))}
+
+
+def _args_pending(view: View, device: str) -> bool:
+    known = isinstance(view.read(NEXT), list)
+    return known and not absent(view.plan.hardware.kernel_args, given(view, NEXT))
+
+
+def _args_words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
+    missing = " ".join(str(word) for word in seen) if isinstance(seen, list) else str(seen)
+    return f"not in force: {missing}", missing
+
+
+OWNED = (
+    *("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"),
+    *("hugepages", "hugepagesz", "default_hugepagesz"),
+)
+"""Keys that only the plan sets (spec/validate_hardware.py refuses them in ``kernel_args``)."""
+
+
+def _args_foreign_items(view: View) -> Items:
+    planned = view.plan.hardware.kernel_args
+    running, later = (
+        [word for word in given(view, line) if key(word) in OWNED and word not in planned]
+        for line in (RUNNING, NEXT)
+    )
+    items: Items = {}
+    for word in (*running, *later):
+        if word in running:
+            items[word] = "in force" + (" and at the next boot" if word in later else "")
+        else:
+            items[word] = "at the next boot"
+    for line in (RUNNING, NEXT):
+        if isinstance(value := view.read(line), Unread):
+            items[""] = value
+    return items
+
+
+def _args_foreign_tags(view: View, word: str) -> frozenset[str]:
+    """Return the lines on which it stands in the place of a planned argument."""
+    planned = view.plan.hardware.kernel_args
+    return frozenset(
+        line
+        for line in (RUNNING, NEXT)
+        if word in given(view, line) and key(word) in map(key, absent(planned, given(view, line)))
+    )
+
+
+LOST = "lost at the next boot"
+
+
+def _args_persisted_items(view: View) -> Items:
+    line = view.read(NEXT)
+    if isinstance(line, Unread):
+        return {"": line}
+    return {"": " ".join(absent(view.plan.hardware.kernel_args, given(view, NEXT)))}
+
+
+OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
+"""Arguments that differ between machines by nature."""
+
+
+def _cmdline_items(view: View) -> Items:
+    line = view.read("kernel.cmdline")
+    if not isinstance(line, list):
+        return {"": line}
+    return {"": [word for word in line if str(word).partition("=")[0] not in OWN]}
+
+
+KEYS = ("processor.max_cstate", "intel_idle.max_cstate")
+
+
+RULES = (
+    Rule(
+        id="kernel.args",
+        claim="Every kernel argument of the plan is in force.",
+        why="CPU isolation and huge pages exist only from boot; a job cannot get them later.",
+        blind=(
+            "Arguments that nobody declared: kernel.args_foreign names those of the plan's own "
+            "keys, kernel.cmdline compares the others with the peers."
+        ),
+        source="kernel documentation, admin-guide/kernel-parameters",
+        reading=RUNNING,
+        look=Look(_args_items),
+        expected=same([]),
+        text=Text(words=_args_words),
+        repair=by_role(
+            "boot_loader",
+            f"{DEPLOY}, then {REBOOT}",
+            pending=Pending(
+                _args_pending,
+                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+            ),
+        ),
+        tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
+        applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+        # Not where they only wait: a changed file has no part in that.
+        explained_by=(Cause("file.content", device=DROP_IN, of=Effect(tag=NOT_ON_DISK)),),
+    ),
+    Rule(
+        id="kernel.args_foreign",
+        claim="No kernel argument of the plan's own keys comes from elsewhere.",
+        why=(
+            "Somebody's left-over isolation takes CPUs or memory from jobs, and survives each "
+            "deploy."
+        ),
+        blind="Arguments of other keys: kernel.cmdline compares those with the peers.",
+        source="kernel documentation, admin-guide/kernel-parameters",
+        reading=RUNNING,
+        look=Look(_args_foreign_items),
+        expected=same(""),
+        text=Text(words=lambda seen, expected: (str(seen), "not in the plan")),
+        # deploys/reboot.py reboots for what the plan wants and the kernel lacks, not for too much.
+        repair=by_hand(
+            (
+                "on {node}: take {device} out of /etc/default/grub or the file of grub.d that "
+                "adds it, then update-grub (with grubby: grubby --update-kernel=ALL "
+                "--remove-args={device}); reboot {node} when it is idle"
+            ),
+            pending=Pending(
+                lambda view, word: (
+                    isinstance(view.read(NEXT), list) and word not in given(view, NEXT)
+                ),
+                "It is gone from the boot loader's menu: a reboot ends it.",
+                repair="reboot {node} when it is idle",
+            ),
+        ),
+        tags=_args_foreign_tags,
+        applies=own_kernel,
+        explained_by=(
+            Cause("kernel.args", of=Effect(tag=RUNNING)),
+            Cause("kernel.args_persisted", of=Effect(tag=NEXT)),
+            Cause("kernel.args", of=UNREAD),
+            Cause("kernel.args_persisted", of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="kernel.args_persisted",
+        claim="Every kernel argument of the plan is there for the next boot.",
+        why=(
+            "Isolation that runs today and is gone from the boot loader's menu ends with the "
+            "next reboot, on one node, and nobody connects the two."
+        ),
+        blind=(
+            "Other entries of the menu; an argument that is added by hand while the machine boots."
+        ),
+        source="kernel documentation, admin-guide/kernel-parameters; grub-mkconfig(8)",
+        reading=NEXT,
+        look=Look(_args_persisted_items),
+        expected=same(""),
+        text=Text(words=lambda seen, expected: (f"not at the next boot: {seen}", str(seen))),
+        repair=by_role("boot_loader"),
+        tags=lambda view, device: frozenset({LOST}),
+        applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+        explained_by=(
+            Cause("file.content", device=DROP_IN, of=Effect(tag=LOST)),
+            Cause("kernel.args", of=Effect(tag=LOST)),
+        ),
+    ),
+    Rule(
+        id="kernel.cmdline",
+        claim="All nodes of a hardware class were booted with the same kernel arguments.",
+        why=(
+            "A left-over debugging argument slows one node, and with it every job it takes part in."
+        ),
+        blind="What is equal on all nodes and wrong: kernel.args holds the plan against it.",
+        source="proc_cmdline(5)",
+        reading="kernel.cmdline",
+        look=Look(_cmdline_items),
+        peers=Peers.CLASS,
+        text=Text(
+            lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        ),
+        repair=by_hand(
+            peers="compare /etc/default/grub and grub.d of {node} with its peers, then reboot it"
+        ),
+        applies=own_kernel,
+        explained_by=(Cause("kernel.args"), Cause("kernel.args_foreign")),
+    ),
+    Rule(
+        id="kernel.max_cstate",
+        claim="Idle CPUs go no deeper than declared.",
+        why=(
+            "A CPU in a deep idle state takes tens of microseconds to wake up: each message "
+            "pays them."
+        ),
+        blind=(
+            "States that the firmware enters by itself; limits of single states (cpuidle/state*)."
+        ),
+        source="kernel documentation, admin-guide/pm/intel_idle",
+        reading="kernel.max_cstate",
+        expected=same(lambda view: view.plan.hardware.hardware.kernel.max_cstate),
+        text=Text(lambda value: f"C{value}"),
+        repair=by_role(
+            "boot_loader",
+            f"{DEPLOY}, then {REBOOT}",
+            pending=Pending(
+                lambda view, device: waits(view, *KEYS),
+                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+            ),
+        ),
+        tags=lambda view, device: started_otherwise(view, *KEYS),
+        applies=lambda view: view.plan.hardware.hardware.kernel.max_cstate is not None,
+        explained_by=STARTED_SO,
+    ),
+    Rule(
+        id="kernel.newest",
+        claim="The newest installed kernel is the running one.",
+        why=(
+            "The next boot, of this node alone, brings another kernel: modules and speed "
+            "change unseen."
+        ),
+        blind="Kernels of another flavour; a boot loader that was told to start an older one.",
+        source="uname(2); names of /boot/vmlinuz-*",
+        reading="kernel.release",
+        expected=default("kernel.newest"),
+        severity=WARNING,
+        repair=by_hand(
+            DEPLOY,
+            pending=Pending(
+                lambda view, device: True,
+                repair="reboot {node} when it is idle, or remove the kernel {expected}",
+            ),
+        ),
+        applies=own_kernel,
+        explained_by=(Cause("kernel.release"),),
+    ),
+    Rule(
+        id="kernel.release",
+        claim="All nodes of a hardware class run the same kernel.",
+        why="Drivers are built for one kernel, and two kernels schedule one job differently.",
+        blind="A new kernel that is installed everywhere and runs nowhere: peers agree.",
+        source="uname(2)",
+        reading="kernel.release",
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "reboot {node} into {expected} when it is idle (install that kernel if it is missing)",
+            peers="reboot {node} into {expected} when it is idle (install it if it is missing)",
+        ),
+    ),
+)

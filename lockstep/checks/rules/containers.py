@@ -1,0 +1,430 @@
+"""Rules: containers."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.repair import (
+    by_role,
+)
+from lockstep.checks.rule import (
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    as_text,
+    same,
+)
+from lockstep.checks.rules._boot import own_kernel
+from lockstep.checks.rules._rdma import has_rdma
+from lockstep.plan.software import ENGINE_UNITS
+from lockstep.probe.record import Unread
+
+OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
+"""Engines give what the specification says."""
+UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
+"""A container that does not start is one finding."""
+BY_HAND = "on {node}: start one by hand with {device}; see its log (journalctl -u {device})"
+
+
+def has_cdi(view: View) -> bool:
+    """Apply where containers get GPUs."""
+    stack = view.plan.nvidia
+    return stack is not None and stack.has("container_toolkit")
+
+
+def asked(view: View) -> bool:
+    """Apply where engines were asked to start a container (`lockstep check --containers`)."""
+    return bool(view.plan.check_engines) and view.record.get("containers") != {}
+
+
+def part(view: View, name: str) -> Items:
+    """Return one thing that the container of each engine saw."""
+    seen = view.items("containers")
+    return {
+        engine: value
+        if isinstance(value, Unread)
+        else value[name]
+        if isinstance(value, dict) and name in value
+        else Unread(unread=f"no {name} in the answer")
+        for engine, value in seen.items()
+    }
+
+
+def named(files: Value, pattern: str) -> Value:
+    """Return the device files that a pattern names."""
+    if not isinstance(files, dict):
+        return files
+    return [path for path in sorted(files) if re.fullmatch(pattern, path)]
+
+
+def numbered(files: Value, pattern: str) -> Value:
+    """Return the device files that a pattern names, each with its number."""
+    if not isinstance(files, dict):
+        return files
+    return [f"{path} {files[path]}" for path in sorted(files) if re.fullmatch(pattern, path)]
+
+
+def unlike_the_node(seen: Value, own: Value) -> Value:
+    """Return in what a container's list differs from its node's; nothing where it is the same."""
+    if not isinstance(seen, list) or not isinstance(own, list):
+        return own if isinstance(seen, list) else seen
+    return [
+        *(f"lacks {one}" for one in own if one not in seen),
+        *(f"has {one}" for one in seen if one not in own),
+    ]
+
+
+def difference(value: JsonValue) -> str:
+    """Return such a list as text."""
+    return as_text(value) if value else "as on the node"
+
+
+def files_unlike_the_node(view: View, pattern: str) -> Items:
+    """Return in which device files the container of each engine differs from the node."""
+    own = numbered(view.read("device.files"), pattern)
+    seen = part(view, "devices")
+    return {
+        engine: unlike_the_node(numbered(files, pattern), own) for engine, files in seen.items()
+    }
+
+
+def boards(view: View) -> JsonValue:
+    """Return the planned device files of the boards."""
+    return list[JsonValue](sorted(view.plan.hardware.gpu_devices))
+
+
+def driver(view: View) -> JsonValue:
+    """Return the planned driver."""
+    return [view.plan.nvidia.spec.driver] if view.plan.nvidia is not None else []
+
+
+def _devices_items(view: View) -> Items:
+    seen = view.record.items("cdi.devices")
+    if isinstance(seen, Unread):
+        return {"": seen}
+    if view.plan.gpu and view.plan.gpu.mig:
+        return {"": [name for name in sorted(seen) if re.fullmatch(r"\d+:\d+", name)]}
+    listed = seen.get("all", [])
+    if isinstance(listed, Unread) or not isinstance(listed, list):
+        return {"": listed}
+    # The toolkit adds what the boards have below /dev/dri.
+    return {"": [path for path in listed if re.fullmatch(r"/dev/nvidia\d+", str(path))]}
+
+
+def _devices_expected(view: View) -> JsonValue:
+    gpu = view.plan.gpu
+    if gpu is None or not gpu.mig:
+        return boards(view)
+    names = (f"{board}:{n}" for board in range(gpu.count) for n in range(len(gpu.mig)))
+    return list[JsonValue](sorted(names))
+
+
+CAPABILITIES_FILES = "/dev/nvidia-caps/.*"
+
+
+def _capabilities_items(view: View) -> Items:
+    own = view.read("driver.instance_files")
+    seen = part(view, "devices")
+    return {
+        engine: unlike_the_node(named(files, CAPABILITIES_FILES), own)
+        for engine, files in seen.items()
+    }
+
+
+CONTROL_FILES_FILES = "/dev/(nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-modeset)"
+
+
+def _cpus_items(view: View) -> Items:
+    return {
+        engine: cpus
+        for engine, cpus in part(view, "cpus").items()
+        if engine in ENGINE_UNITS or isinstance(cpus, Unread)
+    }
+
+
+def _container_devices_items(view: View) -> Items:
+    seen = part(view, "devices")
+    return {engine: named(files, r"/dev/nvidia\d+") for engine, files in seen.items()}
+
+
+def _devices_words(seen: JsonValue, wanted: JsonValue) -> tuple[str, str]:
+    """Return what is missing or too many in place of two lists to compare by eye."""
+    return as_text(unlike_the_node(seen, wanted)), as_text(wanted)
+
+
+def _libraries_items(view: View) -> Items:
+    return part(view, "libraries")
+
+
+def _memlock_items(view: View) -> Items:
+    return part(view, "memlock")
+
+
+def _memlock_expected(view: View) -> JsonValue:
+    return str(view.plan.spec.os.memlock) if own_kernel(view) else None
+
+
+RDMA_DEVICES_FILES = "/dev/infiniband/.*"
+
+
+def _applies(view: View) -> bool:
+    return asked(view) and has_rdma(view)
+
+
+def _shm_items(view: View) -> Items:
+    return part(view, "shm_kib")
+
+
+def _uuids(files: Value, boards: Items) -> Value:
+    entries = numbered(files, r"/dev/nvidia\d+")
+    if not isinstance(entries, list):
+        return entries
+    uuids: list[JsonValue] = []
+    for entry in map(str, entries):
+        uuid = boards.get(entry.split()[1], f"no board at {entry}")
+        if isinstance(uuid, Unread):
+            return uuid
+        uuids.append(uuid)
+    return uuids
+
+
+def _uuids_items(view: View) -> Items:
+    boards = view.items("driver.boards")
+    if isinstance(unread := boards.get(""), Unread):
+        return {"": unread}
+    own: Value = [uuid for uuid in boards.values() if isinstance(uuid, str)]
+    seen = part(view, "devices")
+    return {engine: unlike_the_node(_uuids(files, boards), own) for engine, files in seen.items()}
+
+
+RULES = (
+    Rule(
+        id="cdi.devices",
+        claim="The CDI specification gives every board to a container that asks for all.",
+        why="A container with seven of eight boards trains with seven, and nobody is told.",
+        blind="What an engine makes of it: container.devices (`lockstep check --containers`). boards "
+        '(MIG) go to containers device by device, "0:1" for the second of the first board.',
+        source=(
+            "CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate, "
+            "device-name-strategy index"
+        ),
+        reading="cdi.devices",
+        look=Look(_devices_items),
+        expected=same(_devices_expected),
+        repair=by_role("container_runtime"),
+        applies=has_cdi,
+        explained_by=(Cause("gpu.count"), Cause("gpu.mig"), Cause("gpu.mig_layout")),
+    ),
+    Rule(
+        id="cdi.driver",
+        claim="The CDI specification mounts the libraries of the planned driver.",
+        why=(
+            "After a driver change an old specification names libraries that are gone: "
+            "containers do not start, or see no GPU."
+        ),
+        blind="Libraries that an image brings itself.",
+        source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
+        reading="cdi.libraries",
+        expected=same(driver),
+        repair=by_role("container_runtime"),
+        applies=has_cdi,
+        explained_by=(
+            Cause("package.version"),
+            Cause("driver.library_version"),
+            Cause("driver.module_version"),
+            Cause("cdi.devices", of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="container.capabilities",
+        claim="A container gets the capability files of the MIG instances, and of nothing else.",
+        why=(
+            "Without its file a slice cannot be used; with those of mig/config a job could "
+            "divide the boards anew."
+        ),
+        blind=(
+            "Files that the node itself lacks; IMEX channels, which are asked for by another name."
+        ),
+        source="NVIDIA Multi-Instance GPU user guide, device nodes and capabilities",
+        reading="containers",
+        look=Look(_capabilities_items),
+        expected=same([]),
+        text=Text(difference),
+        repair=by_role("container_runtime", BY_HAND),
+        applies=asked,
+        explained_by=(Cause("gpu.mig"), UNREAD_WITH_DEVICES),
+    ),
+    Rule(
+        id="container.control_files",
+        claim=(
+            "A container gets the driver's control files, with the numbers that they have on "
+            "the node."
+        ),
+        why=(
+            "CUDA opens nvidiactl and nvidia-uvm. The number of nvidia-uvm is another one "
+            "after the module was loaded anew: a specification from before gives a file that "
+            "nobody serves."
+        ),
+        blind="Control files that the node itself lacks.",
+        source=(
+            "NVIDIA/nvidia-container-toolkit, device nodes common to all devices of a specification"
+        ),
+        reading="containers",
+        look=Look(lambda view: files_unlike_the_node(view, CONTROL_FILES_FILES)),
+        expected=same([]),
+        text=Text(difference),
+        repair=by_role(
+            "container_runtime", "on {node}: systemctl restart nvidia-cdi-refresh.service"
+        ),
+        applies=asked,
+        explained_by=(*OLD_SPECIFICATION, UNREAD_WITH_DEVICES),
+    ),
+    Rule(
+        id="container.cpus",
+        claim="Containers may run on every CPU of the node.",
+        why=(
+            "Engines start containers from a service: one that is held to the housekeeping "
+            "CPUs holds its containers there, and they set the pace of the job."
+        ),
+        blind=(
+            "Limits that a job sets itself; Podman: its containers have the CPUs of whoever "
+            "starts them."
+        ),
+        source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
+        reading="containers",
+        look=Look(_cpus_items),
+        expected=same(lambda view: view.plan.hardware.cpu.all),
+        text=Text(lambda value: f"CPUs {value}"),
+        repair=by_role(
+            "container_runtime",
+            "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}",
+        ),
+        applies=asked,
+        explained_by=(Cause("cpu.count"), Cause("cpuset.services"), UNREAD_WITH_DEVICES),
+    ),
+    Rule(
+        id="container.devices",
+        claim="A container with all boards sees all boards, engine by engine.",
+        why="A set that is not complete cost a production cluster a tenth of its speed.",
+        blind=(
+            "Containers that jobs start with other options; which board has which name "
+            "(container.uuids)."
+        ),
+        source="measured: a report on 1,600 GPUs, device sets of containers",
+        reading="containers",
+        look=Look(_container_devices_items),
+        expected=same(boards),
+        text=Text(words=_devices_words),
+        repair=by_role("container_runtime", BY_HAND),
+        applies=asked,
+        explained_by=OLD_SPECIFICATION,
+    ),
+    Rule(
+        id="container.libraries",
+        claim="A container gets the driver's own library, engine by engine.",
+        why="A library of another version than the kernel module refuses to work.",
+        blind="Libraries that an image brings itself.",
+        source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
+        reading="containers",
+        look=Look(_libraries_items),
+        expected=same(driver),
+        repair=by_role("container_runtime"),
+        applies=asked,
+        explained_by=(
+            *OLD_SPECIFICATION,
+            UNREAD_WITH_DEVICES,
+            Cause("package.version"),
+            Cause("driver.library_version"),
+        ),
+    ),
+    Rule(
+        id="container.memlock",
+        claim="Containers may lock the declared amount of memory.",
+        why="RDMA registers memory: where memlock is smaller, NCCL falls back or fails.",
+        blind=(
+            "Limits that a job sets itself. Machines that are containers themselves are "
+            "compared with their peers: their limit is that of the machine below."
+        ),
+        source="getrlimit(2); NCCL user guide, troubleshooting: memory lock limits",
+        reading="containers",
+        look=Look(_memlock_items),
+        kind=Kind.SLOTS,
+        expected=same(_memlock_expected),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"{value} KiB" if str(value).isdigit() else str(value)),
+        repair=by_role(
+            "container_runtime",
+            "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}",
+        ),
+        applies=asked,
+        explained_by=(UNREAD_WITH_DEVICES,),
+    ),
+    Rule(
+        id="container.rdma_devices",
+        claim="A container that is given the RDMA devices has all that the node has, by number.",
+        why="NCCL in a container without them falls back to TCP, and says so in its log only.",
+        blind=(
+            "Devices that the node itself lacks: rdma.count, rdma.access. Jobs that do not ask "
+            "for them."
+        ),
+        source="NCCL user guide, troubleshooting; docker-run(1), --device of a folder",
+        reading="containers",
+        look=Look(lambda view: files_unlike_the_node(view, RDMA_DEVICES_FILES)),
+        expected=same([]),
+        text=Text(difference),
+        repair=by_role("container_runtime", BY_HAND),
+        applies=_applies,
+        explained_by=(Cause("rdma.count"), Cause("rdma.access"), UNREAD_WITH_DEVICES),
+    ),
+    Rule(
+        id="container.shm",
+        claim="/dev/shm of one engine's containers is as large on every node.",
+        why=(
+            "NCCL and the workers of data loaders talk through it: where it is smaller, the "
+            "job ends."
+        ),
+        blind="Too little everywhere; what a job asks for itself (--shm-size).",
+        source="NCCL user guide, troubleshooting: shared memory; shm_overview(7)",
+        reading="containers",
+        look=Look(_shm_items),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"{value} KiB"),
+        repair=by_role(
+            "container_runtime",
+            "compare {device}'s configuration on {node} with a peer's: default-shm-size, shm_size",
+        ),
+        applies=asked,
+        explained_by=(UNREAD_WITH_DEVICES,),
+    ),
+    Rule(
+        id="container.uuids",
+        claim="The boards in a container are the node's boards, by UUID.",
+        why=(
+            "A file of the right name with another board's number gives one board twice and "
+            "hides one."
+        ),
+        blind="Boards that the kernel module does not know: gpu.count.",
+        source=(
+            "Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information"
+        ),
+        reading="containers",
+        look=Look(_uuids_items),
+        expected=same([]),
+        text=Text(difference),
+        repair=by_role("container_runtime", BY_HAND),
+        applies=asked,
+        explained_by=(
+            *OLD_SPECIFICATION,
+            Cause("container.devices", at=SAME_DEVICE),
+            Cause("driver.*", of=UNREAD),
+            Cause("gpu.count_driver"),
+        ),
+    ),
+)

@@ -1,0 +1,293 @@
+"""Rules: cpu."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    by_hand,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    as_text,
+    each,
+    same,
+)
+from lockstep.checks.rules._boot import own_kernel
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, joined, part
+from lockstep.plan.running import GOVERNOR
+from lockstep.spec.names import cpulist, cpus
+
+
+def _boost_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
+    return f"no_turbo, boost: {found}", f"no_turbo, boost: {expected}"
+
+
+def _count(online: JsonValue) -> JsonValue:
+    return len(cpus(str(online)))
+
+
+NONE = ""
+
+
+def _numa_items(view: View) -> Items:
+    seen = view.items("numa.cpus")
+    if "" in seen:
+        return seen
+    planned = dict.fromkeys(_planned(view), NONE)
+    return {**planned, **{f"node{number}": value for number, value in seen.items()}}
+
+
+def _planned(view: View) -> dict[str, JsonValue]:
+    return {f"node{number}": listed for number, listed in enumerate(view.plan.hardware.cpu.numa)}
+
+
+def _numa_expected(view: View) -> dict[str, JsonValue]:
+    return {**dict.fromkeys((node for node in _numa_items(view) if node), NONE), **_planned(view)}
+
+
+RULES = (
+    Rule(
+        id="cpu.boost",
+        claim="The CPUs may clock above their base frequency, or may not, alike.",
+        why="Without turbo a core computes a third slower, and nothing says so.",
+        blind="Turbo that the firmware forbids: the driver then shows other limits.",
+        source="kernel documentation, admin-guide/pm/intel_pstate (no_turbo), cpufreq (boost)",
+        reading="cpu.frequency",
+        look=Look(joined("cpu.frequency", "no_turbo", "boost")),
+        peers=Peers.CLASS,
+        text=Text(words=_boost_words),
+        repair=by_hand(
+            "on {node}: find what wrote intel_pstate/no_turbo or cpufreq/boost (tuned, cpupower)"
+        ),
+        explained_by=(Cause("cpu.frequency_driver"), *OTHER_MACHINE),
+    ),
+    Rule(
+        id="cpu.count",
+        claim="Every node has the CPUs of its hardware class.",
+        why="Threads switched off in the firmware halve a node without an error anywhere.",
+        blind="Slower CPUs in the same number.",
+        source="kernel documentation, ABI/testing/sysfs-devices-system-cpu",
+        reading="cpu.online",
+        look=Look(pick=_count),
+        expected=same(lambda view: view.plan.hardware.hardware.cpus),
+        text=Text(lambda value: f"{value} CPUs"),
+        repair=by_hand(
+            "check {node}: threads and cores in the firmware, /sys/devices/system/cpu/offline"
+        ),
+    ),
+    Rule(
+        id="cpu.energy_preference",
+        claim="The CPUs weigh energy against speed alike.",
+        why="A CPU that was told to save energy clocks lower under the same governor.",
+        blind="CPUs whose driver has no such preference.",
+        source="kernel documentation, admin-guide/pm/intel_pstate",
+        reading="cpu.frequency",
+        look=Look(part("cpu.frequency", "energy_preference")),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: find what set energy_performance_preference (tuned, the firmware)"
+        ),
+        explained_by=(
+            Cause("cpu.frequency_driver"),
+            Cause("cpu.governor"),
+            Cause("kernel.setting", device=GOVERNOR),
+            *OTHER_KERNEL,
+        ),
+    ),
+    Rule(
+        id="cpu.frequency_driver",
+        claim="One driver sets the clocks of the CPUs.",
+        why=(
+            "Another driver has other governors and other limits: the same words mean other clocks."
+        ),
+        blind="Clocks that the firmware sets by itself: no driver at all, on all nodes alike.",
+        source="kernel documentation, admin-guide/pm/cpufreq",
+        reading="cpu.frequency",
+        look=Look(part("cpu.frequency", "driver")),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare the firmware's power settings and intel_pstate= or "
+            "amd_pstate= on the kernel command line"
+        ),
+        explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="cpu.frequency_limits",
+        claim="The clocks of the CPUs have the same limits.",
+        why="A limit that somebody left behind caps a node for good, whatever its governor.",
+        blind="Limits of the firmware; clocks under load.",
+        source="kernel documentation, admin-guide/pm/cpufreq",
+        reading="cpu.frequency",
+        look=Look(part("cpu.frequency", "lowest", "highest")),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: find what wrote scaling_min_freq or scaling_max_freq (tuned, cpupower)"
+        ),
+        explained_by=(Cause("cpu.frequency_driver"), Cause("cpu.boost"), *OTHER_MACHINE),
+    ),
+    Rule(
+        id="cpu.governor",
+        claim="All CPUs of a hardware class have one governor.",
+        why="A CPU that must be asked before it clocks up delays its rank, and all ranks wait.",
+        blind="What the firmware makes of it.",
+        source="kernel documentation, admin-guide/pm/cpufreq",
+        reading="cpu.frequency",
+        look=Look(part("cpu.frequency", "governor")),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "declare kernel.cpu_governor of the hardware class; on {node}: find what set "
+            "it (tuned, cpupower)"
+        ),
+        explained_by=(
+            Cause("kernel.setting", device=GOVERNOR),
+            Cause("cpu.frequency_driver"),
+            *OTHER_KERNEL,
+        ),
+    ),
+    Rule(
+        id="cpu.idle_states",
+        claim="The idle states of the CPUs are enabled alike.",
+        why=(
+            "A deep state that only one node may enter costs it tens of microseconds at each "
+            "wake-up."
+        ),
+        blind="A state that only some nodes have; what the firmware does below the states.",
+        source="kernel documentation, admin-guide/pm/cpuidle",
+        reading="cpu.idle_states",
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: find what wrote cpuidle/state*/disable (tuned, cpupower idle-set)"
+        ),
+        explained_by=(Cause("kernel.max_cstate"), *OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="cpu.microcode",
+        claim="The CPUs of a hardware class have the same microcode.",
+        why=(
+            "Microcode changes speed and closes holes: a node that was not rebooted has the "
+            "old one."
+        ),
+        blind="A microcode that is old on all nodes.",
+        source="proc_cpuinfo(5); kernel documentation, arch/x86/microcode",
+        reading="cpu.microcode",
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: install the microcode package of its peers, then reboot it when it is idle"
+        ),
+        explained_by=OTHER_MACHINE,
+    ),
+    Rule(
+        id="cpu.mitigations",
+        claim="The kernel treats each weakness of the CPUs alike.",
+        why=(
+            "What is done against a weakness costs speed: one node without it, or with more, "
+            "is uneven."
+        ),
+        blind="Weaknesses that this kernel does not know.",
+        source="kernel documentation, admin-guide/hw-vuln",
+        reading="cpu.mitigations",
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare mitigations= on the kernel command line and the microcode"
+        ),
+        explained_by=(Cause("cpu.microcode"), Cause("cpu.smt"), *OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="cpu.model",
+        claim="The CPUs of a hardware class are of one model.",
+        why="A slower CPU in one node slows every step that the job takes together.",
+        blind="Steppings; CPUs that differ between the sockets of all nodes alike.",
+        source="proc_cpuinfo(5)",
+        reading="cpu.model",
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "give {node} a hardware class of its own in the description, or replace its CPUs"
+        ),
+        explained_by=(Cause("platform.product"),),
+    ),
+    Rule(
+        id="cpu.numa",
+        claim="Each NUMA node has the CPUs that the plan gives it.",
+        why=(
+            "Housekeeping CPUs, huge pages and the cores of gres.conf follow the plan: where "
+            "the firmware divides the sockets otherwise, a job is bound to the far side of its "
+            "GPU."
+        ),
+        blind="Which memory and which boards sit at a node; nodes with memory and no CPU.",
+        source="kernel documentation, ABI/stable/sysfs-devices-node",
+        reading="numa.cpus",
+        look=Look(_numa_items, pick=lambda value: cpulist(cpus(str(value)))),
+        expected=each(_numa_expected),
+        text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
+        repair=by_hand(
+            "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
+            "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
+        ),
+        # Without a kernel of its own a node has the NUMA nodes of the machine below.
+        applies=own_kernel,
+        explained_by=(Cause("cpu.count"),),
+    ),
+    Rule(
+        id="cpu.power_limit",
+        claim="Each package of CPUs may draw the same power.",
+        why="A lower limit, set by the BMC or by a tool, makes one node slow under load only.",
+        blind=(
+            "A limit of the whole machine that the BMC keeps to itself; kernels without the "
+            "powercap driver."
+        ),
+        source="kernel documentation, power/powercap/powercap",
+        reading="cpu.power_limits",
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        text=Text(
+            lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
+        ),
+        repair=by_hand(
+            "on {node}: find what lowered it (power policy of the BMC, powercap-set, the BIOS)"
+        ),
+        explained_by=OTHER_MACHINE,
+    ),
+    Rule(
+        id="cpu.smt",
+        claim="Threads of the CPU cores are on or off alike.",
+        why="With the sibling threads off, or used by others, a node computes at another speed.",
+        blind="Which threads a job gets.",
+        source="kernel documentation, ABI/testing/sysfs-devices-system-cpu (smt/control)",
+        reading="cpu.smt",
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: compare nosmt on the kernel command line and the firmware's setting"
+        ),
+        explained_by=(Cause("cpu.count"), *OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="numa.distance",
+        claim="The distances between NUMA nodes are alike.",
+        why="Programs place memory by them; other distances are another setting of the firmware.",
+        blind="Distances that the firmware makes up.",
+        source="kernel documentation, ABI/stable/sysfs-devices-node",
+        reading="numa.distance",
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "compare the firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
+        ),
+        explained_by=(Cause("cpu.numa"), *OTHER_MACHINE),
+    ),
+)

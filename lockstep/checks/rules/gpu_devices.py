@@ -1,0 +1,491 @@
+"""Rules: gpu_devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    REBOOT_BY_SLURM,
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    AT_MOST_PEERS,
+    WARNING,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Peers,
+    Rule,
+    Text,
+    at_most,
+    default,
+    same,
+)
+from lockstep.checks.rules._driver import DRIVER
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    LOST,
+    PCI_BOARDS,
+    UNREAD_WITH_COUNT,
+    UNREAD_WITH_MIG,
+    UNREAD_WITH_PCI,
+    asks,
+    both,
+    has_all,
+    has_gpus,
+    has_whole_gpus,
+    in_this_driver,
+    on_bus,
+    same_board,
+    supported,
+    up_to,
+)
+from lockstep.checks.rules.gpu_power import UNUSED_MIB
+from lockstep.checks.rules.slurm import seen_by_slurm
+from lockstep.node_check.judge import Judgement
+from lockstep.probe.node.gpu import GPU_OPTIONAL_FIELDS
+from lockstep.probe.node.gpu_links import NVLINK_ERRORS
+from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.probe.record import MISSING, Unread
+
+TIMES, SLOW_S = 3, 2.0
+
+
+def _answer_time_items(view: View) -> Items:
+    """Return the seconds, short ones as one: their differences are noise."""
+    seconds = view.read("gpu.answered_in_s")
+    if not isinstance(seconds, int | float):
+        return {"": seconds}
+    return {"": max(float(seconds), SLOW_S / TIMES)}
+
+
+def _lost(view: View, device: str) -> str:
+    """Return what nvidia-smi says in place of the boards that it lost."""
+    lost = view.read("gpu.lost")
+    return (
+        ", ".join(f"{where}: {said}" for where, said in lost.items())
+        if isinstance(lost, dict)
+        else ""
+    )
+
+
+def number_of(reading: str) -> Callable[[View], Items]:
+    """Return a look at how many boards a reading lists."""
+
+    def look(view: View) -> Items:
+        listed = view.read(reading)
+        return {"": len(listed) if isinstance(listed, dict) else listed}
+
+    return look
+
+
+def planned(view: View) -> int | None:
+    """Return the GPUs of the hardware class."""
+    gpu = view.plan.hardware.hardware.gpu
+    return None if gpu is None else gpu.count
+
+
+def boards(value: object) -> str:
+    """Return a number of GPUs as text."""
+    return f"{value} GPUs" if value != 1 else "1 GPU"
+
+
+REFUSALS = tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18))
+"""nvidia-smi(1), return value: no driver, no library, a board off the bus; 18 was seen with a
+library of another version than the module. An answer, where silence would be none."""
+
+
+def _count_on_node(view: View) -> Iterator[Judgement]:
+    yield Judgement(("gpu.count",), expected=planned(view), shown="{} GPUs", refusals=REFUSALS)
+
+
+GSP_READING, DEFAULT = "gpu.gsp.current", "gpu.gsp.default"
+
+
+def _inforom_version_items(view: View) -> Items:
+    return both(
+        view, "gpu.inforom.image", "gpu.inforom.ecc", lambda image, ecc: f"{image}, ECC {ecc}"
+    )
+
+
+def _idle(view: View) -> bool:
+    """Say whether the controller knows of no job there."""
+    entry = seen_by_slurm(view)
+    return isinstance(entry, dict) and entry.get("state") == ["IDLE"]
+
+
+FIELDS = (
+    *((name, field) for name, field, _ in GPU_OPTIONAL_FIELDS),
+    *((f"gpu.nvlink.{kind}", f"NVLink errors ({kind})") for kind in NVLINK_ERRORS),
+)
+
+
+def _supported_fields_items(view: View) -> Items:
+    """Return the fields that each board lacks; unread where one of them was not read."""
+    boards = [*view.items(DEVICES)]
+    lacking: dict[str, list[str]] = {board: [] for board in boards}
+    unread: Items = {}
+    for name, field in FIELDS:
+        values = view.items(name) if in_this_driver(view, name) else {}
+        whole = values.get("", MISSING)
+        for board in boards if values else []:
+            value = values.get(board, whole)
+            if isinstance(value, Unread):
+                unread.setdefault("" if value is values.get("") else board, value)
+            elif value == NOT_SUPPORTED:
+                lacking[board].append(field)
+    if "" in unread:
+        return {"": unread[""]}
+    return {**{board: ", ".join(fields) for board, fields in lacking.items()}, **unread}
+
+
+RULES = (
+    Rule(
+        id="gpu.answer_time",
+        claim="The driver answers as fast as on the node's peers.",
+        why=(
+            "A driver that takes seconds to answer waits for a board: often the first sign of "
+            "one that is about to be lost."
+        ),
+        blind="Answers below two seconds; a class that is slow as a whole.",
+        source="three times the median of the class and more than 2 s: our own bound",
+        reading="gpu.answered_in_s",
+        look=Look(_answer_time_items),
+        kind=Kind.WITHIN,
+        expected=AT_MOST_PEERS,
+        peers=Peers.CLASS,
+        tolerance=TIMES - 1,
+        text=Text(
+            lambda seconds: f"{seconds:.1f} s" if isinstance(seconds, int | float) else str(seconds)
+        ),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: is persistence on (gpu.persistence)? Look for Xid errors, then reboot it"
+        ),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.persistence"), Cause("unit.active")),
+    ),
+    Rule(
+        id="gpu.count",
+        claim="Every node has the GPUs of its hardware class.",
+        why="A node that lost a board still takes jobs for eight, or runs them on seven.",
+        blind="A board that is listed and does not work.",
+        source="nvidia-smi(1); Xid 79: the GPU has fallen off the bus",
+        reading="gpu.count",
+        expected=same(planned),
+        text=Text(boards, detail=_lost),
+        repair=by_hand(
+            "drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; a "
+            "board that stays away is reseated or replaced"
+        ),
+        applies=has_gpus,
+        on_node=OnNode(Local.JOBS, _count_on_node),
+        explained_by=(
+            Cause("gpu.xid", tag=LOST),
+            # Without a driver that fits together nvidia-smi says nothing at all.
+            Cause("driver.module_version", of=UNREAD),
+            Cause("driver.library_version", of=UNREAD),
+            Cause("package.present", tag=DRIVER, of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="gpu.count_driver",
+        claim="The kernel module drives as many boards as the hardware class has.",
+        why=(
+            "nvidia-smi may list a board less than the module drives, and the other way round: "
+            "the three counts together say where a board was lost."
+        ),
+        blind="A board that is listed and does not work.",
+        source="/proc/driver/nvidia/gpus, NVIDIA driver README",
+        reading="driver.boards",
+        look=Look(number_of("driver.boards")),
+        expected=same(planned),
+        text=Text(boards),
+        repair=by_hand(
+            "drain {node}, look for the driver's words at its start (journalctl -k -g NVRM), reboot"
+        ),
+        applies=has_gpus,
+        explained_by=(
+            Cause("gpu.count"),
+            Cause("driver.module_version", of=UNREAD),
+            Cause("package.present", tag=DRIVER, of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="gpu.count_pci",
+        claim="The PCI bus has as many boards as the hardware class.",
+        why=(
+            "A board that the bus lost needs its power or its seat; one that only the driver "
+            "lost may need no more than a reset."
+        ),
+        blind="A board that is on the bus and does not answer.",
+        source="/sys/bus/pci/devices, classes 0300 and 0302 of vendor 10de",
+        reading=PCI_BOARDS,
+        look=Look(number_of(PCI_BOARDS)),
+        expected=same(planned),
+        text=Text(boards),
+        repair=by_hand(
+            "drain {node} and power-cycle it; a board that stays away is reseated or replaced"
+        ),
+        applies=on_bus,
+        explained_by=(
+            Cause("gpu.count"),
+            Cause("gpu.count_driver"),
+            Cause("gpu.xid", tag=LOST),
+        ),
+    ),
+    Rule(
+        id="gpu.driver_version",
+        claim="All nodes of a hardware class run the same GPU driver.",
+        why=(
+            "Fabric manager, libraries in containers and the driver must fit together on every "
+            "node."
+        ),
+        blind=(
+            "An old driver that runs everywhere while a new one is installed everywhere, "
+            "unless software.nvidia declares one (driver.module_version)."
+        ),
+        source="nvidia-smi --help-query-gpu, driver_version",
+        reading="gpu.driver_version",
+        look=Look(devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"driver {value}"),
+        repair=by_hand(peers="install {expected} on {node} and reboot it when it is idle"),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("driver.module_version")),
+    ),
+    Rule(
+        id="gpu.gsp",
+        claim="The boards' own processor runs the driver's firmware where that is the default.",
+        why=(
+            "Without it (NVreg_EnableGpuFirmware=0) the driver works otherwise, and the open "
+            "modules not at all."
+        ),
+        blind="Firmware of another version: it comes with the driver's packages.",
+        source="NVIDIA driver README, GSP firmware; gsp.mode.default",
+        reading=GSP_READING,
+        look=Look(up_to(GSP_READING, DEFAULT), pick=supported, devices=DEVICES),
+        expected=default(DEFAULT),
+        text=Text(lambda mode: f"GSP {mode}"),
+        severity=WARNING,
+        repair=by_role(
+            "nvidia_driver",
+            (
+                "look for NVreg_EnableGpuFirmware in /etc/modprobe.d and the kernel's command "
+                f"line of {{node}}, take it out, then {REBOOT_BY_SLURM}"
+            ),
+        ),
+        applies=asks(GSP_READING, DEFAULT),
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.inforom_valid",
+        claim="The information store of every board is intact.",
+        why="A corrupt store has lost its record of errors: the board is to be replaced.",
+        blind="A store that is intact and wrong.",
+        source="nvidia-smi --help-query-gpu, inforom.checksum_validation",
+        reading="gpu.inforom.checksum",
+        look=Look(pick=supported, devices=DEVICES),
+        expected=same("valid"),
+        repair=by_hand(
+            "drain {node} and have {device} replaced; the vendor may know of new firmware first"
+        ),
+        applies=asks("gpu.inforom.checksum"),
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.inforom_version",
+        claim="Boards of a hardware class have one version of their information store.",
+        why="The store decides what a board tells of its errors; mixed versions are mixed boards.",
+        blind="A class where all are old alike.",
+        source="nvidia-smi --help-query-gpu, inforom.img, inforom.ecc",
+        reading="gpu.inforom.image",
+        look=Look(_inforom_version_items, pick=supported, devices=DEVICES),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            peers="ask the vendor for the firmware that the boards of {node}'s class should have"
+        ),
+        applies=asks("gpu.inforom.image", "gpu.inforom.ecc"),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.name", "gpu.vbios", "gpu.inforom_valid"),
+        ),
+    ),
+    Rule(
+        id="gpu.memory",
+        claim="Every board has the memory of its model.",
+        why="A board of the same name with less memory ends a job that fits on all the others.",
+        blind="Memory that is there and gives errors; memory that another process holds.",
+        source="lockstep/catalog/gpus",
+        reading="gpu.memory.total_mib",
+        look=Look(devices=DEVICES),
+        expected=same(
+            lambda view: (
+                view.plan.hardware.gpu_model.memory_mib if view.plan.hardware.gpu_model else None
+            )
+        ),
+        text=Text(lambda value: f"{value} MiB"),
+        repair=by_hand(
+            "compare the part number and firmware (gpu.vbios) of the board in {node} with its peers"
+        ),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
+    ),
+    Rule(
+        id="gpu.memory_used",
+        claim="Nobody holds memory of a board while the scheduler gives it to no job.",
+        why="What a job left behind takes the memory and the clocks of the next one.",
+        blind=(
+            "Nodes with a job, or without a scheduler; a job that starts while nodes are read; "
+            "divided boards (MIG)."
+        ),
+        source="nvidia-smi --help-query-gpu, memory.used; idle H200: 0 MiB",
+        reading="gpu.memory.used_mib",
+        look=Look(devices=DEVICES),
+        kind=Kind.ABSOLUTE,
+        expected=at_most(UNUSED_MIB),
+        text=Text(lambda mib: f"{mib} MiB in use"),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
+            "end what is left of a job"
+        ),
+        applies=lambda view: has_whole_gpus(view) and _idle(view),
+        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
+    ),
+    Rule(
+        id="gpu.name",
+        claim="Every board is the declared model.",
+        why="One other board in a job sets the pace, or has too little memory for it.",
+        blind="Boards of one name with different firmware: gpu.vbios.",
+        source="lockstep/catalog/gpus",
+        reading="gpu.name",
+        look=Look(devices=DEVICES),
+        expected=same(
+            lambda view: (
+                view.plan.hardware.gpu_model.product_name if view.plan.hardware.gpu_model else None
+            )
+        ),
+        repair=by_hand(
+            "correct gpu.model of the hardware class, or have the board in {node} replaced"
+        ),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.numa_node",
+        claim="The same slot belongs to the same NUMA node on all nodes of a hardware class.",
+        why=(
+            "A firmware setting (NPS, SNC) moves boards to another node; binding goes to the "
+            "far side."
+        ),
+        blind='A class where all are alike and wrong; boards without a node ("-1"), where all are.',
+        source="/sys/bus/pci/devices/*/numa_node",
+        reading="gpu.pci.numa_node",
+        look=Look(devices=PCI_BOARDS),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        text=Text(lambda node: f"NUMA node {node}"),
+        repair=by_hand(
+            peers="compare the firmware's NUMA settings (NPS, SNC) of {node} with its peers'"
+        ),
+        applies=on_bus,
+        explained_by=(Cause("cpu.numa"), *UNREAD_WITH_PCI),
+    ),
+    Rule(
+        id="gpu.order",
+        claim="The same number is the same slot on every node of a hardware class.",
+        why=(
+            "Files of a topology, rank and adapter bindings name boards by number: on a node "
+            "with another order they bind to the wrong adapter, and nothing says so."
+        ),
+        blind="An order that a program asks for itself (CUDA_DEVICE_ORDER).",
+        source="nvidia-smi --help-query-gpu: an index may change at each boot",
+        reading="gpu.pci_bus_id",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            peers="compare the firmware's PCI settings and slots of {node} with its peers'"
+        ),
+        applies=has_all,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.count"), Cause("gpu.count_pci")),
+    ),
+    Rule(
+        id="gpu.serial_unique",
+        claim="No serial number is on two boards.",
+        why="A warranty claim goes by this number; two boards with one are a mistake in a record.",
+        blind="Boards without one.",
+        source="nvidia-smi --help-query-gpu, serial",
+        reading="gpu.serial",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.UNIQUE,
+        repair=by_hand(
+            "compare with the label of the boards in {node}; ask the vendor which number is right"
+        ),
+        applies=asks("gpu.serial"),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.uuid_unique")),
+    ),
+    Rule(
+        id="gpu.supported_fields",
+        claim="Boards of a hardware class say as much of themselves as their peers do.",
+        why=(
+            "A board that has no value for what its peers tell (no error counters, no "
+            "temperature) is not healthy in that: it cannot be judged there."
+        ),
+        blind="What no board of the class tells; fields that the driver does not have at all.",
+        source="nvidia-smi(1): N/A is what a device does not support",
+        reading=DEVICES,
+        look=Look(_supported_fields_items, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda fields: f"not supported: {fields or 'nothing'}"),
+        repair=by_hand(
+            "compare mode (MIG, ECC) and firmware (gpu.vbios) of the board in {node} with "
+            "its peers, then reset it"
+        ),
+        applies=has_gpus,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            # A field that was not read is a finding of the rule that judges it, if there is one.
+            Cause("gpu.*", at=SAME_DEVICE, of=UNREAD),
+            *same_board(
+                "gpu.nvlink", "gpu.name", "gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.recovery_action"
+            ),
+        ),
+    ),
+    Rule(
+        id="gpu.uuid_unique",
+        claim="No board is seen on two nodes.",
+        why="A cloned record, a copied inventory or a board passed through twice.",
+        blind="Boards that report no identity.",
+        source="nvidia-smi --help-query-gpu, uuid",
+        reading="gpu.uuid",
+        look=Look(devices="gpu.name"),
+        kind=Kind.UNIQUE,
+        repair=by_hand(
+            "find out which of {node} holds the board: the others report one they do not have"
+        ),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.vbios",
+        claim="All boards of a hardware class have the same firmware.",
+        why="Firmware decides power and clocks; a replaced board often brings another one.",
+        blind="A firmware that is equally old everywhere.",
+        source="nvidia-smi --help-query-gpu, vbios_version",
+        reading="gpu.vbios",
+        look=Look(devices=DEVICES),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(peers="have the vendor's firmware {expected} flashed on {node}"),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+)

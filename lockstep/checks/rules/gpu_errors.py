@@ -1,0 +1,344 @@
+"""Rules: gpu_errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lockstep.catalog.nvidia.xid import MEMORY, NVLINKS, OFF_THE_BUS, UNLISTED, XIDS
+from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    REBOOT,
+    Pending,
+    by_hand,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Rule,
+    Severities,
+    Text,
+    same,
+)
+from lockstep.checks.rules._boot import own_kernel
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    LOST,
+    OF_MEMORY,
+    OF_NVLINK,
+    UNREAD_WITH_COUNT,
+    UNREAD_WITH_MIG,
+    asks,
+    both,
+    has_ecc,
+    has_gpus,
+    has_whole_gpus,
+    in_this_driver,
+    same_board,
+    supported,
+)
+from lockstep.node_check.judge import Judgement
+from lockstep.plan.reboot import RECOVERED
+from lockstep.probe.record import Unread
+from lockstep.report import Severity
+
+ASKED = "the driver asks for something"
+
+
+def _recovery_action_applies(view: View) -> bool:
+    return has_gpus(view) and in_this_driver(view, "gpu.recovery_action")
+
+
+PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
+WITHOUT = ("volta", "turing")
+FINE, WAITS, FAILED = "no row waits", "a row waits for a reset", "no spare row left"
+
+
+def _row_remap_items(view: View) -> Items:
+    def say(pending: object, failure: object) -> str:
+        if failure != "No":
+            return FAILED
+        return FINE if pending == "No" else WAITS
+
+    return both(view, PENDING, FAILURE, say)
+
+
+def _row_remap_applies(view: View) -> bool:
+    model = view.plan.hardware.gpu_model
+    return has_whole_gpus(view) and model is not None and model.architecture not in WITHOUT
+
+
+def _severity(view: View, number: int) -> str:
+    site = view.plan.spec.monitoring.xid.get(number)
+    if site is not None:
+        return "none" if site == "ignore" else site
+    return XIDS.get(number, UNLISTED).severity
+
+
+def _numbers(view: View) -> dict[str, Counter[int]]:
+    """Return board -> number -> how often; boards that nvidia-smi no longer lists by address."""
+    slots = {
+        str(address)[-12:].rpartition(".")[0].lower(): board
+        for board, address in view.items("gpu.pci_bus_id").items()
+        if not isinstance(address, Unread)
+    }
+    return {
+        slots.get(address, address): Counter(
+            number
+            for number in numbers
+            if isinstance(number, int) and _severity(view, number) != "none"
+        )
+        for address, numbers in view.items("driver.xid").items()
+        if isinstance(numbers, list)
+    }
+
+
+def _xid_items(view: View) -> Items:
+    found = view.read("driver.xid")
+    if isinstance(found, Unread):
+        return {"": found}
+    return {board: ", ".join(map(_text, sorted(seen))) for board, seen in _numbers(view).items()}
+
+
+def _text(number: int) -> str:
+    return f"Xid {number} ({XIDS.get(number, UNLISTED).name})"
+
+
+def _xid_detail(view: View, board: str) -> str:
+    return ", ".join(
+        f"Xid {number} ({times}x): {XIDS.get(number, UNLISTED).action.value}"
+        for number, times in sorted(_numbers(view)[board].items())
+    )
+
+
+def _worst(view: View, board: str) -> Severity:
+    levels = {_severity(view, number) for number in _numbers(view)[board]}
+    return Severity.WARNING if levels == {"warning"} else Severity.ERROR
+
+
+def _xid_tags(view: View, board: str) -> frozenset[str]:
+    numbers = set(_numbers(view)[board])
+    lost = {LOST} if OFF_THE_BUS in numbers else set()
+    of_memory = {OF_MEMORY} if numbers <= MEMORY else set()
+    return frozenset(lost | of_memory | ({OF_NVLINK} if numbers <= NVLINKS else set()))
+
+
+def _xid_on_node(view: View) -> Iterator[Judgement]:
+    """Yield the numbers with which no job may start; others are a matter of the check."""
+    critical = tuple(number for number in XIDS if _severity(view, number) == "critical")
+    yield Judgement(("driver.xid",), none_of=critical, slots="gpu.pci_bus_id", shown="Xid {}")
+
+
+RULES = (
+    Rule(
+        id="gpu.ecc_corrected",
+        claim="The memory of no board corrects errors at a rate.",
+        why=(
+            "Single errors are corrected and harmless; many in an hour come before one that is not."
+        ),
+        blind="A rate below the tolerance; the first record of a boot.",
+        source=(
+            "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; our own tolerance"
+        ),
+        reading="gpu.ecc.corrected_volatile",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        tolerance=10.0,
+        severity=WARNING,
+        repair=by_hand(
+            "watch {device} of {node}; when it goes on, drain the node and run dcgmi diag -r 3"
+        ),
+        applies=asks("gpu.ecc.corrected_volatile"),
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.ecc_uncorrected", "gpu.row_remap")),
+    ),
+    Rule(
+        id="gpu.ecc_sram_threshold",
+        claim="No board has met more errors of its SRAM than it may.",
+        why="Beyond the threshold the board is to be replaced: errors there follow each other.",
+        blind="Errors below the threshold.",
+        source=(
+            "nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
+        ),
+        reading="gpu.ecc.sram_threshold",
+        look=Look(pick=supported, devices=DEVICES),
+        expected=same("No"),
+        text=Text(
+            words=lambda found, expected: (f"threshold exceeded: {found}", "threshold exceeded: No")
+        ),
+        repair=by_hand("drain {node} and have {device} replaced"),
+        applies=asks("gpu.ecc.sram_threshold"),
+        on_node=OnNode(Local.JOBS),
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.ecc")),
+    ),
+    Rule(
+        id="gpu.ecc_uncorrected",
+        claim=(
+            "No board had an error of its memory that could not be corrected since it was last "
+            "reset."
+        ),
+        why="The job that met it ended, or computed with a wrong value.",
+        blind="Errors before the last reset or reboot; corrected ones.",
+        source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.volatile.total",
+        reading="gpu.ecc.uncorrected_volatile",
+        look=Look(devices=DEVICES),
+        expected=same(0),
+        text=Text(lambda value: f"{value} errors" if value != 1 else "1 error"),
+        repair=by_hand(
+            f"{REBOOT}; when they come back, have {{device}} replaced (dcgmi diag -r 3)"
+        ),
+        applies=has_ecc,
+        on_node=OnNode(Local.JOBS),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD)),
+    ),
+    Rule(
+        id="gpu.ecc_uncorrected_lifetime",
+        claim="No board met an error that could not be corrected since the last record.",
+        why=(
+            "A reset hides it: the count since then begins anew, the one of a board's life "
+            "does not."
+        ),
+        blind="What came before the first record of a boot: a board keeps its count for life.",
+        source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.total",
+        reading="gpu.ecc.uncorrected_aggregate",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        repair=by_hand(
+            "drain {node}, dcgmi diag -r 3; when errors come back, have {device} replaced"
+        ),
+        applies=asks("gpu.ecc.uncorrected_aggregate"),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.ecc_uncorrected", "gpu.ecc_sram_threshold", "gpu.row_remap"),
+            Cause("gpu.xid", tag=OF_MEMORY, at=SAME_DEVICE),
+        ),
+    ),
+    Rule(
+        id="gpu.recovery_action",
+        claim="The driver asks for nothing to bring a board back.",
+        why="A board in a bad state takes jobs and ends them: the driver knows and says it here.",
+        blind="Drivers that do not have the field: it is then not judged.",
+        source="nvidia-smi --help-query-gpu, gpu_recovery_action",
+        reading="gpu.recovery_action",
+        look=Look(devices=DEVICES),
+        expected=same("None"),
+        repair=by_hand(
+            "drain {node}, then do on {device} what the driver asks for",
+            pending=Pending(
+                lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
+                "It asks for a reset or a reboot: the rollout does it.",
+            ),
+        ),
+        tags=lambda view, device: frozenset({ASKED}),
+        applies=_recovery_action_applies,
+        on_node=OnNode(Local.JOBS),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            # Where it is unread, it is itself the cause of what else is.
+            *same_board("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", grounds=ASKED),
+        ),
+    ),
+    Rule(
+        id="gpu.row_remap",
+        claim="No row of a board's memory waits to be replaced, and none could not be.",
+        why=(
+            "Until the reset the bad row is in use; without a spare row the board ends jobs "
+            "for good."
+        ),
+        blind=(
+            "Rows that were replaced (remapped_rows.uncorrectable); boards that are divided "
+            "(MIG), and those before Ampere, which cannot replace rows."
+        ),
+        source="NVIDIA GPU memory error management, row remapping",
+        reading=PENDING,
+        look=Look(_row_remap_items, devices=DEVICES),
+        expected=same(FINE),
+        repair=by_hand(
+            "drain {node} and have {device} replaced",
+            pending=Pending(
+                lambda view, device: _row_remap_items(view).get(device) == WAITS,
+                "A row waits for the next reset of the board: a reboot does it.",
+            ),
+        ),
+        applies=_row_remap_applies,
+        # A row that waits for a reset is the rollout's: it drains the node by itself.
+        on_node=OnNode(
+            Local.JOBS, lambda view: [Judgement((FAILURE,), devices=DEVICES, expected="No")]
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *UNREAD_WITH_MIG,
+            *same_board("gpu.ecc_uncorrected"),
+            Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="gpu.row_remapped",
+        claim="No row of a board's memory was replaced since the last record.",
+        why="Each replaced row was an error that ended a job; spare rows are few.",
+        blind="Rows replaced before the first record of a boot.",
+        source="NVIDIA GPU memory error management, row remapping",
+        reading="gpu.remapped.uncorrectable",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        text=Text(lambda value: f"{value} rows"),
+        severity=WARNING,
+        repair=by_hand(
+            "watch {device} of {node}; rows that go on: dcgmi diag -r 3, then have it replaced"
+        ),
+        applies=asks("gpu.remapped.uncorrectable"),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.ecc_uncorrected", "gpu.ecc_uncorrected_lifetime", "gpu.row_remap"),
+            Cause("gpu.xid", tag=OF_MEMORY, at=SAME_DEVICE),
+        ),
+    ),
+    Rule(
+        id="gpu.row_spares",
+        claim="Every bank of a board's memory has a spare row left.",
+        why="The next bad row of a bank without one cannot be replaced: it ends jobs for good.",
+        blind="Banks with few spare rows.",
+        source="NVIDIA GPU memory error management, bank remap availability",
+        reading="gpu.remapped.banks_without_spare",
+        look=Look(pick=supported, devices=DEVICES),
+        expected=same(0),
+        text=Text(lambda value: f"{value} banks without a spare row"),
+        severity=WARNING,
+        repair=by_hand("have {device} of {node} replaced at the next opportunity"),
+        applies=asks("gpu.remapped.banks_without_spare"),
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.row_remap")),
+    ),
+    Rule(
+        id="gpu.xid",
+        claim="The driver reported no error of a board in this boot that is the board's own.",
+        why="An Xid is the first sign of a board that fails, hours before a job does.",
+        blind=(
+            "Errors that a program causes (13, 31, 43): they are its own; how often an error "
+            "came; what a reset has cured since: it stays until the next boot. Machines whose "
+            "kernel is not their own: they do not see its log. monitoring.xid of the "
+            "description says what it makes of a number."
+        ),
+        source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",
+        reading="driver.xid",
+        look=Look(_xid_items),
+        expected=same(""),
+        text=Text(
+            words=lambda found, expected: (str(found), "no error of the board"), detail=_xid_detail
+        ),
+        severity=Severities(of=_worst),
+        repair=by_hand(
+            "drain {node}, then do what the detail says; a board whose error comes back is replaced"
+        ),
+        tags=_xid_tags,
+        applies=lambda view: has_gpus(view) and own_kernel(view),
+        on_node=OnNode(Local.HEALTH, _xid_on_node),
+        explained_by=(
+            *same_board("gpu.ecc_uncorrected", "gpu.row_remap", grounds=OF_MEMORY),
+            *same_board("gpu.nvlink", grounds=OF_NVLINK),
+            Cause("gpu.sxid", of=Effect(tag=OF_NVLINK)),
+        ),
+    ),
+)

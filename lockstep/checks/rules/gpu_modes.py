@@ -1,0 +1,241 @@
+"""Rules: gpu_modes."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    Pending,
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    same,
+)
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    UNREAD_WITH_COUNT,
+    after_reset,
+    asks,
+    both,
+    divisible,
+    has_gpus,
+    supported,
+)
+from lockstep.plan.nvidia import mig_missing
+
+SHOWN = {
+    "default": "Default",
+    "exclusive_process": "Exclusive_Process",
+    "prohibited": "Prohibited",
+}
+"""How nvidia-smi writes what the description says."""
+
+
+def _compute_mode_wanted(view: View) -> str | None:
+    gpu = view.plan.hardware.hardware.gpu
+    return None if gpu is None else SHOWN[gpu.compute_mode]
+
+
+def _ecc_items(view: View) -> Items:
+    return both(view, "gpu.ecc.current", "gpu.ecc.pending", after_reset)
+
+
+def _ecc_wanted(view: View) -> str:
+    gpu = view.plan.hardware.hardware.gpu
+    return "Enabled" if gpu is None or gpu.ecc else "Disabled"
+
+
+def _ecc_pending(view: View, board: str) -> bool:
+    return view.items("gpu.ecc.pending").get(board) == _ecc_wanted(view)
+
+
+def _mig_items(view: View) -> Items:
+    return both(view, "gpu.mig.current", "gpu.mig.pending", after_reset)
+
+
+def _mig_wanted(view: View) -> str:
+    gpu = view.plan.hardware.hardware.gpu
+    return "Enabled" if gpu is not None and gpu.mig else "Disabled"
+
+
+def _declared(view: View) -> list[str]:
+    gpu = view.plan.hardware.hardware.gpu
+    return sorted(gpu.mig) if gpu is not None else []
+
+
+def _mig_layout_pending(view: View, board: str) -> bool:
+    seen = view.items("gpu.mig.devices").get(board)
+    return isinstance(seen, list) and mig_missing(_declared(view), map(str, seen)) is None
+
+
+def _shown(value: JsonValue) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) and value else "no MIG device"
+
+
+def _persistence_wanted(view: View) -> str:
+    gpu = view.plan.hardware.hardware.gpu
+    return "Enabled" if gpu is None or gpu.persistence else "Disabled"
+
+
+RULES = (
+    Rule(
+        id="gpu.addressing",
+        claim="Programs address the host's memory from all boards of a class in the same way.",
+        why=(
+            "With HMM or ATS a program may use any pointer on a board; elsewhere the same one ends."
+        ),
+        blind="A class where all are alike and wrong.",
+        source="nvidia-smi --help-query-gpu, addressing_mode",
+        reading="gpu.addressing",
+        look=Look(pick=supported, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda mode: f"addressing mode {mode}"),
+        severity=WARNING,
+        repair=by_hand(
+            peers="compare kernel and modules (driver.module_flavour) of {node} with its peers'"
+        ),
+        applies=asks("gpu.addressing"),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("driver.module_flavour"),
+            Cause("driver.module_version"),
+            Cause("kernel.release"),
+        ),
+    ),
+    Rule(
+        id="gpu.compute_mode",
+        claim="Boards take processes as declared.",
+        why=(
+            "A board left in EXCLUSIVE_PROCESS or PROHIBITED refuses the second process of a "
+            "job, or the first, on one node only."
+        ),
+        blind="What runs on the board now.",
+        source="nvidia-smi(1), compute mode",
+        reading="gpu.compute_mode",
+        look=Look(devices=DEVICES),
+        expected=same(_compute_mode_wanted),
+        repair=by_role("gpu_settings"),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.confidential",
+        claim="The memory of a board is protected (confidential computing) as its peers' is.",
+        why="Protected transfers to a board are slower by a multiple; one such node sets the pace.",
+        blind="A class where all are protected alike.",
+        source="nvidia-smi --help-query-gpu, protected_memory.total; confidential computing guide",
+        reading="gpu.memory.protected_mib",
+        look=Look(pick=supported, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda mib: f"{mib} MiB of protected memory"),
+        repair=by_hand(
+            peers="nvidia-smi conf-compute -f says the mode; set it on {node} as on its peers"
+        ),
+        applies=asks("gpu.memory.protected_mib"),
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.ecc",
+        claim=(
+            "Error correction of the boards' memory is as declared, now and after the next reset."
+        ),
+        why="Without it a flipped bit ends in the model's weights and nobody learns of it.",
+        blind="Errors that were corrected: their counters are another matter.",
+        source="nvidia-smi --help-query-gpu, ecc.mode",
+        reading="gpu.ecc.current",
+        look=Look(_ecc_items, devices=DEVICES),
+        expected=same(_ecc_wanted),
+        repair=by_role(
+            "gpu_settings",
+            pending=Pending(
+                _ecc_pending,
+                (
+                    "The wanted mode is set and waits for a reset of the board or a reboot. "
+                    "The other way round, where the next reset would end the wanted mode, it "
+                    "differs."
+                ),
+            ),
+        ),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.mig",
+        claim="Boards are whole or divided (MIG) as declared, now and after the next reset.",
+        why="A board left divided after a test gives a job a slice where it expects a board.",
+        blind="How a board is divided: gpu.mig_layout.",
+        source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
+        reading="gpu.mig.current",
+        look=Look(_mig_items, devices=DEVICES),
+        expected=same(_mig_wanted),
+        text=Text(lambda value: f"MIG {value}"),
+        repair=by_role(
+            "gpu_settings",
+            pending=Pending(
+                lambda view, board: view.items("gpu.mig.pending").get(board) == _mig_wanted(view),
+                (
+                    "The wanted mode is set and waits for a reset of the board or a reboot. "
+                    "The other way round, where the next reset would end the wanted mode, it "
+                    "differs."
+                ),
+            ),
+        ),
+        applies=divisible,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="gpu.mig_layout",
+        claim="Boards are divided into the MIG devices that are declared.",
+        why=(
+            "A job that asks for a 3g slice waits for ever on a node that lost one, or runs on "
+            "less memory than its peers."
+        ),
+        blind=(
+            "Where on the board an instance lies; GPU instances without a compute instance, "
+            "but for the device that they fail to be."
+        ),
+        source="nvidia-smi(1), -L; MIG user guide, MIG device names",
+        reading="gpu.mig.devices",
+        look=Look(devices=DEVICES),
+        expected=same(lambda view: list[JsonValue](_declared(view))),
+        text=Text(_shown),
+        repair=by_role(
+            "gpu_settings",
+            pending=Pending(
+                _mig_layout_pending,
+                (
+                    "Something else than declared is there: a deploy only adds what is "
+                    "missing, the instances of a divided board go with a reboot, and the "
+                    "declared ones are made."
+                ),
+            ),
+        ),
+        applies=divisible,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.mig", at=SAME_DEVICE)),
+    ),
+    Rule(
+        id="gpu.persistence",
+        claim="The driver stays loaded when no job runs.",
+        why=(
+            "Otherwise power limits and clocks are forgotten between jobs, and each job starts "
+            "slowly."
+        ),
+        blind="Whether the daemon or the old driver mode holds it.",
+        source="NVIDIA driver persistence documentation",
+        reading="gpu.persistence",
+        look=Look(devices=DEVICES),
+        expected=same(_persistence_wanted),
+        severity=WARNING,
+        repair=by_role("gpu_settings"),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+)

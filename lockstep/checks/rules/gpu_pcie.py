@@ -1,0 +1,326 @@
+"""Rules: gpu_pcie."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    DEPLOY,
+    REBOOT,
+    Pending,
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Skip,
+    Text,
+    default,
+    same,
+    some,
+)
+from lockstep.checks.rules._boot import STARTED_SO, started_otherwise, waits
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    PCI_BOARDS,
+    UNREAD_WITH_COUNT,
+    UNREAD_WITH_MIG,
+    UNREAD_WITH_PCI,
+    asks,
+    has_gpus,
+    has_whole_gpus,
+    on_bus,
+    only_where,
+    same_board,
+    supported,
+    up_to,
+)
+
+IOMMU_READING, KEY = "gpu.pci.iommu", "iommu"
+
+
+def _declared(view: View) -> dict[str, JsonValue]:
+    """Return what "pt" means; a machine without an IOMMU passes everything as well."""
+    if view.plan.hardware.hardware.kernel.iommu != "pt":
+        return {}
+    return {
+        board: "identity" for board, kind in view.items(IOMMU_READING).items() if kind != "none"
+    }
+
+
+PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST = (
+    "gpu.pcie.generation",
+    "gpu.pcie.generation_max",
+)
+BUSY = 50
+"""Percent of utilization: the link has long been brought up."""
+
+
+def _pcie_generation_busy_items(view: View) -> Items:
+    """Return the generation of the boards that work, None for the others."""
+    reached = up_to(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
+    return only_where(view, reached, "gpu.utilization", _busy)
+
+
+def _busy(percent: JsonValue) -> bool:
+    return isinstance(percent, int) and percent >= BUSY
+
+
+PCIE_PATH_SPEED_READING, PCIE_PATH_SPEED_MOST = "gpu.pci.speed", "gpu.pci.speed_max"
+
+
+PCIE_PATH_WIDTH_READING, PCIE_PATH_WIDTH_MOST = "gpu.pci.width", "gpu.pci.width_max"
+
+
+PCIE_WIDTH_READING, PCIE_WIDTH_MOST = "gpu.pcie.width_current", "gpu.pcie.width_max"
+
+
+RULES = (
+    Rule(
+        id="gpu.acs",
+        claim="No PCIe switch sends traffic between its boards and adapters up to the CPUs.",
+        why=(
+            "With Access Control Services on, what a board sends to the adapter beside it "
+            "takes the way through the root: half the bandwidth, or less."
+        ),
+        blind=(
+            "Boards without a switch above them. A host of virtual machines, which needs it: "
+            "switch the rule off there."
+        ),
+        source="NCCL user guide, troubleshooting, PCI Access Control Services",
+        reading="gpu.pci.redirects",
+        expected=same(False),
+        text=Text(words=lambda found, expected: ("ACS redirects", "no redirect")),
+        severity=WARNING,
+        repair=by_hand(
+            "switch ACS off in the firmware of {node}, or at boot for the bridge {device} (setpci)"
+        ),
+        applies=on_bus,
+        explained_by=UNREAD_WITH_PCI,
+    ),
+    Rule(
+        id="gpu.bar",
+        claim="The CPUs see the same share of each board's memory.",
+        why='A small window ("above 4G decoding" or resizable BAR off) slows transfers down, and '
+        "some adapters cannot reach a board at all.",
+        blind="A class where all are alike and wrong.",
+        source="/sys/bus/pci/devices/*/resource; nvidia-smi -q, BAR1",
+        reading="gpu.pci.bar_mib",
+        look=Look(devices=PCI_BOARDS),
+        peers=Peers.CLASS,
+        text=Text(lambda mib: f"{mib} MiB"),
+        repair=by_hand(
+            peers=(
+                'compare "above 4G decoding" and "resizable BAR" in the firmware of {node} with '
+                "its peers'"
+            )
+        ),
+        applies=on_bus,
+        explained_by=UNREAD_WITH_PCI,
+    ),
+    Rule(
+        id="gpu.iommu",
+        claim="The IOMMU translates for boards as declared, else as on their peers.",
+        why="A translated transfer between boards, adapters and memory is slower, or refused.",
+        blind="What the firmware does below the kernel.",
+        source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
+        reading=IOMMU_READING,
+        look=Look(devices=PCI_BOARDS),
+        kind=Kind.SLOTS,
+        expected=some(_declared),
+        peers=Peers.CLASS,
+        text=Text(lambda kind: f"IOMMU {kind}"),
+        repair=by_role(
+            "boot_loader",
+            f"{DEPLOY}, then {REBOOT}",
+            peers="compare kernel.cmdline and the firmware's IOMMU of {node} with its peers'",
+            pending=Pending(
+                lambda view, device: waits(view, KEY),
+                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+            ),
+        ),
+        tags=lambda view, device: started_otherwise(view, KEY),
+        applies=on_bus,
+        explained_by=(*UNREAD_WITH_PCI, *STARTED_SO),
+    ),
+    Rule(
+        id="gpu.pcie_corrected",
+        claim="Links of boards, and those above them, seldom have to repeat a transfer.",
+        why=(
+            "Each is a transfer that was repeated: a cable, a riser or a seat that is about to "
+            "fail."
+        ),
+        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        source=(
+            "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; our own tolerance"
+        ),
+        reading="gpu.pci.correctable",
+        kind=Kind.GROWTH,
+        tolerance=10.0,
+        severity=WARNING,
+        repair=by_hand(
+            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+        ),
+        applies=on_bus,
+        explained_by=(*UNREAD_WITH_PCI, *same_board("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
+    ),
+    Rule(
+        id="gpu.pcie_fatal",
+        claim="No link of a board, or above one, failed since the last record.",
+        why="The link itself failed and was trained anew, if it came back.",
+        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        reading="gpu.pci.fatal",
+        kind=Kind.GROWTH,
+        repair=by_hand(
+            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+        ),
+        applies=on_bus,
+        explained_by=UNREAD_WITH_PCI,
+    ),
+    Rule(
+        id="gpu.pcie_generation",
+        claim="Links of a hardware class's boards could reach the same PCIe generation.",
+        why=(
+            "A firmware setting, a retimer or a riser that allows Gen4 halves what a board is "
+            "fed with."
+        ),
+        blind="A class where all are held back alike.",
+        source="nvidia-smi --help-query-gpu, pcie.link.gen.max",
+        reading="gpu.pcie.generation_max",
+        look=Look(pick=supported, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"at most Gen{value}"),
+        repair=by_hand(
+            peers="compare the firmware's link speed, retimers and risers of {node} with its peers'"
+        ),
+        applies=asks("gpu.pcie.generation_max"),
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.name")),
+    ),
+    Rule(
+        id="gpu.pcie_generation_busy",
+        claim="The link of a board that works runs at its highest generation.",
+        why="A link that gives errors is trained anew at a lower speed, and stays there.",
+        blind="Boards that idle: their link may slow down to save power.",
+        source="nvidia-smi --help-query-gpu, pcie.link.gen.current: lower when not in use",
+        reading=PCIE_GENERATION_BUSY_READING,
+        look=Look(
+            _pcie_generation_busy_items,
+            pick=lambda generation: Skip.SKIP if generation is None else supported(generation),
+            devices=DEVICES,
+        ),
+        expected=default(PCIE_GENERATION_BUSY_MOST),
+        text=Text(lambda value: f"Gen{value}"),
+        repair=by_hand(
+            "drain {node}, reset or power-cycle it; a link that stays slow: reseat {device}"
+        ),
+        applies=lambda view: (
+            has_whole_gpus(view)
+            and asks(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
+        ),
+        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_board("gpu.pcie_generation")),
+    ),
+    Rule(
+        id="gpu.pcie_path_speed",
+        claim="Every link between a board and the root of its PCIe tree has its full speed.",
+        why=(
+            "A narrow or slow link above a switch is shared by boards and adapters, whose own "
+            "links all look right."
+        ),
+        blind=(
+            "The link of the board itself: gpu.pcie_generation_busy. What both of its ends "
+            "cannot do."
+        ),
+        source="/sys/bus/pci/devices/*/current_link_speed, max_link_speed",
+        reading=PCIE_PATH_SPEED_READING,
+        look=Look(up_to(PCIE_PATH_SPEED_READING, PCIE_PATH_SPEED_MOST)),
+        expected=default(PCIE_PATH_SPEED_MOST),
+        text=Text(lambda value: f"{value:g} GT/s"),
+        repair=by_hand(
+            "drain {node} and power-cycle it; a link that stays so: riser, cable, switch board"
+        ),
+        applies=on_bus,
+        explained_by=(*UNREAD_WITH_PCI, Cause("gpu.pcie_path_width", at=SAME_DEVICE)),
+    ),
+    Rule(
+        id="gpu.pcie_path_width",
+        claim="Every link between a board and the root of its PCIe tree has its full width.",
+        why=(
+            "A narrow or slow link above a switch is shared by boards and adapters, whose own "
+            "links all look right."
+        ),
+        blind="The link of the board itself: gpu.pcie_width. What both of its ends cannot do.",
+        source="/sys/bus/pci/devices/*/current_link_width, max_link_width",
+        reading=PCIE_PATH_WIDTH_READING,
+        look=Look(up_to(PCIE_PATH_WIDTH_READING, PCIE_PATH_WIDTH_MOST)),
+        expected=default(PCIE_PATH_WIDTH_MOST),
+        text=Text(lambda value: f"x{value:g}"),
+        repair=by_hand(
+            "drain {node} and power-cycle it; a link that stays so: riser, cable, switch board"
+        ),
+        applies=on_bus,
+        explained_by=UNREAD_WITH_PCI,
+    ),
+    Rule(
+        id="gpu.pcie_uncorrected",
+        claim="No link of a board, or above one, lost a transfer since the last record.",
+        why="A transfer was lost: a program got an error, or wrong data.",
+        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        reading="gpu.pci.nonfatal",
+        kind=Kind.GROWTH,
+        repair=by_hand(
+            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+        ),
+        applies=on_bus,
+        explained_by=(*UNREAD_WITH_PCI, *same_board("gpu.pcie_fatal")),
+    ),
+    Rule(
+        id="gpu.pcie_width",
+        claim="Every board's link has all its lanes.",
+        why=(
+            "A board that is badly seated trains with half its lanes: it computes as fast as "
+            "ever, is fed at half the speed, and the whole job waits for it."
+        ),
+        blind=(
+            "Lanes that give errors; a slot with fewer lanes than the board, which the driver "
+            "counts as the most that is possible: gpu.pcie_width_max compares it with the "
+            "peers."
+        ),
+        source="nvidia-smi --help-query-gpu, pcie.link.width",
+        reading=PCIE_WIDTH_READING,
+        look=Look(up_to(PCIE_WIDTH_READING, PCIE_WIDTH_MOST), devices=DEVICES),
+        expected=default(PCIE_WIDTH_MOST),
+        text=Text(lambda value: f"x{value}"),
+        repair=by_hand(
+            "drain {node}, reset or power-cycle it; a link that stays narrow: reseat {device}"
+        ),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.pcie_width_max")),
+    ),
+    Rule(
+        id="gpu.pcie_width_max",
+        claim="Boards of a hardware class could use the same number of lanes.",
+        why=(
+            "A board in a slot with fewer lanes, or behind a firmware that splits them, has "
+            '"all its lanes" and half those of its peers.'
+        ),
+        blind="A class whose slots are all narrow.",
+        source="nvidia-smi --help-query-gpu, pcie.link.width.max",
+        reading="gpu.pcie.width_max",
+        look=Look(devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"at most x{value}"),
+        repair=by_hand(
+            peers="compare slot, riser and the firmware's bifurcation of {node} with its peers'"
+        ),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.name")),
+    ),
+)

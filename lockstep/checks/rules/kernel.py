@@ -1,0 +1,417 @@
+"""Rules: kernel."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
+from lockstep.checks.compare import number
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    each,
+    same,
+)
+from lockstep.checks.rules._boot import own_kernel
+from lockstep.checks.rules._gpu import has_gpus
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, part
+from lockstep.plan.running import GOVERNOR, NEW_INTERRUPTS, THP, UNBOUND_WORK, KernelFile
+from lockstep.probe.record import Unread, item
+from lockstep.report import fold
+
+SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+
+FAULTS = {4: "machine check", 5: "bad page", 7: "oops", 14: "soft lockup"}
+
+
+NAMES = (
+    *("bnxt_en", "ice", "ena", "knem", "xpmem", "lustre", "nvme", "ipmi_si"),
+    *("edac_core", "skx_edac", "i10nm_edac", "amd64_edac"),
+)
+
+
+NOT_THERE = "no such file: this kernel or machine does not have it"
+AT_BOOT = {
+    # What sets it at boot -> what it sets.
+    "/etc/tmpfiles.d/50-lockstep-cpus.conf": (UNBOUND_WORK, NEW_INTERRUPTS),
+    "/etc/tmpfiles.d/50-lockstep-kernel.conf": (f"{THP}/enabled", f"{THP}/defrag", GOVERNOR),
+}
+
+
+def _files(view: View) -> dict[str, KernelFile]:
+    hardware = view.plan.hardware
+    return {file.path: file for file in (*hardware.cpu_files, *hardware.kernel_files)}
+
+
+def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | None:
+    """Return path -> value of the files that a pattern covers; None when nobody asked."""
+    found = view.record.entry("kernel.files", file.path)
+    if found is None or isinstance(found, Unread):
+        return found
+    if not isinstance(found, dict):
+        return Unread(unread=f"not a map: {found!r:.60}")
+    return {
+        path: value if isinstance(value := item(shown), Unread) else file.read(str(value))
+        for path, shown in found.items()
+    }
+
+
+def _setting_items(view: View) -> Items:
+    whole = view.read("kernel.files")
+    if isinstance(whole, Unread):
+        return {"": whole}
+    items: Items = {}
+    for path, file in _files(view).items():
+        values = _values(view, file)
+        if isinstance(values, dict):
+            items[path] = _folded(file, values)
+        elif values is not None:
+            items[path] = values
+    return items
+
+
+def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Unread:
+    """Return one value for all files of a pattern: the planned one, or what differs from it."""
+    if not values:
+        return NOT_THERE
+    wrong = [v for v in values.values() if not isinstance(v, Unread) and v != file.value]
+    if not wrong:
+        unread = [value for value in values.values() if isinstance(value, Unread)]
+        return unread[0] if unread else file.value
+    if len(set(wrong)) == 1 and len(wrong) == len(values):
+        return wrong[0]
+    counts = {value: wrong.count(value) for value in sorted(set(wrong))}
+    return ", ".join(f"{value} on {count} of {len(values)}" for value, count in counts.items())
+
+
+def _which(view: View, path: str) -> str:
+    """Return which files of a pattern differ, by the part that the star stands for."""
+    file = _files(view)[path]
+    values = _values(view, file)
+    if "*" not in path or not isinstance(values, dict):
+        return ""
+    part = next(number for number, text in enumerate(path.split("/")) if "*" in text)
+    wrong = [
+        name.split("/")[part]
+        for name, value in values.items()
+        if not isinstance(value, Unread) and value != file.value
+    ]
+    return fold(wrong) if wrong and len(wrong) < len(values) else ""
+
+
+def _setting_roles(view: View, path: str) -> tuple[str]:
+    of_cpus = path in [file.path for file in view.plan.hardware.cpu_files]
+    return ("cpu_sets" if of_cpus else "kernel",)
+
+
+KINDS = {
+    1: "forced module",
+    2: "CPU out of its specification",
+    3: "module unloaded by force",
+    8: "ACPI table overridden",
+    10: "staging driver",
+    11: "workaround for the firmware",
+    15: "live patch",
+}
+
+
+def _kinds(value: JsonValue) -> JsonValue:
+    return [name for bit, name in KINDS.items() if int(number(value)) >> bit & 1]
+
+
+def _common_items(view: View) -> Items:
+    keys, declared = view.items("sysctl.common"), view.plan.sysctl
+    return {key: value for key, value in keys.items() if key not in declared}
+
+
+KEYS = "sysctl.running"
+
+
+def declared(view: View) -> dict[str, str]:
+    """Return the declared values as the kernel prints them."""
+    return {key: " ".join(value.split()) for key, value in view.plan.sysctl.items()}
+
+
+def _persisted_items(view: View) -> Items:
+    found = view.items("sysctl.persisted")
+    ours = view.context.files_of(view.plan)
+    items: Items = {}
+    for key, entry in found.items():
+        if isinstance(entry, Unread):
+            items[key] = entry
+        elif not isinstance(entry, dict) or "absent" in entry or entry["file"] in ours:
+            items[key] = declared(view).get(key)  # what our own file says is file.content's part
+        else:
+            items[key] = entry["value"]
+    return items
+
+
+def _winner(view: View, key: str) -> str:
+    entry = view.items("sysctl.persisted").get(key)
+    return f"set by {entry['file']}" if isinstance(entry, dict) else ""
+
+
+def _persisted_expected(view: View) -> dict[str, JsonValue]:
+    return dict(declared(view))
+
+
+RULES = (
+    Rule(
+        id="kernel.aspm",
+        claim="PCIe links save power alike.",
+        why="A link that sleeps takes microseconds to wake up: each small transfer pays them.",
+        blind="What the firmware set on single links.",
+        source="kernel documentation, admin-guide/kernel-parameters (pcie_aspm)",
+        reading="kernel.state",
+        look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare pcie_aspm= on the kernel command line and what wrote {device}"
+        ),
+        explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="kernel.clocksource",
+        claim="The kernel reads the time from the same source.",
+        why=(
+            "A kernel that lost its trust in the TSC takes a timer that is a hundred times "
+            "slower: each reading of the clock costs a microsecond."
+        ),
+        blind="A source that is slow on all nodes.",
+        source="kernel documentation, timers/timekeeping",
+        reading="kernel.state",
+        look=Look(part("kernel.state", SOURCE)),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: journalctl -k -g tsc says why; compare the BIOS and tsc= on the "
+            "command line, then reboot it"
+        ),
+        explained_by=OTHER_KERNEL,
+    ),
+    Rule(
+        id="kernel.faulted",
+        claim="The kernel met no fault that it does not recover from.",
+        why=(
+            "After an oops or a machine check the kernel goes on with what is left; nothing "
+            "works surely."
+        ),
+        blind="Warnings (bit 9), which drivers print without harm.",
+        source="kernel documentation, admin-guide/tainted-kernels",
+        reading="kernel.tainted",
+        look=Look(
+            pick=lambda value: [
+                name for bit, name in FAULTS.items() if int(number(value)) >> bit & 1
+            ]
+        ),
+        expected=same([]),
+        repair=by_hand("drain {node}, keep journalctl -k of this boot, then reboot it"),
+        applies=own_kernel,
+    ),
+    Rule(
+        id="kernel.log",
+        claim="The kernel's buffer tells of no fault.",
+        why=(
+            "Hung tasks, lock-ups and errors of disks and links come hours before a node goes down."
+        ),
+        blind="What the buffer no longer holds: it is a ring. Faults in other words than these.",
+        source=(
+            "kernel sources: hung_task.c, watchdog.c, rcu/tree_stall.h, pcie/aer.c, sch_generic.c"
+        ),
+        reading="kernel.log",
+        expected=same(0),
+        text=Text(words=lambda found, expected: (f"{found} messages", "none")),
+        severity=WARNING,
+        repair=by_hand("on {node}: dmesg -T shows them; it stays a finding until the next boot"),
+        applies=own_kernel,
+    ),
+    Rule(
+        id="kernel.modules",
+        claim="The same kernel modules are loaded, in the same version.",
+        why=(
+            "A node without the driver of its memory controllers reports no errors; one with a "
+            "driver of its own making behaves in its own way."
+        ),
+        blind=(
+            "Modules that are not on the list; those of RDMA and of the GPUs have rules of "
+            "their own."
+        ),
+        source="kernel documentation, ABI/testing/sysfs-module",
+        reading="kernel.modules",
+        look=Look(part("kernel.modules", *NAMES)),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand("on {node}: modprobe {device} or find what loaded it (/etc/modules-load.d)"),
+        explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="kernel.nouveau",
+        claim="The driver nouveau does not hold the GPUs.",
+        why="It takes the boards at boot, and NVIDIA's driver does not get them.",
+        blind="Other drivers that take a board, such as vfio-pci.",
+        source="NVIDIA driver installation guide, disabling nouveau",
+        reading="kernel.modules",
+        look=Look(part("kernel.modules", "nouveau")),
+        expected=same("absent"),
+        repair=by_hand(
+            "on {node}: blacklist nouveau in /etc/modprobe.d, update-initramfs -u, then reboot it"
+        ),
+        applies=has_gpus,
+    ),
+    Rule(
+        id="kernel.page_merging",
+        claim="The kernel merges equal pages alike (KSM).",
+        why="The thread that searches for equal pages takes CPU time and cache from the job.",
+        blind="How much it merges.",
+        source="kernel documentation, admin-guide/mm/ksm",
+        reading="kernel.state",
+        look=Look(part("kernel.state", "/sys/kernel/mm/ksm/run")),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand("on {node}: find what wrote {device} (ksmtuned)"),
+        explained_by=OTHER_KERNEL,
+    ),
+    Rule(
+        id="kernel.security",
+        claim="The kernel's security modules are the same.",
+        why="What one node forbids (AppArmor, lockdown), a job meets on this node only.",
+        blind="Profiles and policies of the modules.",
+        source="kernel documentation, admin-guide/LSM",
+        reading="kernel.state",
+        look=Look(
+            part("kernel.state", "/sys/kernel/security/lsm", "/sys/kernel/security/lockdown")
+        ),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
+            "and Secure Boot"
+        ),
+        explained_by=OTHER_KERNEL,
+    ),
+    Rule(
+        id="kernel.setting",
+        claim="Every declared setting below /sys and /proc is in force.",
+        why=(
+            "Huge pages, clocks and interrupts of one node that are set otherwise make it "
+            "slow, and no tool shows it. A machine that does not have the setting at all is a "
+            "finding as well."
+        ),
+        blind="A setting that changes and changes back between two checks; what nobody declared.",
+        source=(
+            "kernel documentation: admin-guide/mm/transhuge, admin-guide/pm/cpufreq, "
+            "core-api/workqueue, core-api/irq/irq-affinity"
+        ),
+        reading="kernel.files",
+        look=Look(_setting_items),
+        expected=each(lambda view: {path: file.value for path, file in _files(view).items()}),
+        text=Text(detail=_which),
+        repair=by_role("kernel, cpu_sets", roles=_setting_roles),
+        applies=lambda view: bool(_files(view)),
+        explained_by=tuple(
+            Cause("file.content", device=file, of=Effect(device=path))
+            for file, paths in AT_BOOT.items()
+            for path in paths
+        ),
+    ),
+    Rule(
+        id="kernel.taint",
+        claim="Kernels are tainted alike.",
+        why=(
+            "A forced, staging or patched module in one kernel is a difference that no package "
+            "shows."
+        ),
+        blind=(
+            "Modules of other makers (bits 0, 12, 13), which every GPU node has, sooner or later."
+        ),
+        source="kernel documentation, admin-guide/tainted-kernels",
+        reading="kernel.tainted",
+        look=Look(pick=_kinds),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand("on {node}: journalctl -k -g taint says what did it"),
+        applies=own_kernel,
+        explained_by=OTHER_KERNEL,
+    ),
+    Rule(
+        id="kernel.thp",
+        claim="Transparent huge pages are used alike, declared or not.",
+        why=(
+            "Without them, or with the kernel merging pages meanwhile, memory is slower on one "
+            "node."
+        ),
+        blind="What programs ask for themselves (madvise).",
+        source="kernel documentation, admin-guide/mm/transhuge",
+        reading="kernel.state",
+        look=Look(part("kernel.state", f"{THP}/enabled", f"{THP}/defrag", f"{THP}/shmem_enabled")),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "declare kernel.transparent_hugepages of the hardware class; on {node}: find "
+            "what set {device} (tuned, a script)"
+        ),
+        explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
+    ),
+    Rule(
+        id="sysctl.common",
+        claim="Kernel parameters that nobody declared are alike.",
+        why=(
+            "A buffer, a watchdog or a congestion control that somebody tried on one node "
+            "stays there."
+        ),
+        blind="Keys that are not on the list; declared ones are sysctl.running's.",
+        source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
+        reading="sysctl.common",
+        look=Look(_common_items),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "declare {device} in os.sysctl, or on {node}: sysctl -w {device}='{expected}'"
+        ),
+        explained_by=OTHER_KERNEL,
+    ),
+    Rule(
+        id="sysctl.persisted",
+        claim="No other file overrides a declared sysctl at the next boot.",
+        why='Whoever runs "sysctl --system" brings the other value into force; at boot ours is set '
+        "last (systemd-sysctl.service.d/50-lockstep.conf), so it is a warning.",
+        blind="A lost file of our own: file.content sees that. A unit that sets keys later.",
+        source="sysctl.d(5)",
+        reading="sysctl.persisted",
+        look=Look(_persisted_items),
+        expected=each(_persisted_expected),
+        text=Text(detail=_winner),
+        severity=WARNING,
+        repair=by_hand(
+            "remove {device} from the file named in the detail, on {node}; no role owns that file"
+        ),
+    ),
+    Rule(
+        id="sysctl.running",
+        claim="Every declared sysctl is in force.",
+        why="A file that says one thing and a kernel that does another is how settings get lost.",
+        blind="Keys nobody declared; network namespaces of jobs.",
+        source="sysctl(8)",
+        reading=KEYS,
+        expected=each(lambda view: dict(declared(view))),
+        repair=by_role("os_settings"),
+        explained_by=(
+            Cause("sysctl.persisted", at=SAME_DEVICE),
+            Cause("file.content", device="/etc/sysctl.d/99-zz-lockstep.conf"),
+        ),
+    ),
+)

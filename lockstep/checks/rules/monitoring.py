@@ -1,0 +1,149 @@
+"""Rules: monitoring."""
+
+from __future__ import annotations
+
+import re
+
+from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
+from lockstep.checks.compare import number
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.repair import (
+    by_hand,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Bound,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    at_most,
+    each,
+)
+from lockstep.checks.rules._peers import worker
+from lockstep.plan.nvidia import DCGM, DCGM_EXPORTER
+
+SET_BY = {
+    "dcgm-exporter": f"/etc/systemd/system/{DCGM_EXPORTER}.d/50-lockstep.conf",
+    "prometheus-node-exporter": "/etc/default/prometheus-node-exporter",
+}
+RUN_BY = {
+    "dcgm-exporter": DCGM_EXPORTER,
+    "nv-hostengine": DCGM,
+    "prometheus-node-exporter": "prometheus-node-exporter.service",
+}
+LISTENS = re.compile(r"(--web\.listen-address[= ]|-a |--address[= ])\S+(?=:\d)")
+"""node_exporter and dcgm-exporter, their options."""
+
+
+def _settings_items(view: View) -> Items:
+    return {name: _common(view, lines) for name, lines in view.items("collectors").items()}
+
+
+def _common(view: View, lines: Value) -> Value:
+    """Return how a collector was started, the node's own address and name taken out."""
+    if not isinstance(lines, list):
+        return lines
+    said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
+    # Not where it is a part of a longer one: fd00::1 of fd00::10.
+    goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
+    for own, what, more in (
+        (view.plan.address, "ADDRESS", goes_on),
+        (view.plan.name, "NAME", r"\w"),
+    ):
+        if any(own in line for line in said):
+            pattern = re.compile(rf"(?<!{more}){re.escape(own)}(?!{more})")
+            said = [pattern.sub(what, line) for line in said]
+    return [*said]
+
+
+MOST = {"nv-hostengine": 1, "dcgm-exporter": 1, "node_exporter": 1, "nvidia-smi": 0}
+
+
+def _single_items(view: View) -> Items:
+    return {
+        name: len(lines) if isinstance(lines, list) else lines
+        for name, lines in view.items("collectors").items()
+    }
+
+
+def _cpu_items(view: View) -> Items:
+    services = view.items("services.cpu_share")
+    return {unit: value for unit, value in services.items() if unit not in view.plan.job_parents}
+
+
+RULES = (
+    Rule(
+        id="collector.settings",
+        claim="What reads metrics is started alike on all nodes.",
+        why=(
+            "An exporter that asks every second on one node makes this node slow, and the "
+            "whole job with it."
+        ),
+        blind=(
+            "Settings in a collector's own files; how often somebody asks an exporter. Where "
+            "it listens is listener.family's."
+        ),
+        source="dcgm-exporter and node_exporter, their options",
+        reading="collectors",
+        look=Look(_settings_items),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: systemctl cat the unit of {device}, and ps -C {device} for what no "
+            "unit started"
+        ),
+        applies=worker,
+        explained_by=(
+            Cause("collector.single", at=SAME_DEVICE),
+            *(
+                Cause("file.content", device=file, of=Effect(device=name))
+                for name, file in SET_BY.items()
+            ),
+            *(
+                Cause("unit.active", device=unit, of=Effect(device=name))
+                for name, unit in RUN_BY.items()
+            ),
+        ),
+    ),
+    Rule(
+        id="collector.single",
+        claim="Each kind of collector runs once, and no nvidia-smi in a loop.",
+        why="Two collectors ask the boards twice; their profiling counters exclude each other.",
+        blind="Collectors in programs of another name; metrics that a job reads for itself.",
+        source="DCGM documentation, profiling: one client at a time",
+        reading="collectors",
+        look=Look(_single_items),
+        kind=Kind.ABSOLUTE,
+        expected=each(lambda view: dict(MOST), bound=Bound.AT_MOST),
+        text=Text(lambda value: f"{value} running"),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: ps -C {device} -o pid,ppid,lstart,args; end the one that no unit started"
+        ),
+    ),
+    Rule(
+        id="service.cpu",
+        claim="No service takes more than a fifth of a CPU.",
+        why=(
+            "What runs beside the jobs takes time from them, and one core that is late is felt "
+            "by all ranks."
+        ),
+        blind=(
+            "Programs outside of services; services of jobs; those younger than ten minutes, "
+            "and what one did lately after a long quiet time. Machines without control groups "
+            "v2."
+        ),
+        source="kernel documentation, admin-guide/cgroup-v2 (cpu.stat)",
+        reading="services.cpu_share",
+        look=Look(_cpu_items),
+        kind=Kind.ABSOLUTE,
+        expected=at_most(20),
+        text=Text(lambda value: f"{number(value):g} % of a CPU"),
+        severity=WARNING,
+        repair=by_hand("on {node}: systemd-cgtop, then what {device} does so often"),
+        applies=worker,
+    ),
+)

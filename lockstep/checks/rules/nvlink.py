@@ -1,0 +1,287 @@
+"""Rules: nvlink."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import UNREAD, Cause
+from lockstep.checks.context import Items, View, shared
+from lockstep.checks.repair import (
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Peers,
+    Rule,
+    Severities,
+    Text,
+    same,
+)
+from lockstep.checks.rules._boot import own_kernel
+from lockstep.checks.rules._driver import FABRIC_MANAGER
+from lockstep.checks.rules._gpu import (
+    DEVICES,
+    OF_NVLINK,
+    RESET_TOGETHER,
+    UNREAD_WITH_COUNT,
+    both,
+    has_all,
+    has_gpus,
+    has_whole_gpus,
+    in_this_driver,
+    same_board,
+    supported,
+)
+from lockstep.node_check.judge import Judgement
+from lockstep.plan import nvidia
+from lockstep.report import Severity
+
+STATE, STATUS = "gpu.fabric.state", "gpu.fabric.status"
+JOINED = "Completed, Success"
+SILENT = ("volta", "turing", "ampere")
+
+
+def _fabric_items(view: View) -> Items:
+    return both(view, STATE, STATUS, lambda state, status: f"{state}, {status}")
+
+
+def _applies(view: View) -> bool:
+    gpu, model = view.plan.hardware.hardware.gpu, view.plan.hardware.gpu_model
+    if gpu is None or model is None or not gpu.nvswitch or model.architecture in SILENT:
+        return False
+    return in_this_driver(view, STATE) and in_this_driver(view, STATUS)
+
+
+FATAL = "fatal error of a switch"
+
+
+def _events(view: View, switch: str) -> list[str]:
+    events = view.items("driver.sxid").get(switch)
+    return [str(event) for event in events] if isinstance(events, list) else []
+
+
+def _sxid_items(view: View) -> Items:
+    return {
+        switch: ", ".join(f"SXid {event}" for event in sorted({*_events(view, switch)}))
+        if isinstance(events, list)
+        else events
+        for switch, events in view.items("driver.sxid").items()
+    }
+
+
+def _fatal(view: View, switch: str) -> bool:
+    """Say whether one of them was; the line says so itself."""
+    return any(not event.endswith("Non-fatal") for event in _events(view, switch))
+
+
+def _nvlink_items(view: View) -> Items:
+    return {
+        board: _text(links) if isinstance(links, dict) else links
+        for board, links in view.items("gpu.nvlink.links").items()
+    }
+
+
+def _text(links: Mapping[str, object]) -> str:
+    speeds = Counter(str(speed) for speed in links.values())
+    return ", ".join(f"{speeds[speed]} x {speed}" for speed in sorted(speeds)) or "no link up"
+
+
+def _of_model(view: View) -> str | None:
+    gpu, model = view.plan.hardware.hardware.gpu, view.plan.hardware.gpu_model
+    switched = gpu is not None and gpu.nvswitch
+    return model.nvlinks or None if switched and model is not None else None
+
+
+NAMED = 4
+
+
+@shared("gpu.topology")
+def _topology_items(view: View) -> Items:
+    pairs = view.read("gpu.topology")
+    if not isinstance(pairs, dict):
+        return {"": pairs}
+    # How many links a pair has is gpu.nvlink's matter.
+    ways: list[JsonValue] = [
+        f"{pair}: {re.sub('^NV[0-9]+$', 'NV', str(pairs[pair]))}" for pair in sorted(pairs)
+    ]
+    return {"": ways}
+
+
+def _matrix(pairs: object) -> str:
+    """Return a name for a matrix: equal ones have equal names."""
+    return f"matrix {hashlib.sha256(str(pairs).encode()).hexdigest()[:8]}"
+
+
+def _topology_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
+    here = [str(pair) for pair in found] if isinstance(found, list) else []
+    there = [str(pair) for pair in expected] if isinstance(expected, list) else []
+    return _only(here, there), _only(there, here)
+
+
+def _only(these: list[str], others: list[str]) -> str:
+    """Return the pairs that only one side has; the first few by name."""
+    own = [pair for pair in these if pair not in set(others)]
+    more = f" and {len(own) - NAMED} more" if len(own) > NAMED else ""
+    return ", ".join(own[:NAMED]) + more if own else "no other pair"
+
+
+RULES = (
+    Rule(
+        id="gpu.fabric",
+        claim="Every board has joined the NVLink fabric of its baseboard.",
+        why="Until the fabric manager has done its work CUDA does not start (error 802).",
+        blind="Links that are up and give errors; boards before Hopper, which do not tell.",
+        source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
+        reading=STATE,
+        look=Look(_fabric_items, devices=DEVICES),
+        expected=same(JOINED),
+        repair=by_role(
+            "nvidia_fabric_manager",
+            (
+                "on {node}: journalctl -u nvidia-fabricmanager; when no job runs, restart it, "
+                "then reset all boards together (nvidia-smi -r)"
+            ),
+        ),
+        applies=_applies,
+        on_node=OnNode(
+            Local.JOBS, lambda view: [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)]
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("unit.active", device=nvidia.FABRIC_MANAGER),
+            Cause("package.version", tag=FABRIC_MANAGER),
+            Cause("driver.module_version"),
+        ),
+    ),
+    Rule(
+        id="gpu.nvlink",
+        claim="All NVLinks of a board are up, at full speed.",
+        why="A board with a link less still works, and every collective waits for it.",
+        blind="Links that are up and repeat transfers: gpu.nvlink_replay. Divided boards (MIG).",
+        source="nvidia-smi nvlink -s; lockstep/catalog/gpus",
+        reading="gpu.nvlink.links",
+        look=Look(_nvlink_items, devices=DEVICES),
+        expected=same(_of_model),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: journalctl -u nvidia-fabricmanager and -k -g SXid; when no job "
+            "runs, reset all boards together (nvidia-smi -r); a link that stays away: "
+            "reseat or replace {device}"
+        ),
+        applies=has_whole_gpus,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.name", "gpu.fabric"),
+            Cause("gpu.sxid", tag=FATAL),
+        ),
+    ),
+    Rule(
+        id="gpu.nvlink_crc",
+        claim="NVLinks damage few transfers since the last record.",
+        why="A damaged transfer is found and repeated; many of them come before a link that fails.",
+        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; our own tolerance",
+        reading="gpu.nvlink.crc",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        tolerance=100.0,
+        severity=WARNING,
+        repair=by_hand(RESET_TOGETHER),
+        applies=has_whole_gpus,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
+        ),
+    ),
+    Rule(
+        id="gpu.nvlink_recovery",
+        claim="NVLinks did not have to be brought up again since the last record.",
+        why="A link that is trained anew stops all traffic of its board while it lasts.",
+        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
+        reading="gpu.nvlink.recovery",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        repair=by_hand(RESET_TOGETHER),
+        applies=has_whole_gpus,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.nvlink"),
+        ),
+    ),
+    Rule(
+        id="gpu.nvlink_replay",
+        claim="NVLinks did not repeat transfers since the last record.",
+        why="Each is a transfer that was lost; a link that repeats slows all collectives down.",
+        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
+        reading="gpu.nvlink.replay",
+        look=Look(pick=supported, devices=DEVICES),
+        kind=Kind.GROWTH,
+        repair=by_hand(RESET_TOGETHER),
+        applies=has_whole_gpus,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_board("gpu.nvlink", "gpu.nvlink_recovery"),
+        ),
+    ),
+    Rule(
+        id="gpu.sxid",
+        claim="No NVSwitch reported an error in this boot.",
+        why="A fatal error of a switch takes links of all boards down, and ends their jobs.",
+        blind=(
+            "Machines whose kernel is not their own: they do not see its log; what a reset has "
+            "cured since: it stays until the next boot."
+        ),
+        source="NVIDIA fabric manager user guide, NVSwitch SXid errors",
+        reading="driver.sxid",
+        look=Look(_sxid_items),
+        expected=same(""),
+        text=Text(words=lambda found, expected: (str(found), "no error of the switch")),
+        severity=Severities(
+            of=lambda view, switch: Severity.ERROR if _fatal(view, switch) else Severity.WARNING
+        ),
+        repair=by_hand(
+            "drain {node}; fatal: reset all boards together (nvidia-smi -r) or reboot; one "
+            "that comes back: have the switch at {device} replaced"
+        ),
+        tags=lambda view, switch: frozenset({FATAL, OF_NVLINK} if _fatal(view, switch) else ()),
+        applies=lambda view: has_gpus(view) and own_kernel(view),
+    ),
+    Rule(
+        id="gpu.topology",
+        claim="Boards and adapters of a node reach each other as on its peers.",
+        why=(
+            "An adapter in another slot, or a bridge set otherwise, sends traffic through the CPUs."
+        ),
+        blind=(
+            "A class where all nodes are wired alike and wrong; how fast a way is, and over "
+            "how many NVLinks: gpu.nvlink."
+        ),
+        source="nvidia-smi topo -m",
+        reading="gpu.topology",
+        look=Look(_topology_items),
+        peers=Peers.CLASS,
+        text=Text(_matrix, words=_topology_words),
+        repair=by_hand(
+            peers="nvidia-smi topo -m on {node} and on a peer; compare slots and PCIe settings"
+        ),
+        applies=lambda view: has_whole_gpus(view) and has_all(view),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *(Cause(rule) for rule in ("gpu.count", "gpu.nvlink", "gpu.order", "gpu.fabric")),
+            *(Cause(rule) for rule in ("rdma.count", "rdma.names", "gpu.sxid")),
+            Cause("gpu.recovery_action", of=UNREAD),
+        ),
+    ),
+)

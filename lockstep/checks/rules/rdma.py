@@ -1,0 +1,528 @@
+"""Rules: rdma."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    DEPLOY,
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Peers,
+    Rule,
+    Text,
+    each,
+    same,
+)
+from lockstep.checks.rules._gpu import has_gpus
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, joined
+from lockstep.checks.rules._rdma import (
+    DEVICES,
+    FOLLOWS_COUNT,
+    FOLLOWS_NAMES,
+    UNREAD_WITH_COUNT,
+    counted,
+    device_by_device,
+    has_rdma,
+    judged,
+    named,
+    of_the_fabric,
+)
+from lockstep.node_check.judge import Judgement
+from lockstep.probe.record import MISSING, Unread
+from lockstep.spec.names import expand
+
+FOLDER = "/dev/infiniband/"
+MANAGER, VERBS = FOLDER + "rdma_cm", FOLDER + "uverbs"
+ABSENT = "absent"
+
+
+def _access_items(view: View) -> Items:
+    found = view.items("rdma.device_files")
+    if isinstance(whole := found.get(""), Unread):
+        return {"": whole}
+    # Others, such as umad0, let their user speak for the whole fabric: not for everybody.
+    items: Items = {path: mode for path, mode in found.items() if path.startswith(VERBS)}
+    items = items or {VERBS + "0": ABSENT}
+    return {**items, MANAGER: found.get(MANAGER, ABSENT)}
+
+
+def _access_expected(view: View) -> dict[str, JsonValue]:
+    return {path: "666" for path in _access_items(view) if path}
+
+
+def _missing(view: View, device: str) -> str:
+    named = view.plan.hardware.hardware.nics.rdma_devices
+    found = view.read("rdma.names")
+    if not named or not isinstance(found, list):
+        return ""
+    missing = [name for name in expand(named) if name not in found]
+    return f"missing: {', '.join(missing)}" if missing else ""
+
+
+def _count_items(view: View) -> Items:
+    found, nics = view.read("rdma.count"), view.plan.hardware.hardware.nics
+    if nics.rdma_devices and isinstance(found, int):
+        # Which of them are the fabric's, rdma.names says: further ones (storage) are none of it.
+        return {"": min(found, nics.count)}
+    return {"": found}
+
+
+def _count_on_node(view: View) -> Iterator[Judgement]:
+    wanted = view.plan.hardware.hardware.nics.count
+    yield Judgement(("rdma.count",), expected=wanted, bound="at least", shown="{} RDMA devices")
+
+
+NAMES = (
+    *("mlx5_core", "mlx5_ib", "mlx4_core", "bnxt_re", "irdma", "efa"),
+    *("ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm", "rdma_ucm"),
+)
+
+
+def _driver_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
+    """Return the modules in which they differ."""
+    here, there = str(found).split(", "), str(expected).split(", ")
+    odd = [place for place, name in enumerate(NAMES) if here[place] != there[place]]
+    return (
+        ", ".join(f"{NAMES[place]} {here[place]}" for place in odd),
+        ", ".join(f"{NAMES[place]} {there[place]}" for place in odd),
+    )
+
+
+def _link_layer_expected(view: View) -> str:
+    nics = view.plan.hardware.hardware.nics
+    return "InfiniBand" if nics.rdma == "infiniband" else "Ethernet"
+
+
+NAMING = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
+
+
+def _names_expected(view: View) -> JsonValue:
+    return list[JsonValue](sorted(named(view)))
+
+
+def _names_items(view: View) -> Items:
+    found = view.read("rdma.names")
+    wanted = _names_expected(view)
+    if not isinstance(found, list) or not isinstance(wanted, list):
+        return {"": found}
+    # Further adapters (storage, management) are nobody's business here.
+    return {"": [name for name in found if name in wanted] if set(wanted) <= set(found) else found}
+
+
+def _names_on_node(view: View) -> Iterator[Judgement]:
+    # Of adapters that are lost beside further ones this says which; their count does not.
+    yield Judgement(("rdma.names",), all_of=tuple(sorted(named(view))))
+
+
+NOWHERE = -1
+
+
+def _numa_expected(view: View) -> dict[str, JsonValue]:
+    """Return that a device sits somewhere, where there is more than one place."""
+    wanted = judged(view, "rdma.numa")
+    several = view.plan.hardware.hardware.numa_nodes > 1
+    for device, node in view.items("rdma.numa").items():
+        if several and node == NOWHERE and device in wanted:
+            wanted[device] = "0 or above"
+    return wanted
+
+
+def _port_state_items(view: View) -> Items:
+    physical = view.items("rdma.phys_state")
+    items: Items = {}
+    for port, state in of_the_fabric(view, "rdma.state").items():
+        link = physical.get(port, MISSING)
+        if isinstance(state, Unread) or state == "ACTIVE":
+            items[port] = state
+        else:
+            items[port] = str(state) if isinstance(link, Unread) else f"{state} ({link})"
+    return items
+
+
+def _rate_items(view: View) -> Items:
+    return {
+        port: value if isinstance(value, Unread) else _gbit(value)
+        for port, value in of_the_fabric(view, "rdma.rate").items()
+    }
+
+
+def _gbit(text: JsonValue) -> float | Unread:
+    match = re.match(r"([\d.]+) Gb/sec", str(text))
+    return float(match.group(1)) if match else Unread(unread=f"not a rate: {text!r:.60}")
+
+
+def _declared(view: View) -> JsonValue:
+    speed = view.plan.hardware.hardware.nics.speed_gbit
+    return None if speed is None else [speed] * len(of_the_fabric(view, "rdma.rate"))
+
+
+def _rate_on_node(view: View) -> Iterator[Judgement]:
+    """Yield nothing where no rate is declared: the peers say it then."""
+    speed = view.plan.hardware.hardware.nics.speed_gbit
+    if speed is not None:
+        yield Judgement(
+            ("rdma.rate",), only=named(view), number=True, expected=speed, shown="{} Gbit/s"
+        )
+
+
+RULES = (
+    Rule(
+        id="rdma.access",
+        claim="Every user of the node may open the RDMA devices.",
+        why="A job whose user may not open them falls back to TCP, or ends, on this node only.",
+        blind="Access lists, and device files inside of containers.",
+        source="Linux, drivers/infiniband/core: uverbs_main.c and ucma.c give mode 0666",
+        reading="rdma.device_files",
+        look=Look(_access_items),
+        expected=each(_access_expected),
+        text=Text(lambda value: ABSENT if value == ABSENT else f"mode {value}"),
+        repair=by_role("rdma"),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.count", of=Effect(found=ABSENT))),
+    ),
+    Rule(
+        id="rdma.board",
+        claim="The RDMA devices of a hardware class are of the same make.",
+        why="A replaced adapter of another type has other limits, and takes other firmware.",
+        blind="Adapters whose driver gives no board id: they are compared as equal.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
+        reading="rdma.board",
+        look=Look(devices=DEVICES),
+        kind=Kind.MULTISET,
+        expected=each(lambda view: judged(view, "rdma.board")),
+        peers=Peers.CLASS,
+        text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.board")),
+        severity=WARNING,
+        repair=by_hand(
+            peers=(
+                "replace the device of {node} that the detail shows, or give the node a "
+                "hardware class of its own"
+            )
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
+    ),
+    Rule(
+        id="rdma.count",
+        claim="Every node has the RDMA devices of its hardware class.",
+        why=(
+            "A job that finds one adapter less runs with less bandwidth, or over TCP without a "
+            "word."
+        ),
+        blind="A device that is listed and does not work.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.count",
+        look=Look(_count_items),
+        expected=same(lambda view: view.plan.hardware.hardware.nics.count),
+        text=Text(
+            lambda value: f"{value} RDMA devices" if value != 1 else "1 RDMA device",
+            detail=_missing,
+        ),
+        repair=by_role(
+            "rdma",
+            (
+                f"{DEPLOY}; a device that stays away: lspci, journalctl -k -g "
+                "'mlx|rdma|infiniband', then reseat or replace the adapter"
+            ),
+        ),
+        applies=has_rdma,
+        on_node=OnNode(Local.JOBS, _count_on_node),
+    ),
+    Rule(
+        id="rdma.driver",
+        claim="The RDMA driver stack is the same.",
+        why="The vendor's modules and those of the kernel behave differently under load.",
+        blind="Two builds that give themselves the same version, and modules that give none.",
+        source="kernel documentation, ABI/testing/sysfs-module (version, srcversion)",
+        reading="kernel.modules",
+        look=Look(joined("kernel.modules", *NAMES)),
+        peers=Peers.CLASS,
+        text=Text(words=_driver_words),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: install the RDMA packages of its peers, then reboot it when it is idle"
+        ),
+        applies=has_rdma,
+        explained_by=(*OTHER_KERNEL, *FOLLOWS_COUNT),
+    ),
+    Rule(
+        id="rdma.firmware",
+        claim="The RDMA devices of a hardware class have the same firmware.",
+        why=(
+            "Firmware decides congestion control and retransmission: a mixed fabric is slow in "
+            "ways that no single node shows."
+        ),
+        blind="A firmware that is equally old everywhere.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.firmware",
+        look=Look(devices=DEVICES),
+        kind=Kind.MULTISET,
+        expected=each(lambda view: judged(view, "rdma.firmware")),
+        peers=Peers.CLASS,
+        text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.firmware")),
+        severity=WARNING,
+        repair=by_hand(
+            peers=(
+                "have the firmware of the peers ({expected}) flashed on the device of {node} "
+                "that the detail shows, then reset it"
+            )
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
+    ),
+    Rule(
+        id="rdma.gpu_affinity",
+        claim="Each RDMA device is next to the same GPUs.",
+        why=(
+            "NCCL pairs a GPU with the adapter at the same PCIe switch; elsewhere data takes "
+            "the long way."
+        ),
+        blind="Machines on which no adapter shares a switch with a board.",
+        source="PCI addresses below /sys/devices; NVIDIA, GPUDirect RDMA, supported systems",
+        reading="rdma.nearest_gpus",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.nearest_gpus")),
+        peers=Peers.CLASS,
+        repair=by_hand("in {node}: put {device} into the slot that its peers have it in"),
+        applies=lambda view: has_rdma(view) and has_gpus(view),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("gpu.count"),
+            Cause("rdma.numa", at=SAME_DEVICE),
+            *OTHER_MACHINE,
+        ),
+    ),
+    Rule(
+        id="rdma.guid",
+        claim="No RDMA device has the identity of another one.",
+        why="Two ports with one GUID answer for each other: connections break on both, at random.",
+        blind="Devices outside of this cluster on the same fabric.",
+        source="InfiniBand Architecture Specification, volume 1, EUI-64",
+        reading=DEVICES,
+        look=Look(devices="rdma.firmware"),
+        kind=Kind.UNIQUE,
+        repair=by_hand(
+            "find out which of {node} was flashed with the GUID of another one and give it its own"
+        ),
+        applies=has_rdma,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="rdma.interface",
+        claim="The same network interface belongs to each RDMA device as on the peers.",
+        why=(
+            "Rails are named by interfaces: two that are swapped send a rail's traffic into "
+            "another one."
+        ),
+        blind=(
+            "Cables that are swapped at the switch; devices that are not among the declared ones."
+        ),
+        source="rdma(8), rdma link show; systemd.link(5)",
+        reading="rdma.netdev",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.netdev")),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: compare the names that udev gives (networkctl, "
+            "/etc/systemd/network) with a peer's"
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
+    ),
+    Rule(
+        id="rdma.link_layer",
+        claim="Every RDMA port speaks the declared link layer.",
+        why="An adapter that came up as Ethernet in an InfiniBand fabric is reached by nobody.",
+        blind="What the switch at the other end is set to.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.link_layer",
+        look=Look(devices=DEVICES),
+        expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
+        repair=by_hand(
+            "set the port type of {device} in {node} (mlxconfig -d {device} set "
+            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
+        ),
+        applies=has_rdma,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
+        id="rdma.names",
+        claim="The RDMA devices have the declared names.",
+        why=(
+            "NCCL_IB_HCA and UCX_NET_DEVICES name them: a renamed one is not used, and nothing "
+            "says so."
+        ),
+        blind="Which adapter has which name.",
+        source="rdma-core, udev/75-rdma-description.rules; rdma(8), dev set name",
+        reading="rdma.names",
+        look=Look(_names_items),
+        expected=same(_names_expected),
+        repair=by_role("rdma"),
+        applies=lambda view: has_rdma(view) and bool(named(view)),
+        on_node=OnNode(Local.JOBS, _names_on_node),
+        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, Cause("file.content", device=NAMING)),
+    ),
+    Rule(
+        id="rdma.numa",
+        claim="The RDMA devices sit at the same NUMA nodes.",
+        why=(
+            "An adapter at the far socket from its GPU crosses the link between the sockets "
+            "for each byte."
+        ),
+        blind="Where the plan's CPUs are: cpu.numa sees that.",
+        source="kernel documentation, ABI/testing/sysfs-bus-pci (numa_node)",
+        reading="rdma.numa",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(_numa_expected),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"NUMA node {value}"),
+        repair=by_hand(
+            "in {node}: put {device} into the slot that its peers have it in; compare the BIOS"
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, Cause("cpu.numa"), *OTHER_MACHINE),
+    ),
+    Rule(
+        id="rdma.pcie_link",
+        claim="The RDMA devices sit on the full PCIe link.",
+        why=(
+            "An adapter with half its lanes has the full rate on the wire and half of it into "
+            "memory."
+        ),
+        blind=(
+            "Links further up, behind a switch; a slot that is narrower than its adapter on "
+            "purpose is no finding."
+        ),
+        source=(
+            "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
+        ),
+        reading="rdma.pcie",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.pcie"), default="rdma.pcie_most"),
+        peers=Peers.CLASS,
+        repair=by_hand("drain {node}, reseat {device}; compare the slot's settings in the BIOS"),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT,),
+    ),
+    Rule(
+        id="rdma.pkeys",
+        claim="The RDMA ports are in the same partitions.",
+        why=(
+            "A port that lacks a partition, or is a limited member of it, cannot talk to its peers."
+        ),
+        blind="Partitions that the job asks for by itself.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband (pkeys)",
+        reading="rdma.pkeys",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.pkeys")),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "have the subnet manager give {device} of {node} the partitions of its peers "
+            "(partitions.conf)"
+        ),
+        applies=has_rdma,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.port_state", at=SAME_DEVICE),
+            Cause("rdma.link_layer", at=SAME_DEVICE),
+        ),
+    ),
+    Rule(
+        id="rdma.port_state",
+        claim="Every RDMA port is active.",
+        why="A port that is down takes its rail from every job on the node.",
+        blind="A link that comes and goes between two checks.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.state",
+        look=Look(_port_state_items, devices=DEVICES),
+        expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
+        repair=by_hand(
+            "on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; "
+            "Ethernet: ip link set up its interface"
+        ),
+        applies=has_rdma,
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [Judgement(("rdma.state",), only=named(view), expected="ACTIVE")],
+        ),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_layer", at=SAME_DEVICE)),
+    ),
+    Rule(
+        id="rdma.rate",
+        claim="The RDMA ports of a node have the declared rates, or those of its peers.",
+        why=(
+            "A link that trained with half its lanes, or at a lower generation, halves one "
+            "rail, and the collective operations of the whole job wait for it."
+        ),
+        blind=(
+            "A rate that is too low on every node and not declared; congestion; errors on the link."
+        ),
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.rate",
+        look=Look(_rate_items, devices=DEVICES),
+        kind=Kind.MULTISET,
+        expected=each(lambda view: judged(view, "rdma.rate"), common=_declared),
+        peers=Peers.CLASS,
+        text=Text(
+            lambda values: f"{counted(values)} Gbit/s",
+            detail=lambda view, device: device_by_device(view, "rdma.rate"),
+        ),
+        repair=by_hand(
+            (
+                "in {node}: clean or replace the cable or transceiver of the port that the "
+                "detail shows, look at the switch port, reset the adapter"
+            ),
+            peers=(
+                "in {node}: clean or replace the cable or transceiver of the port that the "
+                "detail shows, look at the switch port, reset the adapter"
+            ),
+        ),
+        applies=has_rdma,
+        on_node=OnNode(Local.HEALTH, _rate_on_node),
+        explained_by=(
+            *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
+            # A port that is down, or speaks another protocol, shows the rate that it is not at.
+            *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
+        ),
+    ),
+    Rule(
+        id="rdma.subnet_manager",
+        claim="The RDMA ports follow the same subnet manager.",
+        why="A port that another manager configured is on another fabric, or about to be.",
+        blind="Whether the manager answers; its own settings, adaptive routing among them.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
+        reading="rdma.sm_lid",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.sm_lid")),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"subnet manager at LID {value}"),
+        repair=by_hand(
+            "on {node}: sminfo; look at the cable of {device}, which may lead to another fabric"
+        ),
+        applies=has_rdma,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.port_state", at=SAME_DEVICE),
+            Cause("rdma.link_layer", at=SAME_DEVICE),
+        ),
+    ),
+)

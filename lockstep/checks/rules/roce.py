@@ -1,0 +1,257 @@
+"""Rules: roce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.repair import (
+    by_hand,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Severities,
+    Text,
+    each,
+)
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, only_difference
+from lockstep.checks.rules._rdma import (
+    DEVICES,
+    FOLLOWS_COUNT,
+    FOLLOWS_NAMES,
+    UNREAD_WITH_COUNT,
+    counted,
+    device_by_device,
+    has_rdma,
+    judged,
+    of_the_fabric,
+)
+from lockstep.report import Severity
+
+ACCELERATION = "rdma.acceleration"
+"""The register ROCE_ACCL of each adapter; empty where no tool could ask for it."""
+ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
+NOT_ASKED = "not asked: no mlxreg or mstreg, or an adapter without the register"
+
+FOLLOWS_PORT = (
+    *UNREAD_WITH_COUNT,
+    Cause("rdma.link_layer", at=SAME_DEVICE),
+    Cause("rdma.port_state", at=SAME_DEVICE),
+)
+
+
+def has_roce(view: View) -> bool:
+    """Apply to the nodes whose fabric is Ethernet."""
+    return has_rdma(view) and view.plan.hardware.hardware.nics.rdma == "roce"
+
+
+def of_register(view: View, shown: Callable[[dict[str, JsonValue]], Value]) -> Items:
+    """Return what is shown of the register ROCE_ACCL of each adapter of the fabric."""
+    return {
+        device: shown(fields) if isinstance(fields, dict) else fields
+        for device, fields in of_the_fabric(view, ACCELERATION).items()
+    }
+
+
+def _others(fields: dict[str, JsonValue]) -> Value:
+    others = sorted(f"{name} {state}" for name, state in fields.items() if name != ADAPTIVE_ROUTING)
+    return ", ".join(others) or NOT_ASKED
+
+
+def _routing(fields: dict[str, JsonValue]) -> Value:
+    words: dict[object, Value] = {0: "off", 1: "on", None: NOT_ASKED}
+    return words.get(fields.get(ADAPTIVE_ROUTING), NOT_ASKED)
+
+
+def _settings_items(view: View) -> Items:
+    """Return the settings as words, so that those that differ can be named with their values."""
+    return {
+        device: [f"{name}={value}" for name, value in sorted(found.items())]
+        if isinstance(found, dict)
+        else found
+        for device, found in of_the_fabric(view, "rdma.settings").items()
+    }
+
+
+RULES = (
+    Rule(
+        id="rdma.acceleration",
+        claim="The RoCE adapters send again and start anew alike.",
+        why=(
+            "Adaptive retransmission and slow restart decide what a lost packet costs; what a "
+            "script set is gone after a reset of the adapter."
+        ),
+        blind="Nodes where neither mlxreg nor mstreg is installed.",
+        source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
+        reading=ACCELERATION,
+        look=Look(lambda view: of_register(view, _others), devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, ACCELERATION)),
+        peers=Peers.CLASS,
+        severity=Severities(Severity.WARNING, unread=Severity.WARNING),
+        repair=by_hand(
+            "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
+            "--reg_name ROCE_ACCL --set what differs from its peers"
+        ),
+        applies=has_roce,
+        explained_by=(
+            *FOLLOWS_PORT,
+            Cause("rdma.adaptive_routing", at=SAME_DEVICE, of=Effect(found=NOT_ASKED)),
+            Cause("rdma.adaptive_routing", at=SAME_DEVICE, of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="rdma.adaptive_routing",
+        claim="The RoCE adapters let the fabric spread packets, or not, alike.",
+        why=(
+            "Where one node's packets stay on one path they meet on one link, and the "
+            "collective waits."
+        ),
+        blind=(
+            "Nodes where neither mlxreg nor mstreg is installed. InfiniBand: there the subnet "
+            "manager decides, and no node shows it (ibdiagnet -r does). What a job asks for "
+            "(NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread as_text."
+        ),
+        source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
+        reading=ACCELERATION,
+        look=Look(lambda view: of_register(view, _routing), devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, ACCELERATION)),
+        peers=Peers.CLASS,
+        severity=Severities(Severity.WARNING, unread=Severity.WARNING),
+        repair=by_hand(
+            "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
+            "--reg_name ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that "
+            "it is {expected}"
+        ),
+        applies=has_roce,
+        explained_by=FOLLOWS_PORT,
+    ),
+    Rule(
+        id="rdma.ecn",
+        claim="The RoCE ports react to marked packets alike.",
+        why=(
+            "A port without congestion control takes the bandwidth of the others, until the "
+            "switch drops."
+        ),
+        blind="Parameters of the control itself; drivers that do not show it.",
+        source="NVIDIA, DCQCN parameters for Linux: /sys/class/net/.../ecn",
+        reading="rdma.ecn",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.ecn")),
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"enabled by priority: {value}"),
+        repair=by_hand(
+            "on {node}: write /sys/class/net/*/ecn/roce_np and roce_rp enable as on its "
+            "peers, at boot"
+        ),
+        applies=has_roce,
+        explained_by=FOLLOWS_PORT,
+    ),
+    Rule(
+        id="rdma.pci_control",
+        claim="The RDMA devices read and order alike on PCIe.",
+        why=(
+            "With short read requests, or without relaxed ordering, an adapter does not reach "
+            "its rate."
+        ),
+        blind="Ordering that a driver asks for by memory region.",
+        source="PCI Express Base Specification, Device Control register; linux/pci_regs.h",
+        reading="rdma.pci_control",
+        look=Look(devices=DEVICES),
+        kind=Kind.MULTISET,
+        expected=each(lambda view: judged(view, "rdma.pci_control")),
+        peers=Peers.CLASS,
+        text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.pci_control")),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare the BIOS settings of PCIe, and what runs setpci at boot"
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board"), *OTHER_MACHINE),
+    ),
+    Rule(
+        id="rdma.pfc",
+        claim="The RoCE ports pause the same priorities.",
+        why=(
+            "Without the pause of its priority a port loses packets under load; with a wrong "
+            "one it stops others."
+        ),
+        blind="Settings that only the vendor's tool shows; the switch at the other end.",
+        source="dcb-pfc(8)",
+        reading="rdma.pfc",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.pfc")),
+        peers=Peers.CLASS,
+        repair=by_hand("on {node}: dcb pfc set dev (or mlnx_qos --pfc) as on its peers, at boot"),
+        applies=has_roce,
+        explained_by=FOLLOWS_PORT,
+    ),
+    Rule(
+        id="rdma.priorities",
+        claim="The RoCE ports sort packets into priorities alike.",
+        why="Packets in the wrong priority are not protected from loss, on this node alone.",
+        blind="Trust in PCP or DSCP, which only the vendor's tool shows.",
+        source="dcb-app(8)",
+        reading="rdma.priorities",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.priorities")),
+        peers=Peers.CLASS,
+        repair=by_hand("on {node}: dcb app replace dev (or mlnx_qos --dscp2prio) as on its peers"),
+        applies=has_roce,
+        explained_by=FOLLOWS_PORT,
+    ),
+    Rule(
+        id="rdma.settings",
+        claim="The drivers of the RDMA devices are set alike.",
+        why=(
+            "Steering of flows, virtual functions and RoCE itself are settings of the driver: "
+            "one adapter that was set otherwise behaves otherwise, under load only."
+        ),
+        blind=(
+            "Settings that only the vendor's tool shows (mlxconfig), and those of kernels that "
+            "do not offer them; nodes without the tool devlink."
+        ),
+        source="devlink-dev(8); kernel documentation, networking/devlink/mlx5",
+        reading="rdma.settings",
+        look=Look(_settings_items),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        text=Text(words=only_difference),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: devlink dev param set the PCI address of {device} as on its peers, at boot"
+        ),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, *OTHER_KERNEL),
+    ),
+    Rule(
+        id="rdma.traffic_class",
+        claim="The RoCE ports mark their packets alike.",
+        why="Packets without the mark go through the switches in the wrong queue.",
+        blind="Marks that a job sets (NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS).",
+        source=(
+            "NVIDIA OFED: tc/1/traffic_class; kernel documentation, ABI/testing/configfs-rdma_cm"
+        ),
+        reading="rdma.traffic_class",
+        look=Look(devices=DEVICES),
+        kind=Kind.SLOTS,
+        expected=each(lambda view: judged(view, "rdma.traffic_class")),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "on {node}: set traffic_class of {device} and default_roce_tos as on its peers, at boot"
+        ),
+        applies=has_roce,
+        explained_by=FOLLOWS_PORT,
+    ),
+)

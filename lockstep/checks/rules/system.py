@@ -1,0 +1,181 @@
+"""Rules: system."""
+
+from __future__ import annotations
+
+from lockstep.checks.cause import Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    by_hand,
+    by_role,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Look,
+    Peers,
+    Rule,
+    Text,
+    same,
+)
+from lockstep.checks.rules._peers import joined
+from lockstep.probe.record import Unread
+
+
+def _host_keys_items(view: View) -> Items:
+    """Return one key: a copied node has all of them."""
+    keys = view.items("os.host_keys")
+    return {"": keys[min(keys, key=lambda kind: (kind != "ed25519", kind))]} if keys else {}
+
+
+def _release_items(view: View) -> Items:
+    name, version = view.read("os.id"), view.read("os.version_id")
+    for part in (name, version):
+        if isinstance(part, Unread):
+            return {"": part}
+    return {"": f"{name} {view.plan.cluster.release.version_of(str(version))}"}
+
+
+NODE_REACHABLE = Rule(
+    id="node.reachable",
+    claim="Every node gives a record over ssh.",
+    why="A node that cannot be read cannot be repaired either, and its jobs are on their own.",
+    blind="A node that answers to ssh and to nothing else: the other rules see that.",
+    source="every finding of a node rests on it",
+    reading="ssh",
+    # Without the address: equal for all nodes, it is one repair of them all.
+    repair=by_hand(
+        "look at {node} itself (power, network, sshd, sudo); address: lockstep plan "
+        "{inventory} NODE"
+    ),
+)
+
+RULES = (
+    NODE_REACHABLE,
+    Rule(
+        id="os.host_keys",
+        claim="Every node has an ssh host key of its own.",
+        why="Who holds one node's key can pose as all the others.",
+        blind="Keys of other kinds than ed25519, where a node has that one.",
+        source="ssh-keygen(1), -A",
+        reading="os.host_keys",
+        look=Look(_host_keys_items),
+        kind=Kind.UNIQUE,
+        text=Text(lambda value: f"host key {str(value)[:12]}"),
+        repair=by_hand(
+            "on all of {node} but one: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart ssh"
+        ),
+        explained_by=(Cause("os.machine_id"),),
+    ),
+    Rule(
+        id="os.hostname",
+        claim="The running host name is the node's name.",
+        why="Slurm finds its own line of slurm.conf by it; a wrong name stops slurmd.",
+        blind="What /etc/hostname holds for the next boot: file.content sees that.",
+        source="hostname(7), slurmd(8)",
+        reading="os.hostname",
+        expected=same(lambda view: view.plan.name),
+        repair=by_role("os_settings"),
+        explained_by=(Cause("file.content", device="/etc/hostname"),),
+    ),
+    Rule(
+        id="os.locale",
+        claim="All nodes have the declared locale.",
+        why="Sort order and number formats of a job must not depend on the node it lands on.",
+        blind="A locale passed on by ssh (SendEnv, AcceptEnv).",
+        source="locale(7)",
+        reading="os.locale",
+        expected=same(lambda view: view.plan.spec.os.locale),
+        severity=WARNING,
+        repair=by_role("os_settings"),
+        explained_by=(
+            Cause("file.content", device="/etc/default/locale"),
+            Cause("file.content", device="/etc/locale.conf"),
+        ),
+    ),
+    Rule(
+        id="os.machine_id",
+        claim="Every node has a machine id of its own.",
+        why=(
+            "Nodes that were copied share addresses of DHCP, names in the journal, and more "
+            "that is drawn from it."
+        ),
+        blind="Nodes outside of this cluster.",
+        source="machine-id(5)",
+        reading="os.machine_id",
+        kind=Kind.UNIQUE,
+        repair=by_hand(
+            "on all of {node} but one: rm /etc/machine-id, systemd-machine-id-setup, reboot"
+        ),
+    ),
+    Rule(
+        id="os.release",
+        claim="All nodes run the release that the spec names.",
+        why="Every package name, version and default in the plan belongs to one release.",
+        blind="Point updates inside a release: package.version sees those.",
+        source="os-release(5)",
+        reading="os.version_id",
+        look=Look(_release_items),
+        expected=same(
+            lambda view: f"{view.plan.cluster.release.id} {view.plan.cluster.release.version_id}"
+        ),
+        repair=by_hand("install {node} anew with {expected}; no role upgrades a release"),
+    ),
+    Rule(
+        id="os.resolver",
+        claim="Names are looked up in the same places and order.",
+        why="A dead name server costs this node five seconds at each look-up.",
+        blind="Whether the servers answer; what a service configures for itself.",
+        source="resolv.conf(5), nsswitch.conf(5)",
+        reading="os.resolver",
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: make {device} of /etc/resolv.conf or nsswitch.conf like its peers'"
+        ),
+    ),
+    Rule(
+        id="os.time_zone",
+        claim="All nodes are in the declared time zone.",
+        why="Logs of one job on many nodes are read side by side.",
+        blind="A zone set by TZ in the environment of a service.",
+        source="localtime(5)",
+        reading="os.time_zone",
+        expected=same(lambda view: view.plan.spec.os.time_zone),
+        severity=WARNING,
+        repair=by_role("os_settings"),
+    ),
+    Rule(
+        id="platform.bios",
+        claim="The machines of a hardware class have the same firmware.",
+        why=(
+            "Firmware decides about power, memory, PCIe and idle states; one older BIOS is one "
+            "slower node."
+        ),
+        blind=(
+            "Settings of the firmware, as long as nothing that the kernel shows follows from them."
+        ),
+        source="SMBIOS 7.1, BIOS information; /sys/class/dmi/id",
+        reading="platform",
+        look=Look(joined("platform", "bios_vendor", "bios_version", "bios_date")),
+        peers=Peers.CLASS,
+        repair=by_hand(
+            "drain {node}, flash the BIOS of its peers, compare its settings, reboot it"
+        ),
+        explained_by=(Cause("platform.product"),),
+    ),
+    Rule(
+        id="platform.product",
+        claim="The machines of a hardware class are the same product.",
+        why=(
+            "Another board has other slots, links and firmware: it belongs into a class of its own."
+        ),
+        blind="Revisions of a board, which most firmware does not tell.",
+        source="kernel documentation, ABI/testing/sysfs-firmware-dmi-tables; SMBIOS 7.2, 7.3",
+        reading="platform",
+        look=Look(joined("platform", "sys_vendor", "product_name", "board_name")),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand("give {node} a hardware class of its own in the description, or replace it"),
+    ),
+)
