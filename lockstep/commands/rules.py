@@ -93,7 +93,7 @@ def page(judged: Sequence[Rule]) -> str:
     ]
     lines += [
         f"| [{rule.id}](#{_anchor(rule.id)}) | {rule.claim} | {rule.kind.value} "
-        f"| {', '.join(references(rule))} | {rule.repair.repair.owner} |"
+        f"| {', '.join(references(rule))} | {rule.repair.owner} |"
         for rule in judged
     ]
     for rule in judged:

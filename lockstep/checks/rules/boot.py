@@ -118,11 +118,11 @@ KEYS = ("processor.max_cstate", "intel_idle.max_cstate")
 RULES = (
     Rule(
         id="kernel.args",
-        claim="Every kernel argument of the plan is in force.",
-        why="CPU isolation and huge pages exist only from boot; a job cannot get them later.",
+        claim="Every planned kernel argument is in force.",
+        why="CPU isolation and huge pages start at boot; a job cannot get them later.",
         blind=(
-            "Arguments that nobody declared: kernel.args_foreign names those of the plan's own "
-            "keys, kernel.cmdline compares the others with the peers."
+            "Arguments that the description does not declare: kernel.args_foreign judges those "
+            "with the plan's keys, kernel.cmdline compares the others with the peers."
         ),
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
@@ -134,7 +134,7 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 _args_pending,
-                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
@@ -144,12 +144,9 @@ RULES = (
     ),
     Rule(
         id="kernel.args_foreign",
-        claim="No kernel argument of the plan's own keys comes from elsewhere.",
-        why=(
-            "Somebody's left-over isolation takes CPUs or memory from jobs, and survives each "
-            "deploy."
-        ),
-        blind="Arguments of other keys: kernel.cmdline compares those with the peers.",
+        claim="No other source sets a kernel argument that the plan sets.",
+        why="Left-over isolation takes CPUs or memory from jobs and survives each deploy.",
+        blind="Arguments with other keys: kernel.cmdline compares those with the peers.",
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
         look=Look(_args_foreign_items),
@@ -166,7 +163,7 @@ RULES = (
                 lambda view, word: (
                     isinstance(view.read(NEXT), list) and word not in given(view, NEXT)
                 ),
-                "It is gone from the boot loader's menu: a reboot ends it.",
+                "The argument is gone from the boot loader's menu and a reboot ends it.",
                 repair="reboot {node} when it is idle",
             ),
         ),
@@ -181,14 +178,12 @@ RULES = (
     ),
     Rule(
         id="kernel.args_persisted",
-        claim="Every kernel argument of the plan is there for the next boot.",
+        claim="The next boot has every planned kernel argument.",
         why=(
-            "Isolation that runs today and is gone from the boot loader's menu ends with the "
-            "next reboot, on one node, and nobody connects the two."
+            "Isolation that runs today and is missing in the boot loader's menu ends with the "
+            "next reboot, on one node."
         ),
-        blind=(
-            "Other entries of the menu; an argument that is added by hand while the machine boots."
-        ),
+        blind="Other entries of the menu. Arguments that somebody adds while the machine boots.",
         source="kernel documentation, admin-guide/kernel-parameters; grub-mkconfig(8)",
         reading=NEXT,
         look=Look(_args_persisted_items),
@@ -204,11 +199,9 @@ RULES = (
     ),
     Rule(
         id="kernel.cmdline",
-        claim="All nodes of a hardware class were booted with the same kernel arguments.",
-        why=(
-            "A left-over debugging argument slows one node, and with it every job it takes part in."
-        ),
-        blind="What is equal on all nodes and wrong: kernel.args holds the plan against it.",
+        claim="All nodes of a hardware class booted with the same kernel arguments.",
+        why="A left-over debugging argument slows one node and every job on it.",
+        blind="Wrong arguments on all nodes: kernel.args compares them with the plan.",
         source="proc_cmdline(5)",
         reading="kernel.cmdline",
         look=Look(_cmdline_items),
@@ -224,13 +217,13 @@ RULES = (
     ),
     Rule(
         id="kernel.max_cstate",
-        claim="Idle CPUs go no deeper than declared.",
+        claim="Idle CPUs enter no deeper C-state than declared.",
         why=(
-            "A CPU in a deep idle state takes tens of microseconds to wake up: each message "
-            "pays them."
+            "A CPU needs tens of microseconds to leave a deep C-state, and each message waits "
+            "for it."
         ),
         blind=(
-            "States that the firmware enters by itself; limits of single states (cpuidle/state*)."
+            "States that the firmware enters by itself. Limits of single states (cpuidle/state*)."
         ),
         source="kernel documentation, admin-guide/pm/intel_idle",
         reading="kernel.max_cstate",
@@ -241,7 +234,7 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 lambda view, device: waits(view, *KEYS),
-                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: started_otherwise(view, *KEYS),
@@ -250,12 +243,9 @@ RULES = (
     ),
     Rule(
         id="kernel.newest",
-        claim="The newest installed kernel is the running one.",
-        why=(
-            "The next boot, of this node alone, brings another kernel: modules and speed "
-            "change unseen."
-        ),
-        blind="Kernels of another flavour; a boot loader that was told to start an older one.",
+        claim="The running kernel is the newest installed one.",
+        why="The next boot brings another kernel to this node alone, with other modules and speed.",
+        blind="Kernels of another flavour. A boot loader that starts an older kernel on purpose.",
         source="uname(2); names of /boot/vmlinuz-*",
         reading="kernel.release",
         expected=default("kernel.newest"),
@@ -273,8 +263,8 @@ RULES = (
     Rule(
         id="kernel.release",
         claim="All nodes of a hardware class run the same kernel.",
-        why="Drivers are built for one kernel, and two kernels schedule one job differently.",
-        blind="A new kernel that is installed everywhere and runs nowhere: peers agree.",
+        why="Drivers are built for one kernel, and two kernels schedule the same job differently.",
+        blind="A new kernel that is installed everywhere and runs nowhere.",
         source="uname(2)",
         reading="kernel.release",
         peers=Peers.CLASS,

@@ -206,10 +206,11 @@ def _uuids_items(view: View) -> Items:
 RULES = (
     Rule(
         id="cdi.devices",
-        claim="The CDI specification gives every board to a container that asks for all.",
-        why="A container with seven of eight boards trains with seven, and nobody is told.",
-        blind="What an engine makes of it: container.devices (`lockstep check --containers`). boards "
-        '(MIG) go to containers device by device, "0:1" for the second of the first board.',
+        claim="The CDI specification gives every GPU to a container that asks for all.",
+        why="A container with seven of eight GPUs trains with seven, without any error.",
+        blind="What an engine makes of the specification: container.devices (`lockstep check "
+        '--containers`) judges that. Containers get divided GPUs (MIG) device by device: "0:1" '
+        "is the second of the first GPU.",
         source=(
             "CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate, "
             "device-name-strategy index"
@@ -225,10 +226,10 @@ RULES = (
         id="cdi.driver",
         claim="The CDI specification mounts the libraries of the planned driver.",
         why=(
-            "After a driver change an old specification names libraries that are gone: "
-            "containers do not start, or see no GPU."
+            "After a driver change an old specification names libraries that no longer exist. "
+            "Containers then do not start, or see no GPU."
         ),
-        blind="Libraries that an image brings itself.",
+        blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
         reading="cdi.libraries",
         expected=same(driver),
@@ -243,14 +244,12 @@ RULES = (
     ),
     Rule(
         id="container.capabilities",
-        claim="A container gets the capability files of the MIG instances, and of nothing else.",
+        claim="A container gets the capability files of its MIG instances and no others.",
         why=(
-            "Without its file a slice cannot be used; with those of mig/config a job could "
-            "divide the boards anew."
+            "Without its file an instance cannot be used. With the files of mig/config a job "
+            "could divide the GPUs again."
         ),
-        blind=(
-            "Files that the node itself lacks; IMEX channels, which are asked for by another name."
-        ),
+        blind="Files that the node itself lacks. IMEX channels, which have another name.",
         source="NVIDIA Multi-Instance GPU user guide, device nodes and capabilities",
         reading="containers",
         look=Look(_capabilities_items),
@@ -262,14 +261,10 @@ RULES = (
     ),
     Rule(
         id="container.control_files",
-        claim=(
-            "A container gets the driver's control files, with the numbers that they have on "
-            "the node."
-        ),
+        claim="A container gets the driver's control files with the node's device numbers.",
         why=(
-            "CUDA opens nvidiactl and nvidia-uvm. The number of nvidia-uvm is another one "
-            "after the module was loaded anew: a specification from before gives a file that "
-            "nobody serves."
+            "CUDA opens nvidiactl and nvidia-uvm. Reloading the module changes the number of "
+            "nvidia-uvm: an old specification then gives a file without a driver behind it."
         ),
         blind="Control files that the node itself lacks.",
         source=(
@@ -289,12 +284,12 @@ RULES = (
         id="container.cpus",
         claim="Containers may run on every CPU of the node.",
         why=(
-            "Engines start containers from a service: one that is held to the housekeeping "
-            "CPUs holds its containers there, and they set the pace of the job."
+            "Engines start containers from a service. If that service may only use the "
+            "housekeeping CPUs, so may its containers, and the whole job waits for them."
         ),
         blind=(
-            "Limits that a job sets itself; Podman: its containers have the CPUs of whoever "
-            "starts them."
+            "Limits that a job sets itself. Podman, whose containers get the CPUs of the user "
+            "who starts them."
         ),
         source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
         reading="containers",
@@ -310,11 +305,11 @@ RULES = (
     ),
     Rule(
         id="container.devices",
-        claim="A container with all boards sees all boards, engine by engine.",
-        why="A set that is not complete cost a production cluster a tenth of its speed.",
+        claim="A container with all GPUs sees all GPUs, on each engine.",
+        why="An incomplete set of GPUs cost a production cluster a tenth of its speed.",
         blind=(
-            "Containers that jobs start with other options; which board has which name "
-            "(container.uuids)."
+            "Containers that jobs start with other options. Which GPU has which name: "
+            "container.uuids judges that."
         ),
         source="measured: a report on 1,600 GPUs, device sets of containers",
         reading="containers",
@@ -327,9 +322,9 @@ RULES = (
     ),
     Rule(
         id="container.libraries",
-        claim="A container gets the driver's own library, engine by engine.",
-        why="A library of another version than the kernel module refuses to work.",
-        blind="Libraries that an image brings itself.",
+        claim="A container gets the driver's own library, on each engine.",
+        why="A library and a kernel module of different versions do not work together.",
+        blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
         reading="containers",
         look=Look(_libraries_items),
@@ -346,10 +341,10 @@ RULES = (
     Rule(
         id="container.memlock",
         claim="Containers may lock the declared amount of memory.",
-        why="RDMA registers memory: where memlock is smaller, NCCL falls back or fails.",
+        why="RDMA registers memory. With a smaller memlock limit NCCL falls back to TCP or fails.",
         blind=(
-            "Limits that a job sets itself. Machines that are containers themselves are "
-            "compared with their peers: their limit is that of the machine below."
+            "Limits that a job sets itself. Nodes that are containers themselves have the "
+            "limit of their host and are compared with their peers."
         ),
         source="getrlimit(2); NCCL user guide, troubleshooting: memory lock limits",
         reading="containers",
@@ -367,11 +362,11 @@ RULES = (
     ),
     Rule(
         id="container.rdma_devices",
-        claim="A container that is given the RDMA devices has all that the node has, by number.",
-        why="NCCL in a container without them falls back to TCP, and says so in its log only.",
+        claim="A container with RDMA devices gets all of the node's, with the same numbers.",
+        why="Without them NCCL falls back to TCP and only its log shows it.",
         blind=(
-            "Devices that the node itself lacks: rdma.count, rdma.access. Jobs that do not ask "
-            "for them."
+            "Devices that the node itself lacks: rdma.count and rdma.access judge those. Jobs "
+            "that do not ask for them."
         ),
         source="NCCL user guide, troubleshooting; docker-run(1), --device of a folder",
         reading="containers",
@@ -384,12 +379,12 @@ RULES = (
     ),
     Rule(
         id="container.shm",
-        claim="/dev/shm of one engine's containers is as large on every node.",
-        why=(
-            "NCCL and the workers of data loaders talk through it: where it is smaller, the "
-            "job ends."
+        claim="/dev/shm has the same size in an engine's containers on every node.",
+        why="NCCL and data loaders use it. A job ends where it is too small.",
+        blind=(
+            "A size that is too small on all nodes. The size that a job asks for itself "
+            "(--shm-size)."
         ),
-        blind="Too little everywhere; what a job asks for itself (--shm-size).",
         source="NCCL user guide, troubleshooting: shared memory; shm_overview(7)",
         reading="containers",
         look=Look(_shm_items),
@@ -405,12 +400,12 @@ RULES = (
     ),
     Rule(
         id="container.uuids",
-        claim="The boards in a container are the node's boards, by UUID.",
+        claim="The GPUs in a container are the node's GPUs, by UUID.",
         why=(
-            "A file of the right name with another board's number gives one board twice and "
-            "hides one."
+            "A device file with the right name and another GPU's number shows one GPU twice "
+            "and hides another."
         ),
-        blind="Boards that the kernel module does not know: gpu.count.",
+        blind="GPUs that the kernel module does not know: gpu.count judges those.",
         source=(
             "Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information"
         ),

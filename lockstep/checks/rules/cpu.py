@@ -56,9 +56,9 @@ def _numa_expected(view: View) -> dict[str, JsonValue]:
 RULES = (
     Rule(
         id="cpu.boost",
-        claim="The CPUs may clock above their base frequency, or may not, alike.",
-        why="Without turbo a core computes a third slower, and nothing says so.",
-        blind="Turbo that the firmware forbids: the driver then shows other limits.",
+        claim="CPU boost is equal in a hardware class.",
+        why="Without boost a core is a third slower, without any message.",
+        blind="Boost that the firmware forbids: the driver then shows other limits.",
         source="kernel documentation, admin-guide/pm/intel_pstate (no_turbo), cpufreq (boost)",
         reading="cpu.frequency",
         look=Look(joined("cpu.frequency", "no_turbo", "boost")),
@@ -72,7 +72,7 @@ RULES = (
     Rule(
         id="cpu.count",
         claim="Every node has the CPUs of its hardware class.",
-        why="Threads switched off in the firmware halve a node without an error anywhere.",
+        why="If the firmware switches threads off, a node loses half its speed without an error.",
         blind="Slower CPUs in the same number.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu",
         reading="cpu.online",
@@ -85,8 +85,8 @@ RULES = (
     ),
     Rule(
         id="cpu.energy_preference",
-        claim="The CPUs weigh energy against speed alike.",
-        why="A CPU that was told to save energy clocks lower under the same governor.",
+        claim="The CPU energy preference is equal in a hardware class.",
+        why="A CPU that should save energy clocks lower under the same governor.",
         blind="CPUs whose driver has no such preference.",
         source="kernel documentation, admin-guide/pm/intel_pstate",
         reading="cpu.frequency",
@@ -105,27 +105,27 @@ RULES = (
     ),
     Rule(
         id="cpu.frequency_driver",
-        claim="One driver sets the clocks of the CPUs.",
-        why=(
-            "Another driver has other governors and other limits: the same words mean other clocks."
-        ),
-        blind="Clocks that the firmware sets by itself: no driver at all, on all nodes alike.",
+        claim="All nodes of a hardware class use the same CPU frequency driver.",
+        why="Another driver has other governors and limits: the same setting gives other clocks.",
+        blind="Clocks that the firmware controls without a driver, on all nodes.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "driver")),
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare the firmware's power settings and intel_pstate= or "
-            "amd_pstate= on the kernel command line"
+            
+                "on {node}: compare the firmware's power settings and intel_pstate= or "
+                "amd_pstate= on the kernel command line"
+            
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
     Rule(
         id="cpu.frequency_limits",
-        claim="The clocks of the CPUs have the same limits.",
-        why="A limit that somebody left behind caps a node for good, whatever its governor.",
-        blind="Limits of the firmware; clocks under load.",
+        claim="CPU frequency limits are equal in a hardware class.",
+        why="A forgotten limit caps a node under any governor.",
+        blind="Limits of the firmware. Clocks under load.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "lowest", "highest")),
@@ -139,15 +139,17 @@ RULES = (
     Rule(
         id="cpu.governor",
         claim="All CPUs of a hardware class have one governor.",
-        why="A CPU that must be asked before it clocks up delays its rank, and all ranks wait.",
-        blind="What the firmware makes of it.",
+        why="A CPU that raises its clock late delays its rank, and all ranks wait.",
+        blind="How the firmware follows the governor.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "governor")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "declare kernel.cpu_governor of the hardware class; on {node}: find what set "
-            "it (tuned, cpupower)"
+            
+                "declare kernel.cpu_governor of the hardware class; on {node}: find what set "
+                "it (tuned, cpupower)"
+            
         ),
         explained_by=(
             Cause("kernel.setting", device=GOVERNOR),
@@ -157,12 +159,9 @@ RULES = (
     ),
     Rule(
         id="cpu.idle_states",
-        claim="The idle states of the CPUs are enabled alike.",
-        why=(
-            "A deep state that only one node may enter costs it tens of microseconds at each "
-            "wake-up."
-        ),
-        blind="A state that only some nodes have; what the firmware does below the states.",
+        claim="The same CPU idle states are enabled in a hardware class.",
+        why="A deep idle state costs a node tens of microseconds at each wake-up.",
+        blind="States that only some nodes have. What the firmware does below these states.",
         source="kernel documentation, admin-guide/pm/cpuidle",
         reading="cpu.idle_states",
         kind=Kind.SLOTS,
@@ -177,10 +176,10 @@ RULES = (
         id="cpu.microcode",
         claim="The CPUs of a hardware class have the same microcode.",
         why=(
-            "Microcode changes speed and closes holes: a node that was not rebooted has the "
-            "old one."
+            "Microcode changes speed and fixes security holes. A node that was not rebooted "
+            "has the old one."
         ),
-        blind="A microcode that is old on all nodes.",
+        blind="Microcode that is old on all nodes.",
         source="proc_cpuinfo(5); kernel documentation, arch/x86/microcode",
         reading="cpu.microcode",
         peers=Peers.CLASS,
@@ -192,12 +191,9 @@ RULES = (
     ),
     Rule(
         id="cpu.mitigations",
-        claim="The kernel treats each weakness of the CPUs alike.",
-        why=(
-            "What is done against a weakness costs speed: one node without it, or with more, "
-            "is uneven."
-        ),
-        blind="Weaknesses that this kernel does not know.",
+        claim="The kernel mitigates the same CPU vulnerabilities in a hardware class.",
+        why="Mitigations cost speed: a node with fewer or more of them runs at another speed.",
+        blind="Vulnerabilities that this kernel does not know.",
         source="kernel documentation, admin-guide/hw-vuln",
         reading="cpu.mitigations",
         kind=Kind.SLOTS,
@@ -211,8 +207,8 @@ RULES = (
     Rule(
         id="cpu.model",
         claim="The CPUs of a hardware class are of one model.",
-        why="A slower CPU in one node slows every step that the job takes together.",
-        blind="Steppings; CPUs that differ between the sockets of all nodes alike.",
+        why="A slower CPU in one node slows every common step of a job.",
+        blind="Steppings. Different CPUs in the sockets of a node, where all nodes are equal.",
         source="proc_cpuinfo(5)",
         reading="cpu.model",
         peers=Peers.CLASS,
@@ -223,21 +219,23 @@ RULES = (
     ),
     Rule(
         id="cpu.numa",
-        claim="Each NUMA node has the CPUs that the plan gives it.",
+        claim="Each NUMA node has its planned CPUs.",
         why=(
-            "Housekeeping CPUs, huge pages and the cores of gres.conf follow the plan: where "
-            "the firmware divides the sockets otherwise, a job is bound to the far side of its "
-            "GPU."
+            "Housekeeping CPUs, huge pages and the cores of gres.conf follow the plan. If the "
+            "firmware divides the sockets in another way, jobs are bound to the wrong side of "
+            "a GPU."
         ),
-        blind="Which memory and which boards sit at a node; nodes with memory and no CPU.",
+        blind="Which memory and GPUs a NUMA node has. NUMA nodes without CPUs.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.cpus",
         look=Look(_numa_items, pick=lambda value: cpulist(cpus(str(value)))),
         expected=each(_numa_expected),
         text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
         repair=by_hand(
-            "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
-            "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
+            
+                "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
+                "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
+            
         ),
         # Without a kernel of its own a node has the NUMA nodes of the machine below.
         applies=own_kernel,
@@ -245,12 +243,9 @@ RULES = (
     ),
     Rule(
         id="cpu.power_limit",
-        claim="Each package of CPUs may draw the same power.",
-        why="A lower limit, set by the BMC or by a tool, makes one node slow under load only.",
-        blind=(
-            "A limit of the whole machine that the BMC keeps to itself; kernels without the "
-            "powercap driver."
-        ),
+        claim="CPU power limits are equal in a hardware class.",
+        why="A lower limit, set by the BMC or a tool, slows a node under load only.",
+        blind="A limit of the whole machine inside the BMC. Kernels without the powercap driver.",
         source="kernel documentation, power/powercap/powercap",
         reading="cpu.power_limits",
         kind=Kind.SLOTS,
@@ -265,8 +260,8 @@ RULES = (
     ),
     Rule(
         id="cpu.smt",
-        claim="Threads of the CPU cores are on or off alike.",
-        why="With the sibling threads off, or used by others, a node computes at another speed.",
+        claim="CPU threads (SMT) are on or off on all nodes of a hardware class.",
+        why="With other threads a node computes at another speed.",
         blind="Which threads a job gets.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu (smt/control)",
         reading="cpu.smt",
@@ -278,9 +273,9 @@ RULES = (
     ),
     Rule(
         id="numa.distance",
-        claim="The distances between NUMA nodes are alike.",
-        why="Programs place memory by them; other distances are another setting of the firmware.",
-        blind="Distances that the firmware makes up.",
+        claim="NUMA distances are equal in a hardware class.",
+        why="Programs place memory by them. Other distances mean another firmware setting.",
+        blind="Wrong distances from the firmware on all nodes.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.distance",
         kind=Kind.SLOTS,

@@ -98,12 +98,12 @@ def _declared(view: View) -> dict[str, JsonValue]:
 RULES = (
     Rule(
         id="driver.helpers",
-        claim="The same helpers of GPUDirect are loaded on all nodes of a hardware class.",
+        claim="The same GPUDirect modules are loaded on all nodes of a hardware class.",
         why=(
-            "Without nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs data goes through the "
-            "host's memory: the slow node is the one where a module was not loaded."
+            "Without nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs, data takes the slow "
+            "way through the host's memory."
         ),
-        blind="Whether a program uses them; a class where all lack one.",
+        blind="Whether a program uses them. A module that all nodes lack.",
         source="NVIDIA GPUDirect RDMA guide, nvidia-peermem; gdrcopy; GPUDirect Storage guide",
         reading="driver.helpers",
         peers=Peers.CLASS,
@@ -120,11 +120,12 @@ RULES = (
     ),
     Rule(
         id="driver.library_version",
-        claim="The driver's library is of the declared version.",
+        claim="The driver's library has the declared version.",
         why=(
-            "Programs and containers use it: of another version than the module it refuses to work."
+            "Programs and containers use it. It does not work with a kernel module of another "
+            "version."
         ),
-        blind="Copies that a container brings along.",
+        blind="Copies inside containers.",
         source="ldconfig(8)",
         reading=LIBRARY,
         expected=same(planned_version),
@@ -143,12 +144,12 @@ RULES = (
     ),
     Rule(
         id="driver.module_flavour",
-        claim="The loaded kernel module is the open or the proprietary one, as planned.",
+        claim="The loaded kernel module has the planned flavour, open or proprietary.",
         why=(
-            "They differ in how GPUs share memory with network cards; a mixed cluster behaves "
-            "as two."
+            "The flavours share memory with network cards in different ways: a mixed cluster "
+            "behaves like two."
         ),
-        blind="A module whose version is read and whose flavour is not told (/sys/module alone).",
+        blind="A module that shows its version but not its flavour (/sys/module alone).",
         source="NVIDIA driver README, open Linux kernel modules",
         reading=LOADED,
         look=Look(_module_flavour_items),
@@ -159,7 +160,7 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 lambda view, device: installed_as_planned(view),
-                "The planned one is on disk: a reboot loads it.",
+                "The planned flavour is on disk and waits for a reboot.",
             ),
         ),
         tags=_module_flavour_tags,
@@ -172,9 +173,12 @@ RULES = (
     ),
     Rule(
         id="driver.module_next",
-        claim="The kernel that boots next would load the declared driver, in the declared flavour.",
-        why="A new kernel without the driver's module: after its next boot the node has no GPUs.",
-        blind="Kernels that are installed and are not the first entry of GRUB's menu.",
+        claim="The kernel of the next boot has the declared driver, in the declared flavour.",
+        why=(
+            "With a new kernel and no driver module for it, the node has no GPUs after its "
+            "next boot."
+        ),
+        blind="Installed kernels other than the first entry of GRUB's menu.",
         source="modinfo(8), dkms(8)",
         reading=NEXT,
         look=Look(_module_next_items),
@@ -186,14 +190,9 @@ RULES = (
     ),
     Rule(
         id="driver.module_on_disk",
-        claim="The running kernel would load the declared driver, in the declared flavour.",
-        why=(
-            "DKMS builds a module for each kernel: one that failed to build is found at the "
-            "next boot."
-        ),
-        blind=(
-            "Other kernels that are installed (driver.module_next); an old module in the initramfs."
-        ),
+        claim="The running kernel has the declared driver on disk, in the declared flavour.",
+        why="DKMS builds a module for each kernel. A failed build shows at the next boot only.",
+        blind="Other installed kernels (driver.module_next). An old module in the initramfs.",
         source="modinfo(8), dkms(8)",
         reading=ON_DISK,
         look=Look(lambda view: {"": on_disk(view, ON_DISK)}),
@@ -206,7 +205,7 @@ RULES = (
     Rule(
         id="driver.module_version",
         claim="The loaded kernel module is the declared driver.",
-        why="Library and module of two versions refuse to work together: no program sees a GPU.",
+        why="Library and module of different versions do not work together: no program sees a GPU.",
         blind="Parameters of the module (/proc/driver/nvidia/params).",
         source="NVIDIA driver README, /proc/driver/nvidia/version",
         reading=LOADED,
@@ -217,7 +216,7 @@ RULES = (
             "nvidia_driver",
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
-                _module_version_pending, "The declared module is on disk: a reboot loads it."
+                _module_version_pending, "The declared module is on disk and waits for a reboot."
             ),
         ),
         tags=_module_version_tags,
@@ -226,14 +225,9 @@ RULES = (
     ),
     Rule(
         id="driver.parameters",
-        claim=(
-            "The loaded kernel module works with the declared parameters, else with those of "
-            "its peers."
-        ),
-        why=(
-            "One parameter (memory mapping, firmware, power) makes a node behave unlike the others."
-        ),
-        blind="Parameters that the module does not show; one that all peers have wrong.",
+        claim="The kernel module has the declared parameters, and otherwise those of its peers.",
+        why="One parameter (memory mapping, firmware, power) can make a node behave differently.",
+        blind="Parameters that the module does not show. A wrong value on all nodes.",
         source="/proc/driver/nvidia/params, NVIDIA driver README",
         reading="driver.parameters",
         kind=Kind.SLOTS,

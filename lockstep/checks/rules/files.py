@@ -85,13 +85,11 @@ def _entries_words(wrong: JsonValue, expected: JsonValue) -> tuple[str, str]:
 RULES = (
     Rule(
         id="file.content",
-        claim="Every file we own has exactly the content that the plan renders.",
-        why=(
-            "A change made by hand on one node lasts until the next deploy and confuses until then."
-        ),
+        claim="Every file of Lockstep has the content of the plan.",
+        why="A change by hand on one node lasts until the next deploy and misleads until then.",
         blind=(
-            "Files nobody declared. Files with secrets, where this machine does not hold the "
-            "secrets. The munge key has a rule of its own."
+            "Files that the description does not declare. Files with secrets, where this "
+            "machine does not have the secrets. munge.key judges the munge key."
         ),
         source="lockstep/files.py",
         reading="files",
@@ -112,9 +110,12 @@ RULES = (
     ),
     Rule(
         id="file.mode",
-        claim="Every file we own has the planned mode and owner.",
-        why="A key that others can read is no secret; a script that cannot run does nothing.",
-        blind="Access lists, attributes and the folders above.",
+        claim="Every file of Lockstep has the planned mode and owner.",
+        why=(
+            "A key that other users can read is no secret. A script without its execute bit "
+            "does not run."
+        ),
+        blind="Access lists, attributes and the directories above.",
         source="lockstep/files.py",
         reading="files",
         look=Look(pick=_mode),
@@ -132,8 +133,11 @@ RULES = (
     Rule(
         id="hosts.entries",
         claim="/etc/hosts maps every node's name to its management address.",
-        why="Slurm and MPI connect by name; one wrong line sends a rank's traffic elsewhere.",
-        blind="What a name server answers for other names.",
+        why=(
+            "Slurm and MPI connect by name. One wrong line sends a rank's traffic to the wrong "
+            "node."
+        ),
+        blind="Other names, and what a name server answers.",
         source="hosts(5)",
         reading="hosts.entries",
         look=Look(_entries_items),
@@ -144,12 +148,12 @@ RULES = (
     ),
     Rule(
         id="mounts.fstab",
-        claim="What fstab lists is mounted.",
+        claim="Every file system of fstab is mounted.",
         why=(
-            "A job that finds an empty folder in place of its data ends, or writes to the "
+            "A job that finds an empty directory in place of its data ends, or fills the "
             "system's disk."
         ),
-        blind="File systems that fstab does not list; a server that no longer answers.",
+        blind="File systems that are not in fstab. A server that no longer answers.",
         source="fstab(5)",
         reading="mounts.fstab",
         expected=same("mounted"),
@@ -159,11 +163,8 @@ RULES = (
     ),
     Rule(
         id="mounts.shared",
-        claim="Shared file systems are mounted with the same options.",
-        why=(
-            "Another block size, one connection in place of eight, or another server: one node "
-            "reads slowly."
-        ),
+        claim="Shared file systems have the same mount options in a hardware class.",
+        why="Another block size, fewer connections or another server slow the reads of one node.",
         blind="File systems that are mounted on demand: a node without one is not compared.",
         source="proc_pid_mounts(5), nfs(5)",
         reading="mounts.shared",
@@ -176,12 +177,11 @@ RULES = (
     ),
     Rule(
         id="mounts.writable",
-        claim="Local file systems can be written to.",
+        claim="Local file systems are writable.",
         why=(
-            "After an error the kernel goes on with a disk that it only reads: jobs and logs "
-            "fail there."
+            "After a disk error the kernel makes a file system read-only: jobs and logs fail there."
         ),
-        blind="File systems that are read-only on all nodes: they are meant to be.",
+        blind="File systems that are read-only on all nodes.",
         source="proc_pid_mounts(5); ext4(5), errors=remount-ro",
         reading="mounts.local",
         kind=Kind.SLOTS,
@@ -193,8 +193,8 @@ RULES = (
     Rule(
         id="storage.inodes",
         claim="No local file system runs out of inodes.",
-        why="With no inode left nothing new can be written, although the disk has space.",
-        blind="File systems that make inodes as they need them.",
+        why="Without free inodes no file can be created, although the disk has space.",
+        blind="File systems that create inodes as needed.",
         source="statvfs(3); the proposal of node_exporter's own alerts",
         reading="storage.inodes",
         kind=Kind.ABSOLUTE,
@@ -206,12 +206,9 @@ RULES = (
     ),
     Rule(
         id="storage.nvme",
-        claim="The NVMe disks of a hardware class are of one make and firmware.",
-        why=(
-            "A disk of another make, or old firmware, is slower where all nodes read their "
-            "data at once."
-        ),
-        blind="Wear and temperature; which slot has which.",
+        claim="The NVMe disks of a hardware class have the same model and firmware.",
+        why="Another model, or old firmware, is slower when all nodes read at once.",
+        blind="Wear and temperature. Which slot has which disk.",
         source="kernel documentation, ABI/testing/sysfs-nvme",
         reading="storage.nvme",
         kind=Kind.MULTISET,
@@ -224,8 +221,8 @@ RULES = (
     Rule(
         id="storage.space",
         claim="No local file system is nearly full.",
-        why="A full disk ends jobs, loses logs and stops services, mostly at night.",
-        blind="Shared file systems: asking them could hang.",
+        why="A full disk ends jobs, loses logs and stops services.",
+        blind="Shared file systems: a read of them could hang.",
         source="statvfs(3); the proposal of node_exporter's own alerts",
         reading="storage.space",
         kind=Kind.ABSOLUTE,

@@ -146,12 +146,9 @@ def _supported_fields_items(view: View) -> Items:
 RULES = (
     Rule(
         id="gpu.answer_time",
-        claim="The driver answers as fast as on the node's peers.",
-        why=(
-            "A driver that takes seconds to answer waits for a board: often the first sign of "
-            "one that is about to be lost."
-        ),
-        blind="Answers below two seconds; a class that is slow as a whole.",
+        claim="nvidia-smi answers as fast as on the node's peers.",
+        why="A driver that needs seconds to answer waits for a GPU. Often that GPU fails soon.",
+        blind="Answers below two seconds. A class whose nodes are all slow.",
         source="three times the median of the class and more than 2 s: our own bound",
         reading="gpu.answered_in_s",
         look=Look(_answer_time_items),
@@ -172,15 +169,17 @@ RULES = (
     Rule(
         id="gpu.count",
         claim="Every node has the GPUs of its hardware class.",
-        why="A node that lost a board still takes jobs for eight, or runs them on seven.",
-        blind="A board that is listed and does not work.",
+        why="A node that lost a GPU still takes jobs for eight, or runs them on seven.",
+        blind="A GPU that is listed and does not work.",
         source="nvidia-smi(1); Xid 79: the GPU has fallen off the bus",
         reading="gpu.count",
         expected=same(planned),
         text=Text(boards, detail=_lost),
         repair=by_hand(
-            "drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; a "
-            "board that stays away is reseated or replaced"
+            
+                "drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; a "
+                "board that stays away is reseated or replaced"
+            
         ),
         applies=has_gpus,
         on_node=OnNode(Local.JOBS, _count_on_node),
@@ -194,12 +193,12 @@ RULES = (
     ),
     Rule(
         id="gpu.count_driver",
-        claim="The kernel module drives as many boards as the hardware class has.",
+        claim="The kernel module drives as many GPUs as the hardware class has.",
         why=(
-            "nvidia-smi may list a board less than the module drives, and the other way round: "
-            "the three counts together say where a board was lost."
+            "nvidia-smi and the module may list different numbers. The three counts together "
+            "show where a GPU was lost."
         ),
-        blind="A board that is listed and does not work.",
+        blind="A GPU that is listed and does not work.",
         source="/proc/driver/nvidia/gpus, NVIDIA driver README",
         reading="driver.boards",
         look=Look(number_of("driver.boards")),
@@ -217,12 +216,12 @@ RULES = (
     ),
     Rule(
         id="gpu.count_pci",
-        claim="The PCI bus has as many boards as the hardware class.",
+        claim="The PCI bus has as many GPUs as the hardware class.",
         why=(
-            "A board that the bus lost needs its power or its seat; one that only the driver "
-            "lost may need no more than a reset."
+            "A GPU that the bus lost needs power or a new seat. One that only the driver lost "
+            "may just need a reset."
         ),
-        blind="A board that is on the bus and does not answer.",
+        blind="A GPU that is on the bus and does not answer.",
         source="/sys/bus/pci/devices, classes 0300 and 0302 of vendor 10de",
         reading=PCI_BOARDS,
         look=Look(number_of(PCI_BOARDS)),
@@ -242,12 +241,12 @@ RULES = (
         id="gpu.driver_version",
         claim="All nodes of a hardware class run the same GPU driver.",
         why=(
-            "Fabric manager, libraries in containers and the driver must fit together on every "
+            "The fabric manager and the libraries in containers must match the driver on every "
             "node."
         ),
         blind=(
             "An old driver that runs everywhere while a new one is installed everywhere, "
-            "unless software.nvidia declares one (driver.module_version)."
+            "unless software.nvidia declares the version (driver.module_version)."
         ),
         source="nvidia-smi --help-query-gpu, driver_version",
         reading="gpu.driver_version",
@@ -260,12 +259,12 @@ RULES = (
     ),
     Rule(
         id="gpu.gsp",
-        claim="The boards' own processor runs the driver's firmware where that is the default.",
+        claim="GPUs run GSP firmware where that is their default.",
         why=(
-            "Without it (NVreg_EnableGpuFirmware=0) the driver works otherwise, and the open "
-            "modules not at all."
+            "Without it (NVreg_EnableGpuFirmware=0) the driver behaves differently, and the "
+            "open modules do not work."
         ),
-        blind="Firmware of another version: it comes with the driver's packages.",
+        blind="The version of the firmware, which comes with the driver's packages.",
         source="NVIDIA driver README, GSP firmware; gsp.mode.default",
         reading=GSP_READING,
         look=Look(up_to(GSP_READING, DEFAULT), pick=supported, devices=DEVICES),
@@ -284,9 +283,9 @@ RULES = (
     ),
     Rule(
         id="gpu.inforom_valid",
-        claim="The information store of every board is intact.",
-        why="A corrupt store has lost its record of errors: the board is to be replaced.",
-        blind="A store that is intact and wrong.",
+        claim="The infoROM of every GPU is valid.",
+        why="A corrupt infoROM has lost its record of errors: replace the GPU.",
+        blind="A valid infoROM with wrong content.",
         source="nvidia-smi --help-query-gpu, inforom.checksum_validation",
         reading="gpu.inforom.checksum",
         look=Look(pick=supported, devices=DEVICES),
@@ -299,9 +298,9 @@ RULES = (
     ),
     Rule(
         id="gpu.inforom_version",
-        claim="Boards of a hardware class have one version of their information store.",
-        why="The store decides what a board tells of its errors; mixed versions are mixed boards.",
-        blind="A class where all are old alike.",
+        claim="All GPUs of a hardware class have the same infoROM version.",
+        why="The infoROM decides which errors a GPU reports. Mixed versions mean mixed GPUs.",
+        blind="An old version on all nodes.",
         source="nvidia-smi --help-query-gpu, inforom.img, inforom.ecc",
         reading="gpu.inforom.image",
         look=Look(_inforom_version_items, pick=supported, devices=DEVICES),
@@ -318,9 +317,9 @@ RULES = (
     ),
     Rule(
         id="gpu.memory",
-        claim="Every board has the memory of its model.",
-        why="A board of the same name with less memory ends a job that fits on all the others.",
-        blind="Memory that is there and gives errors; memory that another process holds.",
+        claim="Every GPU has the memory of its model.",
+        why="A GPU with the same name and less memory ends a job that fits on all others.",
+        blind="Memory with errors. Memory that another process uses.",
         source="lockstep/catalog/gpus",
         reading="gpu.memory.total_mib",
         look=Look(devices=DEVICES),
@@ -338,11 +337,11 @@ RULES = (
     ),
     Rule(
         id="gpu.memory_used",
-        claim="Nobody holds memory of a board while the scheduler gives it to no job.",
-        why="What a job left behind takes the memory and the clocks of the next one.",
+        claim="No process uses GPU memory on a node without jobs.",
+        why="What a job left behind takes memory and clocks from the next job.",
         blind=(
-            "Nodes with a job, or without a scheduler; a job that starts while nodes are read; "
-            "divided boards (MIG)."
+            "Nodes with a job, or without a scheduler. A job that starts while nodes are read. "
+            "Divided GPUs (MIG)."
         ),
         source="nvidia-smi --help-query-gpu, memory.used; idle H200: 0 MiB",
         reading="gpu.memory.used_mib",
@@ -352,17 +351,19 @@ RULES = (
         text=Text(lambda mib: f"{mib} MiB in use"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
-            "end what is left of a job"
+            
+                "on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
+                "end what is left of a job"
+            
         ),
         applies=lambda view: has_whole_gpus(view) and _idle(view),
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
     ),
     Rule(
         id="gpu.name",
-        claim="Every board is the declared model.",
-        why="One other board in a job sets the pace, or has too little memory for it.",
-        blind="Boards of one name with different firmware: gpu.vbios.",
+        claim="Every GPU is of the declared model.",
+        why="One other GPU in a job slows all others, or has too little memory.",
+        blind="GPUs with the same name and other firmware: gpu.vbios judges those.",
         source="lockstep/catalog/gpus",
         reading="gpu.name",
         look=Look(devices=DEVICES),
@@ -381,10 +382,10 @@ RULES = (
         id="gpu.numa_node",
         claim="The same slot belongs to the same NUMA node on all nodes of a hardware class.",
         why=(
-            "A firmware setting (NPS, SNC) moves boards to another node; binding goes to the "
-            "far side."
+            "A firmware setting (NPS, SNC) moves GPUs to another NUMA node; jobs are then "
+            "bound to the wrong side."
         ),
-        blind='A class where all are alike and wrong; boards without a node ("-1"), where all are.',
+        blind='A wrong assignment on all nodes. GPUs without a NUMA node ("-1"), where all are so.',
         source="/sys/bus/pci/devices/*/numa_node",
         reading="gpu.pci.numa_node",
         look=Look(devices=PCI_BOARDS),
@@ -399,10 +400,10 @@ RULES = (
     ),
     Rule(
         id="gpu.order",
-        claim="The same number is the same slot on every node of a hardware class.",
+        claim="The same GPU number is the same slot on every node of a hardware class.",
         why=(
-            "Files of a topology, rank and adapter bindings name boards by number: on a node "
-            "with another order they bind to the wrong adapter, and nothing says so."
+            "Topology files and bindings of ranks and adapters name GPUs by number. On a node "
+            "with another order they bind to the wrong adapter without a message."
         ),
         blind="An order that a program asks for itself (CUDA_DEVICE_ORDER).",
         source="nvidia-smi --help-query-gpu: an index may change at each boot",
@@ -419,9 +420,9 @@ RULES = (
     ),
     Rule(
         id="gpu.serial_unique",
-        claim="No serial number is on two boards.",
-        why="A warranty claim goes by this number; two boards with one are a mistake in a record.",
-        blind="Boards without one.",
+        claim="No two GPUs have the same serial number.",
+        why="Warranty claims use this number; two equal ones mean a wrong record.",
+        blind="GPUs without a serial number.",
         source="nvidia-smi --help-query-gpu, serial",
         reading="gpu.serial",
         look=Look(pick=supported, devices=DEVICES),
@@ -434,20 +435,22 @@ RULES = (
     ),
     Rule(
         id="gpu.supported_fields",
-        claim="Boards of a hardware class say as much of themselves as their peers do.",
+        claim="The GPUs of a hardware class report the same fields.",
         why=(
-            "A board that has no value for what its peers tell (no error counters, no "
-            "temperature) is not healthy in that: it cannot be judged there."
+            "A GPU that lacks a field of its peers (error counters, temperature) cannot be "
+            "judged there."
         ),
-        blind="What no board of the class tells; fields that the driver does not have at all.",
+        blind="Fields that no GPU of the class reports, or that the driver does not have.",
         source="nvidia-smi(1): N/A is what a device does not support",
         reading=DEVICES,
         look=Look(_supported_fields_items, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda fields: f"not supported: {fields or 'nothing'}"),
         repair=by_hand(
-            "compare mode (MIG, ECC) and firmware (gpu.vbios) of the board in {node} with "
-            "its peers, then reset it"
+            
+                "compare mode (MIG, ECC) and firmware (gpu.vbios) of the board in {node} with "
+                "its peers, then reset it"
+            
         ),
         applies=has_gpus,
         explained_by=(
@@ -461,9 +464,9 @@ RULES = (
     ),
     Rule(
         id="gpu.uuid_unique",
-        claim="No board is seen on two nodes.",
-        why="A cloned record, a copied inventory or a board passed through twice.",
-        blind="Boards that report no identity.",
+        claim="No GPU appears on two nodes.",
+        why="A record was cloned, an inventory was copied, or a GPU was passed through twice.",
+        blind="GPUs without a UUID.",
         source="nvidia-smi --help-query-gpu, uuid",
         reading="gpu.uuid",
         look=Look(devices="gpu.name"),
@@ -476,9 +479,9 @@ RULES = (
     ),
     Rule(
         id="gpu.vbios",
-        claim="All boards of a hardware class have the same firmware.",
-        why="Firmware decides power and clocks; a replaced board often brings another one.",
-        blind="A firmware that is equally old everywhere.",
+        claim="All GPUs of a hardware class have the same VBIOS.",
+        why="The VBIOS decides power and clocks; a replacement GPU often has another one.",
+        blind="A VBIOS that is equally old everywhere.",
         source="nvidia-smi --help-query-gpu, vbios_version",
         reading="gpu.vbios",
         look=Look(devices=DEVICES),

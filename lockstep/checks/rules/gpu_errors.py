@@ -136,11 +136,12 @@ def _xid_on_node(view: View) -> Iterator[Judgement]:
 RULES = (
     Rule(
         id="gpu.ecc_corrected",
-        claim="The memory of no board corrects errors at a rate.",
+        claim="The memory of a GPU corrects few errors.",
         why=(
-            "Single errors are corrected and harmless; many in an hour come before one that is not."
+            "Single corrected errors are harmless. Many in an hour often precede one that "
+            "cannot be corrected."
         ),
-        blind="A rate below the tolerance; the first record of a boot.",
+        blind="A rate below the tolerance. The first record of a boot.",
         source=(
             "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; our own tolerance"
         ),
@@ -157,8 +158,8 @@ RULES = (
     ),
     Rule(
         id="gpu.ecc_sram_threshold",
-        claim="No board has met more errors of its SRAM than it may.",
-        why="Beyond the threshold the board is to be replaced: errors there follow each other.",
+        claim="No GPU has more SRAM errors than its threshold allows.",
+        why="Replace a GPU beyond the threshold: more errors follow.",
         blind="Errors below the threshold.",
         source=(
             "nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
@@ -176,12 +177,9 @@ RULES = (
     ),
     Rule(
         id="gpu.ecc_uncorrected",
-        claim=(
-            "No board had an error of its memory that could not be corrected since it was last "
-            "reset."
-        ),
-        why="The job that met it ended, or computed with a wrong value.",
-        blind="Errors before the last reset or reboot; corrected ones.",
+        claim="No GPU had an uncorrected memory error since its last reset.",
+        why="The job with that error ended, or computed with a wrong value.",
+        blind="Errors before the last reset or reboot. Corrected errors.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.volatile.total",
         reading="gpu.ecc.uncorrected_volatile",
         look=Look(devices=DEVICES),
@@ -196,12 +194,9 @@ RULES = (
     ),
     Rule(
         id="gpu.ecc_uncorrected_lifetime",
-        claim="No board met an error that could not be corrected since the last record.",
-        why=(
-            "A reset hides it: the count since then begins anew, the one of a board's life "
-            "does not."
-        ),
-        blind="What came before the first record of a boot: a board keeps its count for life.",
+        claim="No GPU had an uncorrected memory error since the last record.",
+        why="A reset clears the volatile count, but not the count of a GPU's lifetime.",
+        blind="Errors before the first record of a boot: a GPU keeps its count for life.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.total",
         reading="gpu.ecc.uncorrected_aggregate",
         look=Look(pick=supported, devices=DEVICES),
@@ -218,9 +213,12 @@ RULES = (
     ),
     Rule(
         id="gpu.recovery_action",
-        claim="The driver asks for nothing to bring a board back.",
-        why="A board in a bad state takes jobs and ends them: the driver knows and says it here.",
-        blind="Drivers that do not have the field: it is then not judged.",
+        claim="No GPU needs a recovery action.",
+        why=(
+            "A GPU in a bad state takes jobs and ends them. The driver knows it and reports it "
+            "here."
+        ),
+        blind="Drivers without this field: the rule is then not judged.",
         source="nvidia-smi --help-query-gpu, gpu_recovery_action",
         reading="gpu.recovery_action",
         look=Look(devices=DEVICES),
@@ -229,7 +227,7 @@ RULES = (
             "drain {node}, then do on {device} what the driver asks for",
             pending=Pending(
                 lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
-                "It asks for a reset or a reboot: the rollout does it.",
+                "The GPU needs a reset or a reboot; the rollout does it.",
             ),
         ),
         tags=lambda view, device: frozenset({ASKED}),
@@ -243,14 +241,14 @@ RULES = (
     ),
     Rule(
         id="gpu.row_remap",
-        claim="No row of a board's memory waits to be replaced, and none could not be.",
+        claim="No memory row of a GPU waits for a remap, and no remap failed.",
         why=(
-            "Until the reset the bad row is in use; without a spare row the board ends jobs "
+            "The bad row stays in use until the reset. Without a spare row the GPU ends jobs "
             "for good."
         ),
         blind=(
-            "Rows that were replaced (remapped_rows.uncorrectable); boards that are divided "
-            "(MIG), and those before Ampere, which cannot replace rows."
+            "Rows that were remapped (remapped_rows.uncorrectable). Divided GPUs (MIG), and "
+            "GPUs before Ampere, which cannot remap rows."
         ),
         source="NVIDIA GPU memory error management, row remapping",
         reading=PENDING,
@@ -260,7 +258,7 @@ RULES = (
             "drain {node} and have {device} replaced",
             pending=Pending(
                 lambda view, device: _row_remap_items(view).get(device) == WAITS,
-                "A row waits for the next reset of the board: a reboot does it.",
+                "A row waits for the next reset of the GPU; a reboot does it.",
             ),
         ),
         applies=_row_remap_applies,
@@ -277,9 +275,9 @@ RULES = (
     ),
     Rule(
         id="gpu.row_remapped",
-        claim="No row of a board's memory was replaced since the last record.",
-        why="Each replaced row was an error that ended a job; spare rows are few.",
-        blind="Rows replaced before the first record of a boot.",
+        claim="No memory row of a GPU was remapped since the last record.",
+        why="Each remapped row had an error that ended a job, and spare rows are few.",
+        blind="Rows that were remapped before the first record of a boot.",
         source="NVIDIA GPU memory error management, row remapping",
         reading="gpu.remapped.uncorrectable",
         look=Look(pick=supported, devices=DEVICES),
@@ -298,8 +296,11 @@ RULES = (
     ),
     Rule(
         id="gpu.row_spares",
-        claim="Every bank of a board's memory has a spare row left.",
-        why="The next bad row of a bank without one cannot be replaced: it ends jobs for good.",
+        claim="Every memory bank of a GPU has a spare row left.",
+        why=(
+            "The next bad row of a bank without spare rows cannot be remapped: it ends jobs "
+            "for good."
+        ),
         blind="Banks with few spare rows.",
         source="NVIDIA GPU memory error management, bank remap availability",
         reading="gpu.remapped.banks_without_spare",
@@ -313,13 +314,13 @@ RULES = (
     ),
     Rule(
         id="gpu.xid",
-        claim="The driver reported no error of a board in this boot that is the board's own.",
-        why="An Xid is the first sign of a board that fails, hours before a job does.",
+        claim="The driver reported no Xid error of a GPU in this boot.",
+        why="An Xid is the first sign of a failing GPU, hours before a job fails.",
         blind=(
-            "Errors that a program causes (13, 31, 43): they are its own; how often an error "
-            "came; what a reset has cured since: it stays until the next boot. Machines whose "
-            "kernel is not their own: they do not see its log. monitoring.xid of the "
-            "description says what it makes of a number."
+            "Errors of programs (13, 31, 43). How often an error occurred. An error that a "
+            "reset cured is reported until the next boot. Machines without a kernel of their "
+            "own, which do not see its log. monitoring.xid of the description changes how a "
+            "number is judged."
         ),
         source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",
         reading="driver.xid",

@@ -88,11 +88,12 @@ def _persistence_wanted(view: View) -> str:
 RULES = (
     Rule(
         id="gpu.addressing",
-        claim="Programs address the host's memory from all boards of a class in the same way.",
+        claim="All GPUs of a hardware class have the same addressing mode.",
         why=(
-            "With HMM or ATS a program may use any pointer on a board; elsewhere the same one ends."
+            "With HMM or ATS a GPU can use any pointer of the host. On a node without it the "
+            "same program fails."
         ),
-        blind="A class where all are alike and wrong.",
+        blind="A wrong mode on all nodes.",
         source="nvidia-smi --help-query-gpu, addressing_mode",
         reading="gpu.addressing",
         look=Look(pick=supported, devices=DEVICES),
@@ -112,12 +113,12 @@ RULES = (
     ),
     Rule(
         id="gpu.compute_mode",
-        claim="Boards take processes as declared.",
+        claim="Every GPU has the declared compute mode.",
         why=(
-            "A board left in EXCLUSIVE_PROCESS or PROHIBITED refuses the second process of a "
-            "job, or the first, on one node only."
+            "A GPU left in EXCLUSIVE_PROCESS or PROHIBITED refuses the second or the first "
+            "process of a job, on one node only."
         ),
-        blind="What runs on the board now.",
+        blind="Programs that run on the GPU now.",
         source="nvidia-smi(1), compute mode",
         reading="gpu.compute_mode",
         look=Look(devices=DEVICES),
@@ -128,9 +129,9 @@ RULES = (
     ),
     Rule(
         id="gpu.confidential",
-        claim="The memory of a board is protected (confidential computing) as its peers' is.",
-        why="Protected transfers to a board are slower by a multiple; one such node sets the pace.",
-        blind="A class where all are protected alike.",
+        claim="Confidential computing is on or off on all GPUs of a hardware class.",
+        why="Protected transfers are several times slower: one such node slows the whole job.",
+        blind="A class where all GPUs have it on.",
         source="nvidia-smi --help-query-gpu, protected_memory.total; confidential computing guide",
         reading="gpu.memory.protected_mib",
         look=Look(pick=supported, devices=DEVICES),
@@ -144,11 +145,9 @@ RULES = (
     ),
     Rule(
         id="gpu.ecc",
-        claim=(
-            "Error correction of the boards' memory is as declared, now and after the next reset."
-        ),
-        why="Without it a flipped bit ends in the model's weights and nobody learns of it.",
-        blind="Errors that were corrected: their counters are another matter.",
+        claim="ECC of the GPU memory is as declared, now and after the next reset.",
+        why="Without ECC a flipped bit ends up in the model's weights without a sign.",
+        blind="Corrected errors: gpu.ecc_corrected counts those.",
         source="nvidia-smi --help-query-gpu, ecc.mode",
         reading="gpu.ecc.current",
         look=Look(_ecc_items, devices=DEVICES),
@@ -158,9 +157,8 @@ RULES = (
             pending=Pending(
                 _ecc_pending,
                 (
-                    "The wanted mode is set and waits for a reset of the board or a reboot. "
-                    "The other way round, where the next reset would end the wanted mode, it "
-                    "differs."
+                    "The wanted mode is set and waits for a reset of the GPU or a reboot. If the "
+                    'next reset would end the wanted mode, the status is "differs".'
                 ),
             ),
         ),
@@ -169,9 +167,9 @@ RULES = (
     ),
     Rule(
         id="gpu.mig",
-        claim="Boards are whole or divided (MIG) as declared, now and after the next reset.",
-        why="A board left divided after a test gives a job a slice where it expects a board.",
-        blind="How a board is divided: gpu.mig_layout.",
+        claim="MIG is on or off as declared, now and after the next reset.",
+        why="A GPU that is still divided after a test gives a job an instance in place of a GPU.",
+        blind="How a GPU is divided: gpu.mig_layout judges that.",
         source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
         reading="gpu.mig.current",
         look=Look(_mig_items, devices=DEVICES),
@@ -182,9 +180,8 @@ RULES = (
             pending=Pending(
                 lambda view, board: view.items("gpu.mig.pending").get(board) == _mig_wanted(view),
                 (
-                    "The wanted mode is set and waits for a reset of the board or a reboot. "
-                    "The other way round, where the next reset would end the wanted mode, it "
-                    "differs."
+                    "The wanted mode is set and waits for a reset of the GPU or a reboot. If the "
+                    'next reset would end the wanted mode, the status is "differs".'
                 ),
             ),
         ),
@@ -193,14 +190,14 @@ RULES = (
     ),
     Rule(
         id="gpu.mig_layout",
-        claim="Boards are divided into the MIG devices that are declared.",
+        claim="Every GPU has the declared MIG devices.",
         why=(
-            "A job that asks for a 3g slice waits for ever on a node that lost one, or runs on "
+            "A job that asks for a 3g instance waits forever on a node that lost one, or gets "
             "less memory than its peers."
         ),
         blind=(
-            "Where on the board an instance lies; GPU instances without a compute instance, "
-            "but for the device that they fail to be."
+            "Where on the GPU an instance lies. GPU instances without a compute instance, "
+            "except for the missing device."
         ),
         source="nvidia-smi(1), -L; MIG user guide, MIG device names",
         reading="gpu.mig.devices",
@@ -212,9 +209,8 @@ RULES = (
             pending=Pending(
                 _mig_layout_pending,
                 (
-                    "Something else than declared is there: a deploy only adds what is "
-                    "missing, the instances of a divided board go with a reboot, and the "
-                    "declared ones are made."
+                    "Other instances than declared exist. A deploy only adds missing ones; a "
+                    "reboot removes the others and makes the declared ones."
                 ),
             ),
         ),
@@ -225,10 +221,10 @@ RULES = (
         id="gpu.persistence",
         claim="The driver stays loaded when no job runs.",
         why=(
-            "Otherwise power limits and clocks are forgotten between jobs, and each job starts "
-            "slowly."
+            "Without persistence a GPU loses its power limit and clocks between jobs, and each "
+            "job starts slowly."
         ),
-        blind="Whether the daemon or the old driver mode holds it.",
+        blind="Whether the daemon or the driver's old persistence mode keeps it loaded.",
         source="NVIDIA driver persistence documentation",
         reading="gpu.persistence",
         look=Look(devices=DEVICES),

@@ -84,14 +84,14 @@ PCIE_WIDTH_READING, PCIE_WIDTH_MOST = "gpu.pcie.width_current", "gpu.pcie.width_
 RULES = (
     Rule(
         id="gpu.acs",
-        claim="No PCIe switch sends traffic between its boards and adapters up to the CPUs.",
+        claim="PCIe switches do not redirect traffic between GPUs and adapters to the CPUs.",
         why=(
-            "With Access Control Services on, what a board sends to the adapter beside it "
-            "takes the way through the root: half the bandwidth, or less."
+            "With Access Control Services on, traffic between a GPU and the adapter beside it "
+            "passes the root complex, at half the bandwidth or less."
         ),
         blind=(
-            "Boards without a switch above them. A host of virtual machines, which needs it: "
-            "switch the rule off there."
+            "GPUs without a switch above them. A host of virtual machines needs ACS: switch "
+            "the rule off there."
         ),
         source="NCCL user guide, troubleshooting, PCI Access Control Services",
         reading="gpu.pci.redirects",
@@ -106,10 +106,10 @@ RULES = (
     ),
     Rule(
         id="gpu.bar",
-        claim="The CPUs see the same share of each board's memory.",
-        why='A small window ("above 4G decoding" or resizable BAR off) slows transfers down, and '
-        "some adapters cannot reach a board at all.",
-        blind="A class where all are alike and wrong.",
+        claim="The BAR of every GPU in a hardware class has the same size.",
+        why='A small BAR ("above 4G decoding" or resizable BAR off) slows transfers, and some '
+        "adapters cannot reach the GPU at all.",
+        blind="A wrong size on all nodes.",
         source="/sys/bus/pci/devices/*/resource; nvidia-smi -q, BAR1",
         reading="gpu.pci.bar_mib",
         look=Look(devices=PCI_BOARDS),
@@ -126,8 +126,8 @@ RULES = (
     ),
     Rule(
         id="gpu.iommu",
-        claim="The IOMMU translates for boards as declared, else as on their peers.",
-        why="A translated transfer between boards, adapters and memory is slower, or refused.",
+        claim="The IOMMU mode of GPUs is as declared, and otherwise equal in a hardware class.",
+        why="Transfers that the IOMMU translates are slower, or refused.",
         blind="What the firmware does below the kernel.",
         source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
         reading=IOMMU_READING,
@@ -142,7 +142,7 @@ RULES = (
             peers="compare kernel.cmdline and the firmware's IOMMU of {node} with its peers'",
             pending=Pending(
                 lambda view, device: waits(view, KEY),
-                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: started_otherwise(view, KEY),
@@ -151,12 +151,9 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_corrected",
-        claim="Links of boards, and those above them, seldom have to repeat a transfer.",
-        why=(
-            "Each is a transfer that was repeated: a cable, a riser or a seat that is about to "
-            "fail."
-        ),
-        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        claim="The PCIe links of GPUs, and the links above them, correct few errors.",
+        why="Each error is a repeated transfer: a cable, a riser or a seat is about to fail.",
+        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source=(
             "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; our own tolerance"
         ),
@@ -172,9 +169,9 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_fatal",
-        claim="No link of a board, or above one, failed since the last record.",
-        why="The link itself failed and was trained anew, if it came back.",
-        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        claim="No PCIe link of a GPU, or above one, failed since the last record.",
+        why="The link failed and had to train again, if it came back.",
+        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.fatal",
         kind=Kind.GROWTH,
@@ -186,12 +183,9 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_generation",
-        claim="Links of a hardware class's boards could reach the same PCIe generation.",
-        why=(
-            "A firmware setting, a retimer or a riser that allows Gen4 halves what a board is "
-            "fed with."
-        ),
-        blind="A class where all are held back alike.",
+        claim="The PCIe links of GPUs in a hardware class support the same generation.",
+        why="A firmware setting, a retimer or a riser that allows only Gen4 halves the bandwidth.",
+        blind="A limit on all nodes.",
         source="nvidia-smi --help-query-gpu, pcie.link.gen.max",
         reading="gpu.pcie.generation_max",
         look=Look(pick=supported, devices=DEVICES),
@@ -205,9 +199,9 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_generation_busy",
-        claim="The link of a board that works runs at its highest generation.",
-        why="A link that gives errors is trained anew at a lower speed, and stays there.",
-        blind="Boards that idle: their link may slow down to save power.",
+        claim="The PCIe link of a busy GPU runs at its highest generation.",
+        why="A link with errors trains again at a lower speed and stays there.",
+        blind="Idle GPUs, whose link may slow down to save power.",
         source="nvidia-smi --help-query-gpu, pcie.link.gen.current: lower when not in use",
         reading=PCIE_GENERATION_BUSY_READING,
         look=Look(
@@ -228,14 +222,11 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_path_speed",
-        claim="Every link between a board and the root of its PCIe tree has its full speed.",
-        why=(
-            "A narrow or slow link above a switch is shared by boards and adapters, whose own "
-            "links all look right."
-        ),
+        claim="Every link between a GPU and the root of its PCIe tree has its full speed.",
+        why="GPUs and adapters share a slow link above a switch, while their own links look right.",
         blind=(
-            "The link of the board itself: gpu.pcie_generation_busy. What both of its ends "
-            "cannot do."
+            "The GPU's own link: gpu.pcie_generation_busy judges that. A speed that one end "
+            "does not support."
         ),
         source="/sys/bus/pci/devices/*/current_link_speed, max_link_speed",
         reading=PCIE_PATH_SPEED_READING,
@@ -250,12 +241,14 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_path_width",
-        claim="Every link between a board and the root of its PCIe tree has its full width.",
+        claim="Every link between a GPU and the root of its PCIe tree has its full width.",
         why=(
-            "A narrow or slow link above a switch is shared by boards and adapters, whose own "
-            "links all look right."
+            "GPUs and adapters share a narrow link above a switch, while their own links look "
+            "right."
         ),
-        blind="The link of the board itself: gpu.pcie_width. What both of its ends cannot do.",
+        blind=(
+            "The GPU's own link: gpu.pcie_width judges that. A width that one end does not support."
+        ),
         source="/sys/bus/pci/devices/*/current_link_width, max_link_width",
         reading=PCIE_PATH_WIDTH_READING,
         look=Look(up_to(PCIE_PATH_WIDTH_READING, PCIE_PATH_WIDTH_MOST)),
@@ -269,9 +262,9 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_uncorrected",
-        claim="No link of a board, or above one, lost a transfer since the last record.",
-        why="A transfer was lost: a program got an error, or wrong data.",
-        blind="Machines whose firmware keeps these errors to itself; the first record of a boot.",
+        claim="No PCIe link of a GPU, or above one, lost a transfer since the last record.",
+        why="A transfer was lost: a program got an error or wrong data.",
+        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.nonfatal",
         kind=Kind.GROWTH,
@@ -283,15 +276,14 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_width",
-        claim="Every board's link has all its lanes.",
+        claim="Every GPU's PCIe link uses all its lanes.",
         why=(
-            "A board that is badly seated trains with half its lanes: it computes as fast as "
-            "ever, is fed at half the speed, and the whole job waits for it."
+            "A badly seated GPU trains with half its lanes: it computes at full speed, gets "
+            "data at half speed, and the whole job waits."
         ),
         blind=(
-            "Lanes that give errors; a slot with fewer lanes than the board, which the driver "
-            "counts as the most that is possible: gpu.pcie_width_max compares it with the "
-            "peers."
+            "Lanes with errors. A slot with fewer lanes than the GPU, which the driver reports "
+            "as the maximum: gpu.pcie_width_max compares that with the peers."
         ),
         source="nvidia-smi --help-query-gpu, pcie.link.width",
         reading=PCIE_WIDTH_READING,
@@ -306,10 +298,10 @@ RULES = (
     ),
     Rule(
         id="gpu.pcie_width_max",
-        claim="Boards of a hardware class could use the same number of lanes.",
+        claim="The GPUs of a hardware class can use the same number of PCIe lanes.",
         why=(
-            "A board in a slot with fewer lanes, or behind a firmware that splits them, has "
-            '"all its lanes" and half those of its peers.'
+            "A GPU in a slot with fewer lanes uses all of them, and still has half the lanes "
+            "of its peers."
         ),
         blind="A class whose slots are all narrow.",
         source="nvidia-smi --help-query-gpu, pcie.link.width.max",

@@ -156,19 +156,14 @@ LEAST_C = 5
 RULES = (
     Rule(
         id="gpu.clock_idle",
-        claim=(
-            "The clock of a board that nobody uses is within its declared lock, or as low as "
-            "its peers'."
-        ),
+        claim="The clock of an idle GPU is within its declared lock, or as low as its peers'.",
         why=(
-            "No driver tells the clocks that somebody locked (nvidia-smi -lgc); a board that "
-            "is locked up stays there when nothing runs, hot and loud, or below what the "
-            "others reach."
+            "No driver reports locked clocks (nvidia-smi -lgc). A GPU that is locked high "
+            "stays hot while idle, and one that is locked low never reaches its peers."
         ),
         blind=(
-            "A lock that begins at the lowest clock: it shows under load only. Boards in use "
-            "or divided (MIG). A class where most boards are locked alike and nothing is "
-            "declared."
+            "A lock that starts at the lowest clock shows under load only. GPUs in use or "
+            "divided (MIG). A class where most GPUs are locked and no lock is declared."
         ),
         source="nvidia-smi(1), --lock-gpu-clocks; idle H100 and H200: 345 MHz",
         reading="gpu.clocks.sm_mhz",
@@ -192,11 +187,11 @@ RULES = (
     ),
     Rule(
         id="gpu.clock_max",
-        claim="All boards of a hardware class can reach the same clock.",
-        why="Other firmware or another variant of a board: the slowest board sets the pace.",
+        claim="All GPUs of a hardware class have the same maximum clock.",
+        why="Other firmware or another GPU variant: the slowest GPU slows all others.",
         blind=(
-            "The clock that a board does reach: a cap by heat or power shows under load only. "
-            "Locked clocks, which leave the maximum as it is."
+            "The clock that a GPU reaches: heat and power caps show under load only. Locked "
+            "clocks, which do not change the maximum."
         ),
         source="nvidia-smi --help-query-gpu, clocks.max.sm",
         reading="gpu.clocks.max_sm_mhz",
@@ -214,9 +209,9 @@ RULES = (
     ),
     Rule(
         id="gpu.clock_max_memory",
-        claim="The memory of all boards of a hardware class can reach the same clock.",
-        why="Other firmware or another variant of a board: the slowest board sets the pace.",
-        blind="The clock that the memory does reach: gpu.clock_memory.",
+        claim="The memory of all GPUs of a hardware class has the same maximum clock.",
+        why="Other firmware or another GPU variant: the slowest GPU slows all others.",
+        blind="The clock that the memory reaches: gpu.clock_memory judges that.",
         source="nvidia-smi --help-query-gpu, clocks.max.memory",
         reading="gpu.clocks.max_memory_mhz",
         look=Look(pick=supported, devices=DEVICES),
@@ -233,9 +228,9 @@ RULES = (
     ),
     Rule(
         id="gpu.clock_memory",
-        claim="The memory of a board that is ready to work has its full clock.",
+        claim="The memory of a GPU in state P0 has its full clock.",
         why="Locked memory clocks (nvidia-smi -lmc) halve the bandwidth and show nowhere else.",
-        blind="Boards in a lower state than P0, whose memory is slow while nothing runs.",
+        blind="GPUs in lower power states, whose memory is slow while idle.",
         source="nvidia-smi(1), --lock-memory-clocks; idle H200: P0, memory at its maximum",
         reading=CLOCK_MEMORY_READING,
         look=Look(
@@ -251,12 +246,12 @@ RULES = (
     ),
     Rule(
         id="gpu.power_brake",
-        claim="No board was held back by its power supply since the last record.",
+        claim="No GPU had a power brake slowdown since the last record.",
         why=(
-            "The power brake halves clocks at once: a supply that fails, a cap in the BMC or "
+            "The power brake halves the clocks: a failing power supply, or a cap in the BMC or "
             "the rack."
         ),
-        blind="The first record of a boot; what the driver itself caps (gpu.power_limit).",
+        blind="The first record of a boot. Caps of the driver itself (gpu.power_limit).",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_power_brake_slowdown",
         reading="gpu.slowdown.power_brake_us",
         look=Look(pick=supported, devices=DEVICES),
@@ -270,9 +265,9 @@ RULES = (
     ),
     Rule(
         id="gpu.power_default",
-        claim="Every board's own default power limit is the one of its model.",
-        why="Other firmware, or a board of another variant: gpu.power_limit trusts this default.",
-        blind="A limit that is equal to the catalogue and not reached.",
+        claim="Every GPU has the default power limit of its model.",
+        why="gpu.power_limit relies on this default; other firmware or another variant changes it.",
+        blind="A default that is right and not reached.",
         source="lockstep/catalog/gpus",
         reading="gpu.power.default_w",
         look=Look(devices=DEVICES),
@@ -293,9 +288,11 @@ RULES = (
     ),
     Rule(
         id="gpu.power_limit",
-        claim="Every board may draw its full power.",
-        why="A board left capped passes every other check and sets the pace of the whole job.",
-        blind="What slows a board and lowers no limit: gpu.power_brake, gpu.thermal_hw.",
+        claim="Every GPU has its declared power limit, and otherwise its default.",
+        why="A capped GPU passes every other check and slows the whole job.",
+        blind=(
+            "Slowdowns that do not lower a limit: gpu.power_brake and gpu.thermal_hw judge those."
+        ),
         source="nvidia-smi --help-query-gpu, enforced.power.limit",
         # The enforced limit is the least of all limits; power.limit is only what was asked for.
         reading=ENFORCED,
@@ -317,12 +314,9 @@ RULES = (
     ),
     Rule(
         id="gpu.power_range",
-        claim="Every board takes the power limits of its model.",
-        why=(
-            "Other firmware lowers the most that can be asked for: the planned limit is then "
-            "refused."
-        ),
-        blind="A limit within the range that is too low.",
+        claim="Every GPU accepts the power limits of its model.",
+        why="Other firmware lowers the highest accepted limit, and the planned limit is refused.",
+        blind="A limit that is too low and within the range.",
         source=(
             "lockstep/catalog/gpus; nvidia-smi --help-query-gpu, power.min_limit, power.max_limit"
         ),
@@ -338,12 +332,12 @@ RULES = (
     ),
     Rule(
         id="gpu.slowdown",
-        claim="No board is slowed down by heat or by its power supply right now.",
-        why="A board that the hardware holds back computes at half its clock or less.",
+        claim="No GPU is slowed down by heat or by its power supply now.",
+        why="The hardware halves the clock of such a GPU, or lowers it further.",
         blind=(
-            "Boards that slow down under load only, while they idle. The bit of any hardware "
-            "slowdown (0x8), which a change of clocks sets as well. A cap by the power limit, "
-            "which is how a board works at its limit."
+            "GPUs that slow down under load only, while they are idle. The general bit of a "
+            "hardware slowdown (0x8), which a change of clocks also sets. A cap by the power "
+            "limit, which is normal under load."
         ),
         source="nvml.h, nvmlClocksEventReasons",
         reading="gpu.slowdown.active",
@@ -351,8 +345,10 @@ RULES = (
         expected=same(""),
         text=Text(words=lambda found, expected: (str(found), "no slowdown by the hardware")),
         repair=by_hand(
-            "thermal: fans, filters, cold plate and inlet of {node}; power brake: its "
-            "supplies, and a cap in the BMC or the rack"
+            
+                "thermal: fans, filters, cold plate and inlet of {node}; power brake: its "
+                "supplies, and a cap in the BMC or the rack"
+            
         ),
         tags=_slowdown_tags,
         applies=asks("gpu.slowdown.active"),
@@ -360,14 +356,10 @@ RULES = (
     ),
     Rule(
         id="gpu.temperature",
-        claim="Every board is further from its limit of temperature than a few degrees.",
-        why=(
-            "At the limit clocks fall: a board that is nearly there loses them with the next "
-            "warm day."
-        ),
+        claim="Every GPU is at least five degrees below its temperature limit.",
+        why="At the limit clocks fall. A GPU close to it reaches it on the next warm day.",
         blind=(
-            "Boards that do nothing, which are cool behind any filter. The margin counts down: "
-            "0 C is the limit."
+            "Idle GPUs, which are cool behind any filter. The margin counts down: 0 C is the limit."
         ),
         source="nvidia-smi --help-query-gpu, temperature.gpu.tlimit; H200 under full load: 35 C",
         reading="gpu.temperature.margin_c",
@@ -387,8 +379,8 @@ RULES = (
     ),
     Rule(
         id="gpu.thermal_hw",
-        claim="No board was too hot for its hardware since the last record.",
-        why="The hardware halves the clocks of a board that is too hot; its job waits for it.",
+        claim="No GPU had a thermal slowdown by its hardware since the last record.",
+        why="The hardware halves the clocks of a GPU that is too hot, and its job waits.",
         blind="The first record of a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_thermal_slowdown",
         reading="gpu.slowdown.thermal_hw_us",
@@ -403,8 +395,8 @@ RULES = (
     ),
     Rule(
         id="gpu.thermal_sw",
-        claim="No board was slowed down by its driver for heat since the last record.",
-        why="Above its operating temperature the driver lowers a board's clocks step by step.",
+        claim="No GPU had a thermal slowdown by its driver since the last record.",
+        why="Above its operating temperature the driver lowers a GPU's clocks step by step.",
         blind="The first record of a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.sw_thermal_slowdown",
         reading="gpu.slowdown.thermal_sw_us",

@@ -104,13 +104,12 @@ def _booted_as_planned(view: View) -> bool:
 RULES = (
     Rule(
         id="cpu.isolated",
-        claim="The CPUs that the scheduler leaves alone are the planned ones.",
+        claim="The planned CPUs are isolated from the scheduler.",
         why=(
-            "A CPU that is cut off from load balancing and not planned so is idle while "
-            "threads queue; one that should be cut off shares its core with whatever the "
-            "kernel puts there."
+            "A CPU that is isolated by mistake is idle while threads wait. A planned one that "
+            "is not isolated shares its core with other threads."
         ),
-        blind="What runs on an isolated CPU because it was bound there.",
+        blind="Threads that are bound to an isolated CPU.",
         source="kernel documentation, admin-guide/kernel-parameters (isolcpus=)",
         reading="cpu.isolated",
         expected=same(lambda view: planned_cpus(view, "domain")),
@@ -120,7 +119,7 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 lambda view, device: waits(view, "isolcpus"),
-                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: started_otherwise(view, "isolcpus"),
@@ -129,12 +128,12 @@ RULES = (
     ),
     Rule(
         id="cpu.nohz_full",
-        claim="The CPUs without a timer tick are the planned ones.",
+        claim="The planned CPUs have no timer tick.",
         why=(
-            "A tick on a job's CPU interrupts it hundreds of times a second; a CPU without one "
-            "that nobody planned counts time at a cost for each system call."
+            "A tick interrupts a job hundreds of times a second. A CPU that lost its tick by "
+            "mistake pays for it at each system call."
         ),
-        blind="Ticks that stay because more than one thread runs there.",
+        blind="Ticks that stay because several threads share a CPU.",
         source="kernel documentation, timers/no_hz",
         reading="cpu.nohz_full",
         expected=same(lambda view: planned_cpus(view, "nohz_full")),
@@ -144,7 +143,7 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 lambda view, device: waits(view, "nohz_full"),
-                "The argument is in the boot loader's configuration: a reboot puts it in force.",
+                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: started_otherwise(view, "nohz_full"),
@@ -153,9 +152,9 @@ RULES = (
     ),
     Rule(
         id="cpuset.housekeeping",
-        claim="Services and logins stay on the housekeeping CPUs.",
+        claim="Services and logins run on the housekeeping CPUs only.",
         why="A daemon on a job's core delays one rank, and all others wait for it.",
-        blind="A service that widens its own affinity, as slurmd does on purpose; kernel threads.",
+        blind="A service that widens its own affinity, as slurmd does on purpose. Kernel threads.",
         source="systemd-system.conf(5), CPUAffinity=; systemd.resource-control(5), AllowedCPUs=",
         reading="cpuset",
         # No slice: nobody is logged in, so nobody is on a job's CPU.
@@ -171,13 +170,12 @@ RULES = (
     Rule(
         id="cpuset.services",
         claim="Each service runs on the housekeeping CPUs.",
-        why="One daemon that is left on a job's core delays one rank, and all others wait for it.",
+        why="One daemon on a job's core delays one rank, and all others wait for it.",
         blind=(
-            "Services in which jobs begin: slurmd, which moves itself to the CPUs of "
-            "CpuSpecList (where it has no control group, to all), and container engines. "
-            "Threads that bind themselves elsewhere; containers outside of system.slice. "
-            "Without cgroup controllers, services that started before the deploy and are not "
-            "of the plan."
+            "Services that start jobs: container engines, and slurmd, which moves itself to "
+            "the CPUs of CpuSpecList (without a control group to all CPUs). Threads that bind "
+            "themselves elsewhere. Containers outside of system.slice. Without cgroup "
+            "controllers: unplanned services that started before the deploy."
         ),
         source="systemd.resource-control(5), AllowedCPUs=; systemd.exec(5), CPUAffinity=",
         reading="cpuset.services",
@@ -198,14 +196,14 @@ RULES = (
         id="irq.affinity",
         claim="An interrupt may run on the same CPUs on every node of a hardware class.",
         why=(
-            "A network queue whose interrupts moved onto a job's CPU, or to the far socket, "
+            "A network queue whose interrupts moved to a job's CPU, or to the far socket, "
             "slows the node under load only."
         ),
         blind=(
-            "What is equal on all nodes and wrong; interrupts that only one node has, and "
-            "those of NVMe disks, which the kernel manages; where inside the housekeeping CPUs "
-            "one runs. A node that waits for a reboot is not compared: another command line "
-            "spread its interrupts."
+            "The same wrong affinity on all nodes. Interrupts of one node only, and those of "
+            "NVMe disks, which the kernel manages. The CPU among the housekeeping CPUs. A node "
+            "that waits for a reboot is not compared, because other kernel arguments spread "
+            "its interrupts."
         ),
         source="kernel documentation, core-api/irq/irq-affinity",
         reading="irq.affinity",

@@ -168,9 +168,9 @@ def _persisted_expected(view: View) -> dict[str, JsonValue]:
 RULES = (
     Rule(
         id="kernel.aspm",
-        claim="PCIe links save power alike.",
-        why="A link that sleeps takes microseconds to wake up: each small transfer pays them.",
-        blind="What the firmware set on single links.",
+        claim="PCIe power saving (ASPM) is equal in a hardware class.",
+        why="A sleeping link needs microseconds to wake up, and each small transfer waits for it.",
+        blind="Settings of the firmware for single links.",
         source="kernel documentation, admin-guide/kernel-parameters (pcie_aspm)",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
@@ -183,29 +183,28 @@ RULES = (
     ),
     Rule(
         id="kernel.clocksource",
-        claim="The kernel reads the time from the same source.",
+        claim="All nodes of a hardware class use the same clock source.",
         why=(
-            "A kernel that lost its trust in the TSC takes a timer that is a hundred times "
-            "slower: each reading of the clock costs a microsecond."
+            "A kernel that stopped trusting the TSC uses a timer that is a hundred times "
+            "slower: each read of the clock costs a microsecond."
         ),
-        blind="A source that is slow on all nodes.",
+        blind="A slow source on all nodes.",
         source="kernel documentation, timers/timekeeping",
         reading="kernel.state",
         look=Look(part("kernel.state", SOURCE)),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: journalctl -k -g tsc says why; compare the BIOS and tsc= on the "
-            "command line, then reboot it"
+            
+                "on {node}: journalctl -k -g tsc says why; compare the BIOS and tsc= on the "
+                "command line, then reboot it"
+            
         ),
         explained_by=OTHER_KERNEL,
     ),
     Rule(
         id="kernel.faulted",
-        claim="The kernel met no fault that it does not recover from.",
-        why=(
-            "After an oops or a machine check the kernel goes on with what is left; nothing "
-            "works surely."
-        ),
+        claim="The kernel had no fault that it cannot recover from.",
+        why="After an oops or a machine check the kernel runs on, but nothing on it is reliable.",
         blind="Warnings (bit 9), which drivers print without harm.",
         source="kernel documentation, admin-guide/tainted-kernels",
         reading="kernel.tainted",
@@ -220,11 +219,9 @@ RULES = (
     ),
     Rule(
         id="kernel.log",
-        claim="The kernel's buffer tells of no fault.",
-        why=(
-            "Hung tasks, lock-ups and errors of disks and links come hours before a node goes down."
-        ),
-        blind="What the buffer no longer holds: it is a ring. Faults in other words than these.",
+        claim="The kernel log shows no fault.",
+        why="Hung tasks, lock-ups and errors of disks and links precede a failure by hours.",
+        blind="Messages that the ring buffer no longer holds. Faults in other words.",
         source=(
             "kernel sources: hung_task.c, watchdog.c, rcu/tree_stall.h, pcie/aer.c, sch_generic.c"
         ),
@@ -239,13 +236,10 @@ RULES = (
         id="kernel.modules",
         claim="The same kernel modules are loaded, in the same version.",
         why=(
-            "A node without the driver of its memory controllers reports no errors; one with a "
-            "driver of its own making behaves in its own way."
+            "Without the driver of its memory controllers a node reports no errors. A driver "
+            "from another source behaves differently."
         ),
-        blind=(
-            "Modules that are not on the list; those of RDMA and of the GPUs have rules of "
-            "their own."
-        ),
+        blind="Modules that are not on the list. RDMA and GPU modules have their own rules.",
         source="kernel documentation, ABI/testing/sysfs-module",
         reading="kernel.modules",
         look=Look(part("kernel.modules", *NAMES)),
@@ -257,9 +251,9 @@ RULES = (
     ),
     Rule(
         id="kernel.nouveau",
-        claim="The driver nouveau does not hold the GPUs.",
-        why="It takes the boards at boot, and NVIDIA's driver does not get them.",
-        blind="Other drivers that take a board, such as vfio-pci.",
+        claim="The nouveau driver is not loaded.",
+        why="It takes the GPUs at boot, and NVIDIA's driver does not get them.",
+        blind="Other drivers that take a GPU, such as vfio-pci.",
         source="NVIDIA driver installation guide, disabling nouveau",
         reading="kernel.modules",
         look=Look(part("kernel.modules", "nouveau")),
@@ -271,8 +265,8 @@ RULES = (
     ),
     Rule(
         id="kernel.page_merging",
-        claim="The kernel merges equal pages alike (KSM).",
-        why="The thread that searches for equal pages takes CPU time and cache from the job.",
+        claim="Kernel page merging (KSM) is equal in a hardware class.",
+        why="The thread that looks for equal pages takes CPU time and cache from jobs.",
         blind="How much it merges.",
         source="kernel documentation, admin-guide/mm/ksm",
         reading="kernel.state",
@@ -284,8 +278,8 @@ RULES = (
     ),
     Rule(
         id="kernel.security",
-        claim="The kernel's security modules are the same.",
-        why="What one node forbids (AppArmor, lockdown), a job meets on this node only.",
+        claim="All nodes of a hardware class have the same security modules.",
+        why="What AppArmor or lockdown forbids on one node fails there only.",
         blind="Profiles and policies of the modules.",
         source="kernel documentation, admin-guide/LSM",
         reading="kernel.state",
@@ -296,8 +290,10 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
-            "and Secure Boot"
+            
+                "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
+                "and Secure Boot"
+            
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -305,11 +301,13 @@ RULES = (
         id="kernel.setting",
         claim="Every declared setting below /sys and /proc is in force.",
         why=(
-            "Huge pages, clocks and interrupts of one node that are set otherwise make it "
-            "slow, and no tool shows it. A machine that does not have the setting at all is a "
-            "finding as well."
+            "Other huge page, clock or interrupt settings slow one node without any message. A "
+            "setting that a machine lacks is also a finding."
         ),
-        blind="A setting that changes and changes back between two checks; what nobody declared.",
+        blind=(
+            "A setting that changes and changes back between two checks. Settings that the "
+            "description does not declare."
+        ),
         source=(
             "kernel documentation: admin-guide/mm/transhuge, admin-guide/pm/cpufreq, "
             "core-api/workqueue, core-api/irq/irq-affinity"
@@ -328,13 +326,11 @@ RULES = (
     ),
     Rule(
         id="kernel.taint",
-        claim="Kernels are tainted alike.",
-        why=(
-            "A forced, staging or patched module in one kernel is a difference that no package "
-            "shows."
-        ),
+        claim="Kernels have the same taint flags in a hardware class.",
+        why="A forced, staging or live-patched module is a difference that no package shows.",
         blind=(
-            "Modules of other makers (bits 0, 12, 13), which every GPU node has, sooner or later."
+            "Proprietary and out-of-tree modules (bits 0, 12, 13), which every GPU node has "
+            "sooner or later."
         ),
         source="kernel documentation, admin-guide/tainted-kernels",
         reading="kernel.tainted",
@@ -347,11 +343,8 @@ RULES = (
     ),
     Rule(
         id="kernel.thp",
-        claim="Transparent huge pages are used alike, declared or not.",
-        why=(
-            "Without them, or with the kernel merging pages meanwhile, memory is slower on one "
-            "node."
-        ),
+        claim="Transparent huge pages are set equally in a hardware class.",
+        why="Without them, or while the kernel compacts memory, a node is slower.",
         blind="What programs ask for themselves (madvise).",
         source="kernel documentation, admin-guide/mm/transhuge",
         reading="kernel.state",
@@ -360,19 +353,18 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "declare kernel.transparent_hugepages of the hardware class; on {node}: find "
-            "what set {device} (tuned, a script)"
+            
+                "declare kernel.transparent_hugepages of the hardware class; on {node}: find "
+                "what set {device} (tuned, a script)"
+            
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
     ),
     Rule(
         id="sysctl.common",
-        claim="Kernel parameters that nobody declared are alike.",
-        why=(
-            "A buffer, a watchdog or a congestion control that somebody tried on one node "
-            "stays there."
-        ),
-        blind="Keys that are not on the list; declared ones are sysctl.running's.",
+        claim="Undeclared sysctls are equal in a hardware class.",
+        why="A buffer size, a watchdog or a congestion control from a test stays on one node.",
+        blind="Keys that are not on the list. Declared keys: sysctl.running judges those.",
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
         look=Look(_common_items),
@@ -387,9 +379,9 @@ RULES = (
     Rule(
         id="sysctl.persisted",
         claim="No other file overrides a declared sysctl at the next boot.",
-        why='Whoever runs "sysctl --system" brings the other value into force; at boot ours is set '
-        "last (systemd-sysctl.service.d/50-lockstep.conf), so it is a warning.",
-        blind="A lost file of our own: file.content sees that. A unit that sets keys later.",
+        why='"sysctl --system" would set the other value. At boot Lockstep\'s file wins '
+        "(systemd-sysctl.service.d/50-lockstep.conf), so this is a warning.",
+        blind="A missing file of Lockstep: file.content judges that. A unit that sets keys later.",
         source="sysctl.d(5)",
         reading="sysctl.persisted",
         look=Look(_persisted_items),
@@ -403,8 +395,8 @@ RULES = (
     Rule(
         id="sysctl.running",
         claim="Every declared sysctl is in force.",
-        why="A file that says one thing and a kernel that does another is how settings get lost.",
-        blind="Keys nobody declared; network namespaces of jobs.",
+        why="The file can be right while the kernel has another value.",
+        blind="Keys that the description does not declare. Network namespaces of jobs.",
         source="sysctl(8)",
         reading=KEYS,
         expected=each(lambda view: dict(declared(view))),

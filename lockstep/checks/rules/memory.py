@@ -120,8 +120,11 @@ RULES = (
     Rule(
         id="hugepages",
         claim="Each NUMA node has the planned number of huge pages of each size.",
-        why="A total hides an imbalance: a job then takes memory from the far socket.",
-        blind="Pages that exist and are already taken.",
+        why=(
+            "An uneven split forces a job to use memory of the far socket, although the total "
+            "is right."
+        ),
+        blind="Pages that exist and are in use.",
         source="kernel documentation, admin-guide/mm/hugetlbpage",
         reading="hugepages",
         look=Look(_hugepages_items),
@@ -132,9 +135,9 @@ RULES = (
             pending=Pending(
                 lambda view, device: waits(view, *KEYS),
                 (
-                    "The running kernel was started without the arguments that reserve them. "
-                    "One that has the arguments lost its pages later: the deploy asks it for "
-                    "them again."
+                    "The running kernel was started without the arguments that reserve them. A "
+                    "kernel with these arguments lost its pages later: a deploy reserves them "
+                    "again."
                 ),
             ),
         ),
@@ -146,9 +149,9 @@ RULES = (
     ),
     Rule(
         id="hugepages.mount",
-        claim="Huge pages of each planned size can be mapped by jobs.",
-        why="Pages that are reserved and that no job may open are memory lost to everybody.",
-        blind="Mounts elsewhere, and what lies in a mount; shared memory (vm.hugetlb_shm_group).",
+        claim="Jobs can map huge pages of each planned size.",
+        why="Reserved pages that no job can open are lost memory.",
+        blind="Mounts elsewhere, and files in a mount. Shared memory (vm.hugetlb_shm_group).",
         source="kernel documentation, admin-guide/mm/hugetlbpage: mount options",
         reading="hugepages.mounts",
         look=Look(_mount_items),
@@ -162,11 +165,12 @@ RULES = (
     ),
     Rule(
         id="memory.at_least",
-        claim="Every node has the memory of its hardware class, at least.",
+        claim="Every node has at least the memory of its hardware class.",
         why=(
-            "A module that failed at boot is silent; Slurm then drains the node or jobs are killed."
+            "A memory module that failed at boot gives no message. Slurm then drains the node, "
+            "or jobs are killed."
         ),
-        blind="Slower modules of the same size; errors that are corrected.",
+        blind="Slower modules of the same size. Corrected errors.",
         source="proc_meminfo(5)",
         reading="memory_mib",
         kind=Kind.ABSOLUTE,
@@ -180,9 +184,9 @@ RULES = (
     ),
     Rule(
         id="memory.corrected",
-        claim="Corrected memory errors do not pile up.",
-        why="A module that needs ever more corrections fails soon, and each one costs time.",
-        blind="Which module it is: the firmware's log says so. Machines without EDAC.",
+        claim="Few memory errors are corrected.",
+        why="A module that needs more and more corrections fails soon, and each one costs time.",
+        blind="Which module it is: see the firmware's log. Machines without EDAC.",
         source="EDAC (ce_count); ten in 24 hours are the threshold of mcelog.conf for a module",
         reading="memory.corrected",
         kind=Kind.GROWTH,
@@ -194,9 +198,12 @@ RULES = (
     ),
     Rule(
         id="memory.modules",
-        claim="The memory modules have the same sizes and speeds.",
-        why="A module that was replaced by a slower one slows all channels of its socket.",
-        blind="Makers and part numbers, which differ among equal modules; which slot has which.",
+        claim="The memory modules have the same sizes and speeds in a hardware class.",
+        why="A slower replacement module slows all channels of its socket.",
+        blind=(
+            "Makers and part numbers, which differ among equal modules. Which slot has which "
+            "module."
+        ),
         source="SMBIOS 7.18, memory device",
         reading="memory.modules",
         kind=Kind.MULTISET,
@@ -209,7 +216,7 @@ RULES = (
     ),
     Rule(
         id="memory.swap",
-        claim="All nodes of a hardware class swap, or none.",
+        claim="All nodes of a hardware class have the same swap space.",
         why="A rank that is swapped out is a thousand times slower, and the job waits for it.",
         blind="How much is swapped out.",
         source="swapon(8), proc_swaps(5)",
@@ -223,9 +230,9 @@ RULES = (
     Rule(
         id="memory.total",
         claim="No node has less memory than its peers.",
-        why="One module of many that failed is less than what memory.at_least leaves room for.",
+        why="One failed module of many is within the margin of memory.at_least.",
         blind=(
-            "A module that failed on most nodes; what the kernel keeps for itself, up to one "
+            "A module that failed on most nodes. Memory that the kernel reserves, up to one "
             "percent."
         ),
         source="proc_meminfo(5)",
@@ -241,9 +248,11 @@ RULES = (
     ),
     Rule(
         id="memory.uncorrected",
-        claim="No memory error that could not be corrected since boot.",
-        why="The program that met it ended, or computed with a wrong value.",
-        blind="Machines without a driver of their memory controllers (EDAC): they count nothing.",
+        claim="No uncorrected memory error since boot.",
+        why="The program with that error ended, or computed with a wrong value.",
+        blind=(
+            "Machines without a driver for their memory controllers (EDAC), which count no errors."
+        ),
         source="kernel documentation, driver-api/edac; ABI/testing/sysfs-devices-edac (ue_count)",
         reading="memory.uncorrected",
         expected=same(0),

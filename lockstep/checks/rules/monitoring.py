@@ -76,14 +76,14 @@ def _cpu_items(view: View) -> Items:
 RULES = (
     Rule(
         id="collector.settings",
-        claim="What reads metrics is started alike on all nodes.",
+        claim="Metrics collectors run with the same options on all nodes.",
         why=(
-            "An exporter that asks every second on one node makes this node slow, and the "
-            "whole job with it."
+            "An exporter that collects every second on one node slows that node, and with it "
+            "the whole job."
         ),
         blind=(
-            "Settings in a collector's own files; how often somebody asks an exporter. Where "
-            "it listens is listener.family's."
+            "Settings in a collector's own files, and how often a server scrapes it. "
+            "listener.family judges the address that it listens on."
         ),
         source="dcgm-exporter and node_exporter, their options",
         reading="collectors",
@@ -92,8 +92,10 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: systemctl cat the unit of {device}, and ps -C {device} for what no "
-            "unit started"
+            
+                "on {node}: systemctl cat the unit of {device}, and ps -C {device} for what no "
+                "unit started"
+            
         ),
         applies=worker,
         explained_by=(
@@ -110,9 +112,12 @@ RULES = (
     ),
     Rule(
         id="collector.single",
-        claim="Each kind of collector runs once, and no nvidia-smi in a loop.",
-        why="Two collectors ask the boards twice; their profiling counters exclude each other.",
-        blind="Collectors in programs of another name; metrics that a job reads for itself.",
+        claim="Each collector runs once, and nvidia-smi does not run in a loop.",
+        why=(
+            "Two collectors query the GPUs twice, and only one of them can read the profiling "
+            "counters."
+        ),
+        blind="Collectors under another program name, and metrics that a job reads for itself.",
         source="DCGM documentation, profiling: one client at a time",
         reading="collectors",
         look=Look(_single_items),
@@ -126,15 +131,12 @@ RULES = (
     ),
     Rule(
         id="service.cpu",
-        claim="No service takes more than a fifth of a CPU.",
-        why=(
-            "What runs beside the jobs takes time from them, and one core that is late is felt "
-            "by all ranks."
-        ),
+        claim="No service uses more than a fifth of a CPU.",
+        why="Services beside a job take time from it, and all ranks wait for one late core.",
         blind=(
-            "Programs outside of services; services of jobs; those younger than ten minutes, "
-            "and what one did lately after a long quiet time. Machines without control groups "
-            "v2."
+            "Programs outside of services, services of jobs, and services younger than ten "
+            "minutes. Recent load of a service after a long quiet time. Machines without "
+            "cgroups v2."
         ),
         source="kernel documentation, admin-guide/cgroup-v2 (cpu.stat)",
         reading="services.cpu_share",

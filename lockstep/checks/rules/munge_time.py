@@ -61,8 +61,8 @@ RULES = (
     Rule(
         id="munge.key",
         claim="All nodes have the cluster's munge key.",
-        why="A node with another key can neither send nor take a job.",
-        blind="A key that was changed after munged read it: munge.round_trip sees that.",
+        why="A node with another key cannot send or receive jobs.",
+        blind="A key that changed after munged read it: munge.round_trip judges that.",
         source="munged(8)",
         reading="munge.key_sha256",
         expected=same(lambda view: view.context.munge_key_sha256),
@@ -73,9 +73,9 @@ RULES = (
     ),
     Rule(
         id="munge.round_trip",
-        claim="A credential made on the controller can be decoded on every other node.",
-        why="It is what Slurm does with every message: key, clock and daemon in one test.",
-        blind="The way back, from the node to the controller.",
+        claim="Every node can decode a munge credential of the controller.",
+        why="Slurm does this with every message. It tests key, clock and daemon together.",
+        blind="The direction from the node to the controller.",
         source="munge(7)",
         reading="munge.decoded",
         look=Look(_round_trip_items),
@@ -97,8 +97,8 @@ RULES = (
     Rule(
         id="time.offset",
         claim="The clock is close to its servers.",
-        why="Times of one job on many nodes are compared: logs, traces, accounting.",
-        blind="As time.synchronised: servers that are wrong together, and the reference itself.",
+        why="Operators compare times of one job on many nodes: logs, traces, accounting.",
+        blind="Wrong servers, and the cluster's own reference, as with time.synchronised.",
         source="chronyc(1), tracking: system time",
         reading="time.offset_s",
         look=Look(pick=lambda value: abs(number(value))),
@@ -117,13 +117,13 @@ RULES = (
     ),
     Rule(
         id="time.synchronised",
-        claim="The clock follows its servers.",
-        why="munge credentials live 300 s: a node whose clock runs away falls out of Slurm.",
+        claim="The clock is synchronised with its servers.",
+        why="munge credentials live 300 s: a node whose clock drifts drops out of Slurm.",
         blind=(
-            "Servers that are wrong together. Servers that were lost in the last two hours (or "
-            "ten update intervals); after that a clock counts as not synchronised, whatever "
-            "chronyd says. The cluster's own reference (the first head, when the spec names no "
-            "servers) follows nobody and is not judged: it is right by definition."
+            "Wrong servers. Servers that were lost in the last two hours (or ten update "
+            "intervals); after that the clock counts as not synchronised. The cluster's own "
+            "reference (the first head, if the description names no servers) has no server and "
+            "is not judged."
         ),
         source="chronyc(1), tracking: leap status, reference time, update interval",
         reading="time.synchronised",

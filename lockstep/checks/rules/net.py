@@ -130,11 +130,8 @@ RULES = (
     Rule(
         id="net.address",
         claim="The node has its planned addresses.",
-        why="Slurm, NCCL and the other nodes reach it under these addresses and no others.",
-        blind=(
-            "Whether somebody else has the address too: net.address_unique sees that within "
-            "the cluster."
-        ),
+        why="Slurm, NCCL and the other nodes reach it under these addresses only.",
+        blind="Duplicate addresses: net.address_unique finds them within the cluster.",
         source="ip-address(8)",
         reading=ADDRESSES,
         look=Look(_address_items),
@@ -145,9 +142,9 @@ RULES = (
     ),
     Rule(
         id="net.address_unique",
-        claim="No address is on two nodes.",
-        why="Both answer to it: connections end on the wrong node, now and then.",
-        blind="Machines outside of this cluster; bridges of containers, which may be alike.",
+        claim="No two nodes have the same address.",
+        why="Both answer to it, and some connections end on the wrong node.",
+        blind="Machines outside of this cluster. Container bridges, which may be equal.",
         source="RFC 5227, RFC 4862 (duplicate addresses)",
         reading="net.addresses",
         look=Look(_address_unique_items),
@@ -157,11 +154,8 @@ RULES = (
     ),
     Rule(
         id="net.carrier",
-        claim="The links of the interfaces do not come and go.",
-        why=(
-            "A link that flaps ends connections, and jobs with them, at moments that nobody "
-            "can repeat."
-        ),
+        claim="Links do not go down and up again.",
+        why="A flapping link ends connections and jobs at random times.",
         blind="Flaps before the first record of this boot.",
         source="kernel documentation, ABI/testing/sysfs-class-net (carrier_changes)",
         reading="net.carrier_changes",
@@ -169,16 +163,18 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} changes"),
         repair=by_hand(
-            "in {node}: journalctl -k -g 'link' says when; cable, transceiver, switch port "
-            "of {device}"
+            
+                "in {node}: journalctl -k -g 'link' says when; cable, transceiver, switch port "
+                "of {device}"
+            
         ),
         explained_by=(*NOT_READ, Cause("rdma.link_downed")),
     ),
     Rule(
         id="net.channels",
-        claim="The interfaces have the same number of queues.",
-        why="With fewer queues fewer CPUs take packets, and one of them becomes the limit.",
-        blind="Which CPUs serve them: irq.affinity sees that.",
+        claim="Interfaces have the same number of queues per network and hardware class.",
+        why="With fewer queues fewer CPUs receive packets, and one of them becomes the limit.",
+        blind="Which CPUs serve the queues: irq.affinity judges that.",
         source="ethtool(8), -l",
         reading="net.channels",
         look=Look(judged("net.channels")),
@@ -191,12 +187,12 @@ RULES = (
     ),
     Rule(
         id="net.default_route",
-        claim="Packets to everywhere else leave by the same interface.",
+        claim="Default routes use the same interface in a hardware class.",
         why=(
-            "A node that lost its default route, or has it on the fabric, reaches no server of "
-            "names, packages or licences, or reaches them by the wrong way."
+            "Without its default route, or with one over the fabric, a node does not reach "
+            "name, package or licence servers, or takes the wrong way."
         ),
-        blind="Routers, which differ from rack to rack; further routes and rules.",
+        blind="Routers, which differ from rack to rack. Further routes and rules.",
         source="ip-route(8); /proc/net/route, /proc/net/ipv6_route",
         reading="net.default_route",
         kind=Kind.SLOTS,
@@ -208,9 +204,9 @@ RULES = (
     ),
     Rule(
         id="net.driver",
-        claim="The interfaces have the same driver and firmware.",
-        why="Firmware of network cards has faults of its own, and one node then has them alone.",
-        blind="The driver's version: kernel.release and rdma.driver see that.",
+        claim="Interfaces have the same driver and firmware per network and hardware class.",
+        why="A fault of one firmware version then shows on one node only.",
+        blind="The driver's version: kernel.release and rdma.driver judge that.",
         source="ethtool(8), -i",
         reading="net.driver",
         look=Look(judged("net.driver")),
@@ -225,10 +221,10 @@ RULES = (
     ),
     Rule(
         id="net.errors",
-        claim="The interfaces lose few frames to errors.",
+        claim="Interfaces lose few frames to errors.",
         why="Each lost frame is sent again, after a time-out that the whole job waits for.",
         blind=(
-            "Frames that are dropped without an error; counters that only the vendor's tools show."
+            "Frames that are dropped without an error. Counters that only the vendor's tools show."
         ),
         source="kernel documentation, networking/statistics (rx_errors, tx_errors)",
         reading="net.errors",
@@ -242,9 +238,9 @@ RULES = (
     ),
     Rule(
         id="net.mac_unique",
-        claim="No hardware address is on two nodes.",
-        why="Switches send the frames of both to the one that spoke last.",
-        blind="Interfaces of other networks than the node's own.",
+        claim="No two nodes have the same MAC address.",
+        why="Switches send the frames of both to the node that sent last.",
+        blind="Interfaces of other networks.",
         source="IEEE 802, EUI-48",
         reading="net.mac",
         look=Look(judged("net.mac")),
@@ -254,11 +250,9 @@ RULES = (
     ),
     Rule(
         id="net.mtu",
-        claim="The interfaces have the same MTU.",
-        why=(
-            "One smaller MTU splits or drops the large packets of everybody who talks to this node."
-        ),
-        blind="The MTU of switches; interfaces under other names than their peers'.",
+        claim="Interfaces have the same MTU per network and hardware class.",
+        why="A smaller MTU splits or drops large packets to and from this node.",
+        blind="The MTU of switches. Interfaces with other names than on the peers.",
         source="ip-link(8)",
         reading="net.mtu",
         look=Look(judged("net.mtu")),
@@ -272,9 +266,9 @@ RULES = (
     ),
     Rule(
         id="net.offloads",
-        claim="The interfaces take the same work from the CPU.",
-        why="Without checksums and segmentation in hardware a core is the limit of the link.",
-        blind="Offloads beyond the six that every driver knows.",
+        claim="Interfaces have the same offloads per network and hardware class.",
+        why="Without checksums and segmentation in hardware one CPU core limits the link.",
+        blind="Offloads beyond the six common ones.",
         source="ethtool(8), -k",
         reading="net.offloads",
         look=Look(judged("net.offloads")),
@@ -287,12 +281,12 @@ RULES = (
     ),
     Rule(
         id="net.pause",
-        claim="The interfaces treat pause frames alike.",
+        claim="Interfaces have the same pause settings per network and hardware class.",
         why=(
-            "An interface that sends them can stop a whole switch; one that ignores them loses "
-            "frames."
+            "An interface that sends pause frames can stop a whole switch. One that ignores "
+            "them loses frames."
         ),
-        blind="Pause per priority (PFC): rdma.pfc sees that.",
+        blind="Pause per priority (PFC): rdma.pfc judges that.",
         source="ethtool(8), -a",
         reading="net.pause",
         look=Look(judged("net.pause")),
@@ -305,9 +299,9 @@ RULES = (
     ),
     Rule(
         id="net.queue",
-        claim="The interfaces have the same queueing discipline.",
-        why="Another discipline delays or shapes what the peers send at once.",
-        blind="Settings of the discipline; classes and filters.",
+        claim="Interfaces have the same queueing discipline per network and hardware class.",
+        why="Another discipline delays or shapes traffic that the peers send at once.",
+        blind="Settings of the discipline. Classes and filters.",
         source="tc(8), ip-link(8) (txqueuelen)",
         reading="net.queue",
         look=Look(judged("net.queue")),
@@ -326,8 +320,8 @@ RULES = (
     ),
     Rule(
         id="net.rings",
-        claim="The interfaces queue the same number of frames.",
-        why="A short ring loses frames in bursts that its peers take.",
+        claim="Interfaces have the same ring sizes per network and hardware class.",
+        why="A short ring loses frames in bursts.",
         blind="Interrupt moderation, which drivers adapt by themselves.",
         source="ethtool(8), -g",
         reading="net.rings",
@@ -341,8 +335,8 @@ RULES = (
     ),
     Rule(
         id="net.speed",
-        claim="The interfaces run at the same speed.",
-        why="A link that came up at a tenth of its speed works, slowly, and all wait for it.",
+        claim="Interfaces have the same speed per network and hardware class.",
+        why="A link at a tenth of its speed still works, and all nodes wait for it.",
         blind="A speed that is too low on all nodes.",
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",
         reading="net.speed",
@@ -359,7 +353,7 @@ RULES = (
         id="net.state",
         claim="The interfaces of the node's networks are up.",
         why="A rail that is down takes its bandwidth from every job on the node.",
-        blind="Interfaces that neither the description names nor a planned address leads to.",
+        blind="Interfaces that the description does not name and that have no planned address.",
         source="ip-link(8), operstate; interfaces without a link of their own say UNKNOWN",
         reading="net.state",
         look=Look(judged("net.state"), pick=lambda state: "UP" if state == "UNKNOWN" else state),

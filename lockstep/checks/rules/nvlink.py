@@ -138,9 +138,12 @@ def _only(these: list[str], others: list[str]) -> str:
 RULES = (
     Rule(
         id="gpu.fabric",
-        claim="Every board has joined the NVLink fabric of its baseboard.",
-        why="Until the fabric manager has done its work CUDA does not start (error 802).",
-        blind="Links that are up and give errors; boards before Hopper, which do not tell.",
+        claim="Every GPU has joined the NVLink fabric of its baseboard.",
+        why="CUDA does not start (error 802) until the fabric manager has finished.",
+        blind=(
+            "Links that are up and have errors. GPUs before Hopper, which do not report their "
+            "state."
+        ),
         source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
         reading=STATE,
         look=Look(_fabric_items, devices=DEVICES),
@@ -165,18 +168,23 @@ RULES = (
     ),
     Rule(
         id="gpu.nvlink",
-        claim="All NVLinks of a board are up, at full speed.",
-        why="A board with a link less still works, and every collective waits for it.",
-        blind="Links that are up and repeat transfers: gpu.nvlink_replay. Divided boards (MIG).",
+        claim="All NVLinks of a GPU are up at full speed.",
+        why="A GPU with one link less still works, and every collective operation waits for it.",
+        blind=(
+            "Links that are up and repeat transfers: gpu.nvlink_replay judges those. Divided "
+            "GPUs (MIG)."
+        ),
         source="nvidia-smi nvlink -s; lockstep/catalog/gpus",
         reading="gpu.nvlink.links",
         look=Look(_nvlink_items, devices=DEVICES),
         expected=same(_of_model),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: journalctl -u nvidia-fabricmanager and -k -g SXid; when no job "
-            "runs, reset all boards together (nvidia-smi -r); a link that stays away: "
-            "reseat or replace {device}"
+            
+                "on {node}: journalctl -u nvidia-fabricmanager and -k -g SXid; when no job "
+                "runs, reset all boards together (nvidia-smi -r); a link that stays away: "
+                "reseat or replace {device}"
+            
         ),
         applies=has_whole_gpus,
         explained_by=(
@@ -187,9 +195,9 @@ RULES = (
     ),
     Rule(
         id="gpu.nvlink_crc",
-        claim="NVLinks damage few transfers since the last record.",
-        why="A damaged transfer is found and repeated; many of them come before a link that fails.",
-        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        claim="NVLinks had few CRC errors since the last record.",
+        why="The link repeats a damaged transfer. Many of them precede a failure.",
+        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; our own tolerance",
         reading="gpu.nvlink.crc",
         look=Look(pick=supported, devices=DEVICES),
@@ -205,9 +213,9 @@ RULES = (
     ),
     Rule(
         id="gpu.nvlink_recovery",
-        claim="NVLinks did not have to be brought up again since the last record.",
-        why="A link that is trained anew stops all traffic of its board while it lasts.",
-        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        claim="NVLinks needed no recovery since the last record.",
+        why="A link that trains again stops all traffic of its GPU meanwhile.",
+        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
         reading="gpu.nvlink.recovery",
         look=Look(pick=supported, devices=DEVICES),
@@ -221,9 +229,9 @@ RULES = (
     ),
     Rule(
         id="gpu.nvlink_replay",
-        claim="NVLinks did not repeat transfers since the last record.",
-        why="Each is a transfer that was lost; a link that repeats slows all collectives down.",
-        blind="The first record of a boot; boards that do not count them; divided boards (MIG).",
+        claim="NVLinks repeated no transfers since the last record.",
+        why="Each repetition is a lost transfer. Such a link slows all collective operations.",
+        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
         reading="gpu.nvlink.replay",
         look=Look(pick=supported, devices=DEVICES),
@@ -238,10 +246,10 @@ RULES = (
     Rule(
         id="gpu.sxid",
         claim="No NVSwitch reported an error in this boot.",
-        why="A fatal error of a switch takes links of all boards down, and ends their jobs.",
+        why="A fatal switch error takes down links of all GPUs and ends their jobs.",
         blind=(
-            "Machines whose kernel is not their own: they do not see its log; what a reset has "
-            "cured since: it stays until the next boot."
+            "Machines without a kernel of their own, which do not see its log. An error that a "
+            "reset cured is reported until the next boot."
         ),
         source="NVIDIA fabric manager user guide, NVSwitch SXid errors",
         reading="driver.sxid",
@@ -252,21 +260,24 @@ RULES = (
             of=lambda view, switch: Severity.ERROR if _fatal(view, switch) else Severity.WARNING
         ),
         repair=by_hand(
-            "drain {node}; fatal: reset all boards together (nvidia-smi -r) or reboot; one "
-            "that comes back: have the switch at {device} replaced"
+            
+                "drain {node}; fatal: reset all boards together (nvidia-smi -r) or reboot; one "
+                "that comes back: have the switch at {device} replaced"
+            
         ),
         tags=lambda view, switch: frozenset({FATAL, OF_NVLINK} if _fatal(view, switch) else ()),
         applies=lambda view: has_gpus(view) and own_kernel(view),
     ),
     Rule(
         id="gpu.topology",
-        claim="Boards and adapters of a node reach each other as on its peers.",
+        claim="GPUs and adapters are connected in the same way on all nodes of a hardware class.",
         why=(
-            "An adapter in another slot, or a bridge set otherwise, sends traffic through the CPUs."
+            "An adapter in another slot, or a differently set bridge, sends traffic through "
+            "the CPUs."
         ),
         blind=(
-            "A class where all nodes are wired alike and wrong; how fast a way is, and over "
-            "how many NVLinks: gpu.nvlink."
+            "The same wrong wiring on all nodes. Speed and number of NVLinks: gpu.nvlink "
+            "judges those."
         ),
         source="nvidia-smi topo -m",
         reading="gpu.topology",

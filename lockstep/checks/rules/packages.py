@@ -108,8 +108,8 @@ RULES = (
     Rule(
         id="package.broken",
         claim="No package is half installed.",
-        why="dpkg was interrupted: the next deploy fails on this node, and on no other.",
-        blind="A package that is complete and whose files were changed afterwards.",
+        why="dpkg was interrupted: the next deploy fails on this node only.",
+        blind="A complete package whose files changed afterwards.",
         source="dpkg(1), --audit",
         reading="packages.broken",
         expected=same([]),
@@ -123,11 +123,8 @@ RULES = (
     Rule(
         id="package.held",
         claim="Packages that must not change under a job are on hold.",
-        why="A pin steers apt; only a hold stops an upgrade that a person starts.",
-        blind=(
-            "Holds that nobody planned; a hold that somebody overrides "
-            "(--allow-change-held-packages)."
-        ),
+        why="A pin steers apt. Only a hold stops an upgrade by hand.",
+        blind="Unplanned holds. A hold that somebody overrides (--allow-change-held-packages).",
         source="apt-mark(8), dpkg(1)",
         reading="packages.held",
         look=Look(_held_items),
@@ -141,9 +138,9 @@ RULES = (
     ),
     Rule(
         id="package.present",
-        claim="Every package of the plan is installed.",
-        why="Its services cannot run, and the node is not what the plan says.",
-        blind="Packages nobody declared: package.version compares their versions only.",
+        claim="Every planned package is installed.",
+        why="Its services cannot run.",
+        blind="Other packages: package.version compares their versions only.",
         source="dpkg-query(1)",
         reading="packages",
         look=Look(_present_items),
@@ -156,15 +153,12 @@ RULES = (
     ),
     Rule(
         id="package.version",
-        claim=(
-            "Packages have the locked version; those that are not locked, the version of their "
-            "peers."
-        ),
-        why="Two versions of one library on two nodes of a job give errors nobody can repeat.",
+        claim="Packages have the locked version, and otherwise the version of their peers.",
+        why="Two versions of one library in a job give errors that are hard to reproduce.",
         blind=(
-            "Software outside the package manager. A package that only one node has. A package "
-            "that is planned and missing: package.present. Revisions of one version that all "
-            "nodes share."
+            "Software outside of packages. A package that only one node has. A missing planned "
+            "package: package.present judges that. Revisions of one version that all nodes "
+            "share."
         ),
         source="apt_preferences(5)",
         reading="packages",
@@ -178,10 +172,7 @@ RULES = (
             peers="apt-get install {device}={expected} on {node}, or lock it in software.versions",
             pending=Pending(
                 _of_driver,
-                (
-                    "Packages of the GPU driver: they change on a drained node only, before "
-                    "its reboot."
-                ),
+                "Packages of the GPU driver change on a drained node only, before its reboot.",
             ),
         ),
         tags=_version_tags,

@@ -181,9 +181,9 @@ def _rate_on_node(view: View) -> Iterator[Judgement]:
 RULES = (
     Rule(
         id="rdma.access",
-        claim="Every user of the node may open the RDMA devices.",
-        why="A job whose user may not open them falls back to TCP, or ends, on this node only.",
-        blind="Access lists, and device files inside of containers.",
+        claim="Every user may open the RDMA devices.",
+        why="The job of a user without access falls back to TCP or ends, on this node only.",
+        blind="Access lists. Device files inside of containers.",
         source="Linux, drivers/infiniband/core: uverbs_main.c and ucma.c give mode 0666",
         reading="rdma.device_files",
         look=Look(_access_items),
@@ -195,9 +195,9 @@ RULES = (
     ),
     Rule(
         id="rdma.board",
-        claim="The RDMA devices of a hardware class are of the same make.",
-        why="A replaced adapter of another type has other limits, and takes other firmware.",
-        blind="Adapters whose driver gives no board id: they are compared as equal.",
+        claim="The RDMA devices of a hardware class have the same board id.",
+        why="A replacement adapter of another type has other limits and firmware.",
+        blind="Adapters whose driver gives no board id: they count as equal.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
         reading="rdma.board",
         look=Look(devices=DEVICES),
@@ -218,10 +218,7 @@ RULES = (
     Rule(
         id="rdma.count",
         claim="Every node has the RDMA devices of its hardware class.",
-        why=(
-            "A job that finds one adapter less runs with less bandwidth, or over TCP without a "
-            "word."
-        ),
+        why="A job with one adapter less has less bandwidth, or uses TCP without a message.",
         blind="A device that is listed and does not work.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.count",
@@ -243,9 +240,9 @@ RULES = (
     ),
     Rule(
         id="rdma.driver",
-        claim="The RDMA driver stack is the same.",
+        claim="All nodes of a hardware class have the same RDMA driver stack.",
         why="The vendor's modules and those of the kernel behave differently under load.",
-        blind="Two builds that give themselves the same version, and modules that give none.",
+        blind="Two builds with the same version, and modules without a version.",
         source="kernel documentation, ABI/testing/sysfs-module (version, srcversion)",
         reading="kernel.modules",
         look=Look(joined("kernel.modules", *NAMES)),
@@ -262,10 +259,10 @@ RULES = (
         id="rdma.firmware",
         claim="The RDMA devices of a hardware class have the same firmware.",
         why=(
-            "Firmware decides congestion control and retransmission: a mixed fabric is slow in "
-            "ways that no single node shows."
+            "Firmware decides congestion control and retransmission. A mixed fabric is slow, "
+            "and no single node shows why."
         ),
-        blind="A firmware that is equally old everywhere.",
+        blind="Firmware that is equally old everywhere.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.firmware",
         look=Look(devices=DEVICES),
@@ -285,12 +282,12 @@ RULES = (
     ),
     Rule(
         id="rdma.gpu_affinity",
-        claim="Each RDMA device is next to the same GPUs.",
+        claim="Each RDMA device is next to the same GPUs in a hardware class.",
         why=(
-            "NCCL pairs a GPU with the adapter at the same PCIe switch; elsewhere data takes "
-            "the long way."
+            "NCCL pairs a GPU with the adapter at the same PCIe switch; other pairs take a "
+            "longer way."
         ),
-        blind="Machines on which no adapter shares a switch with a board.",
+        blind="Machines where no adapter shares a switch with a GPU.",
         source="PCI addresses below /sys/devices; NVIDIA, GPUDirect RDMA, supported systems",
         reading="rdma.nearest_gpus",
         look=Look(devices=DEVICES),
@@ -308,8 +305,8 @@ RULES = (
     ),
     Rule(
         id="rdma.guid",
-        claim="No RDMA device has the identity of another one.",
-        why="Two ports with one GUID answer for each other: connections break on both, at random.",
+        claim="No two RDMA devices have the same GUID.",
+        why="Two ports with one GUID answer for each other, and connections break on both.",
         blind="Devices outside of this cluster on the same fabric.",
         source="InfiniBand Architecture Specification, volume 1, EUI-64",
         reading=DEVICES,
@@ -323,14 +320,9 @@ RULES = (
     ),
     Rule(
         id="rdma.interface",
-        claim="The same network interface belongs to each RDMA device as on the peers.",
-        why=(
-            "Rails are named by interfaces: two that are swapped send a rail's traffic into "
-            "another one."
-        ),
-        blind=(
-            "Cables that are swapped at the switch; devices that are not among the declared ones."
-        ),
+        claim="Each RDMA device has the same network interface as on its peers.",
+        why="Interfaces name the rails. Two that are swapped send traffic to the wrong rail.",
+        blind="Cables that are swapped at the switch. Devices that are not declared.",
         source="rdma(8), rdma link show; systemd.link(5)",
         reading="rdma.netdev",
         look=Look(devices=DEVICES),
@@ -338,24 +330,28 @@ RULES = (
         expected=each(lambda view: judged(view, "rdma.netdev")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: compare the names that udev gives (networkctl, "
-            "/etc/systemd/network) with a peer's"
+            
+                "on {node}: compare the names that udev gives (networkctl, "
+                "/etc/systemd/network) with a peer's"
+            
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
     ),
     Rule(
         id="rdma.link_layer",
-        claim="Every RDMA port speaks the declared link layer.",
-        why="An adapter that came up as Ethernet in an InfiniBand fabric is reached by nobody.",
-        blind="What the switch at the other end is set to.",
+        claim="Every RDMA port has the declared link layer.",
+        why="An adapter in Ethernet mode cannot be reached on an InfiniBand fabric.",
+        blind="The setting of the switch port.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.link_layer",
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
         repair=by_hand(
-            "set the port type of {device} in {node} (mlxconfig -d {device} set "
-            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
+            
+                "set the port type of {device} in {node} (mlxconfig -d {device} set "
+                "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
+            
         ),
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
@@ -364,8 +360,8 @@ RULES = (
         id="rdma.names",
         claim="The RDMA devices have the declared names.",
         why=(
-            "NCCL_IB_HCA and UCX_NET_DEVICES name them: a renamed one is not used, and nothing "
-            "says so."
+            "NCCL_IB_HCA and UCX_NET_DEVICES use these names. NCCL and UCX ignore a renamed "
+            "device without a message."
         ),
         blind="Which adapter has which name.",
         source="rdma-core, udev/75-rdma-description.rules; rdma(8), dev set name",
@@ -379,12 +375,12 @@ RULES = (
     ),
     Rule(
         id="rdma.numa",
-        claim="The RDMA devices sit at the same NUMA nodes.",
+        claim="Each RDMA device is at the same NUMA node in a hardware class.",
         why=(
-            "An adapter at the far socket from its GPU crosses the link between the sockets "
-            "for each byte."
+            "Data between a GPU and an adapter at the other socket crosses the link between "
+            "the sockets."
         ),
-        blind="Where the plan's CPUs are: cpu.numa sees that.",
+        blind="Where the plan's CPUs are: cpu.numa judges that.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci (numa_node)",
         reading="rdma.numa",
         look=Look(devices=DEVICES),
@@ -400,14 +396,14 @@ RULES = (
     ),
     Rule(
         id="rdma.pcie_link",
-        claim="The RDMA devices sit on the full PCIe link.",
+        claim="Every RDMA device uses its full PCIe link.",
         why=(
             "An adapter with half its lanes has the full rate on the wire and half of it into "
             "memory."
         ),
         blind=(
-            "Links further up, behind a switch; a slot that is narrower than its adapter on "
-            "purpose is no finding."
+            "Links above a switch. A slot that is narrower than its adapter on purpose gives "
+            "no finding."
         ),
         source=(
             "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
@@ -423,11 +419,9 @@ RULES = (
     ),
     Rule(
         id="rdma.pkeys",
-        claim="The RDMA ports are in the same partitions.",
-        why=(
-            "A port that lacks a partition, or is a limited member of it, cannot talk to its peers."
-        ),
-        blind="Partitions that the job asks for by itself.",
+        claim="RDMA ports are in the same partitions in a hardware class.",
+        why="A port outside of a partition, or a limited member of it, cannot reach its peers.",
+        blind="Partitions that a job asks for itself.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (pkeys)",
         reading="rdma.pkeys",
         look=Look(devices=DEVICES),
@@ -435,8 +429,10 @@ RULES = (
         expected=each(lambda view: judged(view, "rdma.pkeys")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "have the subnet manager give {device} of {node} the partitions of its peers "
-            "(partitions.conf)"
+            
+                "have the subnet manager give {device} of {node} the partitions of its peers "
+                "(partitions.conf)"
+            
         ),
         applies=has_rdma,
         explained_by=(
@@ -449,14 +445,16 @@ RULES = (
         id="rdma.port_state",
         claim="Every RDMA port is active.",
         why="A port that is down takes its rail from every job on the node.",
-        blind="A link that comes and goes between two checks.",
+        blind="A link that goes down and up between two checks.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.state",
         look=Look(_port_state_items, devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
         repair=by_hand(
-            "on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; "
-            "Ethernet: ip link set up its interface"
+            
+                "on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; "
+                "Ethernet: ip link set up its interface"
+            
         ),
         applies=has_rdma,
         on_node=OnNode(
@@ -467,14 +465,12 @@ RULES = (
     ),
     Rule(
         id="rdma.rate",
-        claim="The RDMA ports of a node have the declared rates, or those of its peers.",
+        claim="RDMA ports have the declared rates, and otherwise those of their peers.",
         why=(
-            "A link that trained with half its lanes, or at a lower generation, halves one "
-            "rail, and the collective operations of the whole job wait for it."
+            "A link with half its lanes, or at a lower generation, halves one rail, and the "
+            "job's collective operations wait for it."
         ),
-        blind=(
-            "A rate that is too low on every node and not declared; congestion; errors on the link."
-        ),
+        blind="A rate that is too low on every node and not declared. Congestion. Link errors.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.rate",
         look=Look(_rate_items, devices=DEVICES),
@@ -505,9 +501,9 @@ RULES = (
     ),
     Rule(
         id="rdma.subnet_manager",
-        claim="The RDMA ports follow the same subnet manager.",
-        why="A port that another manager configured is on another fabric, or about to be.",
-        blind="Whether the manager answers; its own settings, adaptive routing among them.",
+        claim="RDMA ports have the same subnet manager in a hardware class.",
+        why="A port of another subnet manager is on another fabric.",
+        blind="Whether the subnet manager answers. Its own settings, such as adaptive routing.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
         reading="rdma.sm_lid",
         look=Look(devices=DEVICES),

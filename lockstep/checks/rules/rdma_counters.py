@@ -18,14 +18,11 @@ from lockstep.checks.rules._rdma import UNREAD_WITH_COUNT, has_rdma, of_the_fabr
 RULES = (
     Rule(
         id="rdma.ack_timeouts",
-        claim="The RDMA ports wait for few acknowledgements in vain.",
-        why=(
-            "Each one is a time-out of a whole connection: packets are lost, in one direction "
-            "at least."
-        ),
+        claim="RDMA ports have few ACK timeouts.",
+        why="Each one is a time-out of a whole connection: packets get lost.",
         blind=(
-            "Adapters whose driver does not count this; what happened before the first record "
-            "of this boot. A peer that went down causes them as well."
+            "Adapters without this counter. The time before the first record of this boot. A "
+            "peer that went down causes them as well."
         ),
         source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
         reading="rdma.ack_timeouts",
@@ -35,8 +32,10 @@ RULES = (
         text=Text(lambda value: f"{value} time-outs"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
-            "then the switch"
+            
+                "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
+                "then the switch"
+            
         ),
         applies=has_rdma,
         explained_by=(
@@ -47,12 +46,9 @@ RULES = (
     ),
     Rule(
         id="rdma.discards",
-        claim="The RDMA ports discard few packets.",
-        why="A port that cannot send in time throws packets away: the fabric behind it is blocked.",
-        blind=(
-            "Adapters whose driver does not count this; what happened before the first record "
-            "of this boot."
-        ),
+        claim="RDMA ports discard few packets.",
+        why="A port that cannot send in time drops packets: the fabric behind it is congested.",
+        blind="Adapters without this counter. The time before the first record of this boot.",
         source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
         reading="rdma.discards",
         look=Look(lambda view: of_the_fabric(view, "rdma.discards")),
@@ -68,13 +64,11 @@ RULES = (
     ),
     Rule(
         id="rdma.errors",
-        claim="The RDMA ports see few errors of the link.",
-        why=(
-            "A dirty or bent cable: each error is a packet that is sent again, at the worst moment."
-        ),
+        claim="RDMA ports have few link errors.",
+        why="A dirty or bent cable: each error is a packet that is sent again.",
         blind=(
-            "Adapters whose driver does not count this; what happened before the first record "
-            "of this boot. Counters that are full stand still."
+            "Adapters without this counter. The time before the first record of this boot. "
+            "Counters that reached their maximum."
         ),
         source=(
             "ibqueryerrors(8), its thresholds; kernel documentation, "
@@ -92,12 +86,9 @@ RULES = (
     ),
     Rule(
         id="rdma.link_downed",
-        claim="The links of the RDMA ports do not break.",
-        why="Every break ends the jobs that use the port, or costs them seconds.",
-        blind=(
-            "Adapters whose driver does not count this; what happened before the first record "
-            "of this boot."
-        ),
+        claim="RDMA links do not go down.",
+        why="Each time the jobs on that port end or lose seconds.",
+        blind="Adapters without this counter. The time before the first record of this boot.",
         source="InfiniBand Architecture Specification, PortCounters.LinkDownedCounter",
         reading="rdma.link_downed",
         look=Look(lambda view: of_the_fabric(view, "rdma.link_downed")),
@@ -111,11 +102,11 @@ RULES = (
     ),
     Rule(
         id="rdma.sequence_errors",
-        claim="The RDMA ports see few gaps in the order of packets.",
-        why="A gap is a lost packet: all that follows is sent again.",
+        claim="RDMA ports have few packet sequence errors.",
+        why="A gap in the sequence is a lost packet: all later packets are sent again.",
         blind=(
-            "Adapters whose driver does not count this; what happened before the first record "
-            "of this boot. out_of_sequence is not counted: with adaptive routing it is normal."
+            "Adapters without this counter. The time before the first record of this boot. "
+            "out_of_sequence is not counted: with adaptive routing it is normal."
         ),
         source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
         reading="rdma.sequence_errors",

@@ -83,12 +83,12 @@ def _settings_items(view: View) -> Items:
 RULES = (
     Rule(
         id="rdma.acceleration",
-        claim="The RoCE adapters send again and start anew alike.",
+        claim="RoCE adapters have the same retransmission settings.",
         why=(
-            "Adaptive retransmission and slow restart decide what a lost packet costs; what a "
-            "script set is gone after a reset of the adapter."
+            "Adaptive retransmission and slow restart decide what a lost packet costs. A reset "
+            "of the adapter loses the settings of a script."
         ),
-        blind="Nodes where neither mlxreg nor mstreg is installed.",
+        blind="Nodes without mlxreg and mstreg.",
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
         reading=ACCELERATION,
         look=Look(lambda view: of_register(view, _others), devices=DEVICES),
@@ -97,8 +97,10 @@ RULES = (
         peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
-            "--reg_name ROCE_ACCL --set what differs from its peers"
+            
+                "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
+                "--reg_name ROCE_ACCL --set what differs from its peers"
+            
         ),
         applies=has_roce,
         explained_by=(
@@ -109,15 +111,15 @@ RULES = (
     ),
     Rule(
         id="rdma.adaptive_routing",
-        claim="The RoCE adapters let the fabric spread packets, or not, alike.",
+        claim="Adaptive routing is on or off on all RoCE adapters of a hardware class.",
         why=(
-            "Where one node's packets stay on one path they meet on one link, and the "
-            "collective waits."
+            "Without it a node's packets stay on one path and share one link; collective "
+            "operations wait."
         ),
         blind=(
-            "Nodes where neither mlxreg nor mstreg is installed. InfiniBand: there the subnet "
-            "manager decides, and no node shows it (ibdiagnet -r does). What a job asks for "
-            "(NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread as_text."
+            "Nodes without mlxreg and mstreg. InfiniBand, where the subnet manager decides and "
+            "no node shows it (ibdiagnet -r does). What a job asks for "
+            "(NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread packets."
         ),
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
         reading=ACCELERATION,
@@ -127,21 +129,23 @@ RULES = (
         peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
-            "--reg_name ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that "
-            "it is {expected}"
+            
+                "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
+                "--reg_name ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that "
+                "it is {expected}"
+            
         ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
     Rule(
         id="rdma.ecn",
-        claim="The RoCE ports react to marked packets alike.",
+        claim="RoCE congestion control (ECN) is equal in a hardware class.",
         why=(
-            "A port without congestion control takes the bandwidth of the others, until the "
-            "switch drops."
+            "A port without congestion control takes the bandwidth of others until the switch "
+            "drops packets."
         ),
-        blind="Parameters of the control itself; drivers that do not show it.",
+        blind="Parameters of the congestion control. Drivers that do not show it.",
         source="NVIDIA, DCQCN parameters for Linux: /sys/class/net/.../ecn",
         reading="rdma.ecn",
         look=Look(devices=DEVICES),
@@ -150,20 +154,22 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"enabled by priority: {value}"),
         repair=by_hand(
-            "on {node}: write /sys/class/net/*/ecn/roce_np and roce_rp enable as on its "
-            "peers, at boot"
+            
+                "on {node}: write /sys/class/net/*/ecn/roce_np and roce_rp enable as on its "
+                "peers, at boot"
+            
         ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
     Rule(
         id="rdma.pci_control",
-        claim="The RDMA devices read and order alike on PCIe.",
+        claim="RDMA devices have the same PCIe read size and ordering in a hardware class.",
         why=(
             "With short read requests, or without relaxed ordering, an adapter does not reach "
             "its rate."
         ),
-        blind="Ordering that a driver asks for by memory region.",
+        blind="Ordering that a driver sets for a memory region.",
         source="PCI Express Base Specification, Device Control register; linux/pci_regs.h",
         reading="rdma.pci_control",
         look=Look(devices=DEVICES),
@@ -180,12 +186,12 @@ RULES = (
     ),
     Rule(
         id="rdma.pfc",
-        claim="The RoCE ports pause the same priorities.",
+        claim="RoCE ports pause the same priorities (PFC) in a hardware class.",
         why=(
-            "Without the pause of its priority a port loses packets under load; with a wrong "
-            "one it stops others."
+            "Without PFC on its priority a port loses packets under load. With PFC on a wrong "
+            "one it stops other traffic."
         ),
-        blind="Settings that only the vendor's tool shows; the switch at the other end.",
+        blind="Settings that only the vendor's tool shows. The switch port.",
         source="dcb-pfc(8)",
         reading="rdma.pfc",
         look=Look(devices=DEVICES),
@@ -198,8 +204,8 @@ RULES = (
     ),
     Rule(
         id="rdma.priorities",
-        claim="The RoCE ports sort packets into priorities alike.",
-        why="Packets in the wrong priority are not protected from loss, on this node alone.",
+        claim="RoCE ports map packets to the same priorities in a hardware class.",
+        why="Packets in the wrong priority are not protected from loss, on this node only.",
         blind="Trust in PCP or DSCP, which only the vendor's tool shows.",
         source="dcb-app(8)",
         reading="rdma.priorities",
@@ -213,14 +219,14 @@ RULES = (
     ),
     Rule(
         id="rdma.settings",
-        claim="The drivers of the RDMA devices are set alike.",
+        claim="RDMA drivers have the same settings in a hardware class.",
         why=(
-            "Steering of flows, virtual functions and RoCE itself are settings of the driver: "
-            "one adapter that was set otherwise behaves otherwise, under load only."
+            "Flow steering, virtual functions and RoCE are driver settings. One adapter with "
+            "other settings behaves differently, under load only."
         ),
         blind=(
-            "Settings that only the vendor's tool shows (mlxconfig), and those of kernels that "
-            "do not offer them; nodes without the tool devlink."
+            "Settings that only the vendor's tool shows (mlxconfig), and those that a kernel "
+            "does not offer. Nodes without the tool devlink."
         ),
         source="devlink-dev(8); kernel documentation, networking/devlink/mlx5",
         reading="rdma.settings",
@@ -237,8 +243,8 @@ RULES = (
     ),
     Rule(
         id="rdma.traffic_class",
-        claim="The RoCE ports mark their packets alike.",
-        why="Packets without the mark go through the switches in the wrong queue.",
+        claim="RoCE ports use the same traffic class in a hardware class.",
+        why="Switches put packets without the mark into the wrong queue.",
         blind="Marks that a job sets (NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS).",
         source=(
             "NVIDIA OFED: tc/1/traffic_class; kernel documentation, ABI/testing/configfs-rdma_cm"

@@ -188,9 +188,14 @@ def _whose(view: View, device: str) -> str:
 RULES = (
     Rule(
         id="slurm.conf",
-        claim="Every slurmd works with the configuration that the controller should have.",
-        why="A slurmd with an old configuration disagrees with the controller on nodes and limits.",
-        blind="gres.conf and cgroup.conf, which come the same way: slurm.node sees their effect.",
+        claim="Every slurmd uses the controller's planned slurm.conf.",
+        why=(
+            "A slurmd with an old configuration disagrees with the controller about nodes and "
+            "limits."
+        ),
+        blind=(
+            "gres.conf and cgroup.conf, which slurmd fetches too: slurm.node judges their effect."
+        ),
         source="slurm.conf(5), configless",
         reading="slurm.conf_sha256",
         expected=same(_conf_expected),
@@ -212,12 +217,12 @@ RULES = (
     ),
     Rule(
         id="slurm.container_image",
-        claim="srun knows --container-image.",
+        claim="srun has the option --container-image.",
         why=(
-            "A node without it runs a command outside of its container, and says nothing: seen "
-            "when srun on another node knew the option."
+            "Without it a node runs a command outside of its container, without a message, if "
+            "srun on another node has the option."
         ),
-        blind="Whether a container starts: enroot and its hooks are not tried.",
+        blind="Whether a container starts: the rule does not run enroot and its hooks.",
         source="srun(1); spank(8)",
         reading="slurm.srun_options",
         expected=same(True),
@@ -240,8 +245,11 @@ RULES = (
     Rule(
         id="slurm.node",
         claim="Slurm knows each worker as the plan describes it.",
-        why="A node that Slurm thinks smaller is partly idle; one it thinks larger fails its jobs.",
-        blind="What the controller would learn only after a restart.",
+        why=(
+            "Part of a node that Slurm thinks smaller stays idle. Jobs fail on one that it "
+            "thinks larger."
+        ),
+        blind="Changes that the controller reads only at its next start.",
         source="scontrol(1), show node",
         reading=READING,
         look=Look(_node_items),
@@ -259,12 +267,12 @@ RULES = (
     ),
     Rule(
         id="slurm.pyxis",
-        claim="The plugin pyxis was built for the Slurm of the plan.",
+        claim="The pyxis plugin was built for the planned Slurm.",
         why=(
-            "Slurm loads SPANK plugins of its own series only, and refuses every job where a "
-            "required one does not load: a worker fails each job that it is given."
+            "Slurm loads SPANK plugins of its own series only. Without a required plugin a "
+            "worker fails each job."
         ),
-        blind="Whether Slurm itself is of that series: package.version.",
+        blind="Whether Slurm itself is of that series: package.version judges that.",
         source="slurm/spank.h, plugin_version; Slurm, src/common/plugin.c",
         reading="slurm.spank_plugins",
         expected=same(lambda view: view.plan.job_containers.slurm_series),
@@ -279,12 +287,11 @@ RULES = (
         claim="Slurm gives jobs to each worker.",
         why="A drained node costs as much as a working one.",
         blind=(
-            "A node that is given jobs and ruins them; a partition that was set down by hand. "
-            "Only a state that the other finding leads to: a node that stays silent into what "
-            "stops its slurmd, a node that registers less than it should into what is missing, "
-            "our own drain into its reason. A node that a person drained is always named, and "
-            "so is one that Slurm drained for what no rule reads (Kill task failed, Prolog "
-            "error, Epilog error)."
+            "A node that takes jobs and ruins them. A partition that a person set down. A "
+            "state with a known cause is part of that cause's finding: a stopped slurmd, "
+            "missing GPUs or CPUs, or Lockstep's own drain. Drains by a person, and by Slurm "
+            "for other reasons (Kill task failed, Prolog error, Epilog error), are always "
+            "reported."
         ),
         source="scontrol(1), show node; sinfo(1), node state codes",
         reading=READING,

@@ -37,15 +37,17 @@ def _release_items(view: View) -> Items:
 
 NODE_REACHABLE = Rule(
     id="node.reachable",
-    claim="Every node gives a record over ssh.",
-    why="A node that cannot be read cannot be repaired either, and its jobs are on their own.",
-    blind="A node that answers to ssh and to nothing else: the other rules see that.",
+    claim="Every node can be read over ssh.",
+    why="A node that cannot be read cannot be repaired either.",
+    blind="A node that answers over ssh only: the other rules judge that.",
     source="every finding of a node rests on it",
     reading="ssh",
     # Without the address: equal for all nodes, it is one repair of them all.
     repair=by_hand(
-        "look at {node} itself (power, network, sshd, sudo); address: lockstep plan "
-        "{inventory} NODE"
+        
+            "look at {node} itself (power, network, sshd, sudo); address: lockstep plan "
+            "{inventory} NODE"
+        
     ),
 )
 
@@ -53,9 +55,9 @@ RULES = (
     NODE_REACHABLE,
     Rule(
         id="os.host_keys",
-        claim="Every node has an ssh host key of its own.",
-        why="Who holds one node's key can pose as all the others.",
-        blind="Keys of other kinds than ed25519, where a node has that one.",
+        claim="Every node has its own ssh host key.",
+        why="With one node's key an attacker can pose as all nodes.",
+        blind="Other keys than ed25519, where a node has that one.",
         source="ssh-keygen(1), -A",
         reading="os.host_keys",
         look=Look(_host_keys_items),
@@ -69,8 +71,8 @@ RULES = (
     Rule(
         id="os.hostname",
         claim="The running host name is the node's name.",
-        why="Slurm finds its own line of slurm.conf by it; a wrong name stops slurmd.",
-        blind="What /etc/hostname holds for the next boot: file.content sees that.",
+        why="slurmd finds its line of slurm.conf by the host name and stops without it.",
+        blind="/etc/hostname, which the next boot reads: file.content judges that.",
         source="hostname(7), slurmd(8)",
         reading="os.hostname",
         expected=same(lambda view: view.plan.name),
@@ -80,8 +82,8 @@ RULES = (
     Rule(
         id="os.locale",
         claim="All nodes have the declared locale.",
-        why="Sort order and number formats of a job must not depend on the node it lands on.",
-        blind="A locale passed on by ssh (SendEnv, AcceptEnv).",
+        why="The sort order and number formats of a job must not depend on the node.",
+        blind="A locale that ssh passes on (SendEnv, AcceptEnv).",
         source="locale(7)",
         reading="os.locale",
         expected=same(lambda view: view.plan.spec.os.locale),
@@ -94,10 +96,10 @@ RULES = (
     ),
     Rule(
         id="os.machine_id",
-        claim="Every node has a machine id of its own.",
+        claim="Every node has its own machine id.",
         why=(
-            "Nodes that were copied share addresses of DHCP, names in the journal, and more "
-            "that is drawn from it."
+            "Copied nodes share DHCP addresses, names in the journal and other ids that derive "
+            "from it."
         ),
         blind="Nodes outside of this cluster.",
         source="machine-id(5)",
@@ -109,9 +111,9 @@ RULES = (
     ),
     Rule(
         id="os.release",
-        claim="All nodes run the release that the spec names.",
-        why="Every package name, version and default in the plan belongs to one release.",
-        blind="Point updates inside a release: package.version sees those.",
+        claim="All nodes run the declared release of the operating system.",
+        why="The plan's package names, versions and defaults belong to one release.",
+        blind="Point updates of a release: package.version judges those.",
         source="os-release(5)",
         reading="os.version_id",
         look=Look(_release_items),
@@ -122,9 +124,9 @@ RULES = (
     ),
     Rule(
         id="os.resolver",
-        claim="Names are looked up in the same places and order.",
-        why="A dead name server costs this node five seconds at each look-up.",
-        blind="Whether the servers answer; what a service configures for itself.",
+        claim="Name resolution is configured equally in a hardware class.",
+        why="A dead name server costs a node five seconds at each lookup.",
+        blind="Whether the servers answer. Settings of single services.",
         source="resolv.conf(5), nsswitch.conf(5)",
         reading="os.resolver",
         kind=Kind.SLOTS,
@@ -137,8 +139,8 @@ RULES = (
     Rule(
         id="os.time_zone",
         claim="All nodes are in the declared time zone.",
-        why="Logs of one job on many nodes are read side by side.",
-        blind="A zone set by TZ in the environment of a service.",
+        why="Operators read the logs of one job on many nodes side by side.",
+        blind="A zone that TZ sets in the environment of a service.",
         source="localtime(5)",
         reading="os.time_zone",
         expected=same(lambda view: view.plan.spec.os.time_zone),
@@ -147,14 +149,9 @@ RULES = (
     ),
     Rule(
         id="platform.bios",
-        claim="The machines of a hardware class have the same firmware.",
-        why=(
-            "Firmware decides about power, memory, PCIe and idle states; one older BIOS is one "
-            "slower node."
-        ),
-        blind=(
-            "Settings of the firmware, as long as nothing that the kernel shows follows from them."
-        ),
+        claim="All machines of a hardware class have the same BIOS.",
+        why="Firmware decides power, memory, PCIe and idle states; an older BIOS can slow a node.",
+        blind="Firmware settings without an effect that the kernel shows.",
         source="SMBIOS 7.1, BIOS information; /sys/class/dmi/id",
         reading="platform",
         look=Look(joined("platform", "bios_vendor", "bios_version", "bios_date")),
@@ -166,11 +163,12 @@ RULES = (
     ),
     Rule(
         id="platform.product",
-        claim="The machines of a hardware class are the same product.",
+        claim="All machines of a hardware class are the same product.",
         why=(
-            "Another board has other slots, links and firmware: it belongs into a class of its own."
+            "Another mainboard has other slots, links and firmware, and needs a hardware class "
+            "of its own."
         ),
-        blind="Revisions of a board, which most firmware does not tell.",
+        blind="Revisions of a mainboard, which most firmware does not report.",
         source="kernel documentation, ABI/testing/sysfs-firmware-dmi-tables; SMBIOS 7.2, 7.3",
         reading="platform",
         look=Look(joined("platform", "sys_vendor", "product_name", "board_name")),

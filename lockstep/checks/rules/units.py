@@ -184,12 +184,9 @@ def _masked_state(entry: JsonValue) -> JsonValue | Skip:
 RULES = (
     Rule(
         id="cron.jobs",
-        claim="Cron has the same jobs on all workers of a hardware class.",
-        why=(
-            "A job of cron on one node wakes up in the middle of a step that all nodes take "
-            "together."
-        ),
-        blind="The minute and hour of a job, which packages draw by lot.",
+        claim="Workers of a hardware class have the same cron jobs.",
+        why="A cron job on one node runs in the middle of a step that all nodes take together.",
+        blind="The minute and hour of a job, which packages choose at random.",
         source="cron(8), crontab(5)",
         reading="cron.jobs",
         look=Look(whole("cron.jobs")),
@@ -202,10 +199,10 @@ RULES = (
     Rule(
         id="limits.memlock",
         claim="slurmd, and with it every job, may lock the declared amount of memory.",
-        why="RDMA registers memory: with too low a limit MPI falls back to slow paths or ends.",
+        why="RDMA registers memory. With a lower limit MPI falls back to slow paths or ends.",
         blind=(
-            "Limits that a submitter hands on with a job (PropagateResourceLimits of "
-            "slurm.conf); containers, whose limit is that of the machine below."
+            "Limits that a submitting shell passes on with a job (PropagateResourceLimits of "
+            "slurm.conf). Containers, which have the limit of their host."
         ),
         source="systemd-system.conf(5), DefaultLimitMEMLOCK=; proc_pid_limits(5)",
         reading="limits.memlock",
@@ -246,12 +243,12 @@ RULES = (
     ),
     Rule(
         id="listener.family",
-        claim=(
-            "Every service that others need listens on the management network, in its address "
-            "family."
+        claim="Every network service listens on the management network, in its address family.",
+        why=(
+            "A daemon that listens on IPv4 only cannot be reached on an IPv6 network, although "
+            "it runs."
         ),
-        why="A daemon that listens on IPv4 alone is up, and nobody on an IPv6 network reaches it.",
-        blind="Packet filters on the way. On an IPv4 network, a socket on :: that takes IPv6 only.",
+        blind="Packet filters. On an IPv4 network, an IPv6-only socket on ::.",
         source="ipv6(7)",
         reading="listeners",
         look=Look(_family_items),
@@ -284,8 +281,8 @@ RULES = (
     ),
     Rule(
         id="unit.active",
-        claim="Every unit of the plan is running.",
-        why="A node whose slurmd or munge stands still takes no jobs, or loses those it has.",
+        claim="Every planned unit is running.",
+        why="A node without slurmd or munge takes no jobs, or loses those it has.",
         blind="A unit that runs and does nothing useful.",
         source="systemctl(1)",
         reading="units",
@@ -311,9 +308,9 @@ RULES = (
     ),
     Rule(
         id="unit.enabled",
-        claim="Every unit of the plan starts at boot.",
-        why="A node that works today and not after a reboot is found at the worst moment.",
-        blind="An order of start that fails only at boot.",
+        claim="Every planned unit starts at boot.",
+        why="A service that is not enabled is missing after the next reboot.",
+        blind="A start order that fails only at boot.",
         source="systemctl(1)",
         reading="units",
         look=Look(pick=_enabled_state),
@@ -325,12 +322,9 @@ RULES = (
     ),
     Rule(
         id="unit.failed",
-        claim="No unit failed, whoever started it.",
-        why=(
-            "A mount, a timer or a daemon of the site that failed on one node is missed by its "
-            "jobs."
-        ),
-        blind="Units that fail and are started again in time; planned units are unit.active's.",
+        claim="No unit failed.",
+        why="Jobs need the mounts, timers and daemons of a site as well.",
+        blind="Units that fail and are restarted in time. Planned units: unit.active judges those.",
         source="systemctl(1), list-units --state=failed",
         reading="units.failed",
         look=Look(_failed_items),
@@ -349,10 +343,10 @@ RULES = (
     ),
     Rule(
         id="unit.forbidden",
-        claim="Units for hardware that a node does not have are off.",
+        claim="Units for hardware that a node does not have are stopped and disabled.",
         why=(
-            "A fabric manager without NVSwitches fails at every boot; one that runs where a "
-            "class is declared without them says that the description or the machine is wrong."
+            "A fabric manager without NVSwitches fails at every boot. If it runs, the "
+            "description or the machine is wrong."
         ),
         blind="The same program started by hand.",
         source="NVIDIA fabric manager user guide; IMEX guide",
@@ -364,10 +358,10 @@ RULES = (
     ),
     Rule(
         id="unit.masked",
-        claim="Units that would change the node behind our back are masked.",
+        claim="Units that would change the node by themselves are masked.",
         why=(
-            "An upgrade nobody asked for breaks the version lock on some nodes and not on "
-            "others; irqbalance moves interrupts onto the CPUs of jobs."
+            "An unattended upgrade breaks the version lock on some nodes only. irqbalance "
+            "moves interrupts to the CPUs of jobs."
         ),
         blind="Other ways to start an upgrade: a person, cron, a management agent.",
         source="apt.systemd.daily(8)",
@@ -380,13 +374,10 @@ RULES = (
     Rule(
         id="unit.peers",
         claim="The same units are enabled on all workers of a hardware class.",
-        why=(
-            "A timer or daemon that somebody enabled on one node takes its CPU time from the "
-            "jobs there."
-        ),
+        why="An extra timer or daemon on one node takes CPU time from the jobs there.",
         blind=(
-            "Units that the system brings enabled by itself; what starts without systemd. "
-            "Planned units are unit.enabled's."
+            "Units that the system enables by itself. Programs without a unit. Planned units: "
+            "unit.enabled judges those."
         ),
         source="systemd.unit(5), [Install]",
         reading="units.enabled",
