@@ -39,7 +39,7 @@ def given(view: View, reading: str) -> tuple[str, ...]:
 
 
 def started_otherwise(view: View, *keys: str) -> frozenset[str]:
-    """Return as grounds that the kernel was not started with the planned arguments."""
+    """Return as a tag that the kernel was not started with the planned arguments."""
     return frozenset() if _planned(view, RUNNING, keys) else frozenset({STARTED_OTHERWISE})
 
 

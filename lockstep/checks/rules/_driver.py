@@ -90,8 +90,8 @@ def other_packages(view: View) -> dict[str, str]:
     }
 
 
-def grounds_of_packages(name: str, view: View) -> frozenset[str]:
-    """Return what a finding about this package gives as its grounds."""
+def tags_of_package(name: str, view: View) -> frozenset[str]:
+    """Return what a finding about this package gives as its tags."""
     stack = view.plan.nvidia
     if stack is None or name not in stack.driver_packages:
         return frozenset()
@@ -99,12 +99,12 @@ def grounds_of_packages(name: str, view: View) -> frozenset[str]:
 
 
 def brought(view: View, reading: str) -> frozenset[str]:
-    """Return as grounds that the module of a reading came with the packages."""
+    """Return as a tag that the module of a reading came with the packages."""
     return came_with_packages(view, of_module(view, reading, "version"))
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:
-    """Return as grounds that this version is the one of packages, or that some are missing."""
+    """Return as a tag that this version is the one of packages, or that some are missing."""
     stack = view.plan.nvidia
     installed = view.record.items("packages")
     if stack is None or isinstance(installed, Unread):

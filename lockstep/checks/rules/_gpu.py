@@ -15,25 +15,25 @@ from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 DEVICES = "gpu.uuid"
-"""The boards that nvidia-smi lists."""
+"""The GPUs that nvidia-smi lists."""
 
-PCI_BOARDS = "gpu.pci.boards"
+PCI_GPUS = "gpu.pci.boards"
 """Those that the kernel's PCI bus has, by address."""
 
 UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
-"""A driver that does not answer is one finding, not one per reading; so is a board that waits for
+"""A driver that does not answer is one finding, not one per reading; so is a GPU that waits for
 a reset and answers with these words only."""
 
 UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
 """So is a PCI bus that cannot be read."""
 
 UNREAD_WITH_MIG = (Cause("gpu.mig", at=SAME_DEVICE, of=UNREAD),)
-"""A divided board does not tell everything."""
+"""A divided GPU does not tell everything."""
 RESET_TOGETHER = (
-    "drain {node}, reset all boards together (nvidia-smi -r); when it goes on, reseat or "
+    "drain {node}, reset all GPUs together (nvidia-smi -r); if errors continue, reseat or "
     "replace {device}"
 )
 """The repair of links that fail: those of one baseboard are trained together."""
@@ -44,9 +44,9 @@ HEAT = "too hot"
 BRAKE = "power brake"
 
 
-def same_board(*rules: str, grounds: str = "") -> tuple[Cause, ...]:
-    """Return causes by what these rules say of the same board."""
-    return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=grounds)) for rule in rules)
+def same_gpu(*rules: str, tag: str = "") -> tuple[Cause, ...]:
+    """Return causes by what these rules say of the same GPU."""
+    return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=tag)) for rule in rules)
 
 
 def has_gpus(view: View) -> bool:
@@ -55,31 +55,31 @@ def has_gpus(view: View) -> bool:
 
 
 def divisible(view: View) -> bool:
-    """Apply to the nodes whose boards can be divided (MIG)."""
+    """Apply to the nodes whose GPUs can be divided (MIG)."""
     model = view.plan.hardware.gpu_model
     return model is not None and bool(model.mig_profiles)
 
 
 def has_all(view: View) -> bool:
-    """Apply where no board is missing (gpu.count): the others have new numbers then."""
+    """Apply where no GPU is missing (gpu.count): the others have new numbers then."""
     gpu, seen = view.plan.hardware.hardware.gpu, view.read("gpu.count")
     return has_gpus(view) and gpu is not None and (isinstance(seen, Unread) or seen == gpu.count)
 
 
 def on_bus(view: View) -> bool:
-    """Apply where the kernel has the boards on its PCI bus."""
+    """Apply where the kernel has the GPUs on its PCI bus."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and gpu.in_sysfs
 
 
 def has_whole_gpus(view: View) -> bool:
-    """Apply to the nodes whose boards are not divided (MIG)."""
+    """Apply to the nodes whose GPUs are not divided (MIG)."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and not gpu.mig
 
 
 def has_ecc(view: View) -> bool:
-    """Apply to the nodes whose boards correct errors."""
+    """Apply to the nodes whose GPUs correct errors."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and gpu.ecc
 
@@ -96,14 +96,14 @@ def asks(*readings: str) -> Callable[[View], bool]:
 
 
 def supported(value: JsonValue) -> JsonValue | Skip:
-    """Return a value; what a board does not have is judged by gpu.supported_fields alone."""
+    """Return a value; what a GPU does not have is judged by gpu.supported_fields alone."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
 def both(
     view: View, first: str, second: str, say: Callable[[JsonValue, JsonValue], JsonValue]
 ) -> Items:
-    """Return what two readings say together of each board; unread where one of them is.
+    """Return what two readings say together of each GPU; unread where one of them is.
 
     Not supported where one of them is that.
     """
@@ -112,14 +112,14 @@ def both(
     if isinstance(whole, Unread):
         return {"": whole}
     items: Items = {}
-    for board in sorted({*left, *right}):
-        one, other = left.get(board, MISSING), right.get(board, MISSING)
+    for device in sorted({*left, *right}):
+        one, other = left.get(device, MISSING), right.get(device, MISSING)
         if isinstance(one, Unread) or isinstance(other, Unread):
-            items[board] = one if isinstance(one, Unread) else other
+            items[device] = one if isinstance(one, Unread) else other
         elif NOT_SUPPORTED in (one, other):
-            items[board] = NOT_SUPPORTED
+            items[device] = NOT_SUPPORTED
         else:
-            items[board] = say(one, other)
+            items[device] = say(one, other)
     return items
 
 
@@ -131,23 +131,23 @@ def up_to(reading: str, most: str) -> Callable[[View], Items]:
 def only_where(
     view: View, items: Items, condition: str, holds: Callable[[JsonValue], bool]
 ) -> Items:
-    """Return items, None for the boards of which a reading does not hold, unread where that is."""
+    """Return items, None for the GPUs of which a reading does not hold, unread where that is."""
     conditions = view.items(condition)
     whole = conditions.get("", MISSING)
     found: Items = {}
-    for board, value in items.items():
-        state = conditions.get(board, whole)
+    for device, value in items.items():
+        state = conditions.get(device, whole)
         if isinstance(value, Unread):
-            found[board] = value
+            found[device] = value
         elif isinstance(state, Unread):
-            found[board] = state
+            found[device] = state
         else:
-            found[board] = value if holds(state) else None
+            found[device] = value if holds(state) else None
     return found
 
 
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
-    """Return a mode, and the one that the next reset of the board brings."""
+    """Return a mode, and the one that the next reset of the GPU brings."""
     return now if now == later else f"{now}, {later} after a reset"
 
 

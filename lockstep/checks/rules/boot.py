@@ -155,7 +155,7 @@ RULES = (
         # deploys/reboot.py reboots for what the plan wants and the kernel lacks, not for too much.
         repair=by_hand(
             (
-                "on {node}: take {device} out of /etc/default/grub or the file of grub.d that "
+                "on {node}: remove {device} from /etc/default/grub or the file of grub.d that "
                 "adds it, then update-grub (with grubby: grubby --update-kernel=ALL "
                 "--remove-args={device}); reboot {node} when it is idle"
             ),

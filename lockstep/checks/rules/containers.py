@@ -29,7 +29,9 @@ OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count
 """Engines give what the specification says."""
 UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
 """A container that does not start is one finding."""
-BY_HAND = "on {node}: start one by hand with {device}; see its log (journalctl -u {device})"
+BY_HAND = (
+    "on {node}: start a container by hand with {device}, and read its log (journalctl -u {device})"
+)
 
 
 def has_cdi(view: View) -> bool:
@@ -94,8 +96,8 @@ def files_unlike_the_node(view: View, pattern: str) -> Items:
     }
 
 
-def boards(view: View) -> JsonValue:
-    """Return the planned device files of the boards."""
+def gpu_files(view: View) -> JsonValue:
+    """Return the planned device files of the GPUs."""
     return list[JsonValue](sorted(view.plan.hardware.gpu_devices))
 
 
@@ -113,15 +115,15 @@ def _devices_items(view: View) -> Items:
     listed = seen.get("all", [])
     if isinstance(listed, Unread) or not isinstance(listed, list):
         return {"": listed}
-    # The toolkit adds what the boards have below /dev/dri.
+    # The toolkit adds what the GPUs have below /dev/dri.
     return {"": [path for path in listed if re.fullmatch(r"/dev/nvidia\d+", str(path))]}
 
 
 def _devices_expected(view: View) -> JsonValue:
     gpu = view.plan.gpu
     if gpu is None or not gpu.mig:
-        return boards(view)
-    names = (f"{board}:{n}" for board in range(gpu.count) for n in range(len(gpu.mig)))
+        return gpu_files(view)
+    names = (f"{device}:{n}" for device in range(gpu.count) for n in range(len(gpu.mig)))
     return list[JsonValue](sorted(names))
 
 
@@ -181,13 +183,13 @@ def _shm_items(view: View) -> Items:
     return part(view, "shm_kib")
 
 
-def _uuids(files: Value, boards: Items) -> Value:
+def _uuids(files: Value, gpus: Items) -> Value:
     entries = numbered(files, r"/dev/nvidia\d+")
     if not isinstance(entries, list):
         return entries
     uuids: list[JsonValue] = []
     for entry in map(str, entries):
-        uuid = boards.get(entry.split()[1], f"no board at {entry}")
+        uuid = gpus.get(entry.split()[1], f"no GPU at {entry}")
         if isinstance(uuid, Unread):
             return uuid
         uuids.append(uuid)
@@ -195,12 +197,12 @@ def _uuids(files: Value, boards: Items) -> Value:
 
 
 def _uuids_items(view: View) -> Items:
-    boards = view.items("driver.boards")
-    if isinstance(unread := boards.get(""), Unread):
+    gpus = view.items("driver.boards")
+    if isinstance(unread := gpus.get(""), Unread):
         return {"": unread}
-    own: Value = [uuid for uuid in boards.values() if isinstance(uuid, str)]
+    own: Value = [uuid for uuid in gpus.values() if isinstance(uuid, str)]
     seen = part(view, "devices")
-    return {engine: unlike_the_node(_uuids(files, boards), own) for engine, files in seen.items()}
+    return {engine: unlike_the_node(_uuids(files, gpus), own) for engine, files in seen.items()}
 
 
 RULES = (
@@ -314,7 +316,7 @@ RULES = (
         source="measured: a report on 1,600 GPUs, device sets of containers",
         reading="containers",
         look=Look(_container_devices_items),
-        expected=same(boards),
+        expected=same(gpu_files),
         text=Text(words=_devices_words),
         repair=by_role("container_runtime", BY_HAND),
         applies=asked,
@@ -393,7 +395,7 @@ RULES = (
         text=Text(lambda value: f"{value} KiB"),
         repair=by_role(
             "container_runtime",
-            "compare {device}'s configuration on {node} with a peer's: default-shm-size, shm_size",
+            "compare default-shm-size or shm_size of {device} on {node} with a peer",
         ),
         applies=asked,
         explained_by=(UNREAD_WITH_DEVICES,),

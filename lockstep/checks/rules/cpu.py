@@ -80,7 +80,8 @@ RULES = (
         expected=same(lambda view: view.plan.hardware.hardware.cpus),
         text=Text(lambda value: f"{value} CPUs"),
         repair=by_hand(
-            "check {node}: threads and cores in the firmware, /sys/devices/system/cpu/offline"
+            "on {node}: check threads and cores in the firmware, and "
+            "/sys/devices/system/cpu/offline"
         ),
     ),
     Rule(
@@ -114,10 +115,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            
-                "on {node}: compare the firmware's power settings and intel_pstate= or "
-                "amd_pstate= on the kernel command line"
-            
+            "on {node}: compare the firmware's power settings and intel_pstate= or "
+            "amd_pstate= on the kernel command line"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -146,10 +145,8 @@ RULES = (
         look=Look(part("cpu.frequency", "governor")),
         peers=Peers.CLASS,
         repair=by_hand(
-            
-                "declare kernel.cpu_governor of the hardware class; on {node}: find what set "
-                "it (tuned, cpupower)"
-            
+            "declare kernel.cpu_governor of the hardware class, or find what set it on "
+            "{node} (tuned, cpupower)"
         ),
         explained_by=(
             Cause("kernel.setting", device=GOVERNOR),
@@ -232,10 +229,8 @@ RULES = (
         expected=each(_numa_expected),
         text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
         repair=by_hand(
-            
-                "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
-                "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
-            
+            "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
+            "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
         ),
         # Without a kernel of its own a node has the NUMA nodes of the machine below.
         applies=own_kernel,

@@ -108,7 +108,10 @@ RULES = (
         reading="driver.helpers",
         peers=Peers.CLASS,
         repair=by_hand(
-            peers="on {node}: modprobe what its peers have, and name it in /etc/modules-load.d"
+            peers=(
+                "on {node}: load the modules of its peers (modprobe), and add them to "
+                "/etc/modules-load.d"
+            )
         ),
         applies=has_gpus,
         explained_by=(
@@ -133,8 +136,8 @@ RULES = (
         repair=by_role(
             "nvidia_driver",
             (
-                "on {node}: find whose file it is (dpkg -S libnvidia-ml.so), take away what a "
-                ".run installer left, then deploy"
+                "on {node}: find the file's package (dpkg -S libnvidia-ml.so), remove files of "
+                "a .run installer, then deploy"
             ),
         ),
         tags=lambda view, device: came_with_packages(view, view.read(LIBRARY)),

@@ -158,7 +158,7 @@ RULES = (
         reading="mounts.fstab",
         expected=same("mounted"),
         repair=by_hand(
-            "on {node}: mount {device}; systemctl status of its unit says why it is not"
+            "on {node}: mount {device}; systemctl status of its unit shows why it is not mounted"
         ),
     ),
     Rule(
@@ -171,7 +171,7 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: make its line in /etc/fstab like its peers', then mount it anew"
+            "on {node}: correct its line in /etc/fstab as on its peers, then mount it again"
         ),
         explained_by=(Cause("mounts.fstab", at=SAME_DEVICE),),
     ),
@@ -187,7 +187,7 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "drain {node}; dmesg says what the disk of {device} answered, then fsck or replace it"
+            "drain {node}; read the disk errors of {device} in dmesg, then fsck or replace the disk"
         ),
     ),
     Rule(
@@ -215,7 +215,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(counted),
         severity=WARNING,
-        repair=by_hand("on {node}: nvme list; flash or replace the one that differs"),
+        repair=by_hand("on {node}: nvme list; flash or replace the disk that differs"),
         explained_by=(Cause("platform.product"),),
     ),
     Rule(

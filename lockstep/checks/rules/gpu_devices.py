@@ -29,7 +29,7 @@ from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import (
     DEVICES,
     LOST,
-    PCI_BOARDS,
+    PCI_GPUS,
     UNREAD_WITH_COUNT,
     UNREAD_WITH_MIG,
     UNREAD_WITH_PCI,
@@ -40,7 +40,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     in_this_driver,
     on_bus,
-    same_board,
+    same_gpu,
     supported,
     up_to,
 )
@@ -64,7 +64,7 @@ def _answer_time_items(view: View) -> Items:
 
 
 def _lost(view: View, device: str) -> str:
-    """Return what nvidia-smi says in place of the boards that it lost."""
+    """Return what nvidia-smi says in place of the GPUs that it lost."""
     lost = view.read("gpu.lost")
     return (
         ", ".join(f"{where}: {said}" for where, said in lost.items())
@@ -74,7 +74,7 @@ def _lost(view: View, device: str) -> str:
 
 
 def number_of(reading: str) -> Callable[[View], Items]:
-    """Return a look at how many boards a reading lists."""
+    """Return a look at how many GPUs a reading lists."""
 
     def look(view: View) -> Items:
         listed = view.read(reading)
@@ -89,13 +89,13 @@ def planned(view: View) -> int | None:
     return None if gpu is None else gpu.count
 
 
-def boards(value: object) -> str:
+def gpus(value: object) -> str:
     """Return a number of GPUs as text."""
     return f"{value} GPUs" if value != 1 else "1 GPU"
 
 
 REFUSALS = tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18))
-"""nvidia-smi(1), return value: no driver, no library, a board off the bus; 18 was seen with a
+"""nvidia-smi(1), return value: no driver, no library, a GPU off the bus; 18 was seen with a
 library of another version than the module. An answer, where silence would be none."""
 
 
@@ -125,22 +125,22 @@ FIELDS = (
 
 
 def _supported_fields_items(view: View) -> Items:
-    """Return the fields that each board lacks; unread where one of them was not read."""
-    boards = [*view.items(DEVICES)]
-    lacking: dict[str, list[str]] = {board: [] for board in boards}
+    """Return the fields that each GPU lacks; unread where one of them was not read."""
+    listed = [*view.items(DEVICES)]
+    lacking: dict[str, list[str]] = {device: [] for device in listed}
     unread: Items = {}
     for name, field in FIELDS:
         values = view.items(name) if in_this_driver(view, name) else {}
         whole = values.get("", MISSING)
-        for board in boards if values else []:
-            value = values.get(board, whole)
+        for device in listed if values else []:
+            value = values.get(device, whole)
             if isinstance(value, Unread):
-                unread.setdefault("" if value is values.get("") else board, value)
+                unread.setdefault("" if value is values.get("") else device, value)
             elif value == NOT_SUPPORTED:
-                lacking[board].append(field)
+                lacking[device].append(field)
     if "" in unread:
         return {"": unread[""]}
-    return {**{board: ", ".join(fields) for board, fields in lacking.items()}, **unread}
+    return {**{device: ", ".join(fields) for device, fields in lacking.items()}, **unread}
 
 
 RULES = (
@@ -160,9 +160,7 @@ RULES = (
             lambda seconds: f"{seconds:.1f} s" if isinstance(seconds, int | float) else str(seconds)
         ),
         severity=WARNING,
-        repair=by_hand(
-            "on {node}: is persistence on (gpu.persistence)? Look for Xid errors, then reboot it"
-        ),
+        repair=by_hand("on {node}: check gpu.persistence, look for Xid errors, then reboot"),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.persistence"), Cause("unit.active")),
     ),
@@ -174,12 +172,10 @@ RULES = (
         source="nvidia-smi(1); Xid 79: the GPU has fallen off the bus",
         reading="gpu.count",
         expected=same(planned),
-        text=Text(boards, detail=_lost),
+        text=Text(gpus, detail=_lost),
         repair=by_hand(
-            
-                "drain {node}, look for Xid errors (journalctl -k -g Xid), power-cycle it; a "
-                "board that stays away is reseated or replaced"
-            
+            "drain {node}, look for Xid errors (journalctl -k -g Xid) and power-cycle it; "
+            "reseat or replace a GPU that is still missing"
         ),
         applies=has_gpus,
         on_node=OnNode(Local.JOBS, _count_on_node),
@@ -203,10 +199,8 @@ RULES = (
         reading="driver.boards",
         look=Look(number_of("driver.boards")),
         expected=same(planned),
-        text=Text(boards),
-        repair=by_hand(
-            "drain {node}, look for the driver's words at its start (journalctl -k -g NVRM), reboot"
-        ),
+        text=Text(gpus),
+        repair=by_hand("drain {node}, read the driver's messages (journalctl -k -g NVRM), reboot"),
         applies=has_gpus,
         explained_by=(
             Cause("gpu.count"),
@@ -223,12 +217,12 @@ RULES = (
         ),
         blind="A GPU that is on the bus and does not answer.",
         source="/sys/bus/pci/devices, classes 0300 and 0302 of vendor 10de",
-        reading=PCI_BOARDS,
-        look=Look(number_of(PCI_BOARDS)),
+        reading=PCI_GPUS,
+        look=Look(number_of(PCI_GPUS)),
         expected=same(planned),
-        text=Text(boards),
+        text=Text(gpus),
         repair=by_hand(
-            "drain {node} and power-cycle it; a board that stays away is reseated or replaced"
+            "drain {node} and power-cycle it; reseat or replace a GPU that is still missing"
         ),
         applies=on_bus,
         explained_by=(
@@ -290,9 +284,7 @@ RULES = (
         reading="gpu.inforom.checksum",
         look=Look(pick=supported, devices=DEVICES),
         expected=same("valid"),
-        repair=by_hand(
-            "drain {node} and have {device} replaced; the vendor may know of new firmware first"
-        ),
+        repair=by_hand("drain {node}, ask the vendor for new firmware, or replace {device}"),
         applies=asks("gpu.inforom.checksum"),
         explained_by=UNREAD_WITH_COUNT,
     ),
@@ -306,13 +298,11 @@ RULES = (
         look=Look(_inforom_version_items, pick=supported, devices=DEVICES),
         peers=Peers.CLASS,
         severity=WARNING,
-        repair=by_hand(
-            peers="ask the vendor for the firmware that the boards of {node}'s class should have"
-        ),
+        repair=by_hand(peers="ask the vendor for the right firmware for the GPUs of {node}"),
         applies=asks("gpu.inforom.image", "gpu.inforom.ecc"),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.name", "gpu.vbios", "gpu.inforom_valid"),
+            *same_gpu("gpu.name", "gpu.vbios", "gpu.inforom_valid"),
         ),
     ),
     Rule(
@@ -330,7 +320,7 @@ RULES = (
         ),
         text=Text(lambda value: f"{value} MiB"),
         repair=by_hand(
-            "compare the part number and firmware (gpu.vbios) of the board in {node} with its peers"
+            "compare the part number and firmware (gpu.vbios) of the GPU in {node} with its peers"
         ),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
@@ -351,10 +341,8 @@ RULES = (
         text=Text(lambda mib: f"{mib} MiB in use"),
         severity=WARNING,
         repair=by_hand(
-            
-                "on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
-                "end what is left of a job"
-            
+            "on {node}: end left-over processes (nvidia-smi "
+            "--query-compute-apps=pid,name,used_memory --format=csv)"
         ),
         applies=lambda view: has_whole_gpus(view) and _idle(view),
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
@@ -372,9 +360,7 @@ RULES = (
                 view.plan.hardware.gpu_model.product_name if view.plan.hardware.gpu_model else None
             )
         ),
-        repair=by_hand(
-            "correct gpu.model of the hardware class, or have the board in {node} replaced"
-        ),
+        repair=by_hand("correct gpu.model of the hardware class, or replace the GPU in {node}"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
@@ -388,12 +374,12 @@ RULES = (
         blind='A wrong assignment on all nodes. GPUs without a NUMA node ("-1"), where all are so.',
         source="/sys/bus/pci/devices/*/numa_node",
         reading="gpu.pci.numa_node",
-        look=Look(devices=PCI_BOARDS),
+        look=Look(devices=PCI_GPUS),
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         text=Text(lambda node: f"NUMA node {node}"),
         repair=by_hand(
-            peers="compare the firmware's NUMA settings (NPS, SNC) of {node} with its peers'"
+            peers="compare the firmware's NUMA settings (NPS, SNC) of {node} with its peers"
         ),
         applies=on_bus,
         explained_by=(Cause("cpu.numa"), *UNREAD_WITH_PCI),
@@ -413,7 +399,7 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            peers="compare the firmware's PCI settings and slots of {node} with its peers'"
+            peers="compare the firmware's PCI settings and slots of {node} with its peers"
         ),
         applies=has_all,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.count"), Cause("gpu.count_pci")),
@@ -428,7 +414,7 @@ RULES = (
         look=Look(pick=supported, devices=DEVICES),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "compare with the label of the boards in {node}; ask the vendor which number is right"
+            "compare with the labels of the GPUs in {node}, and ask the vendor for the right number"
         ),
         applies=asks("gpu.serial"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.uuid_unique")),
@@ -447,17 +433,15 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda fields: f"not supported: {fields or 'nothing'}"),
         repair=by_hand(
-            
-                "compare mode (MIG, ECC) and firmware (gpu.vbios) of the board in {node} with "
-                "its peers, then reset it"
-            
+            "compare mode (MIG, ECC) and VBIOS (gpu.vbios) of the GPU in {node} with its "
+            "peers, then reset it"
         ),
         applies=has_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
             # A field that was not read is a finding of the rule that judges it, if there is one.
             Cause("gpu.*", at=SAME_DEVICE, of=UNREAD),
-            *same_board(
+            *same_gpu(
                 "gpu.nvlink", "gpu.name", "gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.recovery_action"
             ),
         ),
@@ -471,9 +455,7 @@ RULES = (
         reading="gpu.uuid",
         look=Look(devices="gpu.name"),
         kind=Kind.UNIQUE,
-        repair=by_hand(
-            "find out which of {node} holds the board: the others report one they do not have"
-        ),
+        repair=by_hand("find out which of {node} has the GPU: the records of the others are wrong"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
@@ -487,7 +469,7 @@ RULES = (
         look=Look(devices=DEVICES),
         peers=Peers.CLASS,
         severity=WARNING,
-        repair=by_hand(peers="have the vendor's firmware {expected} flashed on {node}"),
+        repair=by_hand(peers="flash the VBIOS of the GPU on {node} to {expected}"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),

@@ -38,7 +38,7 @@ from lockstep.checks.rules._gpu import (
     has_gpus,
     has_whole_gpus,
     in_this_driver,
-    same_board,
+    same_gpu,
     supported,
 )
 from lockstep.node_check.judge import Judgement
@@ -80,10 +80,10 @@ def _severity(view: View, number: int) -> str:
 
 
 def _numbers(view: View) -> dict[str, Counter[int]]:
-    """Return board -> number -> how often; boards that nvidia-smi no longer lists by address."""
+    """Return GPU -> number -> how often; GPUs that nvidia-smi no longer lists by address."""
     slots = {
-        str(address)[-12:].rpartition(".")[0].lower(): board
-        for board, address in view.items("gpu.pci_bus_id").items()
+        str(address)[-12:].rpartition(".")[0].lower(): device
+        for device, address in view.items("gpu.pci_bus_id").items()
         if not isinstance(address, Unread)
     }
     return {
@@ -101,27 +101,27 @@ def _xid_items(view: View) -> Items:
     found = view.read("driver.xid")
     if isinstance(found, Unread):
         return {"": found}
-    return {board: ", ".join(map(_text, sorted(seen))) for board, seen in _numbers(view).items()}
+    return {device: ", ".join(map(_text, sorted(seen))) for device, seen in _numbers(view).items()}
 
 
 def _text(number: int) -> str:
     return f"Xid {number} ({XIDS.get(number, UNLISTED).name})"
 
 
-def _xid_detail(view: View, board: str) -> str:
+def _xid_detail(view: View, device: str) -> str:
     return ", ".join(
         f"Xid {number} ({times}x): {XIDS.get(number, UNLISTED).action.value}"
-        for number, times in sorted(_numbers(view)[board].items())
+        for number, times in sorted(_numbers(view)[device].items())
     )
 
 
-def _worst(view: View, board: str) -> Severity:
-    levels = {_severity(view, number) for number in _numbers(view)[board]}
+def _worst(view: View, device: str) -> Severity:
+    levels = {_severity(view, number) for number in _numbers(view)[device]}
     return Severity.WARNING if levels == {"warning"} else Severity.ERROR
 
 
-def _xid_tags(view: View, board: str) -> frozenset[str]:
-    numbers = set(_numbers(view)[board])
+def _xid_tags(view: View, device: str) -> frozenset[str]:
+    numbers = set(_numbers(view)[device])
     lost = {LOST} if OFF_THE_BUS in numbers else set()
     of_memory = {OF_MEMORY} if numbers <= MEMORY else set()
     return frozenset(lost | of_memory | ({OF_NVLINK} if numbers <= NVLINKS else set()))
@@ -151,10 +151,10 @@ RULES = (
         tolerance=10.0,
         severity=WARNING,
         repair=by_hand(
-            "watch {device} of {node}; when it goes on, drain the node and run dcgmi diag -r 3"
+            "watch {device} of {node}; if errors continue, drain the node and run dcgmi diag -r 3"
         ),
         applies=asks("gpu.ecc.corrected_volatile"),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.ecc_uncorrected", "gpu.row_remap")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.ecc_uncorrected", "gpu.row_remap")),
     ),
     Rule(
         id="gpu.ecc_sram_threshold",
@@ -170,10 +170,10 @@ RULES = (
         text=Text(
             words=lambda found, expected: (f"threshold exceeded: {found}", "threshold exceeded: No")
         ),
-        repair=by_hand("drain {node} and have {device} replaced"),
+        repair=by_hand("drain {node} and replace {device}"),
         applies=asks("gpu.ecc.sram_threshold"),
         on_node=OnNode(Local.JOBS),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.ecc")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.ecc")),
     ),
     Rule(
         id="gpu.ecc_uncorrected",
@@ -202,12 +202,12 @@ RULES = (
         look=Look(pick=supported, devices=DEVICES),
         kind=Kind.GROWTH,
         repair=by_hand(
-            "drain {node}, dcgmi diag -r 3; when errors come back, have {device} replaced"
+            "drain {node} and run dcgmi diag -r 3; if errors come back, replace {device}"
         ),
         applies=asks("gpu.ecc.uncorrected_aggregate"),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.ecc_uncorrected", "gpu.ecc_sram_threshold", "gpu.row_remap"),
+            *same_gpu("gpu.ecc_uncorrected", "gpu.ecc_sram_threshold", "gpu.row_remap"),
             Cause("gpu.xid", tag=OF_MEMORY, at=SAME_DEVICE),
         ),
     ),
@@ -224,7 +224,7 @@ RULES = (
         look=Look(devices=DEVICES),
         expected=same("None"),
         repair=by_hand(
-            "drain {node}, then do on {device} what the driver asks for",
+            "drain {node}, then do the action that the driver names for {device}",
             pending=Pending(
                 lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
                 "The GPU needs a reset or a reboot; the rollout does it.",
@@ -236,7 +236,7 @@ RULES = (
         explained_by=(
             *UNREAD_WITH_COUNT,
             # Where it is unread, it is itself the cause of what else is.
-            *same_board("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", grounds=ASKED),
+            *same_gpu("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", tag=ASKED),
         ),
     ),
     Rule(
@@ -255,7 +255,7 @@ RULES = (
         look=Look(_row_remap_items, devices=DEVICES),
         expected=same(FINE),
         repair=by_hand(
-            "drain {node} and have {device} replaced",
+            "drain {node} and replace {device}",
             pending=Pending(
                 lambda view, device: _row_remap_items(view).get(device) == WAITS,
                 "A row waits for the next reset of the GPU; a reboot does it.",
@@ -269,7 +269,7 @@ RULES = (
         explained_by=(
             *UNREAD_WITH_COUNT,
             *UNREAD_WITH_MIG,
-            *same_board("gpu.ecc_uncorrected"),
+            *same_gpu("gpu.ecc_uncorrected"),
             Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD),
         ),
     ),
@@ -285,12 +285,12 @@ RULES = (
         text=Text(lambda value: f"{value} rows"),
         severity=WARNING,
         repair=by_hand(
-            "watch {device} of {node}; rows that go on: dcgmi diag -r 3, then have it replaced"
+            "watch {device} of {node}; if more rows fail, run dcgmi diag -r 3 and replace it"
         ),
         applies=asks("gpu.remapped.uncorrectable"),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.ecc_uncorrected", "gpu.ecc_uncorrected_lifetime", "gpu.row_remap"),
+            *same_gpu("gpu.ecc_uncorrected", "gpu.ecc_uncorrected_lifetime", "gpu.row_remap"),
             Cause("gpu.xid", tag=OF_MEMORY, at=SAME_DEVICE),
         ),
     ),
@@ -308,9 +308,9 @@ RULES = (
         expected=same(0),
         text=Text(lambda value: f"{value} banks without a spare row"),
         severity=WARNING,
-        repair=by_hand("have {device} of {node} replaced at the next opportunity"),
+        repair=by_hand("replace {device} of {node} at the next opportunity"),
         applies=asks("gpu.remapped.banks_without_spare"),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.row_remap")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.row_remap")),
     ),
     Rule(
         id="gpu.xid",
@@ -327,18 +327,19 @@ RULES = (
         look=Look(_xid_items),
         expected=same(""),
         text=Text(
-            words=lambda found, expected: (str(found), "no error of the board"), detail=_xid_detail
+            words=lambda found, expected: (str(found), "no error of the GPU"), detail=_xid_detail
         ),
         severity=Severities(of=_worst),
         repair=by_hand(
-            "drain {node}, then do what the detail says; a board whose error comes back is replaced"
+            "drain {node}, then do the action of the detail; replace the GPU if the error "
+            "comes back"
         ),
         tags=_xid_tags,
         applies=lambda view: has_gpus(view) and own_kernel(view),
         on_node=OnNode(Local.HEALTH, _xid_on_node),
         explained_by=(
-            *same_board("gpu.ecc_uncorrected", "gpu.row_remap", grounds=OF_MEMORY),
-            *same_board("gpu.nvlink", grounds=OF_NVLINK),
+            *same_gpu("gpu.ecc_uncorrected", "gpu.row_remap", tag=OF_MEMORY),
+            *same_gpu("gpu.nvlink", tag=OF_NVLINK),
             Cause("gpu.sxid", of=Effect(tag=OF_NVLINK)),
         ),
     ),

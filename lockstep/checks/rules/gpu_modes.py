@@ -53,8 +53,8 @@ def _ecc_wanted(view: View) -> str:
     return "Enabled" if gpu is None or gpu.ecc else "Disabled"
 
 
-def _ecc_pending(view: View, board: str) -> bool:
-    return view.items("gpu.ecc.pending").get(board) == _ecc_wanted(view)
+def _ecc_pending(view: View, device: str) -> bool:
+    return view.items("gpu.ecc.pending").get(device) == _ecc_wanted(view)
 
 
 def _mig_items(view: View) -> Items:
@@ -71,8 +71,8 @@ def _declared(view: View) -> list[str]:
     return sorted(gpu.mig) if gpu is not None else []
 
 
-def _mig_layout_pending(view: View, board: str) -> bool:
-    seen = view.items("gpu.mig.devices").get(board)
+def _mig_layout_pending(view: View, device: str) -> bool:
+    seen = view.items("gpu.mig.devices").get(device)
     return isinstance(seen, list) and mig_missing(_declared(view), map(str, seen)) is None
 
 
@@ -101,7 +101,7 @@ RULES = (
         text=Text(lambda mode: f"addressing mode {mode}"),
         severity=WARNING,
         repair=by_hand(
-            peers="compare kernel and modules (driver.module_flavour) of {node} with its peers'"
+            peers="compare kernel and modules (driver.module_flavour) of {node} with its peers"
         ),
         applies=asks("gpu.addressing"),
         explained_by=(
@@ -138,7 +138,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda mib: f"{mib} MiB of protected memory"),
         repair=by_hand(
-            peers="nvidia-smi conf-compute -f says the mode; set it on {node} as on its peers"
+            peers="set the mode of the peers on {node}; nvidia-smi conf-compute -f shows it"
         ),
         applies=asks("gpu.memory.protected_mib"),
         explained_by=UNREAD_WITH_COUNT,
@@ -178,7 +178,7 @@ RULES = (
         repair=by_role(
             "gpu_settings",
             pending=Pending(
-                lambda view, board: view.items("gpu.mig.pending").get(board) == _mig_wanted(view),
+                lambda view, device: view.items("gpu.mig.pending").get(device) == _mig_wanted(view),
                 (
                     "The wanted mode is set and waits for a reset of the GPU or a reboot. If the "
                     'next reset would end the wanted mode, the status is "differs".'

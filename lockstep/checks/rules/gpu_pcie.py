@@ -28,7 +28,7 @@ from lockstep.checks.rule import (
 from lockstep.checks.rules._boot import STARTED_SO, started_otherwise, waits
 from lockstep.checks.rules._gpu import (
     DEVICES,
-    PCI_BOARDS,
+    PCI_GPUS,
     UNREAD_WITH_COUNT,
     UNREAD_WITH_MIG,
     UNREAD_WITH_PCI,
@@ -37,7 +37,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     on_bus,
     only_where,
-    same_board,
+    same_gpu,
     supported,
     up_to,
 )
@@ -50,7 +50,7 @@ def _declared(view: View) -> dict[str, JsonValue]:
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
-        board: "identity" for board, kind in view.items(IOMMU_READING).items() if kind != "none"
+        device: "identity" for device, kind in view.items(IOMMU_READING).items() if kind != "none"
     }
 
 
@@ -63,7 +63,7 @@ BUSY = 50
 
 
 def _pcie_generation_busy_items(view: View) -> Items:
-    """Return the generation of the boards that work, None for the others."""
+    """Return the generation of the GPUs that work, None for the others."""
     reached = up_to(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
     return only_where(view, reached, "gpu.utilization", _busy)
 
@@ -99,7 +99,7 @@ RULES = (
         text=Text(words=lambda found, expected: ("ACS redirects", "no redirect")),
         severity=WARNING,
         repair=by_hand(
-            "switch ACS off in the firmware of {node}, or at boot for the bridge {device} (setpci)"
+            "switch off ACS in the firmware of {node}, or for the bridge {device} at boot (setpci)"
         ),
         applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
@@ -112,13 +112,13 @@ RULES = (
         blind="A wrong size on all nodes.",
         source="/sys/bus/pci/devices/*/resource; nvidia-smi -q, BAR1",
         reading="gpu.pci.bar_mib",
-        look=Look(devices=PCI_BOARDS),
+        look=Look(devices=PCI_GPUS),
         peers=Peers.CLASS,
         text=Text(lambda mib: f"{mib} MiB"),
         repair=by_hand(
             peers=(
-                'compare "above 4G decoding" and "resizable BAR" in the firmware of {node} with '
-                "its peers'"
+                'compare "above 4G decoding" and "resizable BAR" in the firmware of {node} '
+                "with its peers"
             )
         ),
         applies=on_bus,
@@ -131,7 +131,7 @@ RULES = (
         blind="What the firmware does below the kernel.",
         source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
         reading=IOMMU_READING,
-        look=Look(devices=PCI_BOARDS),
+        look=Look(devices=PCI_GPUS),
         kind=Kind.SLOTS,
         expected=some(_declared),
         peers=Peers.CLASS,
@@ -139,7 +139,9 @@ RULES = (
         repair=by_role(
             "boot_loader",
             f"{DEPLOY}, then {REBOOT}",
-            peers="compare kernel.cmdline and the firmware's IOMMU of {node} with its peers'",
+            peers=(
+                "compare kernel.cmdline and the firmware's IOMMU setting of {node} with its peers"
+            ),
             pending=Pending(
                 lambda view, device: waits(view, KEY),
                 "The argument is in the boot loader's configuration and waits for a reboot.",
@@ -162,10 +164,10 @@ RULES = (
         tolerance=10.0,
         severity=WARNING,
         repair=by_hand(
-            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+            "drain {node} and reseat the device at {device}; if errors continue, replace it"
         ),
         applies=on_bus,
-        explained_by=(*UNREAD_WITH_PCI, *same_board("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
+        explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
     ),
     Rule(
         id="gpu.pcie_fatal",
@@ -176,7 +178,7 @@ RULES = (
         reading="gpu.pci.fatal",
         kind=Kind.GROWTH,
         repair=by_hand(
-            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+            "drain {node} and reseat the device at {device}; if errors continue, replace it"
         ),
         applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
@@ -192,10 +194,10 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"at most Gen{value}"),
         repair=by_hand(
-            peers="compare the firmware's link speed, retimers and risers of {node} with its peers'"
+            peers="compare the firmware's link speed, retimers and risers of {node} with its peers"
         ),
         applies=asks("gpu.pcie.generation_max"),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.name")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name")),
     ),
     Rule(
         id="gpu.pcie_generation_busy",
@@ -212,13 +214,13 @@ RULES = (
         expected=default(PCIE_GENERATION_BUSY_MOST),
         text=Text(lambda value: f"Gen{value}"),
         repair=by_hand(
-            "drain {node}, reset or power-cycle it; a link that stays slow: reseat {device}"
+            "drain {node}, reset or power-cycle it; if the link stays slow, reseat {device}"
         ),
         applies=lambda view: (
             has_whole_gpus(view)
             and asks(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
         ),
-        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_board("gpu.pcie_generation")),
+        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_gpu("gpu.pcie_generation")),
     ),
     Rule(
         id="gpu.pcie_path_speed",
@@ -234,7 +236,7 @@ RULES = (
         expected=default(PCIE_PATH_SPEED_MOST),
         text=Text(lambda value: f"{value:g} GT/s"),
         repair=by_hand(
-            "drain {node} and power-cycle it; a link that stays so: riser, cable, switch board"
+            "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
         ),
         applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, Cause("gpu.pcie_path_width", at=SAME_DEVICE)),
@@ -255,7 +257,7 @@ RULES = (
         expected=default(PCIE_PATH_WIDTH_MOST),
         text=Text(lambda value: f"x{value:g}"),
         repair=by_hand(
-            "drain {node} and power-cycle it; a link that stays so: riser, cable, switch board"
+            "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
         ),
         applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
@@ -269,10 +271,10 @@ RULES = (
         reading="gpu.pci.nonfatal",
         kind=Kind.GROWTH,
         repair=by_hand(
-            "drain {node}, reseat what is at {device}; when errors go on, have it replaced"
+            "drain {node} and reseat the device at {device}; if errors continue, replace it"
         ),
         applies=on_bus,
-        explained_by=(*UNREAD_WITH_PCI, *same_board("gpu.pcie_fatal")),
+        explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_fatal")),
     ),
     Rule(
         id="gpu.pcie_width",
@@ -291,10 +293,10 @@ RULES = (
         expected=default(PCIE_WIDTH_MOST),
         text=Text(lambda value: f"x{value}"),
         repair=by_hand(
-            "drain {node}, reset or power-cycle it; a link that stays narrow: reseat {device}"
+            "drain {node}, reset or power-cycle it; if the link stays narrow, reseat {device}"
         ),
         applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.pcie_width_max")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.pcie_width_max")),
     ),
     Rule(
         id="gpu.pcie_width_max",
@@ -310,9 +312,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"at most x{value}"),
         repair=by_hand(
-            peers="compare slot, riser and the firmware's bifurcation of {node} with its peers'"
+            peers="compare slot, riser and the firmware's bifurcation of {node} with its peers"
         ),
         applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.name")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name")),
     ),
 )

@@ -37,7 +37,7 @@ from lockstep.checks.rules._gpu import (
     has_gpus,
     has_whole_gpus,
     only_where,
-    same_board,
+    same_gpu,
     seconds,
     supported,
     up_to,
@@ -50,18 +50,18 @@ UNUSED_MIB = 256
 
 
 def _clock_idle_items(view: View) -> Items:
-    """Return the clocks of the boards that nobody uses, None for the others."""
+    """Return the clocks of the GPUs that nobody uses, None for the others."""
     clocks, loads = view.items("gpu.clocks.sm_mhz"), view.items("gpu.utilization")
     used = view.items("gpu.memory.used_mib")
     items: Items = {}
-    for board, clock in clocks.items():
-        whole = (clock, loads.get(board, MISSING), used.get(board, MISSING))
+    for device, clock in clocks.items():
+        whole = (clock, loads.get(device, MISSING), used.get(device, MISSING))
         unread = next((one for one in whole if isinstance(one, Unread)), None)
         if unread is not None:
-            items[board] = unread
+            items[device] = unread
         else:
             idle = whole[1] == 0 and isinstance(whole[2], int) and whole[2] < UNUSED_MIB
-            items[board] = clock if idle else None
+            items[device] = clock if idle else None
     return items
 
 
@@ -72,8 +72,8 @@ def _within(view: View) -> dict[str, JsonValue]:
         return {}
     low, high = gpu.clocks_mhz
     return {
-        board: min(max(clock, low), high)
-        for board, clock in view.items("gpu.clocks.sm_mhz").items()
+        device: min(max(clock, low), high)
+        for device, clock in view.items("gpu.clocks.sm_mhz").items()
         if isinstance(clock, int)
     }
 
@@ -87,7 +87,7 @@ CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST = "gpu.clocks.memory_mhz", "gpu.clocks.m
 
 
 def _clock_memory_items(view: View) -> Items:
-    """Return the memory clocks of the boards in P0, None for the others."""
+    """Return the memory clocks of the GPUs in P0, None for the others."""
     clocks = up_to(CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST)(view)
     return only_where(view, clocks, "gpu.pstate", lambda state: state == "P0")
 
@@ -102,17 +102,17 @@ def _declared(view: View) -> float | None:
     return None if gpu is None else gpu.power_limit_w
 
 
-def _capped(view: View, board: str) -> str:
+def _capped(view: View, device: str) -> str:
     """Say where less is enforced than the driver was asked for."""
-    asked, enforced = (view.items(name).get(board) for name in (REQUESTED, ENFORCED))
+    asked, enforced = (view.items(name).get(device) for name in (REQUESTED, ENFORCED))
     if not is_number(asked) or not is_number(enforced) or asked <= enforced:
         return ""
     return f"capped below the driver, which was asked for {watts(asked)}"
 
 
-def _power_limit_roles(view: View, board: str) -> tuple[str, ...]:
+def _power_limit_roles(view: View, device: str) -> tuple[str, ...]:
     """Return who can set it: no deploy lifts a cap from below the driver."""
-    return () if _capped(view, board) else (OWNER,)
+    return () if _capped(view, device) else (OWNER,)
 
 
 LEAST, POWER_RANGE_MOST = "gpu.power.min_w", "gpu.power.max_w"
@@ -137,15 +137,15 @@ HOT = 0x20 | 0x40
 
 def _slowdown_items(view: View) -> Items:
     return {
-        board: ", ".join(name for bit, name in BITS.items() if reasons & bit)
+        device: ", ".join(name for bit, name in BITS.items() if reasons & bit)
         if isinstance(reasons, int)
         else reasons
-        for board, reasons in view.items("gpu.slowdown.active").items()
+        for device, reasons in view.items("gpu.slowdown.active").items()
     }
 
 
-def _slowdown_tags(view: View, board: str) -> frozenset[str]:
-    reasons = view.items("gpu.slowdown.active").get(board)
+def _slowdown_tags(view: View, device: str) -> frozenset[str]:
+    reasons = view.items("gpu.slowdown.active").get(device)
     bits = reasons if isinstance(reasons, int) else 0
     return frozenset({*([HEAT] if bits & HOT else []), *([BRAKE] if bits & ~HOT else [])})
 
@@ -180,7 +180,7 @@ RULES = (
         severity=WARNING,
         repair=by_role(
             "gpu_settings",
-            "on {node}: systemctl restart lockstep-gpu-settings; and find what locked the clocks",
+            "on {node}: systemctl restart lockstep-gpu-settings, and find what locked the clocks",
         ),
         applies=has_whole_gpus,
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
@@ -200,7 +200,7 @@ RULES = (
         text=Text(lambda value: f"{value} MHz"),
         repair=by_hand(
             peers=(
-                "compare the firmware (gpu.vbios) and part number of the board in {node} with "
+                "compare the firmware (gpu.vbios) and part number of the GPU in {node} with "
                 "its peers"
             )
         ),
@@ -219,12 +219,12 @@ RULES = (
         text=Text(lambda value: f"{value} MHz"),
         repair=by_hand(
             peers=(
-                "compare the firmware (gpu.vbios) and part number of the board in {node} with "
+                "compare the firmware (gpu.vbios) and part number of the GPU in {node} with "
                 "its peers"
             )
         ),
         applies=asks("gpu.clocks.max_memory_mhz"),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.name", "gpu.clock_max")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name", "gpu.clock_max")),
     ),
     Rule(
         id="gpu.clock_memory",
@@ -240,9 +240,9 @@ RULES = (
         ),
         expected=default(CLOCK_MEMORY_MOST),
         text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand("on {node}: nvidia-smi -rmc; and find what locked the memory clock"),
+        repair=by_hand("on {node}: nvidia-smi -rmc, and find what locked the memory clock"),
         applies=asks(CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.clock_max_memory")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.clock_max_memory")),
     ),
     Rule(
         id="gpu.power_brake",
@@ -258,7 +258,7 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(seconds),
         repair=by_hand(
-            "drain {node}; its power supplies, their feeds, and a cap in the BMC or the rack"
+            "drain {node}; check its power supplies, their feeds, and caps in the BMC or the rack"
         ),
         applies=asks("gpu.slowdown.power_brake_us"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.slowdown", tag=BRAKE, at=SAME_DEVICE)),
@@ -281,7 +281,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(watts),
         repair=by_hand(
-            "compare the firmware (gpu.vbios) and part number of the board in {node} with its peers"
+            "compare the firmware (gpu.vbios) and part number of the GPU in {node} with its peers"
         ),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
@@ -304,7 +304,7 @@ RULES = (
             OWNER,
             roles=_power_limit_roles,
             no_role=(
-                "on {node}: lift the cap of {device} where it was set (BMC, power supplies, "
+                "on {node}: remove the cap of {device} at its source (BMC, power supplies, "
                 "firmware)"
             ),
         ),
@@ -325,10 +325,10 @@ RULES = (
         expected=same(_of_model),
         peers=Peers.CLASS,
         repair=by_hand(
-            "compare the firmware (gpu.vbios) and part number of the board in {node} with its peers"
+            "compare the firmware (gpu.vbios) and part number of the GPU in {node} with its peers"
         ),
         applies=asks(LEAST, POWER_RANGE_MOST),
-        explained_by=(*UNREAD_WITH_COUNT, *same_board("gpu.power_default", "gpu.name")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.power_default", "gpu.name")),
     ),
     Rule(
         id="gpu.slowdown",
@@ -345,10 +345,8 @@ RULES = (
         expected=same(""),
         text=Text(words=lambda found, expected: (str(found), "no slowdown by the hardware")),
         repair=by_hand(
-            
-                "thermal: fans, filters, cold plate and inlet of {node}; power brake: its "
-                "supplies, and a cap in the BMC or the rack"
-            
+            "thermal: check fans, filters, cold plate and inlet of {node}; power brake: "
+            "check its power supplies, and caps in the BMC or the rack"
         ),
         tags=_slowdown_tags,
         applies=asks("gpu.slowdown.active"),
@@ -369,12 +367,13 @@ RULES = (
         text=Text(lambda value: f"{value} C below the limit"),
         severity=WARNING,
         repair=by_hand(
-            "fans, filters, cold plate and inlet of {node}; compare with the same slot of its peers"
+            "check fans, filters, cold plate and inlet of {node}; compare with the same "
+            "slot of its peers"
         ),
         applies=asks("gpu.temperature.margin_c"),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.slowdown", "gpu.thermal_hw", "gpu.thermal_sw"),
+            *same_gpu("gpu.slowdown", "gpu.thermal_hw", "gpu.thermal_sw"),
         ),
     ),
     Rule(
@@ -388,7 +387,8 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(seconds),
         repair=by_hand(
-            "fans, filters, cold plate and inlet of {node}; compare with the same slot of its peers"
+            "check fans, filters, cold plate and inlet of {node}; compare with the same "
+            "slot of its peers"
         ),
         applies=asks("gpu.slowdown.thermal_hw_us"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.slowdown", tag=HEAT, at=SAME_DEVICE)),
@@ -404,13 +404,14 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(seconds),
         repair=by_hand(
-            "fans, filters, cold plate and inlet of {node}; compare with the same slot of its peers"
+            "check fans, filters, cold plate and inlet of {node}; compare with the same "
+            "slot of its peers"
         ),
         applies=asks("gpu.slowdown.thermal_sw_us"),
         explained_by=(
             *UNREAD_WITH_COUNT,
             Cause("gpu.slowdown", tag=HEAT, at=SAME_DEVICE),
-            *same_board("gpu.thermal_hw"),
+            *same_gpu("gpu.thermal_hw"),
         ),
     ),
 )

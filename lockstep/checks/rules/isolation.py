@@ -215,8 +215,8 @@ RULES = (
         repair=by_hand(
             peers=(
                 "on {node}: find what moved it (irqbalance, a script of the driver), then "
-                "write the list of the peers to smp_affinity_list of the interrupt {device} in "
-                "/proc/irq"
+                "write the CPU list of the peers to smp_affinity_list of the interrupt "
+                "{device} in /proc/irq"
             )
         ),
         applies=_booted_as_planned,

@@ -177,7 +177,7 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare pcie_aspm= on the kernel command line and what wrote {device}"
+            "on {node}: compare pcie_aspm= on the kernel command line, and find what wrote {device}"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -194,10 +194,8 @@ RULES = (
         look=Look(part("kernel.state", SOURCE)),
         peers=Peers.CLASS,
         repair=by_hand(
-            
-                "on {node}: journalctl -k -g tsc says why; compare the BIOS and tsc= on the "
-                "command line, then reboot it"
-            
+            "on {node}: read journalctl -k -g tsc; compare the BIOS and tsc= on the "
+            "command line, then reboot it"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -229,7 +227,7 @@ RULES = (
         expected=same(0),
         text=Text(words=lambda found, expected: (f"{found} messages", "none")),
         severity=WARNING,
-        repair=by_hand("on {node}: dmesg -T shows them; it stays a finding until the next boot"),
+        repair=by_hand("on {node}: dmesg -T shows them; the finding stays until the next boot"),
         applies=own_kernel,
     ),
     Rule(
@@ -290,10 +288,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            
-                "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
-                "and Secure Boot"
-            
+            "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
+            "and Secure Boot"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -337,7 +333,7 @@ RULES = (
         look=Look(pick=_kinds),
         peers=Peers.CLASS,
         severity=WARNING,
-        repair=by_hand("on {node}: journalctl -k -g taint says what did it"),
+        repair=by_hand("on {node}: journalctl -k -g taint names the cause"),
         applies=own_kernel,
         explained_by=OTHER_KERNEL,
     ),
@@ -353,10 +349,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            
-                "declare kernel.transparent_hugepages of the hardware class; on {node}: find "
-                "what set {device} (tuned, a script)"
-            
+            "declare kernel.transparent_hugepages of the hardware class, or find what set "
+            "{device} on {node} (tuned, a script)"
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
     ),
@@ -389,7 +383,7 @@ RULES = (
         text=Text(detail=_winner),
         severity=WARNING,
         repair=by_hand(
-            "remove {device} from the file named in the detail, on {node}; no role owns that file"
+            "on {node}: remove {device} from the file that the detail names; no role owns that file"
         ),
     ),
     Rule(

@@ -177,7 +177,8 @@ RULES = (
         expected=same(lambda view: view.plan.hardware.hardware.memory_mib),
         text=Text(lambda value: f"{value} MiB"),
         repair=by_hand(
-            "check {node}: dmidecode -t memory, the firmware's log; reseat or replace a module"
+            "on {node}: check dmidecode -t memory and the firmware's log; reseat or "
+            "replace a module"
         ),
         on_node=OnNode(Local.HEALTH),
         explained_by=(Cause("memory.modules"),),
@@ -210,7 +211,8 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(counted, detail=lambda view, device: _odd(view)),
         repair=by_hand(
-            "check {node}: dmidecode -t memory, the firmware's log; reseat or replace the module"
+            "on {node}: check dmidecode -t memory and the firmware's log; reseat or "
+            "replace the module"
         ),
         explained_by=(Cause("platform.product"),),
     ),
@@ -224,7 +226,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: swapon --show; swapoff it and take it out of /etc/fstab, or add it"
+            "on {node}: swapon --show; remove swap (swapoff, /etc/fstab), or add it, as on "
+            "its peers"
         ),
     ),
     Rule(
@@ -242,7 +245,8 @@ RULES = (
         tolerance=0.01,
         text=Text(lambda value: f"{number(value):.0f} MiB"),
         repair=by_hand(
-            "check {node}: dmidecode -t memory, the firmware's log; reseat or replace a module"
+            "on {node}: check dmidecode -t memory and the firmware's log; reseat or "
+            "replace a module"
         ),
         explained_by=(Cause("memory.at_least"), Cause("memory.modules"), *OTHER_KERNEL),
     ),

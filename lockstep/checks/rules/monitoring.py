@@ -92,10 +92,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            
-                "on {node}: systemctl cat the unit of {device}, and ps -C {device} for what no "
-                "unit started"
-            
+            "on {node}: compare the unit of {device} (systemctl cat) with its peers; ps -C "
+            "{device} shows processes without a unit"
         ),
         applies=worker,
         explained_by=(
@@ -126,7 +124,8 @@ RULES = (
         text=Text(lambda value: f"{value} running"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: ps -C {device} -o pid,ppid,lstart,args; end the one that no unit started"
+            "on {node}: list the processes (ps -C {device} -o pid,ppid,lstart,args) and "
+            "end those without a unit"
         ),
     ),
     Rule(
@@ -145,7 +144,7 @@ RULES = (
         expected=at_most(20),
         text=Text(lambda value: f"{number(value):g} % of a CPU"),
         severity=WARNING,
-        repair=by_hand("on {node}: systemd-cgtop, then what {device} does so often"),
+        repair=by_hand("on {node}: run systemd-cgtop, then find out what {device} does"),
         applies=worker,
     ),
 )

@@ -149,7 +149,7 @@ RULES = (
         reading="net.addresses",
         look=Look(_address_unique_items),
         kind=Kind.UNIQUE,
-        repair=by_hand("find out which of {node} should have it and give the other one its own"),
+        repair=by_hand("find out which of {node} should have it, and give the other one its own"),
         explained_by=NOT_READ,
     ),
     Rule(
@@ -163,10 +163,8 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} changes"),
         repair=by_hand(
-            
-                "in {node}: journalctl -k -g 'link' says when; cable, transceiver, switch port "
-                "of {device}"
-            
+            "on {node}: journalctl -k -g link shows when; check cable, transceiver and "
+            "switch port of {device}"
         ),
         explained_by=(*NOT_READ, Cause("rdma.link_downed")),
     ),
@@ -182,7 +180,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         severity=WARNING,
-        repair=by_hand("on {node}: ethtool -L the interface, and find what set it"),
+        repair=by_hand(
+            "on {node}: set it as on its peers with ethtool -L, and find what changed it"
+        ),
         explained_by=(*FOLLOWS_STATE, Cause("cpu.count"), *OTHER_KERNEL),
     ),
     Rule(
@@ -198,7 +198,7 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: ip route show default, ip -6 route show default, and what should set them"
+            "on {node}: compare ip route show default and ip -6 route show default with a peer"
         ),
         explained_by=(Cause("net.state"), Cause("net.address")),
     ),
@@ -215,7 +215,7 @@ RULES = (
         text=Text(detail=which),
         severity=WARNING,
         repair=by_hand(
-            "have the firmware of the peers ({expected}) flashed in {node}, then reset the card"
+            "flash the card of {node} to the firmware of its peers ({expected}), then reset it"
         ),
         explained_by=(*FOLLOWS_STATE, Cause("rdma.firmware"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -233,7 +233,7 @@ RULES = (
         tolerance=10.0,
         text=Text(lambda value: f"{value} errors"),
         severity=WARNING,
-        repair=by_hand("in {node}: clean or replace cable and transceiver of {device}"),
+        repair=by_hand("on {node}: clean or replace cable and transceiver of {device}"),
         explained_by=(*NOT_READ, Cause("net.carrier", at=SAME_DEVICE)),
     ),
     Rule(
@@ -245,7 +245,7 @@ RULES = (
         reading="net.mac",
         look=Look(judged("net.mac")),
         kind=Kind.UNIQUE,
-        repair=by_hand("find out which of {node} should have it and give the other one its own"),
+        repair=by_hand("find out which of {node} should have it, and give the other one its own"),
         explained_by=NOT_READ,
     ),
     Rule(
@@ -260,7 +260,8 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         repair=by_hand(
-            "on {node}: ip link set mtu {expected}, and where its configuration says so"
+            "on {node}: set the MTU of its interface to {expected} (ip link) and correct "
+            "its configuration"
         ),
         explained_by=(*FOLLOWS_STATE,),
     ),
@@ -276,7 +277,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         severity=WARNING,
-        repair=by_hand("on {node}: ethtool -K the interface, and find what set it"),
+        repair=by_hand(
+            "on {node}: set it as on its peers with ethtool -K, and find what changed it"
+        ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
     Rule(
@@ -294,7 +297,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         severity=WARNING,
-        repair=by_hand("on {node}: ethtool -A the interface, and find what set it"),
+        repair=by_hand(
+            "on {node}: set it as on its peers with ethtool -A, and find what changed it"
+        ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
     Rule(
@@ -330,7 +335,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         severity=WARNING,
-        repair=by_hand("on {node}: ethtool -G the interface, and find what set it"),
+        repair=by_hand(
+            "on {node}: set it as on its peers with ethtool -G, and find what changed it"
+        ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
     Rule(
@@ -345,7 +352,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(detail=which),
         repair=by_hand(
-            "in {node}: clean or replace cable and transceiver, look at the switch port"
+            "on {node}: clean or replace cable and transceiver, and check the switch port"
         ),
         explained_by=(*FOLLOWS_STATE, Cause("rdma.rate")),
     ),
@@ -359,7 +366,10 @@ RULES = (
         look=Look(judged("net.state"), pick=lambda state: "UP" if state == "UNKNOWN" else state),
         expected=same("UP"),
         text=Text(detail=which),
-        repair=by_hand("on {node}: ip link set up it; then cable, transceiver and switch port"),
+        repair=by_hand(
+            "on {node}: set its interface up (ip link), then check cable, transceiver and "
+            "switch port"
+        ),
         explained_by=(
             *NOT_READ,
             Cause("rdma.port_state", at=SAME_DEVICE),

@@ -39,7 +39,7 @@ from lockstep.checks.rules._gpu import (
     has_gpus,
     has_whole_gpus,
     in_this_driver,
-    same_board,
+    same_gpu,
     supported,
 )
 from lockstep.node_check.judge import Judgement
@@ -86,8 +86,8 @@ def _fatal(view: View, switch: str) -> bool:
 
 def _nvlink_items(view: View) -> Items:
     return {
-        board: _text(links) if isinstance(links, dict) else links
-        for board, links in view.items("gpu.nvlink.links").items()
+        device: _text(links) if isinstance(links, dict) else links
+        for device, links in view.items("gpu.nvlink.links").items()
     }
 
 
@@ -151,8 +151,8 @@ RULES = (
         repair=by_role(
             "nvidia_fabric_manager",
             (
-                "on {node}: journalctl -u nvidia-fabricmanager; when no job runs, restart it, "
-                "then reset all boards together (nvidia-smi -r)"
+                "on {node}: read journalctl -u nvidia-fabricmanager; when no job runs, restart "
+                "the fabric manager and reset all GPUs together (nvidia-smi -r)"
             ),
         ),
         applies=_applies,
@@ -180,16 +180,14 @@ RULES = (
         expected=same(_of_model),
         peers=Peers.CLASS,
         repair=by_hand(
-            
-                "on {node}: journalctl -u nvidia-fabricmanager and -k -g SXid; when no job "
-                "runs, reset all boards together (nvidia-smi -r); a link that stays away: "
-                "reseat or replace {device}"
-            
+            "on {node}: read journalctl -u nvidia-fabricmanager and -k -g SXid; when no "
+            "job runs, reset all GPUs together (nvidia-smi -r); if the link stays down, "
+            "reseat or replace {device}"
         ),
         applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.name", "gpu.fabric"),
+            *same_gpu("gpu.name", "gpu.fabric"),
             Cause("gpu.sxid", tag=FATAL),
         ),
     ),
@@ -208,7 +206,7 @@ RULES = (
         applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
+            *same_gpu("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
         ),
     ),
     Rule(
@@ -224,7 +222,7 @@ RULES = (
         applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.nvlink"),
+            *same_gpu("gpu.nvlink"),
         ),
     ),
     Rule(
@@ -240,7 +238,7 @@ RULES = (
         applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_board("gpu.nvlink", "gpu.nvlink_recovery"),
+            *same_gpu("gpu.nvlink", "gpu.nvlink_recovery"),
         ),
     ),
     Rule(
@@ -260,10 +258,8 @@ RULES = (
             of=lambda view, switch: Severity.ERROR if _fatal(view, switch) else Severity.WARNING
         ),
         repair=by_hand(
-            
-                "drain {node}; fatal: reset all boards together (nvidia-smi -r) or reboot; one "
-                "that comes back: have the switch at {device} replaced"
-            
+            "drain {node}; after a fatal error reset all GPUs together (nvidia-smi -r) or "
+            "reboot; if it comes back, replace the switch at {device}"
         ),
         tags=lambda view, switch: frozenset({FATAL, OF_NVLINK} if _fatal(view, switch) else ()),
         applies=lambda view: has_gpus(view) and own_kernel(view),
@@ -285,7 +281,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(_matrix, words=_topology_words),
         repair=by_hand(
-            peers="nvidia-smi topo -m on {node} and on a peer; compare slots and PCIe settings"
+            peers="compare nvidia-smi topo -m, slots and PCIe settings of {node} with a peer"
         ),
         applies=lambda view: has_whole_gpus(view) and has_all(view),
         explained_by=(

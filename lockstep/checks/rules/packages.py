@@ -20,7 +20,7 @@ from lockstep.checks.rule import (
     same,
     some,
 )
-from lockstep.checks.rules._driver import grounds_of_packages, other_packages, upstream
+from lockstep.checks.rules._driver import other_packages, tags_of_package, upstream
 from lockstep.plan import owners
 from lockstep.plan.job_containers import PYXIS_PACKAGE
 from lockstep.probe.record import Unread
@@ -96,7 +96,7 @@ def _of_driver(view: View, device: str) -> bool:
 
 
 def _version_tags(view: View, device: str) -> frozenset[str]:
-    return frozenset().union(*(grounds_of_packages(name, view) for name in device.split(", ")))
+    return frozenset().union(*(tags_of_package(name, view) for name in device.split(", ")))
 
 
 def _version_roles(view: View, device: str) -> frozenset[str]:
@@ -149,7 +149,7 @@ RULES = (
             "packages, and the role that needs it",
             roles=lambda view, name: owners.of_package(view.plan, name),
         ),
-        tags=lambda view, device: grounds_of_packages(device, view),
+        tags=lambda view, device: tags_of_package(device, view),
     ),
     Rule(
         id="package.version",

@@ -208,7 +208,7 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "replace the device of {node} that the detail shows, or give the node a "
+                "replace the device of {node} that the detail names, or give the node a "
                 "hardware class of its own"
             )
         ),
@@ -273,8 +273,8 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "have the firmware of the peers ({expected}) flashed on the device of {node} "
-                "that the detail shows, then reset it"
+                "flash the device of {node} that the detail names to the firmware of its peers "
+                "({expected}), then reset it"
             )
         ),
         applies=has_rdma,
@@ -294,7 +294,7 @@ RULES = (
         kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.nearest_gpus")),
         peers=Peers.CLASS,
-        repair=by_hand("in {node}: put {device} into the slot that its peers have it in"),
+        repair=by_hand("on {node}: put {device} into the same slot as on its peers"),
         applies=lambda view: has_rdma(view) and has_gpus(view),
         explained_by=(
             *UNREAD_WITH_COUNT,
@@ -313,7 +313,7 @@ RULES = (
         look=Look(devices="rdma.firmware"),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} was flashed with the GUID of another one and give it its own"
+            "find out which of {node} has the GUID of another device, and flash its own"
         ),
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
@@ -330,10 +330,8 @@ RULES = (
         expected=each(lambda view: judged(view, "rdma.netdev")),
         peers=Peers.CLASS,
         repair=by_hand(
-            
-                "on {node}: compare the names that udev gives (networkctl, "
-                "/etc/systemd/network) with a peer's"
-            
+            "on {node}: compare the interface names of udev (networkctl, "
+            "/etc/systemd/network) with a peer"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
@@ -348,10 +346,8 @@ RULES = (
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
         repair=by_hand(
-            
-                "set the port type of {device} in {node} (mlxconfig -d {device} set "
-                "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
-            
+            "set the port type of {device} in {node} (mlxconfig -d {device} set "
+            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
         ),
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
@@ -389,7 +385,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"NUMA node {value}"),
         repair=by_hand(
-            "in {node}: put {device} into the slot that its peers have it in; compare the BIOS"
+            "on {node}: put {device} into the same slot as on its peers; compare the BIOS"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, Cause("cpu.numa"), *OTHER_MACHINE),
@@ -413,7 +409,7 @@ RULES = (
         kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.pcie"), default="rdma.pcie_most"),
         peers=Peers.CLASS,
-        repair=by_hand("drain {node}, reseat {device}; compare the slot's settings in the BIOS"),
+        repair=by_hand("drain {node} and reseat {device}; compare the slot's settings in the BIOS"),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT,),
     ),
@@ -429,10 +425,8 @@ RULES = (
         expected=each(lambda view: judged(view, "rdma.pkeys")),
         peers=Peers.CLASS,
         repair=by_hand(
-            
-                "have the subnet manager give {device} of {node} the partitions of its peers "
-                "(partitions.conf)"
-            
+            "add {device} of {node} to the partitions of its peers in the subnet manager "
+            "(partitions.conf)"
         ),
         applies=has_rdma,
         explained_by=(
@@ -451,10 +445,8 @@ RULES = (
         look=Look(_port_state_items, devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
         repair=by_hand(
-            
-                "on {node}: cable and switch port of {device}; InfiniBand: a subnet manager; "
-                "Ethernet: ip link set up its interface"
-            
+            "on {node}: check cable and switch port of {device}; InfiniBand: check the "
+            "subnet manager; Ethernet: set its interface up (ip link)"
         ),
         applies=has_rdma,
         on_node=OnNode(
@@ -483,12 +475,12 @@ RULES = (
         ),
         repair=by_hand(
             (
-                "in {node}: clean or replace the cable or transceiver of the port that the "
-                "detail shows, look at the switch port, reset the adapter"
+                "on {node}: clean or replace cable or transceiver of the port that the detail "
+                "names, check the switch port, reset the adapter"
             ),
             peers=(
-                "in {node}: clean or replace the cable or transceiver of the port that the "
-                "detail shows, look at the switch port, reset the adapter"
+                "on {node}: clean or replace cable or transceiver of the port that the detail "
+                "names, check the switch port, reset the adapter"
             ),
         ),
         applies=has_rdma,
@@ -512,7 +504,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"subnet manager at LID {value}"),
         repair=by_hand(
-            "on {node}: sminfo; look at the cable of {device}, which may lead to another fabric"
+            "on {node}: run sminfo; check the cable of {device}, which may lead to another fabric"
         ),
         applies=has_rdma,
         explained_by=(

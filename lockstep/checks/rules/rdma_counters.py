@@ -32,10 +32,8 @@ RULES = (
         text=Text(lambda value: f"{value} time-outs"),
         severity=WARNING,
         repair=by_hand(
-            
-                "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
-                "then the switch"
-            
+            "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
+            "then the switch"
         ),
         applies=has_rdma,
         explained_by=(
@@ -56,9 +54,7 @@ RULES = (
         tolerance=100.0,
         text=Text(lambda value: f"{value} discards"),
         severity=WARNING,
-        repair=by_hand(
-            "look at the switch port of {device} of {node}, and at what blocks the way behind it"
-        ),
+        repair=by_hand("check the switch port of {device} of {node}, and the congestion behind it"),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
     ),
@@ -80,7 +76,7 @@ RULES = (
         tolerance=10.0,
         text=Text(lambda value: f"{value} errors"),
         severity=WARNING,
-        repair=by_hand("in {node}: clean or replace cable and transceiver of {device}"),
+        repair=by_hand("on {node}: clean or replace cable and transceiver of {device}"),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
     ),
@@ -95,7 +91,8 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} times down"),
         repair=by_hand(
-            "in {node}: clean or replace cable and transceiver of {device}, look at the switch port"
+            "on {node}: clean or replace cable and transceiver of {device}, and check the "
+            "switch port"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT,),

@@ -97,10 +97,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            
-                "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
-                "--reg_name ROCE_ACCL --set what differs from its peers"
-            
+            "on {node}, at each boot: set the fields of its peers with mlxreg (or mstreg) "
+            "-d PCI_ADDRESS --reg_name ROCE_ACCL --set; PCI_ADDRESS is that of {device}"
         ),
         applies=has_roce,
         explained_by=(
@@ -129,11 +127,9 @@ RULES = (
         peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            
-                "on {node}, at each boot: mlxreg (or mstreg) -d the PCI address of {device} "
-                "--reg_name ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that "
-                "it is {expected}"
-            
+            "on {node}, at each boot: mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
+            "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that {device} is "
+            "{expected}; PCI_ADDRESS is that of {device}"
         ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,
@@ -154,10 +150,8 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda value: f"enabled by priority: {value}"),
         repair=by_hand(
-            
-                "on {node}: write /sys/class/net/*/ecn/roce_np and roce_rp enable as on its "
-                "peers, at boot"
-            
+            "on {node}, at each boot: write /sys/class/net/*/ecn/roce_np and roce_rp "
+            "enable as on its peers"
         ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,
@@ -179,7 +173,7 @@ RULES = (
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.pci_control")),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare the BIOS settings of PCIe, and what runs setpci at boot"
+            "on {node}: compare the PCIe settings of the BIOS, and look for setpci at boot"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board"), *OTHER_MACHINE),
@@ -198,7 +192,9 @@ RULES = (
         kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.pfc")),
         peers=Peers.CLASS,
-        repair=by_hand("on {node}: dcb pfc set dev (or mlnx_qos --pfc) as on its peers, at boot"),
+        repair=by_hand(
+            "on {node}, at each boot: dcb pfc set dev (or mlnx_qos --pfc) as on its peers"
+        ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
@@ -236,7 +232,8 @@ RULES = (
         text=Text(words=only_difference),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: devlink dev param set the PCI address of {device} as on its peers, at boot"
+            "on {node}, at each boot: devlink dev param set pci/PCI_ADDRESS as on its "
+            "peers; PCI_ADDRESS is that of {device}"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, *OTHER_KERNEL),
@@ -255,7 +252,8 @@ RULES = (
         expected=each(lambda view: judged(view, "rdma.traffic_class")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: set traffic_class of {device} and default_roce_tos as on its peers, at boot"
+            "on {node}, at each boot: set traffic_class of {device} and default_roce_tos "
+            "as on its peers"
         ),
         applies=has_roce,
         explained_by=FOLLOWS_PORT,

@@ -228,7 +228,7 @@ RULES = (
         expected=same(True),
         repair=by_role(
             "pyxis",
-            "on {node}: systemctl restart slurmd, which fetches plugstack.conf; then deploy",
+            "on {node}: systemctl restart slurmd, which fetches plugstack.conf, then deploy",
         ),
         applies=has_pyxis,
         on_node=OnNode(Local.HEALTH),

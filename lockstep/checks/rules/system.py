@@ -44,10 +44,7 @@ NODE_REACHABLE = Rule(
     reading="ssh",
     # Without the address: equal for all nodes, it is one repair of them all.
     repair=by_hand(
-        
-            "look at {node} itself (power, network, sshd, sudo); address: lockstep plan "
-            "{inventory} NODE"
-        
+        "check power, network, sshd and sudo of {node}; address: lockstep plan {inventory} NODE"
     ),
 )
 
@@ -64,7 +61,7 @@ RULES = (
         kind=Kind.UNIQUE,
         text=Text(lambda value: f"host key {str(value)[:12]}"),
         repair=by_hand(
-            "on all of {node} but one: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart ssh"
+            "on all but one of {node}: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart ssh"
         ),
         explained_by=(Cause("os.machine_id"),),
     ),
@@ -106,7 +103,7 @@ RULES = (
         reading="os.machine_id",
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "on all of {node} but one: rm /etc/machine-id, systemd-machine-id-setup, reboot"
+            "on all but one of {node}: rm /etc/machine-id, systemd-machine-id-setup, reboot"
         ),
     ),
     Rule(
@@ -120,7 +117,7 @@ RULES = (
         expected=same(
             lambda view: f"{view.plan.cluster.release.id} {view.plan.cluster.release.version_id}"
         ),
-        repair=by_hand("install {node} anew with {expected}; no role upgrades a release"),
+        repair=by_hand("reinstall {node} with {expected}; no role upgrades a release"),
     ),
     Rule(
         id="os.resolver",
@@ -133,7 +130,7 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: make {device} of /etc/resolv.conf or nsswitch.conf like its peers'"
+            "on {node}: correct {device} in /etc/resolv.conf or nsswitch.conf as on its peers"
         ),
     ),
     Rule(

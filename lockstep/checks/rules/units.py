@@ -295,7 +295,7 @@ RULES = (
             Cause("package.present", of=Effect(found="(unit not found)")),
             # slurmd does not start without every device file of gres.conf.
             Cause("gpu.count", of=Effect(device="slurmd.service")),
-            # It sets the others, and fails over a board that does not answer or takes no device.
+            # It sets the others, and fails over a GPU that does not answer or takes no device.
             *(
                 Cause(rule, of=Effect(device=nvidia.GPU_SETTINGS))
                 for rule in ("gpu.count", "gpu.recovery_action", "gpu.mig_layout")
@@ -331,7 +331,7 @@ RULES = (
         expected=same("not failed"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: systemctl status {device}, then mend it and systemctl reset-failed {device}"
+            "on {node}: systemctl status {device}; repair it, then systemctl reset-failed {device}"
         ),
         explained_by=(
             Cause("package.version", tag=DRIVER, of=Effect(device=CDI_UNIT)),
@@ -385,7 +385,9 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(size, words=only_difference),
         severity=WARNING,
-        repair=by_hand("on {node}: systemctl disable --now what is more, enable what is missing"),
+        repair=by_hand(
+            "on {node}: systemctl disable --now the extra units, enable the missing ones"
+        ),
         applies=worker,
     ),
 )
