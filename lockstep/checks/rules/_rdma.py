@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from pydantic import JsonValue
 
 from lockstep.checks.cause import UNREAD, Cause
 from lockstep.checks.context import Items, View
 from lockstep.checks.rule import (
+    Kind,
+    Look,
+    Peers,
+    Rule,
     as_text,
 )
 from lockstep.spec.names import expand
@@ -72,3 +77,9 @@ def device_by_device(view: View, reading: str) -> str:
     """Return what each device says, for a rule that compares sets of values."""
     found = of_the_fabric(view, reading)
     return ", ".join(f"{device}: {as_text(value)}" for device, value in sorted(found.items()))
+
+
+alike = partial(
+    Rule, look=Look(devices=DEVICES), kind=Kind.SLOTS, peers=Peers.CLASS, applies=has_rdma
+)
+"""Devices and ports that are compared with their peers."""

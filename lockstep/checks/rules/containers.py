@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -29,6 +30,9 @@ OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count
 """Engines give what the specification says."""
 UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
 """A container that does not start is one finding."""
+COMPARE_DROP_IN = (
+    "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}"
+)
 BY_HAND = (
     "on {node}: start a container by hand with {device}, and read its log (journalctl -u {device})"
 )
@@ -127,19 +131,13 @@ def _devices_expected(view: View) -> JsonValue:
     return list[JsonValue](sorted(names))
 
 
-CAPABILITIES_FILES = "/dev/nvidia-caps/.*"
-
-
 def _capabilities_items(view: View) -> Items:
     own = view.read("driver.instance_files")
     seen = part(view, "devices")
     return {
-        engine: unlike_the_node(named(files, CAPABILITIES_FILES), own)
+        engine: unlike_the_node(named(files, "/dev/nvidia-caps/.*"), own)
         for engine, files in seen.items()
     }
-
-
-CONTROL_FILES_FILES = "/dev/(nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-modeset)"
 
 
 def _cpus_items(view: View) -> Items:
@@ -160,27 +158,12 @@ def _devices_words(seen: JsonValue, wanted: JsonValue) -> tuple[str, str]:
     return as_text(unlike_the_node(seen, wanted)), as_text(wanted)
 
 
-def _libraries_items(view: View) -> Items:
-    return part(view, "libraries")
-
-
-def _memlock_items(view: View) -> Items:
-    return part(view, "memlock")
-
-
 def _memlock_expected(view: View) -> JsonValue:
     return str(view.plan.spec.os.memlock) if own_kernel(view) else None
 
 
-RDMA_DEVICES_FILES = "/dev/infiniband/.*"
-
-
 def _applies(view: View) -> bool:
     return asked(view) and has_rdma(view)
-
-
-def _shm_items(view: View) -> Items:
-    return part(view, "shm_kib")
 
 
 def _uuids(files: Value, gpus: Items) -> Value:
@@ -204,6 +187,12 @@ def _uuids_items(view: View) -> Items:
     seen = part(view, "devices")
     return {engine: unlike_the_node(_uuids(files, gpus), own) for engine, files in seen.items()}
 
+
+_container = partial(Rule, reading="containers", applies=asked)
+"""What a container of each engine sees."""
+
+_unlike = partial(Rule, reading="containers", expected=same([]), text=Text(difference))
+"""A list of differences between a container and its node."""
 
 RULES = (
     Rule(
@@ -244,7 +233,7 @@ RULES = (
             Cause("cdi.devices", of=UNREAD),
         ),
     ),
-    Rule(
+    _unlike(
         id="container.capabilities",
         claim="A container gets the capability files of its MIG instances and no others.",
         why=(
@@ -253,15 +242,12 @@ RULES = (
         ),
         blind="Files that the node itself lacks. IMEX channels, which have another name.",
         source="NVIDIA Multi-Instance GPU user guide, device nodes and capabilities",
-        reading="containers",
         look=Look(_capabilities_items),
-        expected=same([]),
-        text=Text(difference),
         repair=by_role("container_runtime", BY_HAND),
         applies=asked,
         explained_by=(Cause("gpu.mig"), UNREAD_WITH_DEVICES),
     ),
-    Rule(
+    _unlike(
         id="container.control_files",
         claim="A container gets the driver's control files with the node's device numbers.",
         why=(
@@ -272,17 +258,18 @@ RULES = (
         source=(
             "NVIDIA/nvidia-container-toolkit, device nodes common to all devices of a specification"
         ),
-        reading="containers",
-        look=Look(lambda view: files_unlike_the_node(view, CONTROL_FILES_FILES)),
-        expected=same([]),
-        text=Text(difference),
+        look=Look(
+            lambda view: files_unlike_the_node(
+                view, "/dev/(nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-modeset)"
+            )
+        ),
         repair=by_role(
             "container_runtime", "on {node}: systemctl restart nvidia-cdi-refresh.service"
         ),
         applies=asked,
         explained_by=(*OLD_SPECIFICATION, UNREAD_WITH_DEVICES),
     ),
-    Rule(
+    _container(
         id="container.cpus",
         claim="Containers may run on every CPU of the node.",
         why=(
@@ -294,18 +281,16 @@ RULES = (
             "who starts them."
         ),
         source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
-        reading="containers",
         look=Look(_cpus_items),
         expected=same(lambda view: view.plan.hardware.cpu.all),
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
             "container_runtime",
-            "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}",
+            COMPARE_DROP_IN,
         ),
-        applies=asked,
         explained_by=(Cause("cpu.count"), Cause("cpuset.services"), UNREAD_WITH_DEVICES),
     ),
-    Rule(
+    _container(
         id="container.devices",
         claim="A container with all GPUs sees all GPUs, on each engine.",
         why="An incomplete set of GPUs cost a production cluster a tenth of its speed.",
@@ -314,25 +299,21 @@ RULES = (
             "container.uuids judges that."
         ),
         source="measured: a report on 1,600 GPUs, device sets of containers",
-        reading="containers",
         look=Look(_container_devices_items),
         expected=same(gpu_files),
         text=Text(words=_devices_words),
         repair=by_role("container_runtime", BY_HAND),
-        applies=asked,
         explained_by=OLD_SPECIFICATION,
     ),
-    Rule(
+    _container(
         id="container.libraries",
         claim="A container gets the driver's own library, on each engine.",
         why="A library and a kernel module of different versions do not work together.",
         blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
-        reading="containers",
-        look=Look(_libraries_items),
+        look=Look(lambda view: part(view, "libraries")),
         expected=same(driver),
         repair=by_role("container_runtime"),
-        applies=asked,
         explained_by=(
             *OLD_SPECIFICATION,
             UNREAD_WITH_DEVICES,
@@ -340,7 +321,7 @@ RULES = (
             Cause("driver.library_version"),
         ),
     ),
-    Rule(
+    _container(
         id="container.memlock",
         claim="Containers may lock the declared amount of memory.",
         why="RDMA registers memory. With a smaller memlock limit NCCL falls back to TCP or fails.",
@@ -349,20 +330,18 @@ RULES = (
             "limit of their host and are compared with their peers."
         ),
         source="getrlimit(2); NCCL user guide, troubleshooting: memory lock limits",
-        reading="containers",
-        look=Look(_memlock_items),
+        look=Look(lambda view: part(view, "memlock")),
         kind=Kind.SLOTS,
         expected=same(_memlock_expected),
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} KiB" if str(value).isdigit() else str(value)),
         repair=by_role(
             "container_runtime",
-            "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}",
+            COMPARE_DROP_IN,
         ),
-        applies=asked,
         explained_by=(UNREAD_WITH_DEVICES,),
     ),
-    Rule(
+    _unlike(
         id="container.rdma_devices",
         claim="A container with RDMA devices gets all of the node's, with the same numbers.",
         why="Without them NCCL falls back to TCP and only its log shows it.",
@@ -371,15 +350,12 @@ RULES = (
             "that do not ask for them."
         ),
         source="NCCL user guide, troubleshooting; docker-run(1), --device of a folder",
-        reading="containers",
-        look=Look(lambda view: files_unlike_the_node(view, RDMA_DEVICES_FILES)),
-        expected=same([]),
-        text=Text(difference),
+        look=Look(lambda view: files_unlike_the_node(view, "/dev/infiniband/.*")),
         repair=by_role("container_runtime", BY_HAND),
         applies=_applies,
         explained_by=(Cause("rdma.count"), Cause("rdma.access"), UNREAD_WITH_DEVICES),
     ),
-    Rule(
+    _container(
         id="container.shm",
         claim="/dev/shm has the same size in an engine's containers on every node.",
         why="NCCL and data loaders use it. A job ends where it is too small.",
@@ -388,8 +364,7 @@ RULES = (
             "(--shm-size)."
         ),
         source="NCCL user guide, troubleshooting: shared memory; shm_overview(7)",
-        reading="containers",
-        look=Look(_shm_items),
+        look=Look(lambda view: part(view, "shm_kib")),
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} KiB"),
@@ -397,10 +372,9 @@ RULES = (
             "container_runtime",
             "compare default-shm-size or shm_size of {device} on {node} with a peer",
         ),
-        applies=asked,
         explained_by=(UNREAD_WITH_DEVICES,),
     ),
-    Rule(
+    _unlike(
         id="container.uuids",
         claim="The GPUs in a container are the node's GPUs, by UUID.",
         why=(
@@ -411,10 +385,7 @@ RULES = (
         source=(
             "Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information"
         ),
-        reading="containers",
         look=Look(_uuids_items),
-        expected=same([]),
-        text=Text(difference),
         repair=by_role("container_runtime", BY_HAND),
         applies=asked,
         explained_by=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import JsonValue
 
 from lockstep.checks.cause import Cause
@@ -52,6 +54,12 @@ def _planned(view: View) -> dict[str, JsonValue]:
 def _numa_expected(view: View) -> dict[str, JsonValue]:
     return {**dict.fromkeys((node for node in _numa_items(view) if node), NONE), **_planned(view)}
 
+
+_alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS)
+"""CPU settings that are compared with the peers."""
+
+_alike_warning = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, severity=WARNING)
+"""The same, for settings with little effect."""
 
 RULES = (
     Rule(
@@ -120,7 +128,7 @@ RULES = (
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
-    Rule(
+    _alike(
         id="cpu.frequency_limits",
         claim="CPU frequency limits are equal in a hardware class.",
         why="A forgotten limit caps a node under any governor.",
@@ -128,8 +136,6 @@ RULES = (
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "lowest", "highest")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
         repair=by_hand(
             "on {node}: find what wrote scaling_min_freq or scaling_max_freq (tuned, cpupower)"
         ),
@@ -154,16 +160,13 @@ RULES = (
             *OTHER_KERNEL,
         ),
     ),
-    Rule(
+    _alike_warning(
         id="cpu.idle_states",
         claim="The same CPU idle states are enabled in a hardware class.",
         why="A deep idle state costs a node tens of microseconds at each wake-up.",
         blind="States that only some nodes have. What the firmware does below these states.",
         source="kernel documentation, admin-guide/pm/cpuidle",
         reading="cpu.idle_states",
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "on {node}: find what wrote cpuidle/state*/disable (tuned, cpupower idle-set)"
         ),
@@ -186,16 +189,13 @@ RULES = (
         ),
         explained_by=OTHER_MACHINE,
     ),
-    Rule(
+    _alike_warning(
         id="cpu.mitigations",
         claim="The kernel mitigates the same CPU vulnerabilities in a hardware class.",
         why="Mitigations cost speed: a node with fewer or more of them runs at another speed.",
         blind="Vulnerabilities that this kernel does not know.",
         source="kernel documentation, admin-guide/hw-vuln",
         reading="cpu.mitigations",
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "on {node}: compare mitigations= on the kernel command line and the microcode"
         ),
@@ -236,15 +236,13 @@ RULES = (
         applies=own_kernel,
         explained_by=(Cause("cpu.count"),),
     ),
-    Rule(
+    _alike(
         id="cpu.power_limit",
         claim="CPU power limits are equal in a hardware class.",
         why="A lower limit, set by the BMC or a tool, slows a node under load only.",
         blind="A limit of the whole machine inside the BMC. Kernels without the powercap driver.",
         source="kernel documentation, power/powercap/powercap",
         reading="cpu.power_limits",
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
         text=Text(
             lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
         ),
@@ -266,15 +264,13 @@ RULES = (
         ),
         explained_by=(Cause("cpu.count"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
-    Rule(
+    _alike(
         id="numa.distance",
         claim="NUMA distances are equal in a hardware class.",
         why="Programs place memory by them. Other distances mean another firmware setting.",
         blind="Wrong distances from the firmware on all nodes.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.distance",
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
         repair=by_hand(
             "compare the firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from lockstep.catalog.nvidia.xid import MEMORY, NVLINKS, OFF_THE_BUS, UNLISTED, XIDS
 from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
@@ -133,8 +134,11 @@ def _xid_on_node(view: View) -> Iterator[Judgement]:
     yield Judgement(("driver.xid",), none_of=critical, slots="gpu.pci_bus_id", shown="Xid {}")
 
 
+_counter = partial(Rule, look=Look(pick=supported, devices=DEVICES), kind=Kind.GROWTH)
+"""Error counters of GPU memory."""
+
 RULES = (
-    Rule(
+    _counter(
         id="gpu.ecc_corrected",
         claim="The memory of a GPU corrects few errors.",
         why=(
@@ -146,8 +150,6 @@ RULES = (
             "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; our own tolerance"
         ),
         reading="gpu.ecc.corrected_volatile",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
         tolerance=10.0,
         severity=WARNING,
         repair=by_hand(
@@ -192,15 +194,13 @@ RULES = (
         on_node=OnNode(Local.JOBS),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD)),
     ),
-    Rule(
+    _counter(
         id="gpu.ecc_uncorrected_lifetime",
         claim="No GPU had an uncorrected memory error since the last record.",
         why="A reset clears the volatile count, but not the count of a GPU's lifetime.",
         blind="Errors before the first record of a boot: a GPU keeps its count for life.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.total",
         reading="gpu.ecc.uncorrected_aggregate",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
         repair=by_hand(
             "drain {node} and run dcgmi diag -r 3; if errors come back, replace {device}"
         ),
@@ -273,15 +273,13 @@ RULES = (
             Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD),
         ),
     ),
-    Rule(
+    _counter(
         id="gpu.row_remapped",
         claim="No memory row of a GPU was remapped since the last record.",
         why="Each remapped row had an error that ended a job, and spare rows are few.",
         blind="Rows that were remapped before the first record of a boot.",
         source="NVIDIA GPU memory error management, row remapping",
         reading="gpu.remapped.uncorrectable",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} rows"),
         severity=WARNING,
         repair=by_hand(

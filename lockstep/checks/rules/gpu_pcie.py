@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import JsonValue
 
 from lockstep.checks.cause import SAME_DEVICE, Cause
@@ -42,29 +44,23 @@ from lockstep.checks.rules._gpu import (
     up_to,
 )
 
-IOMMU_READING, KEY = "gpu.pci.iommu", "iommu"
-
 
 def _declared(view: View) -> dict[str, JsonValue]:
     """Return what "pt" means; a machine without an IOMMU passes everything as well."""
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
-        device: "identity" for device, kind in view.items(IOMMU_READING).items() if kind != "none"
+        device: "identity" for device, kind in view.items("gpu.pci.iommu").items() if kind != "none"
     }
 
 
-PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST = (
-    "gpu.pcie.generation",
-    "gpu.pcie.generation_max",
-)
 BUSY = 50
 """Percent of utilization: the link has long been brought up."""
 
 
 def _pcie_generation_busy_items(view: View) -> Items:
     """Return the generation of the GPUs that work, None for the others."""
-    reached = up_to(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
+    reached = up_to("gpu.pcie.generation", "gpu.pcie.generation_max")(view)
     return only_where(view, reached, "gpu.utilization", _busy)
 
 
@@ -72,14 +68,25 @@ def _busy(percent: JsonValue) -> bool:
     return isinstance(percent, int) and percent >= BUSY
 
 
-PCIE_PATH_SPEED_READING, PCIE_PATH_SPEED_MOST = "gpu.pci.speed", "gpu.pci.speed_max"
+_errors = partial(
+    Rule,
+    kind=Kind.GROWTH,
+    applies=on_bus,
+    blind="Machines whose firmware hides these errors. The first record of a boot.",
+    repair=by_hand(
+        "drain {node} and reseat the device at {device}; if errors continue, replace it"
+    ),
+)
+"""Error counters of the PCIe links of GPUs, and of the links above them."""
 
-
-PCIE_PATH_WIDTH_READING, PCIE_PATH_WIDTH_MOST = "gpu.pci.width", "gpu.pci.width_max"
-
-
-PCIE_WIDTH_READING, PCIE_WIDTH_MOST = "gpu.pcie.width_current", "gpu.pcie.width_max"
-
+_path = partial(
+    Rule,
+    applies=on_bus,
+    repair=by_hand(
+        "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
+    ),
+)
+"""Links between a GPU and the root of its PCIe tree."""
 
 RULES = (
     Rule(
@@ -130,7 +137,7 @@ RULES = (
         why="Transfers that the IOMMU translates are slower, or refused.",
         blind="What the firmware does below the kernel.",
         source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
-        reading=IOMMU_READING,
+        reading="gpu.pci.iommu",
         look=Look(devices=PCI_GPUS),
         kind=Kind.SLOTS,
         expected=some(_declared),
@@ -143,44 +150,32 @@ RULES = (
                 "compare kernel.cmdline and the firmware's IOMMU setting of {node} with its peers"
             ),
             pending=Pending(
-                lambda view, device: waits(view, KEY),
+                lambda view, device: waits(view, "iommu"),
                 "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
-        tags=lambda view, device: started_otherwise(view, KEY),
+        tags=lambda view, device: started_otherwise(view, "iommu"),
         applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, *STARTED_SO),
     ),
-    Rule(
+    _errors(
         id="gpu.pcie_corrected",
         claim="The PCIe links of GPUs, and the links above them, correct few errors.",
         why="Each error is a repeated transfer: a cable, a riser or a seat is about to fail.",
-        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source=(
             "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; our own tolerance"
         ),
         reading="gpu.pci.correctable",
-        kind=Kind.GROWTH,
         tolerance=10.0,
         severity=WARNING,
-        repair=by_hand(
-            "drain {node} and reseat the device at {device}; if errors continue, replace it"
-        ),
-        applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
     ),
-    Rule(
+    _errors(
         id="gpu.pcie_fatal",
         claim="No PCIe link of a GPU, or above one, failed since the last record.",
         why="The link failed and had to train again, if it came back.",
-        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.fatal",
-        kind=Kind.GROWTH,
-        repair=by_hand(
-            "drain {node} and reseat the device at {device}; if errors continue, replace it"
-        ),
-        applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
     ),
     Rule(
@@ -205,24 +200,23 @@ RULES = (
         why="A link with errors trains again at a lower speed and stays there.",
         blind="Idle GPUs, whose link may slow down to save power.",
         source="nvidia-smi --help-query-gpu, pcie.link.gen.current: lower when not in use",
-        reading=PCIE_GENERATION_BUSY_READING,
+        reading="gpu.pcie.generation",
         look=Look(
             _pcie_generation_busy_items,
             pick=lambda generation: Skip.SKIP if generation is None else supported(generation),
             devices=DEVICES,
         ),
-        expected=default(PCIE_GENERATION_BUSY_MOST),
+        expected=default("gpu.pcie.generation_max"),
         text=Text(lambda value: f"Gen{value}"),
         repair=by_hand(
             "drain {node}, reset or power-cycle it; if the link stays slow, reseat {device}"
         ),
         applies=lambda view: (
-            has_whole_gpus(view)
-            and asks(PCIE_GENERATION_BUSY_READING, PCIE_GENERATION_BUSY_MOST)(view)
+            has_whole_gpus(view) and asks("gpu.pcie.generation", "gpu.pcie.generation_max")(view)
         ),
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_gpu("gpu.pcie_generation")),
     ),
-    Rule(
+    _path(
         id="gpu.pcie_path_speed",
         claim="Every link between a GPU and the root of its PCIe tree has its full speed.",
         why="GPUs and adapters share a slow link above a switch, while their own links look right.",
@@ -231,17 +225,13 @@ RULES = (
             "does not support."
         ),
         source="/sys/bus/pci/devices/*/current_link_speed, max_link_speed",
-        reading=PCIE_PATH_SPEED_READING,
-        look=Look(up_to(PCIE_PATH_SPEED_READING, PCIE_PATH_SPEED_MOST)),
-        expected=default(PCIE_PATH_SPEED_MOST),
+        reading="gpu.pci.speed",
+        look=Look(up_to("gpu.pci.speed", "gpu.pci.speed_max")),
+        expected=default("gpu.pci.speed_max"),
         text=Text(lambda value: f"{value:g} GT/s"),
-        repair=by_hand(
-            "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
-        ),
-        applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, Cause("gpu.pcie_path_width", at=SAME_DEVICE)),
     ),
-    Rule(
+    _path(
         id="gpu.pcie_path_width",
         claim="Every link between a GPU and the root of its PCIe tree has its full width.",
         why=(
@@ -252,28 +242,18 @@ RULES = (
             "The GPU's own link: gpu.pcie_width judges that. A width that one end does not support."
         ),
         source="/sys/bus/pci/devices/*/current_link_width, max_link_width",
-        reading=PCIE_PATH_WIDTH_READING,
-        look=Look(up_to(PCIE_PATH_WIDTH_READING, PCIE_PATH_WIDTH_MOST)),
-        expected=default(PCIE_PATH_WIDTH_MOST),
+        reading="gpu.pci.width",
+        look=Look(up_to("gpu.pci.width", "gpu.pci.width_max")),
+        expected=default("gpu.pci.width_max"),
         text=Text(lambda value: f"x{value:g}"),
-        repair=by_hand(
-            "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
-        ),
-        applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
     ),
-    Rule(
+    _errors(
         id="gpu.pcie_uncorrected",
         claim="No PCIe link of a GPU, or above one, lost a transfer since the last record.",
         why="A transfer was lost: a program got an error or wrong data.",
-        blind="Machines whose firmware hides these errors. The first record of a boot.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.nonfatal",
-        kind=Kind.GROWTH,
-        repair=by_hand(
-            "drain {node} and reseat the device at {device}; if errors continue, replace it"
-        ),
-        applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_fatal")),
     ),
     Rule(
@@ -288,9 +268,9 @@ RULES = (
             "as the maximum: gpu.pcie_width_max compares that with the peers."
         ),
         source="nvidia-smi --help-query-gpu, pcie.link.width",
-        reading=PCIE_WIDTH_READING,
-        look=Look(up_to(PCIE_WIDTH_READING, PCIE_WIDTH_MOST), devices=DEVICES),
-        expected=default(PCIE_WIDTH_MOST),
+        reading="gpu.pcie.width_current",
+        look=Look(up_to("gpu.pcie.width_current", "gpu.pcie.width_max"), devices=DEVICES),
+        expected=default("gpu.pcie.width_max"),
         text=Text(lambda value: f"x{value}"),
         repair=by_hand(
             "drain {node}, reset or power-cycle it; if the link stays narrow, reseat {device}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import JsonValue
 
 from lockstep.checks.cause import SAME_DEVICE, Cause
@@ -83,12 +85,9 @@ def _clock_idle_words(clock: JsonValue, limit: JsonValue) -> tuple[str, str]:
     return f"{clock} MHz idle", f"at {'least' if below else 'most'} {limit:g} MHz"
 
 
-CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST = "gpu.clocks.memory_mhz", "gpu.clocks.max_memory_mhz"
-
-
 def _clock_memory_items(view: View) -> Items:
     """Return the memory clocks of the GPUs in P0, None for the others."""
-    clocks = up_to(CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST)(view)
+    clocks = up_to("gpu.clocks.memory_mhz", "gpu.clocks.max_memory_mhz")(view)
     return only_where(view, clocks, "gpu.pstate", lambda state: state == "P0")
 
 
@@ -115,15 +114,12 @@ def _power_limit_roles(view: View, device: str) -> tuple[str, ...]:
     return () if _capped(view, device) else (OWNER,)
 
 
-LEAST, POWER_RANGE_MOST = "gpu.power.min_w", "gpu.power.max_w"
-
-
 def _text(least: object, most: object) -> str:
     return f"{least:g} to {most:g} W"
 
 
 def _power_range_items(view: View) -> Items:
-    return both(view, LEAST, POWER_RANGE_MOST, _text)
+    return both(view, "gpu.power.min_w", "gpu.power.max_w", _text)
 
 
 def _of_model(view: View) -> str | None:
@@ -151,7 +147,18 @@ def _slowdown_tags(view: View, device: str) -> frozenset[str]:
 
 
 LEAST_C = 5
+COMPARE_VARIANT = (
+    "compare the firmware (gpu.vbios) and part number of the GPU in {node} with its peers"
+)
+CHECK_COOLING = (
+    "check fans, filters, cold plate and inlet of {node}; compare with the same slot of its peers"
+)
 
+
+_held_back = partial(
+    Rule, look=Look(pick=supported, devices=DEVICES), kind=Kind.GROWTH, text=Text(seconds)
+)
+"""Time that a GPU was slowed down, as the driver counts it."""
 
 RULES = (
     Rule(
@@ -198,12 +205,7 @@ RULES = (
         look=Look(devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(
-            peers=(
-                "compare the firmware (gpu.vbios) and part number of the GPU in {node} with "
-                "its peers"
-            )
-        ),
+        repair=by_hand(peers=(COMPARE_VARIANT)),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
     ),
@@ -217,12 +219,7 @@ RULES = (
         look=Look(pick=supported, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(
-            peers=(
-                "compare the firmware (gpu.vbios) and part number of the GPU in {node} with "
-                "its peers"
-            )
-        ),
+        repair=by_hand(peers=(COMPARE_VARIANT)),
         applies=asks("gpu.clocks.max_memory_mhz"),
         explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name", "gpu.clock_max")),
     ),
@@ -232,19 +229,19 @@ RULES = (
         why="Locked memory clocks (nvidia-smi -lmc) halve the bandwidth and show nowhere else.",
         blind="GPUs in lower power states, whose memory is slow while idle.",
         source="nvidia-smi(1), --lock-memory-clocks; idle H200: P0, memory at its maximum",
-        reading=CLOCK_MEMORY_READING,
+        reading="gpu.clocks.memory_mhz",
         look=Look(
             _clock_memory_items,
             pick=lambda clock: Skip.SKIP if clock is None else supported(clock),
             devices=DEVICES,
         ),
-        expected=default(CLOCK_MEMORY_MOST),
+        expected=default("gpu.clocks.max_memory_mhz"),
         text=Text(lambda value: f"{value} MHz"),
         repair=by_hand("on {node}: nvidia-smi -rmc, and find what locked the memory clock"),
-        applies=asks(CLOCK_MEMORY_READING, CLOCK_MEMORY_MOST),
+        applies=asks("gpu.clocks.memory_mhz", "gpu.clocks.max_memory_mhz"),
         explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.clock_max_memory")),
     ),
-    Rule(
+    _held_back(
         id="gpu.power_brake",
         claim="No GPU had a power brake slowdown since the last record.",
         why=(
@@ -254,9 +251,6 @@ RULES = (
         blind="The first record of a boot. Caps of the driver itself (gpu.power_limit).",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_power_brake_slowdown",
         reading="gpu.slowdown.power_brake_us",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
-        text=Text(seconds),
         repair=by_hand(
             "drain {node}; check its power supplies, their feeds, and caps in the BMC or the rack"
         ),
@@ -280,9 +274,7 @@ RULES = (
         ),
         peers=Peers.CLASS,
         text=Text(watts),
-        repair=by_hand(
-            "compare the firmware (gpu.vbios) and part number of the GPU in {node} with its peers"
-        ),
+        repair=by_hand(COMPARE_VARIANT),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
@@ -320,14 +312,12 @@ RULES = (
         source=(
             "lockstep/catalog/gpus; nvidia-smi --help-query-gpu, power.min_limit, power.max_limit"
         ),
-        reading=POWER_RANGE_MOST,
+        reading="gpu.power.max_w",
         look=Look(_power_range_items, pick=supported, devices=DEVICES),
         expected=same(_of_model),
         peers=Peers.CLASS,
-        repair=by_hand(
-            "compare the firmware (gpu.vbios) and part number of the GPU in {node} with its peers"
-        ),
-        applies=asks(LEAST, POWER_RANGE_MOST),
+        repair=by_hand(COMPARE_VARIANT),
+        applies=asks("gpu.power.min_w", "gpu.power.max_w"),
         explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.power_default", "gpu.name")),
     ),
     Rule(
@@ -366,47 +356,32 @@ RULES = (
         expected=same(LEAST_C),
         text=Text(lambda value: f"{value} C below the limit"),
         severity=WARNING,
-        repair=by_hand(
-            "check fans, filters, cold plate and inlet of {node}; compare with the same "
-            "slot of its peers"
-        ),
+        repair=by_hand(CHECK_COOLING),
         applies=asks("gpu.temperature.margin_c"),
         explained_by=(
             *UNREAD_WITH_COUNT,
             *same_gpu("gpu.slowdown", "gpu.thermal_hw", "gpu.thermal_sw"),
         ),
     ),
-    Rule(
+    _held_back(
         id="gpu.thermal_hw",
         claim="No GPU had a thermal slowdown by its hardware since the last record.",
         why="The hardware halves the clocks of a GPU that is too hot, and its job waits.",
         blind="The first record of a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_thermal_slowdown",
         reading="gpu.slowdown.thermal_hw_us",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
-        text=Text(seconds),
-        repair=by_hand(
-            "check fans, filters, cold plate and inlet of {node}; compare with the same "
-            "slot of its peers"
-        ),
+        repair=by_hand(CHECK_COOLING),
         applies=asks("gpu.slowdown.thermal_hw_us"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.slowdown", tag=HEAT, at=SAME_DEVICE)),
     ),
-    Rule(
+    _held_back(
         id="gpu.thermal_sw",
         claim="No GPU had a thermal slowdown by its driver since the last record.",
         why="Above its operating temperature the driver lowers a GPU's clocks step by step.",
         blind="The first record of a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.sw_thermal_slowdown",
         reading="gpu.slowdown.thermal_sw_us",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
-        text=Text(seconds),
-        repair=by_hand(
-            "check fans, filters, cold plate and inlet of {node}; compare with the same "
-            "slot of its peers"
-        ),
+        repair=by_hand(CHECK_COOLING),
         applies=asks("gpu.slowdown.thermal_sw_us"),
         explained_by=(
             *UNREAD_WITH_COUNT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import JsonValue
 
 from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
@@ -134,9 +136,6 @@ def _common_items(view: View) -> Items:
     return {key: value for key, value in keys.items() if key not in declared}
 
 
-KEYS = "sysctl.running"
-
-
 def declared(view: View) -> dict[str, str]:
     """Return the declared values as the kernel prints them."""
     return {key: " ".join(value.split()) for key, value in view.plan.sysctl.items()}
@@ -165,8 +164,14 @@ def _persisted_expected(view: View) -> dict[str, JsonValue]:
     return dict(declared(view))
 
 
+_alike = partial(Rule, peers=Peers.CLASS, severity=WARNING)
+"""Settings that are compared with the peers."""
+
+_alike_slots = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, severity=WARNING)
+"""The same, item by item."""
+
 RULES = (
-    Rule(
+    _alike(
         id="kernel.aspm",
         claim="PCIe power saving (ASPM) is equal in a hardware class.",
         why="A sleeping link needs microseconds to wake up, and each small transfer waits for it.",
@@ -174,8 +179,6 @@ RULES = (
         source="kernel documentation, admin-guide/kernel-parameters (pcie_aspm)",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "on {node}: compare pcie_aspm= on the kernel command line, and find what wrote {device}"
         ),
@@ -230,7 +233,7 @@ RULES = (
         repair=by_hand("on {node}: dmesg -T shows them; the finding stays until the next boot"),
         applies=own_kernel,
     ),
-    Rule(
+    _alike_slots(
         id="kernel.modules",
         claim="The same kernel modules are loaded, in the same version.",
         why=(
@@ -241,9 +244,6 @@ RULES = (
         source="kernel documentation, ABI/testing/sysfs-module",
         reading="kernel.modules",
         look=Look(part("kernel.modules", *NAMES)),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand("on {node}: modprobe {device} or find what loaded it (/etc/modules-load.d)"),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -261,7 +261,7 @@ RULES = (
         ),
         applies=has_gpus,
     ),
-    Rule(
+    _alike(
         id="kernel.page_merging",
         claim="Kernel page merging (KSM) is equal in a hardware class.",
         why="The thread that looks for equal pages takes CPU time and cache from jobs.",
@@ -269,12 +269,10 @@ RULES = (
         source="kernel documentation, admin-guide/mm/ksm",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/kernel/mm/ksm/run")),
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand("on {node}: find what wrote {device} (ksmtuned)"),
         explained_by=OTHER_KERNEL,
     ),
-    Rule(
+    _alike_slots(
         id="kernel.security",
         claim="All nodes of a hardware class have the same security modules.",
         why="What AppArmor or lockdown forbids on one node fails there only.",
@@ -284,9 +282,6 @@ RULES = (
         look=Look(
             part("kernel.state", "/sys/kernel/security/lsm", "/sys/kernel/security/lockdown")
         ),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
             "and Secure Boot"
@@ -320,7 +315,7 @@ RULES = (
             for path in paths
         ),
     ),
-    Rule(
+    _alike(
         id="kernel.taint",
         claim="Kernels have the same taint flags in a hardware class.",
         why="A forced, staging or live-patched module is a difference that no package shows.",
@@ -331,13 +326,11 @@ RULES = (
         source="kernel documentation, admin-guide/tainted-kernels",
         reading="kernel.tainted",
         look=Look(pick=_kinds),
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand("on {node}: journalctl -k -g taint names the cause"),
         applies=own_kernel,
         explained_by=OTHER_KERNEL,
     ),
-    Rule(
+    _alike_slots(
         id="kernel.thp",
         claim="Transparent huge pages are set equally in a hardware class.",
         why="Without them, or while the kernel compacts memory, a node is slower.",
@@ -345,16 +338,13 @@ RULES = (
         source="kernel documentation, admin-guide/mm/transhuge",
         reading="kernel.state",
         look=Look(part("kernel.state", f"{THP}/enabled", f"{THP}/defrag", f"{THP}/shmem_enabled")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "declare kernel.transparent_hugepages of the hardware class, or find what set "
             "{device} on {node} (tuned, a script)"
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
     ),
-    Rule(
+    _alike_slots(
         id="sysctl.common",
         claim="Undeclared sysctls are equal in a hardware class.",
         why="A buffer size, a watchdog or a congestion control from a test stays on one node.",
@@ -362,9 +352,6 @@ RULES = (
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
         look=Look(_common_items),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        severity=WARNING,
         repair=by_hand(
             "declare {device} in os.sysctl, or on {node}: sysctl -w {device}='{expected}'"
         ),
@@ -392,7 +379,7 @@ RULES = (
         why="The file can be right while the kernel has another value.",
         blind="Keys that the description does not declare. Network namespaces of jobs.",
         source="sysctl(8)",
-        reading=KEYS,
+        reading="sysctl.running",
         expected=each(lambda view: dict(declared(view))),
         repair=by_role("os_settings"),
         explained_by=(

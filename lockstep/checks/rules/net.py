@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
@@ -126,6 +127,14 @@ def _address_unique_items(view: View) -> Items:
     return items
 
 
+_alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which))
+"""Interfaces that are compared with their peers."""
+
+_tuned = partial(
+    Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which), severity=WARNING
+)
+"""The same, for settings that only cost speed."""
+
 RULES = (
     Rule(
         id="net.address",
@@ -168,7 +177,7 @@ RULES = (
         ),
         explained_by=(*NOT_READ, Cause("rdma.link_downed")),
     ),
-    Rule(
+    _tuned(
         id="net.channels",
         claim="Interfaces have the same number of queues per network and hardware class.",
         why="With fewer queues fewer CPUs receive packets, and one of them becomes the limit.",
@@ -176,10 +185,6 @@ RULES = (
         source="ethtool(8), -l",
         reading="net.channels",
         look=Look(judged("net.channels")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: set it as on its peers with ethtool -L, and find what changed it"
         ),
@@ -202,7 +207,7 @@ RULES = (
         ),
         explained_by=(Cause("net.state"), Cause("net.address")),
     ),
-    Rule(
+    _tuned(
         id="net.driver",
         claim="Interfaces have the same driver and firmware per network and hardware class.",
         why="A fault of one firmware version then shows on one node only.",
@@ -210,10 +215,6 @@ RULES = (
         source="ethtool(8), -i",
         reading="net.driver",
         look=Look(judged("net.driver")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "flash the card of {node} to the firmware of its peers ({expected}), then reset it"
         ),
@@ -248,7 +249,7 @@ RULES = (
         repair=by_hand("find out which of {node} should have it, and give the other one its own"),
         explained_by=NOT_READ,
     ),
-    Rule(
+    _alike(
         id="net.mtu",
         claim="Interfaces have the same MTU per network and hardware class.",
         why="A smaller MTU splits or drops large packets to and from this node.",
@@ -256,16 +257,13 @@ RULES = (
         source="ip-link(8)",
         reading="net.mtu",
         look=Look(judged("net.mtu")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
         repair=by_hand(
             "on {node}: set the MTU of its interface to {expected} (ip link) and correct "
             "its configuration"
         ),
         explained_by=(*FOLLOWS_STATE,),
     ),
-    Rule(
+    _tuned(
         id="net.offloads",
         claim="Interfaces have the same offloads per network and hardware class.",
         why="Without checksums and segmentation in hardware one CPU core limits the link.",
@@ -273,16 +271,12 @@ RULES = (
         source="ethtool(8), -k",
         reading="net.offloads",
         look=Look(judged("net.offloads")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: set it as on its peers with ethtool -K, and find what changed it"
         ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
-    Rule(
+    _tuned(
         id="net.pause",
         claim="Interfaces have the same pause settings per network and hardware class.",
         why=(
@@ -293,16 +287,12 @@ RULES = (
         source="ethtool(8), -a",
         reading="net.pause",
         look=Look(judged("net.pause")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: set it as on its peers with ethtool -A, and find what changed it"
         ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
-    Rule(
+    _tuned(
         id="net.queue",
         claim="Interfaces have the same queueing discipline per network and hardware class.",
         why="Another discipline delays or shapes traffic that the peers send at once.",
@@ -310,10 +300,6 @@ RULES = (
         source="tc(8), ip-link(8) (txqueuelen)",
         reading="net.queue",
         look=Look(judged("net.queue")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: tc qdisc show; find what set it (net.core.default_qdisc, a script)"
         ),
@@ -323,7 +309,7 @@ RULES = (
             *OTHER_KERNEL,
         ),
     ),
-    Rule(
+    _tuned(
         id="net.rings",
         claim="Interfaces have the same ring sizes per network and hardware class.",
         why="A short ring loses frames in bursts.",
@@ -331,16 +317,12 @@ RULES = (
         source="ethtool(8), -g",
         reading="net.rings",
         look=Look(judged("net.rings")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: set it as on its peers with ethtool -G, and find what changed it"
         ),
         explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
     ),
-    Rule(
+    _alike(
         id="net.speed",
         claim="Interfaces have the same speed per network and hardware class.",
         why="A link at a tenth of its speed still works, and all nodes wait for it.",
@@ -348,9 +330,6 @@ RULES = (
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",
         reading="net.speed",
         look=Look(judged("net.speed")),
-        kind=Kind.SLOTS,
-        peers=Peers.CLASS,
-        text=Text(detail=which),
         repair=by_hand(
             "on {node}: clean or replace cable and transceiver, and check the switch port"
         ),

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -135,6 +136,16 @@ def _only(these: list[str], others: list[str]) -> str:
     return ", ".join(own[:NAMED]) + more if own else "no other pair"
 
 
+_counter = partial(
+    Rule,
+    blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
+    look=Look(pick=supported, devices=DEVICES),
+    kind=Kind.GROWTH,
+    repair=by_hand(RESET_TOGETHER),
+    applies=has_whole_gpus,
+)
+"""Error counters of NVLinks."""
+
 RULES = (
     Rule(
         id="gpu.fabric",
@@ -191,51 +202,36 @@ RULES = (
             Cause("gpu.sxid", tag=FATAL),
         ),
     ),
-    Rule(
+    _counter(
         id="gpu.nvlink_crc",
         claim="NVLinks had few CRC errors since the last record.",
         why="The link repeats a damaged transfer. Many of them precede a failure.",
-        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; our own tolerance",
         reading="gpu.nvlink.crc",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
         tolerance=100.0,
         severity=WARNING,
-        repair=by_hand(RESET_TOGETHER),
-        applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
             *same_gpu("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
         ),
     ),
-    Rule(
+    _counter(
         id="gpu.nvlink_recovery",
         claim="NVLinks needed no recovery since the last record.",
         why="A link that trains again stops all traffic of its GPU meanwhile.",
-        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
         reading="gpu.nvlink.recovery",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
-        repair=by_hand(RESET_TOGETHER),
-        applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
             *same_gpu("gpu.nvlink"),
         ),
     ),
-    Rule(
+    _counter(
         id="gpu.nvlink_replay",
         claim="NVLinks repeated no transfers since the last record.",
         why="Each repetition is a lost transfer. Such a link slows all collective operations.",
-        blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
         source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
         reading="gpu.nvlink.replay",
-        look=Look(pick=supported, devices=DEVICES),
-        kind=Kind.GROWTH,
-        repair=by_hand(RESET_TOGETHER),
-        applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
             *same_gpu("gpu.nvlink", "gpu.nvlink_recovery"),

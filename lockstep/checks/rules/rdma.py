@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -33,15 +33,15 @@ from lockstep.checks.rules._rdma import (
     FOLLOWS_COUNT,
     FOLLOWS_NAMES,
     UNREAD_WITH_COUNT,
+    alike,
     counted,
     device_by_device,
     has_rdma,
     judged,
     named,
-    of_the_fabric,
 )
 from lockstep.node_check.judge import Judgement
-from lockstep.probe.record import MISSING, Unread
+from lockstep.probe.record import Unread
 from lockstep.spec.names import expand
 
 FOLDER = "/dev/infiniband/"
@@ -101,11 +101,6 @@ def _driver_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
     )
 
 
-def _link_layer_expected(view: View) -> str:
-    nics = view.plan.hardware.hardware.nics
-    return "InfiniBand" if nics.rdma == "infiniband" else "Ethernet"
-
-
 NAMING = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
 
 
@@ -140,43 +135,15 @@ def _numa_expected(view: View) -> dict[str, JsonValue]:
     return wanted
 
 
-def _port_state_items(view: View) -> Items:
-    physical = view.items("rdma.phys_state")
-    items: Items = {}
-    for port, state in of_the_fabric(view, "rdma.state").items():
-        link = physical.get(port, MISSING)
-        if isinstance(state, Unread) or state == "ACTIVE":
-            items[port] = state
-        else:
-            items[port] = str(state) if isinstance(link, Unread) else f"{state} ({link})"
-    return items
-
-
-def _rate_items(view: View) -> Items:
-    return {
-        port: value if isinstance(value, Unread) else _gbit(value)
-        for port, value in of_the_fabric(view, "rdma.rate").items()
-    }
-
-
-def _gbit(text: JsonValue) -> float | Unread:
-    match = re.match(r"([\d.]+) Gb/sec", str(text))
-    return float(match.group(1)) if match else Unread(unread=f"not a rate: {text!r:.60}")
-
-
-def _declared(view: View) -> JsonValue:
-    speed = view.plan.hardware.hardware.nics.speed_gbit
-    return None if speed is None else [speed] * len(of_the_fabric(view, "rdma.rate"))
-
-
-def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield nothing where no rate is declared: the peers say it then."""
-    speed = view.plan.hardware.hardware.nics.speed_gbit
-    if speed is not None:
-        yield Judgement(
-            ("rdma.rate",), only=named(view), number=True, expected=speed, shown="{} Gbit/s"
-        )
-
+_same_set = partial(
+    Rule,
+    look=Look(devices=DEVICES),
+    kind=Kind.MULTISET,
+    peers=Peers.CLASS,
+    severity=WARNING,
+    applies=has_rdma,
+)
+"""Values that the devices of a node share with its peers, in any order."""
 
 RULES = (
     Rule(
@@ -193,26 +160,21 @@ RULES = (
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.count", of=Effect(found=ABSENT))),
     ),
-    Rule(
+    _same_set(
         id="rdma.board",
         claim="The RDMA devices of a hardware class have the same board id.",
         why="A replacement adapter of another type has other limits and firmware.",
         blind="Adapters whose driver gives no board id: they count as equal.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
         reading="rdma.board",
-        look=Look(devices=DEVICES),
-        kind=Kind.MULTISET,
         expected=each(lambda view: judged(view, "rdma.board")),
-        peers=Peers.CLASS,
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.board")),
-        severity=WARNING,
         repair=by_hand(
             peers=(
                 "replace the device of {node} that the detail names, or give the node a "
                 "hardware class of its own"
             )
         ),
-        applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
     ),
     Rule(
@@ -255,7 +217,7 @@ RULES = (
         applies=has_rdma,
         explained_by=(*OTHER_KERNEL, *FOLLOWS_COUNT),
     ),
-    Rule(
+    _same_set(
         id="rdma.firmware",
         claim="The RDMA devices of a hardware class have the same firmware.",
         why=(
@@ -265,19 +227,14 @@ RULES = (
         blind="Firmware that is equally old everywhere.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.firmware",
-        look=Look(devices=DEVICES),
-        kind=Kind.MULTISET,
         expected=each(lambda view: judged(view, "rdma.firmware")),
-        peers=Peers.CLASS,
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.firmware")),
-        severity=WARNING,
         repair=by_hand(
             peers=(
                 "flash the device of {node} that the detail names to the firmware of its peers "
                 "({expected}), then reset it"
             )
         ),
-        applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
     ),
     Rule(
@@ -318,39 +275,19 @@ RULES = (
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
     ),
-    Rule(
+    alike(
         id="rdma.interface",
         claim="Each RDMA device has the same network interface as on its peers.",
         why="Interfaces name the rails. Two that are swapped send traffic to the wrong rail.",
         blind="Cables that are swapped at the switch. Devices that are not declared.",
         source="rdma(8), rdma link show; systemd.link(5)",
         reading="rdma.netdev",
-        look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.netdev")),
-        peers=Peers.CLASS,
         repair=by_hand(
             "on {node}: compare the interface names of udev (networkctl, "
             "/etc/systemd/network) with a peer"
         ),
-        applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
-    ),
-    Rule(
-        id="rdma.link_layer",
-        claim="Every RDMA port has the declared link layer.",
-        why="An adapter in Ethernet mode cannot be reached on an InfiniBand fabric.",
-        blind="The setting of the switch port.",
-        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
-        reading="rdma.link_layer",
-        look=Look(devices=DEVICES),
-        expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
-        repair=by_hand(
-            "set the port type of {device} in {node} (mlxconfig -d {device} set "
-            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
-        ),
-        applies=has_rdma,
-        explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="rdma.names",
@@ -369,7 +306,7 @@ RULES = (
         on_node=OnNode(Local.JOBS, _names_on_node),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, Cause("file.content", device=NAMING)),
     ),
-    Rule(
+    alike(
         id="rdma.numa",
         claim="Each RDMA device is at the same NUMA node in a hardware class.",
         why=(
@@ -379,138 +316,11 @@ RULES = (
         blind="Where the plan's CPUs are: cpu.numa judges that.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci (numa_node)",
         reading="rdma.numa",
-        look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(_numa_expected),
-        peers=Peers.CLASS,
         text=Text(lambda value: f"NUMA node {value}"),
         repair=by_hand(
             "on {node}: put {device} into the same slot as on its peers; compare the BIOS"
         ),
-        applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, Cause("cpu.numa"), *OTHER_MACHINE),
-    ),
-    Rule(
-        id="rdma.pcie_link",
-        claim="Every RDMA device uses its full PCIe link.",
-        why=(
-            "An adapter with half its lanes has the full rate on the wire and half of it into "
-            "memory."
-        ),
-        blind=(
-            "Links above a switch. A slot that is narrower than its adapter on purpose gives "
-            "no finding."
-        ),
-        source=(
-            "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
-        ),
-        reading="rdma.pcie",
-        look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
-        expected=each(lambda view: judged(view, "rdma.pcie"), default="rdma.pcie_most"),
-        peers=Peers.CLASS,
-        repair=by_hand("drain {node} and reseat {device}; compare the slot's settings in the BIOS"),
-        applies=has_rdma,
-        explained_by=(*UNREAD_WITH_COUNT,),
-    ),
-    Rule(
-        id="rdma.pkeys",
-        claim="RDMA ports are in the same partitions in a hardware class.",
-        why="A port outside of a partition, or a limited member of it, cannot reach its peers.",
-        blind="Partitions that a job asks for itself.",
-        source="kernel documentation, ABI/stable/sysfs-class-infiniband (pkeys)",
-        reading="rdma.pkeys",
-        look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
-        expected=each(lambda view: judged(view, "rdma.pkeys")),
-        peers=Peers.CLASS,
-        repair=by_hand(
-            "add {device} of {node} to the partitions of its peers in the subnet manager "
-            "(partitions.conf)"
-        ),
-        applies=has_rdma,
-        explained_by=(
-            *UNREAD_WITH_COUNT,
-            Cause("rdma.port_state", at=SAME_DEVICE),
-            Cause("rdma.link_layer", at=SAME_DEVICE),
-        ),
-    ),
-    Rule(
-        id="rdma.port_state",
-        claim="Every RDMA port is active.",
-        why="A port that is down takes its rail from every job on the node.",
-        blind="A link that goes down and up between two checks.",
-        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
-        reading="rdma.state",
-        look=Look(_port_state_items, devices=DEVICES),
-        expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
-        repair=by_hand(
-            "on {node}: check cable and switch port of {device}; InfiniBand: check the "
-            "subnet manager; Ethernet: set its interface up (ip link)"
-        ),
-        applies=has_rdma,
-        on_node=OnNode(
-            Local.JOBS,
-            lambda view: [Judgement(("rdma.state",), only=named(view), expected="ACTIVE")],
-        ),
-        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_layer", at=SAME_DEVICE)),
-    ),
-    Rule(
-        id="rdma.rate",
-        claim="RDMA ports have the declared rates, and otherwise those of their peers.",
-        why=(
-            "A link with half its lanes, or at a lower generation, halves one rail, and the "
-            "job's collective operations wait for it."
-        ),
-        blind="A rate that is too low on every node and not declared. Congestion. Link errors.",
-        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
-        reading="rdma.rate",
-        look=Look(_rate_items, devices=DEVICES),
-        kind=Kind.MULTISET,
-        expected=each(lambda view: judged(view, "rdma.rate"), common=_declared),
-        peers=Peers.CLASS,
-        text=Text(
-            lambda values: f"{counted(values)} Gbit/s",
-            detail=lambda view, device: device_by_device(view, "rdma.rate"),
-        ),
-        repair=by_hand(
-            (
-                "on {node}: clean or replace cable or transceiver of the port that the detail "
-                "names, check the switch port, reset the adapter"
-            ),
-            peers=(
-                "on {node}: clean or replace cable or transceiver of the port that the detail "
-                "names, check the switch port, reset the adapter"
-            ),
-        ),
-        applies=has_rdma,
-        on_node=OnNode(Local.HEALTH, _rate_on_node),
-        explained_by=(
-            *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
-            # A port that is down, or speaks another protocol, shows the rate that it is not at.
-            *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
-        ),
-    ),
-    Rule(
-        id="rdma.subnet_manager",
-        claim="RDMA ports have the same subnet manager in a hardware class.",
-        why="A port of another subnet manager is on another fabric.",
-        blind="Whether the subnet manager answers. Its own settings, such as adaptive routing.",
-        source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
-        reading="rdma.sm_lid",
-        look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
-        expected=each(lambda view: judged(view, "rdma.sm_lid")),
-        peers=Peers.CLASS,
-        text=Text(lambda value: f"subnet manager at LID {value}"),
-        repair=by_hand(
-            "on {node}: run sminfo; check the cable of {device}, which may lead to another fabric"
-        ),
-        applies=has_rdma,
-        explained_by=(
-            *UNREAD_WITH_COUNT,
-            Cause("rdma.port_state", at=SAME_DEVICE),
-            Cause("rdma.link_layer", at=SAME_DEVICE),
-        ),
     ),
 )

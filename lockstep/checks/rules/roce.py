@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -80,8 +81,11 @@ def _settings_items(view: View) -> Items:
     }
 
 
+_alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, applies=has_roce)
+"""Settings that are compared with the peers."""
+
 RULES = (
-    Rule(
+    _alike(
         id="rdma.acceleration",
         claim="RoCE adapters have the same retransmission settings.",
         why=(
@@ -92,22 +96,19 @@ RULES = (
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
         reading=ACCELERATION,
         look=Look(lambda view: of_register(view, _others), devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, ACCELERATION)),
-        peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
             "on {node}, at each boot: set the fields of its peers with mlxreg (or mstreg) "
             "-d PCI_ADDRESS --reg_name ROCE_ACCL --set; PCI_ADDRESS is that of {device}"
         ),
-        applies=has_roce,
         explained_by=(
             *FOLLOWS_PORT,
             Cause("rdma.adaptive_routing", at=SAME_DEVICE, of=Effect(found=NOT_ASKED)),
             Cause("rdma.adaptive_routing", at=SAME_DEVICE, of=UNREAD),
         ),
     ),
-    Rule(
+    _alike(
         id="rdma.adaptive_routing",
         claim="Adaptive routing is on or off on all RoCE adapters of a hardware class.",
         why=(
@@ -122,19 +123,16 @@ RULES = (
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
         reading=ACCELERATION,
         look=Look(lambda view: of_register(view, _routing), devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, ACCELERATION)),
-        peers=Peers.CLASS,
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
             "on {node}, at each boot: mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
             "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that {device} is "
             "{expected}; PCI_ADDRESS is that of {device}"
         ),
-        applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
-    Rule(
+    _alike(
         id="rdma.ecn",
         claim="RoCE congestion control (ECN) is equal in a hardware class.",
         why=(
@@ -145,15 +143,12 @@ RULES = (
         source="NVIDIA, DCQCN parameters for Linux: /sys/class/net/.../ecn",
         reading="rdma.ecn",
         look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.ecn")),
-        peers=Peers.CLASS,
         text=Text(lambda value: f"enabled by priority: {value}"),
         repair=by_hand(
             "on {node}, at each boot: write /sys/class/net/*/ecn/roce_np and roce_rp "
             "enable as on its peers"
         ),
-        applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
     Rule(
@@ -178,7 +173,7 @@ RULES = (
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board"), *OTHER_MACHINE),
     ),
-    Rule(
+    _alike(
         id="rdma.pfc",
         claim="RoCE ports pause the same priorities (PFC) in a hardware class.",
         why=(
@@ -189,16 +184,13 @@ RULES = (
         source="dcb-pfc(8)",
         reading="rdma.pfc",
         look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.pfc")),
-        peers=Peers.CLASS,
         repair=by_hand(
             "on {node}, at each boot: dcb pfc set dev (or mlnx_qos --pfc) as on its peers"
         ),
-        applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
-    Rule(
+    _alike(
         id="rdma.priorities",
         claim="RoCE ports map packets to the same priorities in a hardware class.",
         why="Packets in the wrong priority are not protected from loss, on this node only.",
@@ -206,11 +198,8 @@ RULES = (
         source="dcb-app(8)",
         reading="rdma.priorities",
         look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.priorities")),
-        peers=Peers.CLASS,
         repair=by_hand("on {node}: dcb app replace dev (or mlnx_qos --dscp2prio) as on its peers"),
-        applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
     Rule(
@@ -238,7 +227,7 @@ RULES = (
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, *OTHER_KERNEL),
     ),
-    Rule(
+    _alike(
         id="rdma.traffic_class",
         claim="RoCE ports use the same traffic class in a hardware class.",
         why="Switches put packets without the mark into the wrong queue.",
@@ -248,14 +237,11 @@ RULES = (
         ),
         reading="rdma.traffic_class",
         look=Look(devices=DEVICES),
-        kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.traffic_class")),
-        peers=Peers.CLASS,
         repair=by_hand(
             "on {node}, at each boot: set traffic_class of {device} and default_roce_tos "
             "as on its peers"
         ),
-        applies=has_roce,
         explained_by=FOLLOWS_PORT,
     ),
 )

@@ -24,8 +24,6 @@ from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGSTACK
 from lockstep.probe.record import MISSING, Unread
 from lockstep.spec import Role, Service
 
-READING = "slurm.nodes"
-
 
 def not_asked(rule: str) -> tuple[Cause, ...]:
     """Return why the controller said nothing of a node; ``rule`` is the one that missed it."""
@@ -56,16 +54,16 @@ def seen_by_slurm(view: View) -> JsonValue | Unread | None:
     controller = view.context.controller
     if controller is None:
         return Unread(unread=f"{planned.name}, the controller, gave no record")
-    nodes = controller.read(READING)
+    nodes = controller.read("slurm.nodes")
     if isinstance(nodes, Unread):
         return Unread(unread=f"on {planned.name}, the controller: {nodes.unread}")
-    entry = controller.record.entry(READING, view.plan.name)
+    entry = controller.record.entry("slurm.nodes", view.plan.name)
     return Unread(unread="the controller does not know the node") if entry is None else entry
 
 
 def unread_at_controller(view: View) -> Items:
     """Return one unread item on the controller when it could not be asked at all."""
-    nodes = view.read(READING) if view.is_controller else None
+    nodes = view.read("slurm.nodes") if view.is_controller else None
     return {"": nodes} if isinstance(nodes, Unread) else {}
 
 
@@ -251,7 +249,7 @@ RULES = (
         ),
         blind="Changes that the controller reads only at its next start.",
         source="scontrol(1), show node",
-        reading=READING,
+        reading="slurm.nodes",
         look=Look(_node_items),
         expected=each(_node_expected),
         repair=by_role(
@@ -294,7 +292,7 @@ RULES = (
             "reported."
         ),
         source="scontrol(1), show node; sinfo(1), node state codes",
-        reading=READING,
+        reading="slurm.nodes",
         look=Look(_state_items),
         expected=same("takes jobs"),
         text=Text(detail=_whose),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import JsonValue
 
 from lockstep.checks.cause import CONTROLLER, SAME_DEVICE, UNREAD, Cause, Effect
@@ -181,8 +183,17 @@ def _masked_state(entry: JsonValue) -> JsonValue | Skip:
     return entry["enabled"] or entry["load"]
 
 
+_compared = partial(
+    Rule,
+    peers=Peers.CLASS,
+    text=Text(size, words=only_difference),
+    severity=WARNING,
+    applies=worker,
+)
+"""Lists of workers that are compared with their peers."""
+
 RULES = (
-    Rule(
+    _compared(
         id="cron.jobs",
         claim="Workers of a hardware class have the same cron jobs.",
         why="A cron job on one node runs in the middle of a step that all nodes take together.",
@@ -190,11 +201,7 @@ RULES = (
         source="cron(8), crontab(5)",
         reading="cron.jobs",
         look=Look(whole("cron.jobs")),
-        peers=Peers.CLASS,
-        text=Text(size, words=only_difference),
-        severity=WARNING,
         repair=by_hand("on {node}: compare these files with those of a peer"),
-        applies=worker,
     ),
     Rule(
         id="limits.memlock",
@@ -371,7 +378,7 @@ RULES = (
         repair=by_role("os_settings"),
         applies=lambda view: bool(view.plan.masked_units),
     ),
-    Rule(
+    _compared(
         id="unit.peers",
         claim="The same units are enabled on all workers of a hardware class.",
         why="An extra timer or daemon on one node takes CPU time from the jobs there.",
@@ -382,12 +389,8 @@ RULES = (
         source="systemd.unit(5), [Install]",
         reading="units.enabled",
         look=Look(lambda view: not_planned(view, "units.enabled")),
-        peers=Peers.CLASS,
-        text=Text(size, words=only_difference),
-        severity=WARNING,
         repair=by_hand(
             "on {node}: systemctl disable --now the extra units, enable the missing ones"
         ),
-        applies=worker,
     ),
 )

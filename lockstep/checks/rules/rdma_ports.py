@@ -1,0 +1,313 @@
+"""Rules: rdma_counters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from pydantic import JsonValue
+
+from lockstep.checks.cause import SAME_DEVICE, Cause
+from lockstep.checks.context import Items, View
+from lockstep.checks.repair import (
+    by_hand,
+)
+from lockstep.checks.rule import (
+    WARNING,
+    Kind,
+    Local,
+    Look,
+    OnNode,
+    Peers,
+    Rule,
+    Text,
+    each,
+)
+from lockstep.checks.rules._rdma import (
+    DEVICES,
+    FOLLOWS_NAMES,
+    UNREAD_WITH_COUNT,
+    alike,
+    counted,
+    device_by_device,
+    has_rdma,
+    judged,
+    named,
+    of_the_fabric,
+)
+from lockstep.node_check.judge import Judgement
+from lockstep.probe.record import MISSING, Unread
+
+_counter = partial(Rule, kind=Kind.GROWTH, applies=has_rdma)
+"""Counters of the ports."""
+
+
+def _link_layer_expected(view: View) -> str:
+    nics = view.plan.hardware.hardware.nics
+    return "InfiniBand" if nics.rdma == "infiniband" else "Ethernet"
+
+
+def _port_state_items(view: View) -> Items:
+    physical = view.items("rdma.phys_state")
+    items: Items = {}
+    for port, state in of_the_fabric(view, "rdma.state").items():
+        link = physical.get(port, MISSING)
+        if isinstance(state, Unread) or state == "ACTIVE":
+            items[port] = state
+        else:
+            items[port] = str(state) if isinstance(link, Unread) else f"{state} ({link})"
+    return items
+
+
+def _rate_items(view: View) -> Items:
+    return {
+        port: value if isinstance(value, Unread) else _gbit(value)
+        for port, value in of_the_fabric(view, "rdma.rate").items()
+    }
+
+
+def _gbit(text: JsonValue) -> float | Unread:
+    match = re.match(r"([\d.]+) Gb/sec", str(text))
+    return float(match.group(1)) if match else Unread(unread=f"not a rate: {text!r:.60}")
+
+
+def _declared(view: View) -> JsonValue:
+    speed = view.plan.hardware.hardware.nics.speed_gbit
+    return None if speed is None else [speed] * len(of_the_fabric(view, "rdma.rate"))
+
+
+def _rate_on_node(view: View) -> Iterator[Judgement]:
+    """Yield nothing where no rate is declared: the peers say it then."""
+    speed = view.plan.hardware.hardware.nics.speed_gbit
+    if speed is not None:
+        yield Judgement(
+            ("rdma.rate",), only=named(view), number=True, expected=speed, shown="{} Gbit/s"
+        )
+
+
+RULES = (
+    _counter(
+        id="rdma.ack_timeouts",
+        claim="RDMA ports have few ACK timeouts.",
+        why="Each one is a time-out of a whole connection: packets get lost.",
+        blind=(
+            "Adapters without this counter. The time before the first record of this boot. A "
+            "peer that went down causes them as well."
+        ),
+        source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
+        reading="rdma.ack_timeouts",
+        look=Look(lambda view: of_the_fabric(view, "rdma.ack_timeouts")),
+        tolerance=100.0,
+        text=Text(lambda value: f"{value} time-outs"),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
+            "then the switch"
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.link_downed", at=SAME_DEVICE),
+            Cause("rdma.errors", at=SAME_DEVICE),
+        ),
+    ),
+    _counter(
+        id="rdma.discards",
+        claim="RDMA ports discard few packets.",
+        why="A port that cannot send in time drops packets: the fabric behind it is congested.",
+        blind="Adapters without this counter. The time before the first record of this boot.",
+        source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
+        reading="rdma.discards",
+        look=Look(lambda view: of_the_fabric(view, "rdma.discards")),
+        tolerance=100.0,
+        text=Text(lambda value: f"{value} discards"),
+        severity=WARNING,
+        repair=by_hand("check the switch port of {device} of {node}, and the congestion behind it"),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
+    ),
+    _counter(
+        id="rdma.errors",
+        claim="RDMA ports have few link errors.",
+        why="A dirty or bent cable: each error is a packet that is sent again.",
+        blind=(
+            "Adapters without this counter. The time before the first record of this boot. "
+            "Counters that reached their maximum."
+        ),
+        source=(
+            "ibqueryerrors(8), its thresholds; kernel documentation, "
+            "ABI/stable/sysfs-class-infiniband (counters)"
+        ),
+        reading="rdma.errors",
+        look=Look(lambda view: of_the_fabric(view, "rdma.errors")),
+        tolerance=10.0,
+        text=Text(lambda value: f"{value} errors"),
+        severity=WARNING,
+        repair=by_hand("on {node}: clean or replace cable and transceiver of {device}"),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
+    ),
+    _counter(
+        id="rdma.link_downed",
+        claim="RDMA links do not go down.",
+        why="Each time the jobs on that port end or lose seconds.",
+        blind="Adapters without this counter. The time before the first record of this boot.",
+        source="InfiniBand Architecture Specification, PortCounters.LinkDownedCounter",
+        reading="rdma.link_downed",
+        look=Look(lambda view: of_the_fabric(view, "rdma.link_downed")),
+        text=Text(lambda value: f"{value} times down"),
+        repair=by_hand(
+            "on {node}: clean or replace cable and transceiver of {device}, and check the "
+            "switch port"
+        ),
+        explained_by=(*UNREAD_WITH_COUNT,),
+    ),
+    _counter(
+        id="rdma.sequence_errors",
+        claim="RDMA ports have few packet sequence errors.",
+        why="A gap in the sequence is a lost packet: all later packets are sent again.",
+        blind=(
+            "Adapters without this counter. The time before the first record of this boot. "
+            "out_of_sequence is not counted: with adaptive routing it is normal."
+        ),
+        source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
+        reading="rdma.sequence_errors",
+        look=Look(lambda view: of_the_fabric(view, "rdma.sequence_errors")),
+        tolerance=1000.0,
+        text=Text(lambda value: f"{value} gaps"),
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: compare rdma.errors, PFC and adaptive routing of {device} with its peers"
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.link_downed", at=SAME_DEVICE),
+            Cause("rdma.errors", at=SAME_DEVICE),
+        ),
+    ),
+    Rule(
+        id="rdma.link_layer",
+        claim="Every RDMA port has the declared link layer.",
+        why="An adapter in Ethernet mode cannot be reached on an InfiniBand fabric.",
+        blind="The setting of the switch port.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.link_layer",
+        look=Look(devices=DEVICES),
+        expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
+        repair=by_hand(
+            "set the port type of {device} in {node} (mlxconfig -d {device} set "
+            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
+        ),
+        applies=has_rdma,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    alike(
+        id="rdma.pcie_link",
+        claim="Every RDMA device uses its full PCIe link.",
+        why=(
+            "An adapter with half its lanes has the full rate on the wire and half of it into "
+            "memory."
+        ),
+        blind=(
+            "Links above a switch. A slot that is narrower than its adapter on purpose gives "
+            "no finding."
+        ),
+        source=(
+            "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
+        ),
+        reading="rdma.pcie",
+        expected=each(lambda view: judged(view, "rdma.pcie"), default="rdma.pcie_most"),
+        repair=by_hand("drain {node} and reseat {device}; compare the slot's settings in the BIOS"),
+        explained_by=(*UNREAD_WITH_COUNT,),
+    ),
+    alike(
+        id="rdma.pkeys",
+        claim="RDMA ports are in the same partitions in a hardware class.",
+        why="A port outside of a partition, or a limited member of it, cannot reach its peers.",
+        blind="Partitions that a job asks for itself.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband (pkeys)",
+        reading="rdma.pkeys",
+        expected=each(lambda view: judged(view, "rdma.pkeys")),
+        repair=by_hand(
+            "add {device} of {node} to the partitions of its peers in the subnet manager "
+            "(partitions.conf)"
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.port_state", at=SAME_DEVICE),
+            Cause("rdma.link_layer", at=SAME_DEVICE),
+        ),
+    ),
+    Rule(
+        id="rdma.port_state",
+        claim="Every RDMA port is active.",
+        why="A port that is down takes its rail from every job on the node.",
+        blind="A link that goes down and up between two checks.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.state",
+        look=Look(_port_state_items, devices=DEVICES),
+        expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
+        repair=by_hand(
+            "on {node}: check cable and switch port of {device}; InfiniBand: check the "
+            "subnet manager; Ethernet: set its interface up (ip link)"
+        ),
+        applies=has_rdma,
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [Judgement(("rdma.state",), only=named(view), expected="ACTIVE")],
+        ),
+        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_layer", at=SAME_DEVICE)),
+    ),
+    Rule(
+        id="rdma.rate",
+        claim="RDMA ports have the declared rates, and otherwise those of their peers.",
+        why=(
+            "A link with half its lanes, or at a lower generation, halves one rail, and the "
+            "job's collective operations wait for it."
+        ),
+        blind="A rate that is too low on every node and not declared. Congestion. Link errors.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband",
+        reading="rdma.rate",
+        look=Look(_rate_items, devices=DEVICES),
+        kind=Kind.MULTISET,
+        expected=each(lambda view: judged(view, "rdma.rate"), common=_declared),
+        peers=Peers.CLASS,
+        text=Text(
+            lambda values: f"{counted(values)} Gbit/s",
+            detail=lambda view, device: device_by_device(view, "rdma.rate"),
+        ),
+        repair=by_hand(
+            (
+                "on {node}: clean or replace cable or transceiver of the port that the detail "
+                "names, check the switch port, reset the adapter"
+            ),
+            peers=(
+                "on {node}: clean or replace cable or transceiver of the port that the detail "
+                "names, check the switch port, reset the adapter"
+            ),
+        ),
+        applies=has_rdma,
+        on_node=OnNode(Local.HEALTH, _rate_on_node),
+        explained_by=(
+            *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
+            # A port that is down, or speaks another protocol, shows the rate that it is not at.
+            *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
+        ),
+    ),
+    alike(
+        id="rdma.subnet_manager",
+        claim="RDMA ports have the same subnet manager in a hardware class.",
+        why="A port of another subnet manager is on another fabric.",
+        blind="Whether the subnet manager answers. Its own settings, such as adaptive routing.",
+        source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
+        reading="rdma.sm_lid",
+        expected=each(lambda view: judged(view, "rdma.sm_lid")),
+        text=Text(lambda value: f"subnet manager at LID {value}"),
+        repair=by_hand(
+            "on {node}: run sminfo; check the cable of {device}, which may lead to another fabric"
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            Cause("rdma.port_state", at=SAME_DEVICE),
+            Cause("rdma.link_layer", at=SAME_DEVICE),
+        ),
+    ),
+)
