@@ -1,4 +1,4 @@
-"""Values held against each other: pure, no node, no rule, no text."""
+"""Values compared with each other: pure, no node, no rule, no text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pydantic import JsonValue
 from lockstep.checks.rule import Bound
 
 MEMBERS_FOR_A_VOTE = 3
-"""Nodes. With two, either may be the wrong one."""
+"""Nodes. With two, either can be wrong."""
 
 
 @dataclass(frozen=True)
 class Vote:
-    """One value and who has it."""
+    """One value, with its node and device."""
 
     node: str
     device: str
@@ -40,7 +40,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class Split:
-    """Values differ and nobody can be blamed: every side, largest first."""
+    """Values differ without a majority: every side, largest first."""
 
     sides: tuple[tuple[Vote, ...], ...]
 
@@ -51,42 +51,42 @@ def key(value: JsonValue) -> str:
     return f'"{value}"' if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-Said: TypeAlias = Mapping[str, Mapping[str, JsonValue]]
+Values: TypeAlias = Mapping[str, Mapping[str, JsonValue]]
 """Node -> device -> value."""
 
 
-def ballot(said: Said) -> list[Vote]:
+def ballot(values: Values) -> list[Vote]:
     """Return every value as one vote."""
-    return [Vote(node, device, v) for node, items in said.items() for device, v in items.items()]
+    return [Vote(node, device, v) for node, items in values.items() for device, v in items.items()]
 
 
-def _distinct(said: Iterable[Mapping[str, JsonValue]]) -> Iterable[Mapping[str, JsonValue]]:
+def _distinct(values: Iterable[Mapping[str, JsonValue]]) -> Iterable[Mapping[str, JsonValue]]:
     """Return each object once: nodes whose readings are equal share them."""
-    return {id(items): items for items in said}.values()
+    return {id(items): items for items in values}.values()
 
 
-def differing_slots(said: Said) -> dict[str, list[Vote]]:
-    """Return the votes of each device on which nodes do not agree; most agree on most of them."""
+def differing_slots(values: Values) -> dict[str, list[Vote]]:
+    """Return the votes of each device whose values differ between nodes."""
     first: dict[str, JsonValue] = {}
     differing: dict[str, list[Vote]] = {}
-    for items in _distinct(said.values()):
+    for items in _distinct(values.values()):
         for device, value in items.items():
             if first.setdefault(device, value) != value:
                 differing[device] = []
-    for node, items in said.items() if differing else ():
+    for node, items in values.items() if differing else ():
         for device in items.keys() & differing.keys():
             differing[device].append(Vote(node, device, items[device]))
     return differing
 
 
-def all_alike(said: Iterable[Mapping[str, JsonValue]]) -> bool:
+def all_alike(values: Iterable[Mapping[str, JsonValue]]) -> bool:
     """Say whether all devices of all nodes have one value."""
-    values = (value for items in _distinct(said) for value in items.values())
-    return all(value == first for first in islice(values, 1) for value in values)
+    every = (value for items in _distinct(values) for value in items.values())
+    return all(value == first for first in islice(every, 1) for value in every)
 
 
 def vote(votes: Iterable[Vote]) -> Majority | Split | None:
-    """Return who is alone with a value; None when all agree. Order does not matter."""
+    """Return the majority, or the sides without one; None when all agree. Order is irrelevant."""
     cast = list(votes)
     if len({key(one.value) for one in cast}) < 2:
         return None
@@ -127,7 +127,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
-    """Say whether most devices of each node concerned are right: its own, too, speak against it."""
+    """Say whether most devices of each such node are right."""
     devices = Counter(one.node for one in every)
     return all(
         devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]
@@ -143,7 +143,7 @@ def holds(value: JsonValue, limit: JsonValue, bound: Bound) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether a reading is a number; yes and no are none."""
+    """Say whether a reading is a number; yes and no are not numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -151,7 +151,7 @@ def number(value: JsonValue) -> float:
     """Return a reading as a number.
 
     Raises:
-        TypeError: it is none; a rule of this kind was given the wrong reading.
+        TypeError: it is no number; the rule has the wrong reading for its kind.
     """
     if not is_number(value):
         raise TypeError(f"not a number: {value!r}")
@@ -163,13 +163,13 @@ def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
     return sorted(items.values(), key=key)
 
 
-def duplicates(said: Said) -> list[tuple[Vote, ...]]:
+def duplicates(values: Values) -> list[tuple[Vote, ...]]:
     """Return the holders of each value that appears more than once."""
-    times = Counter(key(value) for items in said.values() for value in items.values())
+    times = Counter(key(value) for items in values.values() for value in items.values())
     if len(times) == times.total():
         return []
     holders: dict[str, list[Vote]] = {}
-    for one in ballot(said):
+    for one in ballot(values):
         if times[key(one.value)] > 1:
             holders.setdefault(key(one.value), []).append(one)
     return [

@@ -1,4 +1,4 @@
-"""What a rule may look at: the plans, the records of all nodes, the files we own. No node."""
+"""The input of rules: plans, records of all nodes, Lockstep's files. Rules reach no node."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Items = dict[str, Value]
 
 
 class OwnedFile(Protocol):
-    """A file that we own on a node, as far as rules look at it."""
+    """A file of Lockstep on a node, as far as rules use it."""
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Its path."""
 
     @property
     def role(self) -> str:
-        """Whose it is among ours."""
+        """The role that owns it."""
 
     @property
     def content(self) -> bytes:
-        """What it holds."""
+        """Its content."""
 
     @property
     def sha256(self) -> str:
@@ -58,16 +58,16 @@ class Context:
     plan: ClusterPlan
     reading: Reading
     files: Callable[[NodePlan], tuple[OwnedFile, ...]]
-    """The files we own on a node, those with secrets only where the secrets are at hand."""
+    """Lockstep's files on a node; those with secrets only where this machine has the secrets."""
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
     """Earlier records of the same nodes, for rules of kind growth."""
     latest: Mapping[str, Record] | None = None
-    """Records between those and now: what was set back is compared with them."""
+    """Records between those and now: counters that went back are compared with them."""
     label: str = ""
-    """What tells the nodes of this cluster from those of another that is judged with it."""
+    """Prefix of this cluster's nodes, where two clusters are judged together."""
     apart: frozenset[str] = frozenset()
-    """Hardware classes that are something else in the other cluster."""
+    """Hardware classes whose definition differs in the other cluster."""
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -80,7 +80,7 @@ class Context:
 
     @cached_property
     def made(self) -> dict[Hashable, Items]:
-        """What nodes of one kind share whose readings are equal (``shared``)."""
+        """Items that nodes of one kind with equal readings share (``shared``)."""
         return {}
 
     @cached_property
@@ -88,7 +88,7 @@ class Context:
         return {}
 
     def files_of(self, plan: NodePlan) -> dict[str, OwnedFile]:
-        """Return path -> file we own on a node; rendered once."""
+        """Return path -> file of Lockstep on a node; rendered once."""
         known = self._files.get(plan.name)
         if known is None:
             known = self._files[plan.name] = {file.path: file for file in self.files(plan)}
@@ -112,7 +112,7 @@ class Context:
 
 @dataclass(frozen=True)
 class View:
-    """One node: what it should be, and what was read from it."""
+    """One node: its plan and its record."""
 
     plan: NodePlan
     record: Record
@@ -128,7 +128,7 @@ class View:
         return {}
 
     def once(self, make: Callable[[View], T]) -> T:
-        """Return what several rules ask for; made once."""
+        """Return a value that several rules use; computed once."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -149,9 +149,9 @@ class View:
 
 
 def shared(*readings: str) -> Callable[[Callable[[View], Items]], Callable[[View], Items]]:
-    """Decorate a look that is one for nodes of a kind (``NodePlan.kind``) with equal readings.
+    """Decorate a look that gives equal items for nodes of a kind with equal readings.
 
-    Equal readings of nodes are one object, so that nobody needs to compare them.
+    Equal readings of nodes are one object, so that identity replaces comparison.
     """
 
     def decorated(look: Callable[[View], Items]) -> Callable[[View], Items]:

@@ -1,4 +1,4 @@
-"""Two records, or two plans, item by item: every place where they differ. Pure, and no verdict."""
+"""Two records, or two plans, item by item: every difference, without a judgement. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """All differences of two sides, and what neither says."""
+    """All differences of two sides, and what both lack."""
 
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Readings that neither side has, for the same reason: not known to be equal."""
+    """Readings that neither side has, for the same reason: equality is unknown."""
     left_out: int = 0
-    """Places that differ as they must."""
+    """Places whose difference is expected."""
 
     def to_text(self, left: str, right: str) -> str:
         """Return a block per difference; what differs alike on several devices is one."""

@@ -182,12 +182,12 @@ def _outvoted(
     assert rule.peers is not None
     present = [views[name] for name in seen]
     for group, members in peer_groups.groups(present, rule.peers).items():
-        said = {view.name: seen[view.name] for view in members}
+        values = {view.name: seen[view.name] for view in members}
         ballots = (
-            compare.differing_slots(said)
+            compare.differing_slots(values)
             if rule.kind is Kind.SLOTS
-            else {"": compare.ballot(said)}
-            if rule.kind is Kind.WITHIN or not compare.all_alike(said.values())
+            else {"": compare.ballot(values)}
+            if rule.kind is Kind.WITHIN or not compare.all_alike(values.values())
             else {}
         )
         for ballot, votes in ballots.items():

@@ -1,4 +1,4 @@
-"""Counters against an earlier record of the same boot: what grew, and what cannot be said."""
+"""Counters compared with an earlier record of the same boot: growth, and why it is unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Grown:
 
 @dataclass(frozen=True)
 class Unsure:
-    """Why growth cannot be told: never the same as none."""
+    """Why growth is unknown, which is never the same as no growth."""
 
     device: str
     found: str
@@ -45,7 +45,7 @@ def counter_families(rules: Iterable[Rule]) -> set[str]:
 
 @dataclass
 class Tally:
-    """What was not judged for want of an earlier reading: no finding, and not silence either."""
+    """Counters without an earlier reading: they give no finding, but a note."""
 
     nodes: set[str] = field(default_factory=set)
     without: set[str] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Tally:
     """Node -> when the record was taken after which counters went back."""
 
     def notes(self, wanted: frozenset[str]) -> Iterator[str]:
-        """Say it of these nodes, one sentence each."""
+        """Yield the notes about these nodes."""
         nodes, without = self.nodes & wanted, self.without & wanted
         if without:
             have = "has" if len(without) == 1 else "have"
@@ -81,14 +81,14 @@ def verdicts(
     picked: Callable[[Rule, View], Items],
     tally: Tally,
 ) -> Iterator[Grown | Unsure]:
-    """Hold a node's counters against its earlier record.
+    """Compare a node's counters with its earlier record.
 
     Args:
         rule: of kind growth.
         view: the node now.
         items: device -> counter now, all of them read.
         picked: gives the same items of the earlier record.
-        tally: takes in what was not judged.
+        tally: collects what was not judged.
     """
     tally.nodes.add(view.name)
     boot = view.read(BOOT)
@@ -96,7 +96,7 @@ def verdicts(
         yield Unsure("", f"{BOOT} not read: {boot.unread}", "a boot to which counters belong")
         return
     earlier = (view.context.before or {}).get(view.plan.name)
-    if earlier is None or earlier.get(BOOT) != boot:  # counters start anew with a boot
+    if earlier is None or earlier.get(BOOT) != boot:  # a boot resets counters
         tally.without.add(view.name)
         return
     elapsed = view.record.taken_at - earlier.taken_at
@@ -108,7 +108,7 @@ def verdicts(
     for device, value in items.items():
         old = known.get(device)
         if not compare.is_number(value):
-            yield Unsure(device, f"no number: {value!r:.60}", "a counter")
+            yield Unsure(device, f"not a number: {value!r:.60}", "a counter")
         elif not compare.is_number(old):
             tally.counters[view.name] += 1
         elif value < old:
@@ -127,7 +127,7 @@ def _since_reset(
     picked: Callable[[Rule, View], Items],
     tally: Tally,
 ) -> Iterator[Grown]:
-    """Hold counters that went back against a record after that, once there is one."""
+    """Compare counters that went back with a later record, once there is one."""
     latest = (view.context.latest or {}).get(view.plan.name)
     if latest is None or view.record.taken_at - latest.taken_at < LEAST_S:
         tally.back[view.name] = earlier.taken_at
@@ -146,7 +146,7 @@ def _grown(
 ) -> Iterator[Grown]:
     elapsed = view.record.taken_at - earlier.taken_at
     per_hour = rule.tolerance_on(view)
-    # A whole hour's worth may come at once: a shorter time than that says nothing of a rate.
+    # A whole hour's growth may come at once: a shorter time gives no rate.
     if new - old <= per_hour * max(1.0, elapsed / HOUR_S):
         return
     more = f"at most {per_hour:g} more an hour" if per_hour else "no more"

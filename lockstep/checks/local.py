@@ -1,4 +1,4 @@
-"""The rules that a node judges alone, as data for its program: pure, made from the plan."""
+"""The rules that a node judges alone, as data for its program. Pure: made from the plan."""
 
 from __future__ import annotations
 

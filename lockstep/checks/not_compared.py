@@ -1,6 +1,6 @@
-"""What is deliberately not compared, each with its reason. Names of readings, as records have them.
+"""Readings that are not compared on purpose, each with its reason.
 
-``files.*.sha256`` names a place inside a reading; a list's entry is a place as well.
+Names are those of records. ``files.*.sha256`` is a place inside a reading; so is a list's entry.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from lockstep.checks.rules.boot import OWN
 
 NOT_JUDGED = {
     "hugepages.free": "falls while jobs run: for the record only",
-    "rdma.type": "names the adapter's model to a person; rdma.board tells more",
+    "rdma.type": "the adapter's model, for people; rdma.board is more exact",
 }
 """No rule judges them."""
 
 NOT_ALONE = {
-    "device.files": "numbers are the node's own; containers are held against them",
-    "driver.module_next.kernel": "says which kernel the module on disk is of",
-    "gpu.lost": "tells why gpu.count is short",
-    "gpu.power.requested_w": "tells why gpu.power_limit differs",
-    "gpu.pstate": "tells whether a low clock is an idle one",
-    "gpu.slowdown.power_cap_us": "grows on every GPU that works at its limit",
-    "gpu.utilization": "tells whether a GPU is at work",
+    "device.files": "numbers are the node's own; containers are compared with them",
+    "driver.module_next.kernel": "the kernel of the module on disk",
+    "gpu.lost": "explains why gpu.count is too low",
+    "gpu.power.requested_w": "explains why gpu.power_limit differs",
+    "gpu.pstate": "shows whether a low clock is an idle clock",
+    "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
+    "gpu.utilization": "shows whether a GPU is busy",
     "limits.memlock.*": "jobs are children of slurmd; it alone is judged",
     "munge.credential": "other nodes decode it; munge.round_trip judges that",
-    "os.boot_id": "says whether an earlier record is of the same boot",
-    "rdma.phys_state": "tells why a port is not active",
-    "sysctl.persisted.*": "our own file is file.content's; another file that wins is judged",
-    "units.*.started_at": "says when a unit was last started",
-    "units.*.sub": "tells how a unit that is not active ended",
+    "os.boot_id": "shows whether an earlier record is of the same boot",
+    "rdma.phys_state": "explains why a port is not active",
+    "sysctl.persisted.*": "file.content judges Lockstep's file; another file that wins is judged",
+    "units.*.started_at": "when a unit was last started",
+    "units.*.sub": "explains why a unit is not active",
 }
-"""They are read for another reading's sake: by themselves they are neither right nor wrong."""
+"""They help to judge other readings: by themselves they are neither right nor wrong."""
 
 CHANGES_BY_ITSELF = {
-    "os.boot_id": "every boot has another",
-    "munge.credential": "made anew for each reading",
-    "time.offset_s": "wanders; time.offset judges it",
-    "units.*.started_at": "says when a unit was last started",
+    "os.boot_id": "new for each boot",
+    "munge.credential": "new for each reading",
+    "time.offset_s": "changes all the time; time.offset judges it",
+    "units.*.started_at": "when a unit was last started",
     "driver.xid": "a log; gpu.xid judges it",
     "driver.sxid": "a log; gpu.sxid judges it",
-    "gpu.answered_in_s": "never the same twice; gpu.answer_time judges it",
+    "gpu.answered_in_s": "varies; gpu.answer_time judges it",
     "gpu.clocks.memory_mhz": "follows the load; gpu.clock_memory judges it",
     "gpu.pcie.generation": "follows the load; gpu.pcie_generation_busy judges it",
     "gpu.slowdown.active": "follows the load; gpu.slowdown judges it",
-    "gpu.slowdown.power_cap_us": "grows on every GPU that works at its limit",
+    "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
     "gpu.temperature.margin_c": "follows the load; gpu.temperature judges it",
     "gpu.clocks.sm_mhz": "follows the load; gpu.clock_idle judges it",
     "gpu.memory.used_mib": "follows the load",
@@ -57,7 +57,7 @@ CHANGES_BY_ITSELF = {
     "slurm.nodes.*.state": "follows the jobs; slurm.state judges it",
     "slurm.nodes.*.reason": "comes with the state",
 }
-"""The same node, read twice, may give two values with nothing changed by anybody."""
+"""Two readings of one node can differ although nothing was changed."""
 
 DIFFERS_BETWEEN_NODES = {
     "os.hostname": "the node's own name",
@@ -70,17 +70,17 @@ DIFFERS_BETWEEN_NODES = {
     "gpu.serial": "the GPU's own",
     "driver.boards": "names the GPUs by their UUIDs",
     "rdma.guid": "the adapter's own",
-    "memory_mib": "firmware keeps some MiB more or less; memory.at_least judges it",
+    "memory_mib": "firmware reserves a varying number of MiB; memory.at_least judges it",
     "munge.credential": "the controller's own",
-    "munge.decoded": "the controller decodes none of its own",
+    "munge.decoded": "the controller does not decode its own",
     "slurm.nodes": "read on the controller only",
     **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
 }
-"""Two equal nodes have different ones; on one node a change is news."""
+"""Equal nodes have different values; on one node a change is a difference."""
 
 
 def counters() -> dict[str, str]:
-    """Return the readings that only grow: rules of kind growth hold them against earlier ones."""
+    """Return the readings that only grow: growth rules compare them with earlier ones."""
     return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
 
 

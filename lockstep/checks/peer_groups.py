@@ -1,4 +1,4 @@
-"""Who is compared with whom: like with like, so that two kinds of machine never vote together."""
+"""Groups of peers: only nodes of one kind are compared with each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockstep.report import Reference, count
 
 
 def groups(views: Iterable[View], peers: Peers) -> dict[str, list[View]]:
-    """Return group name -> nodes of it, for messages and votes."""
+    """Return group name -> its nodes, for messages and votes."""
     found: dict[str, list[View]] = {}
     views = list(views)
     labels = sorted({view.context.label or view.plan.spec.name for view in views})
@@ -29,6 +29,6 @@ def _name(view: View, peers: Peers) -> str:
 
 
 def agreeing(nodes: int, of: int, group: str) -> str:
-    """Return who says so: nodes that agree, and out of how many where it is not all but one."""
-    said = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
-    return f"{Reference.PEERS.value}: {said} {group}"
+    """Return the reference: how many nodes agree, of how many where more than one differs."""
+    agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
+    return f"{Reference.PEERS.value}: {agree} {group}"

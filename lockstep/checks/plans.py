@@ -1,4 +1,4 @@
-"""Two clusters that should be identical: where their plans differ, names and addresses aside."""
+"""Two clusters that should be identical: where their plans differ, except names and addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a cluster: ours as its description changes them, and those that it adds."""
+"""The rules of a cluster: Lockstep's with the changes of its description, and its own."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def rules_of(spec: Cluster) -> tuple[Rule, ...]:
     changes: dict[str, tuple[Override, ...]] = {}
     for one in spec.checks.overrides:
         changes[one.rule] = (*changes.get(one.rule, ()), one)
-    ours = [
+    shipped = [
         replace(rule, changes=changes[rule.id]) if rule.id in changes else rule
         for rule in all_rules()
     ]
-    return tuple(sorted([*ours, *map(_rule, spec.checks.rules)], key=lambda rule: rule.id))
+    return tuple(sorted([*shipped, *map(_rule, spec.checks.rules)], key=lambda rule: rule.id))
 
 
 def changed(rule: Rule) -> str:
-    """Return what the site wants otherwise, in words; "" for a rule as we have it."""
+    """Return the site's changes of a rule as text; "" for none."""
     return "; ".join(map(_change, rule.changes))
 
 
 def _change(one: Override) -> str:
-    said = [f"switched off: {one.off}"] if one.off else []
-    said += [f"severity {one.severity}"] if one.severity else []
-    said += [f"tolerance {one.tolerance:g}"] if one.tolerance is not None else []
-    return ", ".join(said) + (f" (class {', '.join(one.classes)})" if one.classes else "")
+    parts = [f"switched off: {one.off}"] if one.off else []
+    parts += [f"severity {one.severity}"] if one.severity else []
+    parts += [f"tolerance {one.tolerance:g}"] if one.tolerance is not None else []
+    return ", ".join(parts) + (f" (class {', '.join(one.classes)})" if one.classes else "")
 
 
 def _rule(wanted: SiteRule) -> Rule:
@@ -89,7 +89,7 @@ def _is_for(wanted: SiteRule, view: View) -> bool:
 
 
 def _unread_with(reading: str) -> Iterable[Cause]:
-    """Yield our own rules that say first why a reading could not be taken."""
+    """Yield causes: Lockstep's own rules of the same reading, which explain why it is unread."""
     yield from (Cause(rule.id, of=UNREAD) for rule in all_rules() if rule.reading == reading)
     if reading.startswith("gpu."):
         yield from UNREAD_WITH_COUNT

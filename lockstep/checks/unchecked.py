@@ -1,18 +1,18 @@
-"""What roles write and no rule notices when it changes, each with its reason. Operations of roles.
+"""Operations of roles whose result no rule checks, each with its reason.
 
-``tests/checks/test_every_effect.py`` proves that the check notices all else that a role writes.
+``tests/checks/test_every_effect.py`` proves that the check finds a change of all others.
 """
 
 from __future__ import annotations
 
 UNCHECKED = {
     "_modules.loaded": (
-        "a node without the module is a finding that it was not read "
+        "a node without the module has the finding that it was not read "
         "(driver.module_version), for a person; the next deploy loads it"
     ),
     "container_runtime.live_restore": (
         "the file is judged (file.content); a running Docker's own "
-        "flag counts at its next restart only, which our deploy "
+        "flag counts at its next restart only, and the deploy "
         "precedes by a reload"
     ),
     "container_runtime.check_image": (
@@ -39,7 +39,7 @@ UNCHECKED = {
         "person's"
     ),
 }
-"""Operation -> why a change of what it wrote is no finding of its own."""
+"""Operation -> why a change of its result gives no finding of its own."""
 
 OF_ROLLOUT = {
     "reboot.rebooted": "deploys/reboot.py: what waits for a reboot is judged as such",

@@ -40,10 +40,10 @@ def test_a_slice_without_its_capability_file_is_named() -> None:
     assert (one.rule, one.device, one.found) == ("container.capabilities", "podman", f"lacks {cap}")
 
 
-def test_a_number_that_no_board_has_is_shown() -> None:
+def test_a_number_that_no_gpu_has_is_shown() -> None:
     one = the_one(("containers", ("docker", "devices", "/dev/nvidia7"), "234:7"))
     assert one.rule == "container.uuids"
-    assert one.found.endswith("has no board at /dev/nvidia7 234:7")
+    assert one.found.endswith("has no GPU at /dev/nvidia7 234:7")
 
 
 def test_a_board_that_the_node_lost_is_not_the_containers_matter() -> None:

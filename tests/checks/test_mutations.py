@@ -207,7 +207,7 @@ MUTATIONS = (
         "tcp/6818",
         "0.0.0.0",
     ),
-    Mutation("listener.family", "worker3", "listeners", ("tcp/22",), [], "tcp/22", "nobody"),
+    Mutation("listener.family", "worker3", "listeners", ("tcp/22",), [], "tcp/22", "not listening"),
     Mutation(
         "limits.memlock",
         "worker3",

@@ -13,7 +13,7 @@ STARTED_SO = (
     Cause("kernel.args", of=Effect(tag=STARTED_OTHERWISE)),
     Cause("kernel.args_foreign", of=Effect(tag=STARTED_OTHERWISE)),
 )
-"""The command line is the finding; what the kernel made of it follows from it."""
+"""The command line is the finding; the state of the kernel follows from it."""
 
 
 def own_kernel(view: View) -> bool:
@@ -33,7 +33,7 @@ def key(word: object) -> str:
 
 
 def given(view: View, reading: str) -> tuple[str, ...]:
-    """Return a command line; nothing of one that could not be read."""
+    """Return a command line; an unread one is empty."""
     line = view.read(reading)
     return tuple(str(word) for word in line) if isinstance(line, list) else ()
 

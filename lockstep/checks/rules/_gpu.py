@@ -18,25 +18,25 @@ DEVICES = "gpu.uuid"
 """The GPUs that nvidia-smi lists."""
 
 PCI_GPUS = "gpu.pci.boards"
-"""Those that the kernel's PCI bus has, by address."""
+"""The GPUs on the kernel's PCI bus, by address."""
 
 UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
-"""A driver that does not answer is one finding, not one per reading; so is a GPU that waits for
-a reset and answers with these words only."""
+"""A driver that does not answer is one finding, not one per reading. So is a GPU that waits for a
+reset and answers nothing else."""
 
 UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
-"""So is a PCI bus that cannot be read."""
+"""An unreadable PCI bus is one finding as well."""
 
 UNREAD_WITH_MIG = (Cause("gpu.mig", at=SAME_DEVICE, of=UNREAD),)
-"""A divided GPU does not tell everything."""
+"""A divided GPU does not report all fields."""
 RESET_TOGETHER = (
     "drain {node}, reset all GPUs together (nvidia-smi -r); if errors continue, reseat or "
     "replace {device}"
 )
-"""The repair of links that fail: those of one baseboard are trained together."""
+"""The repair of failing links: the links of a baseboard train together."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"
@@ -45,7 +45,7 @@ BRAKE = "power brake"
 
 
 def same_gpu(*rules: str, tag: str = "") -> tuple[Cause, ...]:
-    """Return causes by what these rules say of the same GPU."""
+    """Return one cause per rule: its finding on the same GPU."""
     return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=tag)) for rule in rules)
 
 
@@ -61,7 +61,7 @@ def divisible(view: View) -> bool:
 
 
 def has_all(view: View) -> bool:
-    """Apply where no GPU is missing (gpu.count): the others have new numbers then."""
+    """Apply where no GPU is missing (gpu.count): a missing one renumbers the others."""
     gpu, seen = view.plan.hardware.hardware.gpu, view.read("gpu.count")
     return has_gpus(view) and gpu is not None and (isinstance(seen, Unread) or seen == gpu.count)
 
@@ -96,16 +96,16 @@ def asks(*readings: str) -> Callable[[View], bool]:
 
 
 def supported(value: JsonValue) -> JsonValue | Skip:
-    """Return a value; what a GPU does not have is judged by gpu.supported_fields alone."""
+    """Return a value; gpu.supported_fields alone judges fields that a GPU lacks."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
 def both(
     view: View, first: str, second: str, say: Callable[[JsonValue, JsonValue], JsonValue]
 ) -> Items:
-    """Return what two readings say together of each GPU; unread where one of them is.
+    """Return a value made of two readings for each GPU; unread where one of them is.
 
-    Not supported where one of them is that.
+    Not supported where one of them is not.
     """
     left, right = view.items(first), view.items(second)
     whole = left.get("", right.get(""))
@@ -124,14 +124,14 @@ def both(
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a look at what should reach its most: unread where that is, or nobody would judge."""
+    """Return a look at values that should reach a maximum; unread where the maximum is."""
     return lambda view: both(view, reading, most, lambda now, limit: now)
 
 
 def only_where(
     view: View, items: Items, condition: str, holds: Callable[[JsonValue], bool]
 ) -> Items:
-    """Return items, None for the GPUs of which a reading does not hold, unread where that is."""
+    """Return items; None where a condition does not hold, unread where the condition is."""
     conditions = view.items(condition)
     whole = conditions.get("", MISSING)
     found: Items = {}
@@ -147,7 +147,7 @@ def only_where(
 
 
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
-    """Return a mode, and the one that the next reset of the GPU brings."""
+    """Return a mode, and the mode after the next reset of the GPU."""
     return now if now == later else f"{now}, {later} after a reset"
 
 

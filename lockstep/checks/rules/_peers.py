@@ -1,4 +1,4 @@
-"""What the rules share that compare what nobody declared."""
+"""Shared by rules that compare undeclared settings with the peers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lockstep.probe.record import MISSING, Unread
 from lockstep.spec import Role
 
 OTHER_KERNEL = (Cause("kernel.release"), Cause("kernel.cmdline"), Cause("kernel.args"))
-"""Another kernel, or one that was started otherwise, has other defaults."""
+"""Another kernel, or other kernel arguments, bring other defaults."""
 OTHER_MACHINE = (Cause("platform.product"), Cause("cpu.model"), Cause("platform.bios"))
-"""Another machine, or other firmware, behaves otherwise."""
+"""Another machine, or other firmware, behaves differently."""
 
 
 def worker(view: View) -> bool:
-    """Apply to workers: what heads do differs from one to the next."""
+    """Apply to workers: heads differ from each other."""
     return view.plan.role is Role.WORKER
 
 
@@ -52,13 +52,13 @@ def whole(reading: str) -> Callable[[View], Items]:
 
 
 def only_difference(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return what two lists or maps have that the other has not."""
+    """Return the differences between two lists or maps."""
     here, there = _pairs(found), _pairs(expected)
     changed = {name for name in here.keys() & there.keys() if here[name] != there[name]}
     more, less = sorted(here.keys() - there.keys()), sorted(there.keys() - here.keys())
     parts = (("more", more), ("not", less), ("other", sorted(changed)))
-    said = "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
-    return said, "as its peers have it"
+    differences = "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
+    return differences, "as on its peers"
 
 
 def _pairs(value: JsonValue) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""What the rules about RDMA devices share."""
+"""Shared by rules about RDMA devices."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DEVICES = "rdma.guid"
 
 UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
-"""A lost device is one finding: the sets of what is left differ as well."""
+"""A lost device is one finding, although the sets of values differ as well."""
 FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
-"""So is one of another name: it is not among the declared ones."""
+"""So is a renamed device, which is not among the declared ones."""
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
@@ -49,7 +49,7 @@ def named(view: View) -> tuple[str, ...]:
 
 
 def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, JsonValue]:
-    """Return what the spec says of each device and port to judge; None: nothing.
+    """Return each device and port to judge, with its declared value; None: none is declared.
 
     One that is there and is not in the reading is among them: it is unread, never ok.
     """
@@ -58,7 +58,7 @@ def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, Json
 
 
 def has_rdma(view: View) -> bool:
-    """Apply to the nodes whose fabric speaks RDMA."""
+    """Apply to nodes with an RDMA fabric."""
     return "rdma" in view.plan.capabilities
 
 
@@ -74,7 +74,7 @@ def counted(values: JsonValue) -> str:
 
 
 def device_by_device(view: View, reading: str) -> str:
-    """Return what each device says, for a rule that compares sets of values."""
+    """Return the value of each device, for rules that compare sets of values."""
     found = of_the_fabric(view, reading)
     return ", ".join(f"{device}: {as_text(value)}" for device, value in sorted(found.items()))
 

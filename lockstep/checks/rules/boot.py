@@ -1,4 +1,4 @@
-"""Rules: boot."""
+"""Rules about the kernel that runs, the kernel that boots next, and their arguments."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _args_foreign_items(view: View) -> Items:
 
 
 def _args_foreign_tags(view: View, word: str) -> frozenset[str]:
-    """Return the lines on which it stands in the place of a planned argument."""
+    """Return the command lines where it replaces a planned argument."""
     planned = view.plan.hardware.kernel_args
     return frozenset(
         line

@@ -1,4 +1,4 @@
-"""Rules: containers."""
+"""Rules about GPUs, RDMA devices and limits in containers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lockstep.plan.software import ENGINE_UNITS
 from lockstep.probe.record import Unread
 
 OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
-"""Engines give what the specification says."""
+"""Containers get what the specification contains."""
 UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
 """A container that does not start is one finding."""
 COMPARE_DROP_IN = (

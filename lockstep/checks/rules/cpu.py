@@ -1,4 +1,4 @@
-"""Rules: cpu."""
+"""Rules about CPUs: model, firmware, clocks, idle states, NUMA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: driver."""
+"""Rules about NVIDIA's driver: packages, library, modules, parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: files."""
+"""Rules about Lockstep's files, mounts and disks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lockstep.plan.slurm import MUNGE_KEY
 from lockstep.report import fold
 
 DIGEST_LENGTH = 64
-"""Of a SHA-256 in hex; what else stands in its place says what is there instead of a file."""
+"""Of a SHA-256 in hex. Another text names what is there in place of a file."""
 
 
 def _content_expected(view: View) -> dict[str, JsonValue]:
@@ -56,7 +56,7 @@ def _mode_expected(view: View) -> dict[str, JsonValue]:
 
 def _mode(entry: JsonValue) -> JsonValue | Skip:
     if not isinstance(entry, dict) or "sha256" not in entry:
-        return Skip.SKIP  # file.content or munge.key says so
+        return Skip.SKIP  # file.content or munge.key judges it
     return f"{entry['mode']} {entry['user']}:{entry['group']}"
 
 
@@ -105,7 +105,7 @@ RULES = (
             "the role named in the detail",
             roles=lambda view, path: (view.context.files_of(view.plan)[path].role,),
         ),
-        # The names that are wrong say more than a hash.
+        # Wrong names are clearer than a hash.
         explained_by=(Cause("hosts.entries", of=Effect(device="/etc/hosts")),),
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""Rules: gpu_devices."""
+"""Rules about which GPUs a node has, and where they are."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from lockstep.node_check.judge import Judgement
 
 
 def _lost(view: View, device: str) -> str:
-    """Return what nvidia-smi says in place of the GPUs that it lost."""
+    """Return nvidia-smi's messages about lost GPUs."""
     lost = view.read("gpu.lost")
     return (
-        ", ".join(f"{where}: {said}" for where, said in lost.items())
+        ", ".join(f"{where}: {message}" for where, message in lost.items())
         if isinstance(lost, dict)
         else ""
     )
@@ -105,7 +105,7 @@ RULES = (
         on_node=OnNode(Local.JOBS, _count_on_node),
         explained_by=(
             Cause("gpu.xid", tag=LOST),
-            # Without a driver that fits together nvidia-smi says nothing at all.
+            # If library and module do not match, nvidia-smi lists nothing.
             Cause("driver.module_version", of=UNREAD),
             Cause("driver.library_version", of=UNREAD),
             Cause("package.present", tag=DRIVER, of=UNREAD),

@@ -1,4 +1,4 @@
-"""Rules: gpu_errors."""
+"""Rules about errors of GPUs and their memory."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ RULES = (
         ),
         blind="A rate below the tolerance. The first record of a boot.",
         source=(
-            "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; our own tolerance"
+            "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; tolerance of "
+            "Lockstep"
         ),
         reading="gpu.ecc.corrected_volatile",
         tolerance=10.0,

@@ -1,4 +1,4 @@
-"""Rules: gpu_modes."""
+"""Rules about the modes of GPUs: ECC, MIG, persistence, compute mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHOWN = {
     "exclusive_process": "Exclusive_Process",
     "prohibited": "Prohibited",
 }
-"""How nvidia-smi writes what the description says."""
+"""How nvidia-smi writes the modes of the description."""
 
 
 def _compute_mode_wanted(view: View) -> str | None:

@@ -1,4 +1,4 @@
-"""Rules: gpu_pcie."""
+"""Rules about the PCIe links of GPUs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,8 @@ RULES = (
         claim="The PCIe links of GPUs, and the links above them, correct few errors.",
         why="Each error is a repeated transfer: a cable, a riser or a seat is about to fail.",
         source=(
-            "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; our own tolerance"
+            "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; tolerance of "
+            "Lockstep"
         ),
         reading="gpu.pci.correctable",
         tolerance=10.0,

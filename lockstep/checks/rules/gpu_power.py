@@ -1,4 +1,4 @@
-"""Rules: gpu_power."""
+"""Rules about power, clocks and temperature of GPUs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ UNUSED_MIB = 256
 
 
 def _clock_idle_items(view: View) -> Items:
-    """Return the clocks of the GPUs that nobody uses, None for the others."""
+    """Return the clocks of idle GPUs, None for the others."""
     clocks, loads = view.items("gpu.clocks.sm_mhz"), view.items("gpu.utilization")
     used = view.items("gpu.memory.used_mib")
     items: Items = {}
@@ -110,7 +110,7 @@ def _capped(view: View, device: str) -> str:
 
 
 def _power_limit_roles(view: View, device: str) -> tuple[str, ...]:
-    """Return who can set it: no deploy lifts a cap from below the driver."""
+    """Return the role that sets it: no deploy removes a cap from below the driver."""
     return () if _capped(view, device) else (OWNER,)
 
 

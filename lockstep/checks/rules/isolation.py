@@ -1,4 +1,4 @@
-"""Rules: isolation."""
+"""Rules about which CPUs services, interrupts and jobs may use."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ NOT_JUDGED = (
     *("nvme", "virtio"),
 )
 """How names of interrupts begin that no job depends on, or that the kernel itself spreads over all
-CPUs (managed interrupts: nobody can move them, and disks have another number at each boot)."""
+CPUs (managed interrupts: they cannot be moved, and disks have another number at each boot)."""
 
 
 HOUSEKEEPING = "housekeeping"
@@ -157,7 +157,7 @@ RULES = (
         blind="A service that widens its own affinity, as slurmd does on purpose. Kernel threads.",
         source="systemd-system.conf(5), CPUAffinity=; systemd.resource-control(5), AllowedCPUs=",
         reading="cpuset",
-        # No slice: nobody is logged in, so nobody is on a job's CPU.
+        # No slice: no user is logged in.
         look=Look(_housekeeping_items, pick=lambda value: Skip.SKIP if value is None else value),
         expected=same(lambda view: view.plan.hardware.cpu.housekeeping),
         text=Text(lambda value: f"CPUs {value}"),

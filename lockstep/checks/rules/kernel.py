@@ -1,4 +1,4 @@
-"""Rules: kernel."""
+"""Rules about kernel settings, modules, logs and sysctls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _files(view: View) -> dict[str, KernelFile]:
 
 
 def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | None:
-    """Return path -> value of the files that a pattern covers; None when nobody asked."""
+    """Return path -> value of the files that a pattern covers; None if it was not read."""
     found = view.record.entry("kernel.files", file.path)
     if found is None or isinstance(found, Unread):
         return found
@@ -143,13 +143,13 @@ def declared(view: View) -> dict[str, str]:
 
 def _persisted_items(view: View) -> Items:
     found = view.items("sysctl.persisted")
-    ours = view.context.files_of(view.plan)
+    owned = view.context.files_of(view.plan)
     items: Items = {}
     for key, entry in found.items():
         if isinstance(entry, Unread):
             items[key] = entry
-        elif not isinstance(entry, dict) or "absent" in entry or entry["file"] in ours:
-            items[key] = declared(view).get(key)  # what our own file says is file.content's part
+        elif not isinstance(entry, dict) or "absent" in entry or entry["file"] in owned:
+            items[key] = declared(view).get(key)  # file.content judges Lockstep's file
         else:
             items[key] = entry["value"]
     return items

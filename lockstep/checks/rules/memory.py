@@ -1,4 +1,4 @@
-"""Rules: memory."""
+"""Rules about memory, huge pages and swap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: monitoring."""
+"""Rules about metrics collectors and the CPU time of services."""
 
 from __future__ import annotations
 

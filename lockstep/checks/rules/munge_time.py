@@ -1,4 +1,4 @@
-"""Rules: munge_time."""
+"""Rules about munge and the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: net."""
+"""Rules about network interfaces, addresses and routes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADDRESSES = "net.addresses"
 NOT_READ = (Cause("net.address", of=UNREAD), Cause("rdma.interface", of=UNREAD))
 """All of them come from one command, about the interfaces that the RDMA devices name."""
 FOLLOWS_STATE = (*NOT_READ, Cause("net.state", at=SAME_DEVICE))
-"""An interface that is down, or not to be found, says little of itself."""
+"""An interface that is down or missing has few readings."""
 MANAGEMENT = "management"
 
 
@@ -57,7 +57,7 @@ def interfaces(view: View) -> dict[str, str]:
 
 def _interfaces(view: View) -> dict[str, str]:
     nics = view.plan.hardware.hardware.nics
-    # InfiniBand's own interfaces may be down by design: jobs speak verbs.
+    # InfiniBand's own interfaces may be down by design: jobs use verbs.
     ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()
     named = {
         *(expand(nics.interfaces) if nics.interfaces else ()),
@@ -340,7 +340,7 @@ RULES = (
         claim="The interfaces of the node's networks are up.",
         why="A rail that is down takes its bandwidth from every job on the node.",
         blind="Interfaces that the description does not name and that have no planned address.",
-        source="ip-link(8), operstate; interfaces without a link of their own say UNKNOWN",
+        source="ip-link(8), operstate; interfaces without a link of their own report UNKNOWN",
         reading="net.state",
         look=Look(judged("net.state"), pick=lambda state: "UP" if state == "UNKNOWN" else state),
         expected=same("UP"),

@@ -1,4 +1,4 @@
-"""Rules: nvlink."""
+"""Rules about NVLinks, NVSwitches and the topology."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _sxid_items(view: View) -> Items:
 
 
 def _fatal(view: View, switch: str) -> bool:
-    """Say whether one of them was; the line says so itself."""
+    """Say whether an event was fatal; its line contains it."""
     return any(not event.endswith("Non-fatal") for event in _events(view, switch))
 
 
@@ -206,7 +206,7 @@ RULES = (
         id="gpu.nvlink_crc",
         claim="NVLinks had few CRC errors since the last record.",
         why="The link repeats a damaged transfer. Many of them precede a failure.",
-        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; our own tolerance",
+        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; tolerance of Lockstep",
         reading="gpu.nvlink.crc",
         tolerance=100.0,
         severity=WARNING,

@@ -1,4 +1,4 @@
-"""Rules: packages."""
+"""Rules about packages."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ RULES = (
         expected=same([]),
         repair=by_role(
             "packages, and the role that needs it",
-            f"{DEPLOY}; where it stays, on {{node}}: dpkg --configure -a says why",
+            f"{DEPLOY}; if it stays, on {{node}}: dpkg --configure -a shows why",
             roles=_broken_roles,
         ),
         explained_by=(Cause("package.present", device=""),),

@@ -1,4 +1,4 @@
-"""Rules: rdma."""
+"""Rules about RDMA devices."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _access_items(view: View) -> Items:
     found = view.items("rdma.device_files")
     if isinstance(whole := found.get(""), Unread):
         return {"": whole}
-    # Others, such as umad0, let their user speak for the whole fabric: not for everybody.
+    # Others, such as umad0, control the whole fabric: not every user may open them.
     items: Items = {path: mode for path, mode in found.items() if path.startswith(VERBS)}
     items = items or {VERBS + "0": ABSENT}
     return {**items, MANAGER: found.get(MANAGER, ABSENT)}
@@ -75,7 +75,7 @@ def _missing(view: View, device: str) -> str:
 def _count_items(view: View) -> Items:
     found, nics = view.read("rdma.count"), view.plan.hardware.hardware.nics
     if nics.rdma_devices and isinstance(found, int):
-        # Which of them are the fabric's, rdma.names says: further ones (storage) are none of it.
+        # rdma.names judges which devices are the fabric's; others (storage) are not counted.
         return {"": min(found, nics.count)}
     return {"": found}
 
@@ -113,12 +113,12 @@ def _names_items(view: View) -> Items:
     wanted = _names_expected(view)
     if not isinstance(found, list) or not isinstance(wanted, list):
         return {"": found}
-    # Further adapters (storage, management) are nobody's business here.
+    # Further adapters (storage, management) are not judged here.
     return {"": [name for name in found if name in wanted] if set(wanted) <= set(found) else found}
 
 
 def _names_on_node(view: View) -> Iterator[Judgement]:
-    # Of adapters that are lost beside further ones this says which; their count does not.
+    # With further adapters the count alone does not show which one is lost.
     yield Judgement(("rdma.names",), all_of=tuple(sorted(named(view))))
 
 

@@ -1,4 +1,4 @@
-"""Rules: rdma_counters."""
+"""Rules about RDMA ports: state, rate, partitions, error counters."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield nothing where no rate is declared: the peers say it then."""
+    """Yield nothing where no rate is declared: the peers decide then."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(
@@ -288,7 +288,7 @@ RULES = (
         on_node=OnNode(Local.HEALTH, _rate_on_node),
         explained_by=(
             *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
-            # A port that is down, or speaks another protocol, shows the rate that it is not at.
+            # A port that is down, or has another link layer, shows a rate that it does not use.
             *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Rules: roce."""
+"""Rules about the settings of RoCE adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: slurm."""
+"""Rules about Slurm's view of the nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lockstep.spec import Role, Service
 
 
 def not_asked(rule: str) -> tuple[Cause, ...]:
-    """Return why the controller said nothing of a node; ``rule`` is the one that missed it."""
+    """Return causes of missing data of the controller; ``rule`` is the judging rule."""
     return (
         Cause("node.reachable", at=CONTROLLER, of=UNREAD),
         Cause("unit.active", device="slurmctld.service", at=CONTROLLER, of=UNREAD),
@@ -126,7 +126,7 @@ SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
 OUR_FAMILIES = ("gpu.*", "rdma.*", "driver.*", "hugepages")
 """Rules by which a node takes itself out (Rule.local), beside single ones."""
 REASONS = {
-    # How Slurm's own reasons begin (slurmctld, node_mgr.c and ping_nodes.c) -> grounds.
+    # How Slurm's own reasons begin (slurmctld, node_mgr.c and ping_nodes.c) -> tag.
     "Not responding": SILENT,
     "Node unexpectedly rebooted": SILENT,
     "Low RealMemory": MEMORY,
@@ -154,7 +154,7 @@ def _state_items(view: View) -> Items:
 
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
-    """Return what Slurm, or our health check, gives as the reason; nothing for a person's."""
+    """Return tags for a reason of Slurm or of Lockstep's health check; none for a person's."""
     entry = seen_by_slurm(view)
     if not isinstance(entry, dict):
         return frozenset()
@@ -168,7 +168,7 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
     parts = [reason] if reason.startswith(OUR_MARK) else reason.split(", ")
     found = set()
     for part in parts:
-        known = [grounds for start, grounds in REASONS.items() if part.startswith(start)]
+        known = [tag for start, tag in REASONS.items() if part.startswith(start)]
         if not known:
             return frozenset()
         found.update(known)
@@ -316,7 +316,7 @@ RULES = (
             Cause("slurm.container_image", of=Effect(tag=OURS)),
             Cause("cpu.count", of=Effect(tag=CPUS)),
             Cause("memory.at_least", of=Effect(tag=MEMORY)),
-            *(Cause("slurm.node", of=Effect(tag=grounds)) for grounds in (GPUS, CPUS, MEMORY)),
+            *(Cause("slurm.node", of=Effect(tag=tag)) for tag in (GPUS, CPUS, MEMORY)),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Rules: system."""
+"""Rules about the machine and its operating system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: units."""
+"""Rules about systemd units, cron jobs, limits and listeners."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from lockstep.spec import Role
 
 
 def not_planned(view: View, reading: str) -> Items:
-    """Return the units of a list that the plan says nothing of."""
+    """Return the units of a list that are not in the plan."""
     units = view.read(reading)
     if not isinstance(units, list):
         return {"": units}
     plan = view.plan
-    ours = {*plan.units, *plan.masked_units, *plan.forbidden_units}
-    return {"": [unit for unit in units if unit not in ours]}
+    planned = {*plan.units, *plan.masked_units, *plan.forbidden_units}
+    return {"": [unit for unit in units if unit not in planned]}
 
 
 SLURMD = "slurmd.service"
@@ -73,7 +73,7 @@ def _open_files_items(view: View) -> Items:
 
 
 CONFIGURED_BY = {
-    # Unit -> files that say where it listens.
+    # Unit -> files with its listen address.
     "ssh.service": (),
     "chrony.service": ("/etc/chrony/chrony.conf", "/etc/default/chrony"),
     "prometheus-node-exporter.service": ("/etc/default/prometheus-node-exporter",),
@@ -95,7 +95,7 @@ def _units(view: View) -> dict[str, str]:
 
 def _reached_by(view: View) -> tuple[str, ...]:
     """Return the addresses of sockets that the management address leads to."""
-    # A socket on :: takes IPv4 as well, unless it says otherwise (ipv6(7), IPV6_V6ONLY).
+    # A socket on :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)).
     every = ("::",) if view.plan.address_family == "ipv6" else ("0.0.0.0", "::")
     return (*every, view.plan.address)
 
@@ -112,7 +112,7 @@ def _family_items(view: View) -> Items:
             continue
         addresses = [str(address) for address in found] if isinstance(found, list) else []
         reached = not set(_reached_by(view)).isdisjoint(addresses)
-        here = ", ".join(addresses) or "nobody listens"
+        here = ", ".join(addresses) or "not listening"
         items[port] = _family_expected(view).get(port) if reached else here
     return items
 
