@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 class ObjectKind(enum.Enum):
     """What a difference between two nodes can be about."""
 
-    CPU_SETTING = "cpu setting"
     FILE = "file"
     GPU = "gpu"
     INTERFACE = "interface"
@@ -46,6 +45,7 @@ OF_READINGS = {
     "storage.space": ObjectKind.MOUNT,
     "storage.inodes": ObjectKind.MOUNT,
     "net.*": ObjectKind.INTERFACE,
+    "driver.xid": ObjectKind.GPU,
     "gpu.*": ObjectKind.GPU,
     "rdma.*": ObjectKind.RDMA_DEVICE,
     "sysctl.*": ObjectKind.SYSCTL,

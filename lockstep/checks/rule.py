@@ -233,8 +233,8 @@ class Rule:
     applies: Callable[[View], bool] = everywhere
     on_node: OnNode | None = None
     explained_by: tuple[Cause, ...] = ()
-    objects: Callable[[str], Iterable[Object]] | None = None
-    """Item -> the objects whose differences it explains; None: as its reading says."""
+    objects: Callable[[View, str], Iterable[Object]] | None = None
+    """The objects whose differences a finding about an item explains; None: by its reading."""
     changes: tuple[Override, ...] = field(default=(), repr=False)
     """What the site changes; at most one for a hardware class."""
 
@@ -275,8 +275,8 @@ class Rule:
             return change.tolerance
         return self.tolerance
 
-    def explains(self, device: str) -> tuple[Object, ...]:
+    def explains(self, view: View, device: str) -> tuple[Object, ...]:
         """Return the objects whose differences a finding about an item explains."""
         if self.objects is not None:
-            return tuple(self.objects(device))
+            return tuple(self.objects(view, device))
         return objects_of(self.reading, device)

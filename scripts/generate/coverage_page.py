@@ -110,6 +110,10 @@ def page() -> str:
     for pattern, reason in OURS.items():
         rules = [rule for rule in beyond if fnmatchcase(rule, pattern)]
         lines.append(f"| {_linked(rules)} | {reason} | {_labs(rules) or why_not(rules)} |")
+    for rule in all_rules():  # with neither entry nor pattern, a rule's own reason is shown
+        if rule.id in beyond and not any(fnmatchcase(rule.id, pattern) for pattern in OURS):
+            where = _labs([rule.id]) or why_not([rule.id])
+            lines.append(f"| {_linked([rule.id])} | {rule.why} | {where} |")
     return "\n".join(lines) + "\n"
 
 

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.cause import UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
+from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.repair import (
     DEPLOY,
     REBOOT,
@@ -168,6 +169,7 @@ RULES = (
             ),
         ),
         tags=_args_foreign_tags,
+        objects=lambda view, word: (Object(ObjectKind.KERNEL_ARGUMENT, word),),
         applies=own_kernel,
         explained_by=(
             Cause("kernel.args", of=Effect(tag=RUNNING)),

@@ -7,6 +7,7 @@ from functools import partial
 
 from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
+from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.repair import (
     by_hand,
 )
@@ -107,6 +108,11 @@ def which(view: View, what: str) -> str:
 NOWHERE = "on no interface"
 
 
+def _interface(view: View, what: str) -> tuple[Object]:
+    """Return the interface that a finding is about."""
+    return (Object(ObjectKind.INTERFACE, interfaces(view).get(what, what)),)
+
+
 def _address_items(view: View) -> Items:
     read = view.read(ADDRESSES)
     if isinstance(read, Unread):
@@ -127,11 +133,18 @@ def _address_unique_items(view: View) -> Items:
     return items
 
 
-_alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which))
+_alike = partial(
+    Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which), objects=_interface
+)
 """Interfaces that are compared with their peers."""
 
 _tuned = partial(
-    Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which), severity=WARNING
+    Rule,
+    kind=Kind.SLOTS,
+    peers=Peers.CLASS,
+    text=Text(detail=which),
+    objects=_interface,
+    severity=WARNING,
 )
 """The same, for settings that only cost speed."""
 
@@ -345,6 +358,7 @@ RULES = (
         look=Look(judged("net.state"), pick=lambda state: "UP" if state == "UNKNOWN" else state),
         expected=same("UP"),
         text=Text(detail=which),
+        objects=_interface,
         repair=by_hand(
             "on {node}: set its interface up (ip link), then check cable, transceiver and "
             "switch port"
