@@ -6,42 +6,27 @@
 from __future__ import annotations
 
 UNCHECKED = {
-    "_modules.loaded": (
-        "a node without the module has the finding that it was not read "
-        "(driver.module_version), for a person; the next deploy loads it"
-    ),
-    "container_runtime.live_restore": (
-        "the file is judged (file.content); a running Docker's own "
-        "flag counts at its next restart only, and the deploy "
-        "precedes by a reload"
-    ),
-    "container_runtime.check_image": (
-        "lockstep check --containers starts it: without it the "
-        "containers of that engine are not read"
-    ),
-    "enroot.folders_for_all": "the file that makes them at each boot is judged (file.content)",
-    "hugepages.group": (
-        "its file is judged (file.content), and so is the group of the mounts "
-        "(hugepages.mount), by number"
-    ),
-    "nvidia_driver.initramfs": (
-        "the files in it are judged on disk; an initramfs without them "
-        "shows after a boot, as driver.parameters and kernel.nouveau"
-    ),
-    "slurm_accounting.database": "slurmdbd ends at its next start without it: unit.active",
-    "slurm_controller.registered_in_accounting": (
-        "the probe does not ask the database; the next deploy does"
-    ),
-    "slurm_controller.distributed": "each worker's slurm.conf is judged (slurm.conf)",
-    "slurm_worker.registered": (
-        "slurm.state names every node that takes no jobs; the deploy "
-        "returns only those that went away by themselves, the others are a "
-        "person's"
-    ),
+    "_modules.loaded": "without the module driver.module_version cannot be read, which is a finding "
+    "for a person; the next deploy loads it",
+    "container_runtime.live_restore": "file.content judges the file; a running Docker uses another "
+    "value only after a restart, and a deploy reloads it first",
+    "container_runtime.check_image": "lockstep check --containers starts the image; without it the "
+    "containers of that engine are unread",
+    "enroot.folders_for_all": "file.content judges the file that creates them at each boot",
+    "hugepages.group": "file.content judges its file, and hugepages.mount the group of the mounts, "
+    "by number",
+    "nvidia_driver.initramfs": "the files are judged on disk; an initramfs without them shows after "
+    "a boot, as driver.parameters and kernel.nouveau",
+    "slurm_accounting.database": "without it slurmdbd stops at its next start: unit.active",
+    "slurm_controller.registered_in_accounting": "a check does not query the database; the next "
+    "deploy does",
+    "slurm_controller.distributed": "slurm.conf judges the slurm.conf of each worker",
+    "slurm_worker.registered": "slurm.state reports every node without jobs; a deploy returns only "
+    "nodes that drained by themselves, a person the others",
 }
 """Operation -> why a change of its result gives no finding of its own."""
 
 OF_ROLLOUT = {
-    "reboot.rebooted": "deploys/reboot.py: what waits for a reboot is judged as such",
+    "reboot.rebooted": "deploys/reboot.py: other rules judge whether a reboot is due",
 }
 """Operations of no role of a node."""

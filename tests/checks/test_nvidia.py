@@ -386,7 +386,7 @@ def test_a_declared_compute_mode_is_expected(mode: str, shown: str) -> None:
 def test_a_cap_below_the_driver_is_told_from_a_limit_by_hand() -> None:
     capped: Change = ("gpu.power.enforced_w", ("gpu3",), 350.0)
     below = the_one(capped)
-    assert below.detail == "capped below the driver, which was asked for 700 W"
+    assert below.detail == "capped outside of the driver, where 700 W is set"
     assert "BMC" in below.repair
     assert below.roles == ()
     by_hand = the_one(capped, ("gpu.power.requested_w", ("gpu3",), 350.0))

@@ -1,4 +1,4 @@
-"""What the rules about the kernel's command line share."""
+"""Shared by rules about the kernel's command line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STARTED_SO = (
 
 
 def own_kernel(view: View) -> bool:
-    """Apply to machines that boot a kernel of their own."""
+    """Apply to machines with a kernel of their own."""
     return view.plan.hardware.hardware.boot_loader != "none"
 
 
 def planned_cpus(view: View, isolation: str) -> str:
-    """Return the CPUs that a kind of isolation is planned for; "" for none."""
+    """Return the planned CPUs of a kind of isolation; "" for none."""
     hardware = view.plan.hardware
     return hardware.cpu.workload if isolation in hardware.hardware.kernel.isolation else ""
 
@@ -39,12 +39,12 @@ def given(view: View, reading: str) -> tuple[str, ...]:
 
 
 def started_otherwise(view: View, *keys: str) -> frozenset[str]:
-    """Return as a tag that the kernel was not started with the planned arguments."""
+    """Return a tag where the kernel was not started with the planned arguments."""
     return frozenset() if _planned(view, RUNNING, keys) else frozenset({STARTED_OTHERWISE})
 
 
 def waits(view: View, *keys: str) -> bool:
-    """Say whether the planned arguments are there for the next boot and not in force."""
+    """Say whether the planned arguments are set for the next boot and not in force."""
     return _planned(view, NEXT, keys) and not _planned(view, RUNNING, keys)
 
 

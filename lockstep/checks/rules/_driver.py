@@ -1,4 +1,4 @@
-"""What the rules about NVIDIA's driver share: packages, library, module on disk and loaded."""
+"""Shared by rules about NVIDIA's driver: packages, library, module on disk and loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockstep.spec.software import fits
 LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
 NEXT = "driver.module_next"
 
-REBUILD = f"{DEPLOY}; where DKMS fails: /var/lib/dkms/nvidia*/*/build/make.log on {{node}}"
+REBUILD = f"{DEPLOY}; if DKMS fails, read /var/lib/dkms/nvidia*/*/build/make.log on {{node}}"
 
 DRIVER = "packages of the driver"
 FABRIC_MANAGER = "package of the fabric manager"
@@ -23,16 +23,16 @@ FROM_PACKAGES = (
     Cause("package.present", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
     Cause("package.present", tag=DRIVER, of=UNREAD),
 )
-"""What is on the node is what its packages brought: those are the finding."""
+"""The packages brought what is on the node: they are the finding."""
 
 
 def has_stack(view: View) -> bool:
-    """Apply to the nodes that get NVIDIA's stack."""
+    """Apply to nodes with NVIDIA's stack."""
     return view.plan.nvidia is not None
 
 
 def has_own_modules(view: View) -> bool:
-    """Apply where the kernel is the machine's own, and so are its modules."""
+    """Apply to nodes with a kernel, and so modules, of their own."""
     return view.plan.nvidia is not None and view.plan.nvidia.modules is not None
 
 
@@ -42,7 +42,7 @@ def planned_version(view: View) -> str | None:
 
 
 def of_module(view: View, reading: str, field: str) -> object:
-    """Return version or flavour of a module; None where that was not read."""
+    """Return version or flavour of a module; None if it was not read."""
     value = view.items(reading).get(field)
     return None if isinstance(value, Unread) else value
 
@@ -79,7 +79,7 @@ def upstream(version: str) -> str:
 
 
 def other_packages(view: View) -> dict[str, str]:
-    """Return package -> installed version, where that is not the planned one."""
+    """Return package -> installed version, where it differs from the planned one."""
     installed = view.record.items("packages")
     if isinstance(installed, Unread):
         return {}
@@ -91,7 +91,7 @@ def other_packages(view: View) -> dict[str, str]:
 
 
 def tags_of_package(name: str, view: View) -> frozenset[str]:
-    """Return what a finding about this package gives as its tags."""
+    """Return the tags of a finding about this package."""
     stack = view.plan.nvidia
     if stack is None or name not in stack.driver_packages:
         return frozenset()
@@ -99,12 +99,12 @@ def tags_of_package(name: str, view: View) -> frozenset[str]:
 
 
 def brought(view: View, reading: str) -> frozenset[str]:
-    """Return as a tag that the module of a reading came with the packages."""
+    """Return a tag where the module of a reading came with the packages."""
     return came_with_packages(view, of_module(view, reading, "version"))
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:
-    """Return as a tag that this version is the one of packages, or that some are missing."""
+    """Return a tag where packages have this version, or some are missing."""
     stack = view.plan.nvidia
     installed = view.record.items("packages")
     if stack is None or isinstance(installed, Unread):

@@ -1,4 +1,4 @@
-"""What the rules about GPUs share."""
+"""Shared by rules about GPUs."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def same_gpu(*rules: str, tag: str = "") -> tuple[Cause, ...]:
 
 
 def has_gpus(view: View) -> bool:
-    """Apply to the nodes of a class with GPUs."""
+    """Apply to nodes with GPUs."""
     return view.plan.hardware.gpu_model is not None
 
 
 def divisible(view: View) -> bool:
-    """Apply to the nodes whose GPUs can be divided (MIG)."""
+    """Apply to nodes whose GPUs can be divided (MIG)."""
     model = view.plan.hardware.gpu_model
     return model is not None and bool(model.mig_profiles)
 
@@ -67,25 +67,25 @@ def has_all(view: View) -> bool:
 
 
 def on_bus(view: View) -> bool:
-    """Apply where the kernel has the GPUs on its PCI bus."""
+    """Apply to nodes whose kernel has the GPUs on its PCI bus."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and gpu.in_sysfs
 
 
 def has_whole_gpus(view: View) -> bool:
-    """Apply to the nodes whose GPUs are not divided (MIG)."""
+    """Apply to nodes whose GPUs are not divided (MIG)."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and not gpu.mig
 
 
 def has_ecc(view: View) -> bool:
-    """Apply to the nodes whose GPUs correct errors."""
+    """Apply to nodes whose GPUs have ECC."""
     gpu = view.plan.hardware.hardware.gpu
     return has_gpus(view) and gpu is not None and gpu.ecc
 
 
 def in_this_driver(view: View, reading: str) -> bool:
-    """Say whether the driver has a field; which driver runs is judged elsewhere."""
+    """Say whether the driver has a field; other rules judge its version."""
     value = view.read(reading)
     return not (isinstance(value, Unread) and value.unread.endswith("not known to this driver"))
 

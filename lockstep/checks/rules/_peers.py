@@ -36,7 +36,7 @@ def part(reading: str, *names: str) -> Callable[[View], Items]:
 
 
 def joined(reading: str, *names: str) -> Callable[[View], Items]:
-    """Return a look at some items of a reading as one text: they change together."""
+    """Return a look at some items of a reading as one text, because they change together."""
 
     def look(view: View) -> Items:
         items = part(reading, *names)(view)
@@ -68,5 +68,5 @@ def _pairs(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def size(value: JsonValue) -> str:
-    """Return a list or map as the number of its entries, where it is too long to show."""
+    """Return the number of entries of a list or map that is too long to show."""
     return f"{len(_pairs(value))} entries"

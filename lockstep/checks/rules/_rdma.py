@@ -29,7 +29,7 @@ FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
-    """Return a reading of the declared devices; of all, where the spec names none.
+    """Return a reading of the declared devices; of all, if none are declared.
 
     A machine has more adapters than those of the fabric: storage, management.
     """
@@ -44,7 +44,7 @@ def of_the_fabric(view: View, reading: str) -> Items:
 
 
 def named(view: View) -> tuple[str, ...]:
-    """Return the declared devices of the fabric; none: all are."""
+    """Return the declared devices of the fabric; none: all belong to it."""
     return tuple(expand(view.plan.hardware.hardware.nics.rdma_devices or ""))
 
 

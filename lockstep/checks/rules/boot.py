@@ -103,7 +103,7 @@ def _args_persisted_items(view: View) -> Items:
 
 
 OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
-"""Arguments that differ between machines by nature."""
+"""Arguments that are different on every machine."""
 
 
 def _cmdline_items(view: View) -> Items:
@@ -140,7 +140,7 @@ RULES = (
         ),
         tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
         applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
-        # Not where they only wait: a changed file has no part in that.
+        # Not while they wait for a reboot: a changed file does not cause that.
         explained_by=(Cause("file.content", device=DROP_IN, of=Effect(tag=NOT_ON_DISK)),),
     ),
     Rule(
@@ -153,7 +153,7 @@ RULES = (
         look=Look(_args_foreign_items),
         expected=same(""),
         text=Text(words=lambda seen, expected: (str(seen), "not in the plan")),
-        # deploys/reboot.py reboots for what the plan wants and the kernel lacks, not for too much.
+        # deploys/reboot.py reboots for missing arguments, not for extra ones.
         repair=by_hand(
             (
                 "on {node}: remove {device} from /etc/default/grub or the file of grub.d that "

@@ -39,18 +39,18 @@ BY_HAND = (
 
 
 def has_cdi(view: View) -> bool:
-    """Apply where containers get GPUs."""
+    """Apply to nodes whose containers get GPUs."""
     stack = view.plan.nvidia
     return stack is not None and stack.has("container_toolkit")
 
 
 def asked(view: View) -> bool:
-    """Apply where engines were asked to start a container (`lockstep check --containers`)."""
+    """Apply where engines started a container (`lockstep check --containers`)."""
     return bool(view.plan.check_engines) and view.record.get("containers") != {}
 
 
 def part(view: View, name: str) -> Items:
-    """Return one thing that the container of each engine saw."""
+    """Return one reading from the container of each engine."""
     seen = view.items("containers")
     return {
         engine: value
@@ -77,7 +77,7 @@ def numbered(files: Value, pattern: str) -> Value:
 
 
 def unlike_the_node(seen: Value, own: Value) -> Value:
-    """Return in what a container's list differs from its node's; nothing where it is the same."""
+    """Return the differences between a container's list and its node's; none if equal."""
     if not isinstance(seen, list) or not isinstance(own, list):
         return own if isinstance(seen, list) else seen
     return [
@@ -87,12 +87,12 @@ def unlike_the_node(seen: Value, own: Value) -> Value:
 
 
 def difference(value: JsonValue) -> str:
-    """Return such a list as text."""
+    """Return a list of differences as text."""
     return as_text(value) if value else "as on the node"
 
 
 def files_unlike_the_node(view: View, pattern: str) -> Items:
-    """Return in which device files the container of each engine differs from the node."""
+    """Return the device files that differ between the container of each engine and the node."""
     own = numbered(view.read("device.files"), pattern)
     seen = part(view, "devices")
     return {
@@ -119,7 +119,7 @@ def _devices_items(view: View) -> Items:
     listed = seen.get("all", [])
     if isinstance(listed, Unread) or not isinstance(listed, list):
         return {"": listed}
-    # The toolkit adds what the GPUs have below /dev/dri.
+    # The toolkit adds the GPUs' files below /dev/dri.
     return {"": [path for path in listed if re.fullmatch(r"/dev/nvidia\d+", str(path))]}
 
 
@@ -154,7 +154,7 @@ def _container_devices_items(view: View) -> Items:
 
 
 def _devices_words(seen: JsonValue, wanted: JsonValue) -> tuple[str, str]:
-    """Return what is missing or too many in place of two lists to compare by eye."""
+    """Return the differences of two lists, in place of the lists."""
     return as_text(unlike_the_node(seen, wanted)), as_text(wanted)
 
 
@@ -189,10 +189,10 @@ def _uuids_items(view: View) -> Items:
 
 
 _container = partial(Rule, reading="containers", applies=asked)
-"""What a container of each engine sees."""
+"""Rules about the container of each engine."""
 
 _unlike = partial(Rule, reading="containers", expected=same([]), text=Text(difference))
-"""A list of differences between a container and its node."""
+"""Rules about differences between a container and its node."""
 
 RULES = (
     Rule(

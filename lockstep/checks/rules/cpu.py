@@ -232,7 +232,7 @@ RULES = (
             "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
             "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
         ),
-        # Without a kernel of its own a node has the NUMA nodes of the machine below.
+        # Without a kernel of its own a node has the NUMA nodes of its host.
         applies=own_kernel,
         explained_by=(Cause("cpu.count"),),
     ),

@@ -56,7 +56,7 @@ NEEDS_ITS_MODULE = Judgement(
     device="loaded module",
     reference=LIBRARY,
 )
-"""The node holds them against each other: a new version in the plan waits for the rollout, and
+"""The node compares them with each other: a new version in the plan waits for the rollout, and
 must not take out every node at once."""
 
 

@@ -74,7 +74,7 @@ def _entries_items(view: View) -> Items:
 
 
 def _entries_words(wrong: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return what one name leads to; of several, that they are wrong."""
+    """Return the address of a single wrong name; of several names, that they are wrong."""
     pairs = list(wrong.values()) if isinstance(wrong, dict) else []
     seen = {as_text(pair[0]) if isinstance(pair, list) else "" for pair in pairs}
     wanted = {as_text(pair[1]) if isinstance(pair, list) else "" for pair in pairs}

@@ -82,7 +82,7 @@ def _count_on_node(view: View) -> Iterator[Judgement]:
 
 
 def _idle(view: View) -> bool:
-    """Say whether the controller knows of no job there."""
+    """Say whether the controller knows no job on the node."""
     entry = seen_by_slurm(view)
     return isinstance(entry, dict) and entry.get("state") == ["IDLE"]
 

@@ -47,7 +47,7 @@ from lockstep.plan.reboot import RECOVERED
 from lockstep.probe.record import Unread
 from lockstep.report import Severity
 
-ASKED = "the driver asks for something"
+ASKED = "the driver asks for an action"
 
 
 def _recovery_action_applies(view: View) -> bool:
@@ -81,7 +81,7 @@ def _severity(view: View, number: int) -> str:
 
 
 def _numbers(view: View) -> dict[str, Counter[int]]:
-    """Return GPU -> number -> how often; GPUs that nvidia-smi no longer lists by address."""
+    """Return GPU -> Xid -> count. A GPU that nvidia-smi no longer lists has its address as name."""
     slots = {
         str(address)[-12:].rpartition(".")[0].lower(): device
         for device, address in view.items("gpu.pci_bus_id").items()
@@ -129,7 +129,7 @@ def _xid_tags(view: View, device: str) -> frozenset[str]:
 
 
 def _xid_on_node(view: View) -> Iterator[Judgement]:
-    """Yield the numbers with which no job may start; others are a matter of the check."""
+    """Yield the Xids with which no job may start; the check judges the others."""
     critical = tuple(number for number in XIDS if _severity(view, number) == "critical")
     yield Judgement(("driver.xid",), none_of=critical, slots="gpu.pci_bus_id", shown="Xid {}")
 
@@ -236,7 +236,7 @@ RULES = (
         on_node=OnNode(Local.JOBS),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            # Where it is unread, it is itself the cause of what else is.
+            # Where it is unread, it is the cause of other unread fields.
             *same_gpu("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", tag=ASKED),
         ),
     ),
@@ -263,7 +263,7 @@ RULES = (
             ),
         ),
         applies=_row_remap_applies,
-        # A row that waits for a reset is the rollout's: it drains the node by itself.
+        # The rollout resets GPUs with waiting rows: it drains the node itself.
         on_node=OnNode(
             Local.JOBS, lambda view: [Judgement((FAILURE,), devices=DEVICES, expected="No")]
         ),

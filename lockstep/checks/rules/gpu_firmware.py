@@ -42,7 +42,7 @@ TIMES, SLOW_S = 3, 2.0
 
 
 def _answer_time_items(view: View) -> Items:
-    """Return the seconds, short ones as one: their differences are noise."""
+    """Return the seconds; short times count as equal because they are noise."""
     seconds = view.read("gpu.answered_in_s")
     if not isinstance(seconds, int | float):
         return {"": seconds}
@@ -62,7 +62,7 @@ FIELDS = (
 
 
 def _supported_fields_items(view: View) -> Items:
-    """Return the fields that each GPU lacks; unread where one of them was not read."""
+    """Return the fields that each GPU lacks; unread if one of them is."""
     listed = [*view.items(DEVICES)]
     lacking: dict[str, list[str]] = {device: [] for device in listed}
     unread: Items = {}
@@ -81,7 +81,7 @@ def _supported_fields_items(view: View) -> Items:
 
 
 _alike = partial(Rule, look=Look(devices=DEVICES), peers=Peers.CLASS, applies=has_gpus)
-"""What all GPUs of a class have in common."""
+"""Values that all GPUs of a class have in common."""
 
 RULES = (
     Rule(
@@ -195,7 +195,7 @@ RULES = (
         applies=has_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            # A field that was not read is a finding of the rule that judges it, if there is one.
+            # An unread field is a finding of the rule that judges it, if there is one.
             Cause("gpu.*", at=SAME_DEVICE, of=UNREAD),
             *same_gpu(
                 "gpu.nvlink", "gpu.name", "gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.recovery_action"

@@ -46,7 +46,7 @@ from lockstep.checks.rules._gpu import (
 
 
 def _declared(view: View) -> dict[str, JsonValue]:
-    """Return what "pt" means; a machine without an IOMMU passes everything as well."""
+    """Return the mode of iommu=pt; a machine without an IOMMU passes all transfers as well."""
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
@@ -55,11 +55,11 @@ def _declared(view: View) -> dict[str, JsonValue]:
 
 
 BUSY = 50
-"""Percent of utilization: the link has long been brought up."""
+"""Percent of utilization: the link had time to reach its full speed."""
 
 
 def _pcie_generation_busy_items(view: View) -> Items:
-    """Return the generation of the GPUs that work, None for the others."""
+    """Return the generation of busy GPUs, None for the others."""
     reached = up_to("gpu.pcie.generation", "gpu.pcie.generation_max")(view)
     return only_where(view, reached, "gpu.utilization", _busy)
 

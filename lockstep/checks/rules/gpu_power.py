@@ -48,7 +48,7 @@ from lockstep.checks.rules._gpu import (
 from lockstep.probe.record import MISSING, Unread
 
 UNUSED_MIB = 256
-"""A program that waits holds more (its CUDA context alone), and keeps the clock up."""
+"""A waiting program uses more (for its CUDA context alone), and keeps the clock high."""
 
 
 def _clock_idle_items(view: View) -> Items:
@@ -68,7 +68,7 @@ def _clock_idle_items(view: View) -> Items:
 
 
 def _within(view: View) -> dict[str, JsonValue]:
-    """Return the nearest clock that a declared lock allows."""
+    """Return the nearest clock within the declared lock."""
     gpu = view.plan.hardware.hardware.gpu
     if gpu is None or gpu.clocks_mhz is None:
         return {}
@@ -102,11 +102,11 @@ def _declared(view: View) -> float | None:
 
 
 def _capped(view: View, device: str) -> str:
-    """Say where less is enforced than the driver was asked for."""
+    """Return a text where the enforced limit is below the requested one."""
     asked, enforced = (view.items(name).get(device) for name in (REQUESTED, ENFORCED))
     if not is_number(asked) or not is_number(enforced) or asked <= enforced:
         return ""
-    return f"capped below the driver, which was asked for {watts(asked)}"
+    return f"capped outside of the driver, where {watts(asked)} is set"
 
 
 def _power_limit_roles(view: View, device: str) -> tuple[str, ...]:
@@ -286,7 +286,7 @@ RULES = (
             "Slowdowns that do not lower a limit: gpu.power_brake and gpu.thermal_hw judge those."
         ),
         source="nvidia-smi --help-query-gpu, enforced.power.limit",
-        # The enforced limit is the least of all limits; power.limit is only what was asked for.
+        # The enforced limit is the lowest of all limits; power.limit is only the requested one.
         reading=ENFORCED,
         look=Look(devices=DEVICES),
         expected=same(_declared, default="gpu.power.default_w"),

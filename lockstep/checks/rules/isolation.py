@@ -38,14 +38,14 @@ from lockstep.spec.names import cpulist, cpus
 
 def _housekeeping_items(view: View) -> Items:
     items: Items = {"services": view.read("cpuset.manager")}
-    # Machines without cgroup controllers (cgroup: none in the spec) have no cpusets.
+    # Machines without cgroup controllers (cgroup: none) have no cpusets.
     if view.plan.hardware.hardware.cgroup == "v2":
         items["logins"] = view.read("cpuset.user_slice")
     return items
 
 
 def _judged(view: View) -> dict[str, JsonValue | Unread]:
-    """Return the services that have processes; which of them should run is unit.active's part."""
+    """Return the services that have processes; unit.active judges whether a service runs."""
     beyond = view.plan.job_parents
     found = {
         unit: cpus for unit, cpus in view.items("cpuset.services").items() if unit not in beyond
@@ -93,7 +93,7 @@ def _affinity_items(view: View) -> Items:
 
 
 def _booted_as_planned(view: View) -> bool:
-    # Where there are no housekeeping CPUs irqbalance moves them, on each node in its own way.
+    # Without housekeeping CPUs irqbalance moves them differently on each node.
     return (
         own_kernel(view)
         and bool(view.plan.hardware.cpu.housekeeping)

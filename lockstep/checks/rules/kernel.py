@@ -44,7 +44,7 @@ NAMES = (
 
 NOT_THERE = "no such file: this kernel or machine does not have it"
 AT_BOOT = {
-    # What sets it at boot -> what it sets.
+    # File that sets them at boot -> settings.
     "/etc/tmpfiles.d/50-lockstep-cpus.conf": (UNBOUND_WORK, NEW_INTERRUPTS),
     "/etc/tmpfiles.d/50-lockstep-kernel.conf": (f"{THP}/enabled", f"{THP}/defrag", GOVERNOR),
 }
@@ -83,7 +83,7 @@ def _setting_items(view: View) -> Items:
 
 
 def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Unread:
-    """Return one value for all files of a pattern: the planned one, or what differs from it."""
+    """Return one value for all files of a pattern: the planned one, or the differing ones."""
     if not values:
         return NOT_THERE
     wrong = [v for v in values.values() if not isinstance(v, Unread) and v != file.value]
@@ -97,7 +97,7 @@ def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Un
 
 
 def _which(view: View, path: str) -> str:
-    """Return which files of a pattern differ, by the part that the star stands for."""
+    """Return the files of a pattern that differ, by the part that the star matches."""
     file = _files(view)[path]
     values = _values(view, file)
     if "*" not in path or not isinstance(values, dict):

@@ -49,7 +49,7 @@ def _hugepages_items(view: View) -> Items:
 
 
 def _hugepages_expected(view: View) -> dict[str, JsonValue]:
-    """Return the plan; what is there and was not planned takes memory from the jobs."""
+    """Return the plan; unplanned pages take memory from jobs, so zero is expected of them."""
     seen = {device: 0 for device in _hugepages_items(view) if device}
     return {
         **seen,
@@ -62,7 +62,7 @@ def _hugepages_expected(view: View) -> dict[str, JsonValue]:
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield the planned pools; what the kernel was not started with waits for a reboot."""
+    """Yield the planned pools; pools without their kernel arguments wait for a reboot."""
     hardware = view.plan.hardware
     words = tuple(word for word in hardware.kernel_args if key(word) in KEYS)
     for size, nodes in hardware.hugepages.items():
@@ -109,7 +109,7 @@ def _mount_expected(view: View) -> dict[str, JsonValue]:
 
 
 def _odd(view: View) -> str:
-    """Return the slots whose module is not like most of the node's own."""
+    """Return the slots whose module differs from most modules of the node."""
     modules = {slot: as_text(value) for slot, value in view.items("memory.modules").items()}
     usual = max(modules.values(), key=list(modules.values()).count, default="")
     odd = sorted(slot for slot, module in modules.items() if module != usual)
@@ -142,7 +142,7 @@ RULES = (
             ),
         ),
         tags=lambda view, device: started_otherwise(view, *KEYS),
-        # Without a kernel of its own a node has the pages of the machine below.
+        # Without a kernel of its own a node has the pages of its host.
         applies=own_kernel,
         on_node=OnNode(Local.HEALTH, _hugepages_on_node),
         explained_by=STARTED_SO,

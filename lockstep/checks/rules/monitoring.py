@@ -42,11 +42,11 @@ def _settings_items(view: View) -> Items:
 
 
 def _common(view: View, lines: Value) -> Value:
-    """Return how a collector was started, the node's own address and name taken out."""
+    """Return a collector's command lines without the node's own address and name."""
     if not isinstance(lines, list):
         return lines
     said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
-    # Not where it is a part of a longer one: fd00::1 of fd00::10.
+    # Not inside of a longer address: fd00::1 of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
     for own, what, more in (
         (view.plan.address, "ADDRESS", goes_on),

@@ -24,7 +24,7 @@ from lockstep.spec import Service
 
 
 def has_munge(view: View) -> bool:
-    """Apply to the nodes that take part in Slurm."""
+    """Apply to the nodes of Slurm."""
     return "munge" in view.plan.capabilities
 
 

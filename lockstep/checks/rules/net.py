@@ -35,7 +35,7 @@ MANAGEMENT = "management"
 
 
 def planned(view: View) -> dict[str, str]:
-    """Return the addresses that the spec gives the node: what for -> address."""
+    """Return the planned addresses of the node: purpose -> address."""
     rails = {f"rail{number}": str(one) for number, one in enumerate(view.plan.node.fabric)}
     return {MANAGEMENT: view.plan.address, **rails}
 
@@ -49,7 +49,7 @@ def holder(view: View, address: str) -> str | None:
 
 
 def interfaces(view: View) -> dict[str, str]:
-    """Return the interfaces of the node's networks: what for, or own name -> name.
+    """Return the interfaces of the node's networks: purpose, or own name -> name.
 
     A machine has more of them: bridges of containers, storage, spare ports.
     """
@@ -100,7 +100,7 @@ def by_name(reading: str) -> Callable[[View], Items]:
 
 
 def which(view: View, what: str) -> str:
-    """Return the interface that a finding means, where it is named by its purpose."""
+    """Return the interface of a finding that names its purpose."""
     name = interfaces(view).get(what, what)
     return "" if name == what else f"interface {name}"
 

@@ -111,7 +111,7 @@ def _topology_items(view: View) -> Items:
     pairs = view.read("gpu.topology")
     if not isinstance(pairs, dict):
         return {"": pairs}
-    # How many links a pair has is gpu.nvlink's matter.
+    # gpu.nvlink judges the number of links of a pair.
     ways: list[JsonValue] = [
         f"{pair}: {re.sub('^NV[0-9]+$', 'NV', str(pairs[pair]))}" for pair in sorted(pairs)
     ]

@@ -59,7 +59,7 @@ def _present_expected(view: View) -> dict[str, JsonValue]:
 
 
 def _together(view: View) -> dict[str, tuple[str, ...]]:
-    """Return what differs: packages that came in one version and should in another are one item."""
+    """Return groups of packages with the same installed and the same locked version."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     stack = view.plan.nvidia
     for name, installed in other_packages(view).items():
@@ -82,7 +82,7 @@ def _version_items(view: View) -> Items:
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions. One that fits its pattern is compared with the peers."""
+    """Return the locked versions; versions that match a pattern are compared with the peers."""
     locked = view.plan.versions
     wanted: dict[str, JsonValue] = {
         name: version for name, version in locked.items() if "*" not in version

@@ -92,7 +92,7 @@ NAMES = (
 
 
 def _driver_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return the modules in which they differ."""
+    """Return the modules that differ."""
     here, there = str(found).split(", "), str(expected).split(", ")
     odd = [place for place, name in enumerate(NAMES) if here[place] != there[place]]
     return (
@@ -126,7 +126,7 @@ NOWHERE = -1
 
 
 def _numa_expected(view: View) -> dict[str, JsonValue]:
-    """Return that a device sits somewhere, where there is more than one place."""
+    """Expect a NUMA node of each device, on machines with several NUMA nodes."""
     wanted = judged(view, "rdma.numa")
     several = view.plan.hardware.hardware.numa_nodes > 1
     for device, node in view.items("rdma.numa").items():

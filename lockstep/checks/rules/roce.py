@@ -39,7 +39,7 @@ from lockstep.report import Severity
 ACCELERATION = "rdma.acceleration"
 """The register ROCE_ACCL of each adapter; empty where no tool could ask for it."""
 ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
-NOT_ASKED = "not asked: no mlxreg or mstreg, or an adapter without the register"
+NOT_ASKED = "unknown: no mlxreg or mstreg, or an adapter without the register"
 
 FOLLOWS_PORT = (
     *UNREAD_WITH_COUNT,
@@ -54,7 +54,7 @@ def has_roce(view: View) -> bool:
 
 
 def of_register(view: View, shown: Callable[[dict[str, JsonValue]], Value]) -> Items:
-    """Return what is shown of the register ROCE_ACCL of each adapter of the fabric."""
+    """Return the shown part of the register ROCE_ACCL of each adapter of the fabric."""
     return {
         device: shown(fields) if isinstance(fields, dict) else fields
         for device, fields in of_the_fabric(view, ACCELERATION).items()
@@ -72,7 +72,7 @@ def _routing(fields: dict[str, JsonValue]) -> Value:
 
 
 def _settings_items(view: View) -> Items:
-    """Return the settings as words, so that those that differ can be named with their values."""
+    """Return the settings as words, so that findings can name those that differ."""
     return {
         device: [f"{name}={value}" for name, value in sorted(found.items())]
         if isinstance(found, dict)

@@ -62,7 +62,7 @@ def seen_by_slurm(view: View) -> JsonValue | Unread | None:
 
 
 def unread_at_controller(view: View) -> Items:
-    """Return one unread item on the controller when it could not be asked at all."""
+    """Return one unread item on the controller if it did not answer."""
     nodes = view.read("slurm.nodes") if view.is_controller else None
     return {"": nodes} if isinstance(nodes, Unread) else {}
 
@@ -124,7 +124,7 @@ OUR_MARK = "lockstep:"
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
 OUR_FAMILIES = ("gpu.*", "rdma.*", "driver.*", "hugepages")
-"""Rules by which a node takes itself out (Rule.local), beside single ones."""
+"""Rules by which a node drains itself (Rule.on_node), by pattern."""
 REASONS = {
     # How Slurm's own reasons begin (slurmctld, node_mgr.c and ping_nodes.c) -> tag.
     "Not responding": SILENT,
@@ -164,7 +164,7 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
     if not reason:
         bare = states - WORKING
         return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
-    # Slurm names several at once: "Low socket*core*thread count, Low CPUs".
+    # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
     parts = [reason] if reason.startswith(OUR_MARK) else reason.split(", ")
     found = set()
     for part in parts:
@@ -202,7 +202,7 @@ RULES = (
             "slurm_worker",
             f"{DEPLOY}; where the controller itself has another one: scontrol reconfigure there",
         ),
-        # A worker that has the files itself is the business of file.content.
+        # file.content judges a worker with files of its own.
         applies=lambda view: (
             view.plan.spec.scheduler is not None
             and view.plan.role is Role.WORKER

@@ -42,7 +42,7 @@ NODE_REACHABLE = Rule(
     blind="A node that answers over ssh only: the other rules judge that.",
     source="every finding of a node rests on it",
     reading="ssh",
-    # Without the address: equal for all nodes, it is one repair of them all.
+    # Without the address the repair is equal for all nodes, and shown once.
     repair=by_hand(
         "check power, network, sshd and sudo of {node}; address: lockstep plan {inventory} NODE"
     ),

@@ -63,7 +63,7 @@ def _memlock_items(view: View) -> Items:
 
 
 def _applies(view: View) -> bool:
-    # A container's limit cannot be above that of the machine below.
+    # A container's limit cannot be above that of its host.
     return own_kernel(view) and view.plan.role is Role.WORKER and SLURMD in view.plan.units
 
 
@@ -86,7 +86,7 @@ CONFIGURED_BY = {
     "slurmd.service": ("/etc/slurm/slurm.conf", "/etc/default/slurmd"),
 }
 CLOSED_BY_ITSELF = "ssh.service"
-"""No unit of the plan: without it the node gives no record at all."""
+"""No unit of the plan: without it the node cannot be read at all."""
 
 
 def _units(view: View) -> dict[str, str]:
@@ -94,7 +94,7 @@ def _units(view: View) -> dict[str, str]:
 
 
 def _reached_by(view: View) -> tuple[str, ...]:
-    """Return the addresses of sockets that the management address leads to."""
+    """Return the addresses of sockets that accept the management address."""
     # A socket on :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)).
     every = ("::",) if view.plan.address_family == "ipv6" else ("0.0.0.0", "::")
     return (*every, view.plan.address)
@@ -153,7 +153,7 @@ def _failed_items(view: View) -> Items:
 
 
 CDI_UNIT = f"{CDI_REFRESH}.service"
-"""It runs nvidia-smi's library, so it fails where library and module do not fit each other."""
+"""It uses nvidia-smi's library, so it fails if library and module do not match."""
 
 
 OFF = "stopped and disabled"
@@ -302,7 +302,7 @@ RULES = (
             Cause("package.present", of=Effect(found="(unit not found)")),
             # slurmd does not start without every device file of gres.conf.
             Cause("gpu.count", of=Effect(device="slurmd.service")),
-            # It sets the others, and fails over a GPU that does not answer or takes no device.
+            # It fails if a GPU does not answer, or does not accept a MIG device.
             *(
                 Cause(rule, of=Effect(device=nvidia.GPU_SETTINGS))
                 for rule in ("gpu.count", "gpu.recovery_action", "gpu.mig_layout")
