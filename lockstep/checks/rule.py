@@ -192,6 +192,7 @@ class Severities:
     """Where it depends on what was found."""
 
 
+ERROR = Severities()
 WARNING = Severities(Severity.WARNING)
 
 
@@ -226,7 +227,7 @@ class Rule:
     tolerance: float = 0.0
     """Kind within: share of the median. Kind growth: what a counter may grow by in an hour."""
     text: Text = Text()
-    severity: Severities = Severities()
+    severity: Severities = ERROR
     repair: Repair = DEFAULT_REPAIR
     tags: Callable[[View, str], frozenset[str]] | None = None
     """Tags of a finding. A cause can ask for a tag, where it does not explain every finding."""

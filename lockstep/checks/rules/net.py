@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
@@ -12,11 +11,13 @@ from lockstep.checks.repair import (
     by_hand,
 )
 from lockstep.checks.rule import (
+    ERROR,
     WARNING,
     Kind,
     Look,
     Peers,
     Rule,
+    Severities,
     Text,
     each,
     same,
@@ -133,20 +134,35 @@ def _address_unique_items(view: View) -> Items:
     return items
 
 
-_alike = partial(
-    Rule, kind=Kind.SLOTS, peers=Peers.CLASS, text=Text(detail=which), objects=_interface
-)
-"""Interfaces that are compared with their peers."""
+def _alike(
+    reading: str,
+    what: str,
+    *,
+    why: str,
+    blind: str,
+    source: str,
+    repair: str,
+    severity: Severities = WARNING,
+    causes: tuple[Cause, ...] = (),
+) -> Rule:
+    """Return a rule that compares a reading of the interfaces with the peers."""
+    return Rule(
+        id=reading,
+        claim=f"Interfaces have the same {what} per network and hardware class.",
+        why=why,
+        blind=blind,
+        source=source,
+        reading=reading,
+        look=Look(judged(reading)),
+        kind=Kind.SLOTS,
+        peers=Peers.CLASS,
+        text=Text(detail=which),
+        severity=severity,
+        repair=by_hand(repair),
+        objects=_interface,
+        explained_by=(*FOLLOWS_STATE, *causes),
+    )
 
-_tuned = partial(
-    Rule,
-    kind=Kind.SLOTS,
-    peers=Peers.CLASS,
-    text=Text(detail=which),
-    objects=_interface,
-    severity=WARNING,
-)
-"""The same, for settings that only cost speed."""
 
 RULES = (
     Rule(
@@ -185,23 +201,22 @@ RULES = (
         kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} changes"),
         repair=by_hand(
-            "on {node}: journalctl -k -g link shows when; check cable, transceiver and "
-            "switch port of {device}"
+            "on {node}: journalctl -k -g link shows when; check cable, transceiver and switch "
+            "port of {device}"
         ),
         explained_by=(*NOT_READ, Cause("rdma.link_downed")),
     ),
-    _tuned(
-        id="net.channels",
-        claim="Interfaces have the same number of queues per network and hardware class.",
+    _alike(
+        "net.channels",
+        "number of queues",
         why="With fewer queues fewer CPUs receive packets, and one of them becomes the limit.",
         blind="Which CPUs serve the queues: irq.affinity judges that.",
         source="ethtool(8), -l",
-        reading="net.channels",
-        look=Look(judged("net.channels")),
-        repair=by_hand(
-            "on {node}: set it as on its peers with ethtool -L, and find what changed it"
+        repair="on {node}: set it as on its peers with ethtool -L, and find what changed it",
+        causes=(
+            Cause("cpu.count"),
+            *OTHER_KERNEL,
         ),
-        explained_by=(*FOLLOWS_STATE, Cause("cpu.count"), *OTHER_KERNEL),
     ),
     Rule(
         id="net.default_route",
@@ -220,18 +235,18 @@ RULES = (
         ),
         explained_by=(Cause("net.state"), Cause("net.address")),
     ),
-    _tuned(
-        id="net.driver",
-        claim="Interfaces have the same driver and firmware per network and hardware class.",
+    _alike(
+        "net.driver",
+        "driver and firmware",
         why="A fault of one firmware version then shows on one node only.",
         blind="The driver's version: kernel.release and rdma.driver judge that.",
         source="ethtool(8), -i",
-        reading="net.driver",
-        look=Look(judged("net.driver")),
-        repair=by_hand(
-            "flash the card of {node} to the firmware of its peers ({expected}), then reset it"
+        repair="flash the card of {node} to the firmware of its peers ({expected}), then reset it",
+        causes=(
+            Cause("rdma.firmware"),
+            *OTHER_KERNEL,
+            *OTHER_MACHINE,
         ),
-        explained_by=(*FOLLOWS_STATE, Cause("rdma.firmware"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
     Rule(
         id="net.errors",
@@ -263,90 +278,68 @@ RULES = (
         explained_by=NOT_READ,
     ),
     _alike(
-        id="net.mtu",
-        claim="Interfaces have the same MTU per network and hardware class.",
+        "net.mtu",
+        "MTU",
         why="A smaller MTU splits or drops large packets to and from this node.",
         blind="The MTU of switches. Interfaces with other names than on the peers.",
         source="ip-link(8)",
-        reading="net.mtu",
-        look=Look(judged("net.mtu")),
-        repair=by_hand(
-            "on {node}: set the MTU of its interface to {expected} (ip link) and correct "
-            "its configuration"
+        repair=(
+            "on {node}: set the MTU of its interface to {expected} (ip link) and correct its "
+            "configuration"
         ),
-        explained_by=(*FOLLOWS_STATE,),
+        severity=ERROR,
     ),
-    _tuned(
-        id="net.offloads",
-        claim="Interfaces have the same offloads per network and hardware class.",
+    _alike(
+        "net.offloads",
+        "offloads",
         why="Without checksums and segmentation in hardware one CPU core limits the link.",
         blind="Offloads beyond the six common ones.",
         source="ethtool(8), -k",
-        reading="net.offloads",
-        look=Look(judged("net.offloads")),
-        repair=by_hand(
-            "on {node}: set it as on its peers with ethtool -K, and find what changed it"
-        ),
-        explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
+        repair="on {node}: set it as on its peers with ethtool -K, and find what changed it",
+        causes=(*OTHER_KERNEL,),
     ),
-    _tuned(
-        id="net.pause",
-        claim="Interfaces have the same pause settings per network and hardware class.",
+    _alike(
+        "net.pause",
+        "pause settings",
         why=(
             "An interface that sends pause frames can stop a whole switch. One that ignores "
             "them loses frames."
         ),
         blind="Pause per priority (PFC): rdma.pfc judges that.",
         source="ethtool(8), -a",
-        reading="net.pause",
-        look=Look(judged("net.pause")),
-        repair=by_hand(
-            "on {node}: set it as on its peers with ethtool -A, and find what changed it"
-        ),
-        explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
+        repair="on {node}: set it as on its peers with ethtool -A, and find what changed it",
+        causes=(*OTHER_KERNEL,),
     ),
-    _tuned(
-        id="net.queue",
-        claim="Interfaces have the same queueing discipline per network and hardware class.",
+    _alike(
+        "net.queue",
+        "queueing discipline",
         why="Another discipline delays or shapes traffic that the peers send at once.",
         blind="Settings of the discipline. Classes and filters.",
         source="tc(8), ip-link(8) (txqueuelen)",
-        reading="net.queue",
-        look=Look(judged("net.queue")),
-        repair=by_hand(
-            "on {node}: tc qdisc show; find what set it (net.core.default_qdisc, a script)"
-        ),
-        explained_by=(
-            *FOLLOWS_STATE,
+        repair="on {node}: tc qdisc show; find what set it (net.core.default_qdisc, a script)",
+        causes=(
             Cause("sysctl.common", device="net.core.default_qdisc"),
             *OTHER_KERNEL,
         ),
     ),
-    _tuned(
-        id="net.rings",
-        claim="Interfaces have the same ring sizes per network and hardware class.",
+    _alike(
+        "net.rings",
+        "ring sizes",
         why="A short ring loses frames in bursts.",
         blind="Interrupt moderation, which drivers adapt by themselves.",
         source="ethtool(8), -g",
-        reading="net.rings",
-        look=Look(judged("net.rings")),
-        repair=by_hand(
-            "on {node}: set it as on its peers with ethtool -G, and find what changed it"
-        ),
-        explained_by=(*FOLLOWS_STATE, *OTHER_KERNEL),
+        repair="on {node}: set it as on its peers with ethtool -G, and find what changed it",
+        causes=(*OTHER_KERNEL,),
     ),
     _alike(
-        id="net.speed",
-        claim="Interfaces have the same speed per network and hardware class.",
+        "net.speed",
+        "speed",
         why="A link at a tenth of its speed still works, and all nodes wait for it.",
         blind="A speed that is too low on all nodes.",
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",
-        reading="net.speed",
-        look=Look(judged("net.speed")),
-        repair=by_hand(
-            "on {node}: clean or replace cable and transceiver, and check the switch port"
-        ),
-        explained_by=(*FOLLOWS_STATE, Cause("rdma.rate")),
+        repair="on {node}: clean or replace cable and transceiver, and check the switch port",
+        severity=ERROR,
+        causes=(Cause("rdma.rate"),),
     ),
     Rule(
         id="net.state",

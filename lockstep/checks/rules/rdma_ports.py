@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause
+from lockstep.checks.cause import SAME_DEVICE, Cause, causes
 from lockstep.checks.context import Items, View
 from lockstep.checks.repair import (
     by_hand,
 )
 from lockstep.checks.rule import (
+    ERROR,
     WARNING,
     Kind,
     Local,
@@ -21,6 +21,7 @@ from lockstep.checks.rule import (
     OnNode,
     Peers,
     Rule,
+    Severities,
     Text,
     each,
 )
@@ -38,9 +39,6 @@ from lockstep.checks.rules._rdma import (
 )
 from lockstep.node_check.judge import Judgement
 from lockstep.probe.record import MISSING, Unread
-
-_counter = partial(Rule, kind=Kind.GROWTH, applies=has_rdma)
-"""Counters of the ports."""
 
 
 def _link_layer_expected(view: View) -> str:
@@ -86,101 +84,107 @@ def _rate_on_node(view: View) -> Iterator[Judgement]:
         )
 
 
+def _counter(
+    reading: str,
+    unit: str,
+    *,
+    claim: str,
+    why: str,
+    source: str,
+    repair: str,
+    blind: str = "",
+    tolerance: float = 0.0,
+    severity: Severities = WARNING,
+    explained_by: tuple[str, ...] = (),
+) -> Rule:
+    """Return a rule about an error counter of the ports; ``explained_by``: on the same port."""
+    not_counted = "Adapters without this counter. The time before the first record of this boot."
+    return Rule(
+        id=reading,
+        claim=claim,
+        why=why,
+        blind=f"{not_counted} {blind}".strip(),
+        source=source,
+        reading=reading,
+        look=Look(lambda view: of_the_fabric(view, reading)),
+        kind=Kind.GROWTH,
+        tolerance=tolerance,
+        text=Text(lambda value: f"{value} {unit}"),
+        severity=severity,
+        repair=by_hand(repair),
+        applies=has_rdma,
+        explained_by=(*UNREAD_WITH_COUNT, *causes(*explained_by, at=SAME_DEVICE)),
+    )
+
+
 RULES = (
     _counter(
-        id="rdma.ack_timeouts",
+        "rdma.ack_timeouts",
+        "time-outs",
         claim="RDMA ports have few ACK timeouts.",
         why="Each one is a time-out of a whole connection: packets get lost.",
-        blind=(
-            "Adapters without this counter. The time before the first record of this boot. A "
-            "peer that went down causes them as well."
-        ),
+        blind="A peer that went down causes them as well.",
         source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
-        reading="rdma.ack_timeouts",
-        look=Look(lambda view: of_the_fabric(view, "rdma.ack_timeouts")),
-        tolerance=100.0,
-        text=Text(lambda value: f"{value} time-outs"),
-        severity=WARNING,
-        repair=by_hand(
+        repair=(
             "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
             "then the switch"
         ),
+        tolerance=100.0,
         explained_by=(
-            *UNREAD_WITH_COUNT,
-            Cause("rdma.link_downed", at=SAME_DEVICE),
-            Cause("rdma.errors", at=SAME_DEVICE),
+            "rdma.link_downed",
+            "rdma.errors",
         ),
     ),
     _counter(
-        id="rdma.discards",
+        "rdma.discards",
+        "discards",
         claim="RDMA ports discard few packets.",
         why="A port that cannot send in time drops packets: the fabric behind it is congested.",
-        blind="Adapters without this counter. The time before the first record of this boot.",
         source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
-        reading="rdma.discards",
-        look=Look(lambda view: of_the_fabric(view, "rdma.discards")),
+        repair="check the switch port of {device} of {node}, and the congestion behind it",
         tolerance=100.0,
-        text=Text(lambda value: f"{value} discards"),
-        severity=WARNING,
-        repair=by_hand("check the switch port of {device} of {node}, and the congestion behind it"),
-        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
+        explained_by=("rdma.link_downed",),
     ),
     _counter(
-        id="rdma.errors",
+        "rdma.errors",
+        "errors",
         claim="RDMA ports have few link errors.",
         why="A dirty or bent cable: each error is a packet that is sent again.",
-        blind=(
-            "Adapters without this counter. The time before the first record of this boot. "
-            "Counters that reached their maximum."
-        ),
+        blind="Counters that reached their maximum.",
         source=(
             "ibqueryerrors(8), its thresholds; kernel documentation, "
             "ABI/stable/sysfs-class-infiniband (counters)"
         ),
-        reading="rdma.errors",
-        look=Look(lambda view: of_the_fabric(view, "rdma.errors")),
+        repair="on {node}: clean or replace cable and transceiver of {device}",
         tolerance=10.0,
-        text=Text(lambda value: f"{value} errors"),
-        severity=WARNING,
-        repair=by_hand("on {node}: clean or replace cable and transceiver of {device}"),
-        explained_by=(*UNREAD_WITH_COUNT, Cause("rdma.link_downed", at=SAME_DEVICE)),
+        explained_by=("rdma.link_downed",),
     ),
     _counter(
-        id="rdma.link_downed",
+        "rdma.link_downed",
+        "times down",
         claim="RDMA links do not go down.",
         why="Each time the jobs on that port end or lose seconds.",
-        blind="Adapters without this counter. The time before the first record of this boot.",
         source="InfiniBand Architecture Specification, PortCounters.LinkDownedCounter",
-        reading="rdma.link_downed",
-        look=Look(lambda view: of_the_fabric(view, "rdma.link_downed")),
-        text=Text(lambda value: f"{value} times down"),
-        repair=by_hand(
+        repair=(
             "on {node}: clean or replace cable and transceiver of {device}, and check the "
             "switch port"
         ),
-        explained_by=(*UNREAD_WITH_COUNT,),
+        severity=ERROR,
     ),
     _counter(
-        id="rdma.sequence_errors",
+        "rdma.sequence_errors",
+        "gaps",
         claim="RDMA ports have few packet sequence errors.",
         why="A gap in the sequence is a lost packet: all later packets are sent again.",
-        blind=(
-            "Adapters without this counter. The time before the first record of this boot. "
-            "out_of_sequence is not counted: with adaptive routing it is normal."
-        ),
+        blind="out_of_sequence is not counted: with adaptive routing it is normal.",
         source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
-        reading="rdma.sequence_errors",
-        look=Look(lambda view: of_the_fabric(view, "rdma.sequence_errors")),
-        tolerance=1000.0,
-        text=Text(lambda value: f"{value} gaps"),
-        severity=WARNING,
-        repair=by_hand(
+        repair=(
             "on {node}: compare rdma.errors, PFC and adaptive routing of {device} with its peers"
         ),
+        tolerance=1000.0,
         explained_by=(
-            *UNREAD_WITH_COUNT,
-            Cause("rdma.link_downed", at=SAME_DEVICE),
-            Cause("rdma.errors", at=SAME_DEVICE),
+            "rdma.link_downed",
+            "rdma.errors",
         ),
     ),
     Rule(
@@ -193,8 +197,8 @@ RULES = (
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
         repair=by_hand(
-            "set the port type of {device} in {node} (mlxconfig -d {device} set "
-            "LINK_TYPE_P1=1 for InfiniBand, 2 for Ethernet), then power-cycle the node"
+            "set the port type of {device} in {node} (mlxconfig -d {device} set LINK_TYPE_P1=1 "
+            "for InfiniBand, 2 for Ethernet), then power-cycle the node"
         ),
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
@@ -246,8 +250,8 @@ RULES = (
         look=Look(_port_state_items, devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
         repair=by_hand(
-            "on {node}: check cable and switch port of {device}; InfiniBand: check the "
-            "subnet manager; Ethernet: set its interface up (ip link)"
+            "on {node}: check cable and switch port of {device}; InfiniBand: check the subnet "
+            "manager; Ethernet: set its interface up (ip link)"
         ),
         applies=has_rdma,
         on_node=OnNode(
