@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockstep.checks.cause import Cause, Effect
 from lockstep.checks.context import View
+from lockstep.checks.repair import DEPLOY, REBOOT, Pending, Repair, by_role
 
 DROP_IN = "/etc/default/grub.d/50-lockstep.cfg"
 RUNNING, NEXT = "kernel.cmdline", "kernel.cmdline_persisted"
@@ -46,6 +47,19 @@ def started_otherwise(view: View, *keys: str) -> frozenset[str]:
 def waits(view: View, *keys: str) -> bool:
     """Say whether the planned arguments are set for the next boot and not in force."""
     return _planned(view, NEXT, keys) and not _planned(view, RUNNING, keys)
+
+
+def waiting_argument(*keys: str, peers: str | None = None) -> Repair:
+    """Return the repair of what a kernel argument sets."""
+    return by_role(
+        "boot_loader",
+        f"{DEPLOY}, then {REBOOT}",
+        peers=peers,
+        pending=Pending(
+            lambda view, device: waits(view, *keys),
+            "The argument is in the boot loader's configuration and waits for a reboot.",
+        ),
+    )
 
 
 def _planned(view: View, reading: str, keys: tuple[str, ...]) -> bool:

@@ -32,7 +32,7 @@ from lockstep.checks.rules._boot import (
     key,
     own_kernel,
     started_otherwise,
-    waits,
+    waiting_argument,
 )
 from lockstep.plan.reboot import absent
 from lockstep.probe.record import Unread
@@ -231,14 +231,7 @@ RULES = (
         reading="kernel.max_cstate",
         expected=same(lambda view: view.plan.hardware.hardware.kernel.max_cstate),
         text=Text(lambda value: f"C{value}"),
-        repair=by_role(
-            "boot_loader",
-            f"{DEPLOY}, then {REBOOT}",
-            pending=Pending(
-                lambda view, device: waits(view, *KEYS),
-                "The argument is in the boot loader's configuration and waits for a reboot.",
-            ),
-        ),
+        repair=waiting_argument(*KEYS),
         tags=lambda view, device: started_otherwise(view, *KEYS),
         applies=lambda view: view.plan.hardware.hardware.kernel.max_cstate is not None,
         explained_by=STARTED_SO,

@@ -9,11 +9,7 @@ from pydantic import JsonValue
 from lockstep.checks.cause import SAME_DEVICE, Cause
 from lockstep.checks.context import Items, View
 from lockstep.checks.repair import (
-    DEPLOY,
-    REBOOT,
-    Pending,
     by_hand,
-    by_role,
 )
 from lockstep.checks.rule import (
     WARNING,
@@ -27,7 +23,7 @@ from lockstep.checks.rule import (
     same,
     some,
 )
-from lockstep.checks.rules._boot import STARTED_SO, started_otherwise, waits
+from lockstep.checks.rules._boot import STARTED_SO, started_otherwise, waiting_argument
 from lockstep.checks.rules._gpu import (
     DEVICES,
     PCI_GPUS,
@@ -143,15 +139,10 @@ RULES = (
         expected=some(_declared),
         peers=Peers.CLASS,
         text=Text(lambda kind: f"IOMMU {kind}"),
-        repair=by_role(
-            "boot_loader",
-            f"{DEPLOY}, then {REBOOT}",
+        repair=waiting_argument(
+            "iommu",
             peers=(
                 "compare kernel.cmdline and the firmware's IOMMU setting of {node} with its peers"
-            ),
-            pending=Pending(
-                lambda view, device: waits(view, "iommu"),
-                "The argument is in the boot loader's configuration and waits for a reboot.",
             ),
         ),
         tags=lambda view, device: started_otherwise(view, "iommu"),

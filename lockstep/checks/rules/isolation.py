@@ -8,8 +8,6 @@ from lockstep.checks.cause import Cause
 from lockstep.checks.context import Items, View, shared
 from lockstep.checks.repair import (
     DEPLOY,
-    REBOOT,
-    Pending,
     by_hand,
     by_role,
 )
@@ -29,7 +27,7 @@ from lockstep.checks.rules._boot import (
     own_kernel,
     planned_cpus,
     started_otherwise,
-    waits,
+    waiting_argument,
 )
 from lockstep.plan.running import NEW_INTERRUPTS
 from lockstep.probe.record import Unread
@@ -114,14 +112,7 @@ RULES = (
         reading="cpu.isolated",
         expected=same(lambda view: planned_cpus(view, "domain")),
         text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
-        repair=by_role(
-            "boot_loader",
-            f"{DEPLOY}, then {REBOOT}",
-            pending=Pending(
-                lambda view, device: waits(view, "isolcpus"),
-                "The argument is in the boot loader's configuration and waits for a reboot.",
-            ),
-        ),
+        repair=waiting_argument("isolcpus"),
         tags=lambda view, device: started_otherwise(view, "isolcpus"),
         applies=own_kernel,
         explained_by=STARTED_SO,
@@ -138,14 +129,7 @@ RULES = (
         reading="cpu.nohz_full",
         expected=same(lambda view: planned_cpus(view, "nohz_full")),
         text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
-        repair=by_role(
-            "boot_loader",
-            f"{DEPLOY}, then {REBOOT}",
-            pending=Pending(
-                lambda view, device: waits(view, "nohz_full"),
-                "The argument is in the boot loader's configuration and waits for a reboot.",
-            ),
-        ),
+        repair=waiting_argument("nohz_full"),
         tags=lambda view, device: started_otherwise(view, "nohz_full"),
         applies=own_kernel,
         explained_by=STARTED_SO,
