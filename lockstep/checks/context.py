@@ -66,7 +66,7 @@ class Context:
     """Records between those and now: counters that went back are compared with them."""
     label: str = ""
     """Prefix of this cluster's nodes, where two clusters are judged together."""
-    apart: frozenset[str] = frozenset()
+    redefined: frozenset[str] = frozenset()
     """Hardware classes whose definition differs in the other cluster."""
 
     @cached_property

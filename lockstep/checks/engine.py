@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from lockstep.checks import folding
 from lockstep.checks.context import Context, View
 from lockstep.checks.evaluation import Evaluation
-from lockstep.checks.growth import Tally
+from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.system import NODE_REACHABLE
@@ -35,23 +35,25 @@ def check_together(
     judged = [rule for rule in rules if rule.id != REACHABLE]
     nodes = [context.labelled(name) for context in contexts for name in context.plan.nodes]
     wanted = frozenset(nodes if limit is None else limit)
-    tally = Tally()
+    notes = GrowthNotes()
     views = {view.name: view for context in contexts for view in context.views.values()}
     alone = [raw for context in contexts for raw in _unreachable(NODE_REACHABLE, context)]
-    found = [raw for raw in (*alone, *_judged(judged, views, tally)) if raw.nodes & wanted]
+    found = [raw for raw in (*alone, *_judged(judged, views, notes)) if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
         rules=tuple(rule.id for rule in rules if not rule.is_off),
-        notes=tuple(tally.notes(wanted)),
+        notes=tuple(notes.texts(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),
     )
     report.add(raw.finding for raw in kept)
     return report
 
 
-def _judged(rules: Iterable[Rule], views: Mapping[str, View], tally: Tally) -> Iterator[RawFinding]:
-    evaluations = [Evaluation(rule, views, tally) for rule in rules]
+def _judged(
+    rules: Iterable[Rule], views: Mapping[str, View], notes: GrowthNotes
+) -> Iterator[RawFinding]:
+    evaluations = [Evaluation(rule, views, notes) for rule in rules]
     for view in views.values():
         for evaluation in evaluations:
             evaluation.add(view)

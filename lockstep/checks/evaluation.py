@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from lockstep.checks import compare, growth, peer_groups, raw_findings
 from lockstep.checks.compare import Majority, Split
 from lockstep.checks.context import Items, View
-from lockstep.checks.growth import Tally, Unsure
+from lockstep.checks.growth import GrowthNotes, UnknownGrowth
 from lockstep.checks.raw_findings import NO_GROWTH, RawFinding
 from lockstep.checks.rule import Kind, Rule, Skip
 from lockstep.probe.record import MISSING, Unread
@@ -29,12 +29,12 @@ class Evaluation:
     rule: Rule
     views: Mapping[str, View]
     """All nodes by name."""
-    tally: Tally
+    notes: GrowthNotes
     _found: list[RawFinding] = field(default_factory=list)
-    _open: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    _for_peers: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     """Node -> device -> value, where only all nodes together decide."""
     _last: _Sorted | None = None
-    _right: tuple[object, object] = (None, None)
+    _last_equal: tuple[object, object] = (None, None)
     """The last items without a difference, and their expected values."""
 
     def add(self, view: View) -> None:
@@ -51,9 +51,9 @@ class Evaluation:
         if not one.read:
             return
         if rule.kind is Kind.UNIQUE:
-            self._open[view.name] = one.read
+            self._for_peers[view.name] = one.read
         elif rule.kind is Kind.GROWTH:
-            self._found += _grown(rule, view, one.read, self.tally)
+            self._found += _grown(rule, view, one.read, self.notes)
         elif rule.kind is not Kind.MULTISET:
             self._differing(view, one.read, declared)
         elif not one.unread:  # a set that lacks what could not be read is no set to compare
@@ -63,10 +63,10 @@ class Evaluation:
         """Return the findings, once all nodes were added."""
         yield from self._found
         if self.rule.kind is Kind.UNIQUE:
-            for same in compare.duplicates(self._open):
+            for same in compare.duplicates(self._for_peers):
                 yield raw_findings.repeated(self.rule, same, self.views)
         elif self.rule.peers is not None:
-            yield from _outvoted(self.rule, self._open, self.views)
+            yield from _outvoted(self.rule, self._for_peers, self.views)
 
     def _sorted(self, items: Items) -> _Sorted:
         """Return the items, sorted as those of the node before where they are the same object.
@@ -88,16 +88,16 @@ class Evaluation:
         common = None if expected.common is None else expected.common(view)
         defaults = {} if expected.default is None else view.items(expected.default)
         wants = (each, common, defaults)
-        if items is self._right[0] and wants == self._right[1]:
+        if items is self._last_equal[0] and wants == self._last_equal[1]:
             return
         declared_each = {device: one for device, one in each.items() if one is not None}
         if not declared_each and not defaults and common is None:
-            self._open[view.name] = items
+            self._for_peers[view.name] = items
             return
         sure = declared_each or (defaults if common is None else dict.fromkeys(items, common))
         # The usual case at a glance: everything is as it should be.
         if rule.kind is not Kind.ABSOLUTE and items == sure and None not in sure.values():
-            self._right = items, wants
+            self._last_equal = items, wants
             return
         undeclared: dict[str, JsonValue] = {}
         differ: list[RawFinding] = []
@@ -115,9 +115,9 @@ class Evaluation:
                 )
         self._found += differ
         if undeclared:
-            self._open[view.name] = undeclared
+            self._for_peers[view.name] = undeclared
         elif not differ:
-            self._right = items, wants
+            self._last_equal = items, wants
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ def _outvoted(
 
 
 def _grown(
-    rule: Rule, view: View, items: dict[str, JsonValue], tally: Tally
+    rule: Rule, view: View, items: dict[str, JsonValue], notes: GrowthNotes
 ) -> Iterator[RawFinding]:
-    for one in growth.verdicts(rule, view, items, _judged_items, tally):
-        if isinstance(one, Unsure):
+    for one in growth.verdicts(rule, view, items, _judged_items, notes):
+        if isinstance(one, UnknownGrowth):
             raw = raw_findings.unknown(rule, view, one.device, one.found, one.expected)
             yield replace(raw, tags=frozenset({NO_GROWTH}))
         else:

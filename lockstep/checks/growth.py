@@ -20,7 +20,7 @@ LEAST_S = 60.0
 
 
 @dataclass(frozen=True)
-class Grown:
+class ExcessGrowth:
     """A counter that grew by more than its rule allows."""
 
     device: str
@@ -30,7 +30,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Unsure:
+class UnknownGrowth:
     """Why growth is unknown, which is never the same as no growth."""
 
     device: str
@@ -44,7 +44,7 @@ def counter_families(rules: Iterable[Rule]) -> set[str]:
 
 
 @dataclass
-class Tally:
+class GrowthNotes:
     """Counters without an earlier reading: they give no finding, but a note."""
 
     nodes: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Tally:
     back: dict[str, float] = field(default_factory=dict)
     """Node -> when the record was taken after which counters went back."""
 
-    def notes(self, wanted: frozenset[str]) -> Iterator[str]:
+    def texts(self, wanted: frozenset[str]) -> Iterator[str]:
         """Yield the notes about these nodes."""
         nodes, without = self.nodes & wanted, self.without & wanted
         if without:
@@ -79,8 +79,8 @@ def verdicts(
     view: View,
     items: Mapping[str, JsonValue],
     picked: Callable[[Rule, View], Items],
-    tally: Tally,
-) -> Iterator[Grown | Unsure]:
+    notes: GrowthNotes,
+) -> Iterator[ExcessGrowth | UnknownGrowth]:
     """Compare a node's counters with its earlier record.
 
     Args:
@@ -88,16 +88,18 @@ def verdicts(
         view: the node now.
         items: device -> counter now, all of them read.
         picked: gives the same items of the earlier record.
-        tally: collects what was not judged.
+        notes: collects what was not judged.
     """
-    tally.nodes.add(view.name)
+    notes.nodes.add(view.name)
     boot = view.read(BOOT)
     if isinstance(boot, Unread):
-        yield Unsure("", f"{BOOT} not read: {boot.unread}", "a boot to which counters belong")
+        yield UnknownGrowth(
+            "", f"{BOOT} not read: {boot.unread}", "a boot to which counters belong"
+        )
         return
     earlier = (view.context.before or {}).get(view.plan.name)
     if earlier is None or earlier.get(BOOT) != boot:  # a boot resets counters
-        tally.without.add(view.name)
+        notes.without.add(view.name)
         return
     elapsed = view.record.taken_at - earlier.taken_at
     if elapsed < LEAST_S:
@@ -108,15 +110,15 @@ def verdicts(
     for device, value in items.items():
         old = known.get(device)
         if not compare.is_number(value):
-            yield Unsure(device, f"not a number: {value!r:.60}", "a counter")
+            yield UnknownGrowth(device, f"not a number: {value!r:.60}", "a counter")
         elif not compare.is_number(old):
-            tally.counters[view.name] += 1
+            notes.counters[view.name] += 1
         elif value < old:
             back[device] = value
         elif value > old:
             yield from _grown(rule, view, device, old, value, earlier)
     if back:
-        yield from _since_reset(rule, view, back, earlier, picked, tally)
+        yield from _since_reset(rule, view, back, earlier, picked, notes)
 
 
 def _since_reset(
@@ -125,12 +127,12 @@ def _since_reset(
     items: Mapping[str, JsonValue],
     earlier: Record,
     picked: Callable[[Rule, View], Items],
-    tally: Tally,
-) -> Iterator[Grown]:
+    notes: GrowthNotes,
+) -> Iterator[ExcessGrowth]:
     """Compare counters that went back with a later record, once there is one."""
     latest = (view.context.latest or {}).get(view.plan.name)
     if latest is None or view.record.taken_at - latest.taken_at < LEAST_S:
-        tally.back[view.name] = earlier.taken_at
+        notes.back[view.name] = earlier.taken_at
         return
     known = picked(rule, replace(view, record=latest))
     for device, value in items.items():
@@ -138,19 +140,19 @@ def _since_reset(
         if compare.is_number(value) and compare.is_number(old) and old <= value:
             yield from _grown(rule, view, device, old, value, latest)
         else:
-            tally.back[view.name] = latest.taken_at
+            notes.back[view.name] = latest.taken_at
 
 
 def _grown(
     rule: Rule, view: View, device: str, old: float, new: float, earlier: Record
-) -> Iterator[Grown]:
+) -> Iterator[ExcessGrowth]:
     elapsed = view.record.taken_at - earlier.taken_at
     per_hour = rule.tolerance_on(view)
     # A whole hour's growth may come at once: a shorter time gives no rate.
     if new - old <= per_hour * max(1.0, elapsed / HOUR_S):
         return
     more = f"at most {per_hour:g} more an hour" if per_hour else "no more"
-    yield Grown(
+    yield ExcessGrowth(
         device,
         f"{rule.text.show(new)}: {rule.text.show(new - old)} more in {span(elapsed)}",
         f"{rule.text.show(old)}, {more}",
@@ -158,9 +160,9 @@ def _grown(
     )
 
 
-def _clock_set(earlier: Record, elapsed: float) -> Unsure:
+def _clock_set(earlier: Record, elapsed: float) -> UnknownGrowth:
     side = "after" if elapsed >= 0 else "before"
-    return Unsure(
+    return UnknownGrowth(
         "",
         f"by the node's clock, taken {span(abs(elapsed))} {side} the earlier record",
         f"at least {span(LEAST_S)} after {utc(earlier.taken_at)}",

@@ -25,7 +25,9 @@ def _name(view: View, peers: Peers) -> str:
     if peers is Peers.ROLE:
         return f"of role {view.plan.role.value}"
     name = view.plan.hardware.name
-    return f"of class {name}" + (f" of {view.context.label}" if name in view.context.apart else "")
+    return f"of class {name}" + (
+        f" of {view.context.label}" if name in view.context.redefined else ""
+    )
 
 
 def agreeing(nodes: int, of: int, group: str) -> str:

@@ -119,7 +119,7 @@ def _checked(
 ) -> Report:
     apart = classes_apart(*plans)
     contexts = [
-        replace(judged, label=label, apart=apart)
+        replace(judged, label=label, redefined=apart)
         for label, judged in zip(labels, _contexts(plans, arguments), strict=True)
     ]
     # Growth of a counter concerns one node only; there is nothing to compare.
