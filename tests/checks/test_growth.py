@@ -179,4 +179,4 @@ def test_a_boot_that_could_not_be_told_is_unknown() -> None:
 def test_what_is_no_number_is_unknown() -> None:
     now = {f"gpu{i}": "many" if i == 1 else 5 for i in range(8)}
     found = recorded.only(judged(counted(), counted(now, hours=1, node="worker1")))
-    assert (found.device, found.status, found.found) == ("gpu1", "unknown", "no number: 'many'")
+    assert (found.device, found.status, found.found) == ("gpu1", "unknown", "not a number: 'many'")

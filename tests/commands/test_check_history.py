@@ -59,7 +59,7 @@ def test_a_finding_says_since_when_and_how_often(
         "  found     old\n"
         "  expected  96.00.A5.00.03   (from: peers: 8 nodes of class hgx-h200)\n"
         "  since     2026-11-20 18:40 UTC (6 checks)\n"
-        "  repair    have the vendor's firmware 96.00.A5.00.03 flashed on worker3\n"
+        "  repair    flash the VBIOS of the GPU on worker3 to 96.00.A5.00.03\n"
         "\n"
         "Reasons and limits of a rule: lockstep explain RULE\n"
         f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules, 1 finding: "

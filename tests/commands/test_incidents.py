@@ -54,7 +54,7 @@ INCIDENTS = (
         "gpu5",
         "90 s: 90 s more in 1 h",
         "0 s, no more   (from: earlier record, 2026-11-20 18:40 UTC)",
-        "fans, filters, cold plate and inlet",
+        "check fans, filters, cold plate and inlet",
     ),
     Incident(
         "huge pages uneven",
@@ -81,7 +81,7 @@ INCIDENTS = (
         "docker",
         "lacks /dev/nvidia7",
         "/dev/nvidia6, /dev/nvidia7   (from: spec)",
-        f"on {NODE}: start one by hand",
+        f"on {NODE}: start a container by hand",
     ),
     Incident(
         "an exporter that asks every second",
@@ -90,7 +90,7 @@ INCIDENTS = (
         "dcgm-exporter",
         "-c 1000",
         "-c 30000",
-        f"on {NODE}: systemctl cat",
+        f"on {NODE}: compare the unit of dcgm-exporter (systemctl cat)",
     ),
     Incident(
         "adaptive routing off",
@@ -99,8 +99,8 @@ INCIDENTS = (
         "mlx5_0",
         "off",
         "on   (from: peers",
-        f"on {NODE}, at each boot: mlxreg (or mstreg) -d the PCI address of mlx5_0 --reg_name "
-        "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that it is on",
+        f"on {NODE}, at each boot: mlxreg (or mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL "
+        "--set adaptive_routing_forced_en=1 (0 for off), so that mlx5_0 is on",
     ),
     Incident(
         "a clock beside the others",
