@@ -89,7 +89,7 @@ def _rule(rule: Rule, inventory: str) -> str:
     rows = [
         *((label.lower(), text.replace("`", "")) for label, text in described(rule)),
         ("compared", rule.kind.value),
-        ("expected", "from " + ", ".join(references(rule))),
+        ("from", ", ".join(references(rule))),
         ("severity", rule.severity.differs.value),
         ("repaired by", rule.repair.owner),
         ("check it", f"lockstep check {inventory} --rule {rule.id}"),
