@@ -46,7 +46,7 @@ NETWORK = (
         *("rdma.adaptive_routing", "rdma.acceleration", ("mlx5_1", "adaptive_routing_forced_en")),
         *(0, "off", "mlx5_1"),
     ),
-    one("rdma.adaptive_routing", "rdma.acceleration", "mlx5_1", {}, "not asked", "mlx5_1"),
+    one("rdma.adaptive_routing", "rdma.acceleration", "mlx5_1", {}, "unknown: no mlxreg", "mlx5_1"),
     one(
         *("rdma.acceleration", "rdma.acceleration", ("mlx5_1", "roce_tx_window_en")),
         *(0, "roce_tx_window_en 0", "mlx5_1"),

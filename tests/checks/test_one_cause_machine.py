@@ -98,7 +98,7 @@ def test_adaptive_routing_that_is_off_on_one_node_is_named() -> None:
 def test_a_missing_tool_on_one_node_is_one_finding() -> None:
     one = the_one(("rdma.acceleration", (), {"mlx5_0": {}, "mlx5_1": {}}))
     assert (one.rule, one.device) == ("rdma.adaptive_routing", "mlx5_[0-1]")
-    assert one.found.startswith("not asked")
+    assert one.found.startswith("unknown")
 
 
 def test_a_register_that_is_refused_is_one_finding() -> None:

@@ -152,4 +152,4 @@ def test_a_value_that_is_equal_and_another_is_not_the_one_of_the_node_before() -
     reading = {**start.reading, "worker02": recorded.parsed(raw)}
     other = recorded.with_reading(start, reading)
     (only,) = recorded.report(other, "gpu.ecc_corrected").findings
-    assert (only.node, only.device, only.found) == ("worker02", "gpu0", "no number: False")
+    assert (only.node, only.device, only.found) == ("worker02", "gpu0", "not a number: False")
