@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 UNCHECKED = {
-    "_modules.loaded": (
+    "modules.loaded": (
         "without the module driver.module_version cannot be read, which is a finding for a "
         "person; the next deploy loads it"
     ),

@@ -185,6 +185,7 @@ WRITTEN: dict[str, Effects] = {
     "files.managed_files": files,
     "packages.locked_packages": packages,
     "service.service": units,
+    "service.units": units,
     "service.manager_configuration": systemd,
     "kernel_files.running_kernel_files": kernel_files,
     "modules.built": built_modules,

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from lockstep.checks.catalogue import all_rules
 from scripts.generate.coverage_entries import ENTRIES, OURS, TOPICS
-from scripts.generate.coverage_page import LIGHT, NOT_IN_A_LAB, named, shown, why_not
+from scripts.generate.coverage_page import LIGHT, NOT_IN_A_LAB, named, page, shown, why_not
 from tests.checks.test_mutations import ALL
 
 RULES = {rule.id for rule in all_rules()}

@@ -44,12 +44,12 @@ def _args_items(view: View) -> Items:
     line = view.read(RUNNING)
     if isinstance(line, Unread):
         return {"": line}
-    return {"": list(absent(view.plan.hardware.kernel_args, given(view, RUNNING)))}
+    return {"": list(absent(view.plan.kernel_args, given(view, RUNNING)))}
 
 
 def _args_pending(view: View, device: str) -> bool:
     known = isinstance(view.read(NEXT), list)
-    return known and not absent(view.plan.hardware.kernel_args, given(view, NEXT))
+    return known and not absent(view.plan.kernel_args, given(view, NEXT))
 
 
 def _args_words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -65,7 +65,7 @@ OWNED = (
 
 
 def _args_foreign_items(view: View) -> Items:
-    planned = view.plan.hardware.kernel_args
+    planned = view.plan.kernel_args
     running, later = (
         [word for word in given(view, line) if key(word) in OWNED and word not in planned]
         for line in (RUNNING, NEXT)
@@ -84,7 +84,7 @@ def _args_foreign_items(view: View) -> Items:
 
 def _args_foreign_tags(view: View, word: str) -> frozenset[str]:
     """Return the command lines where it replaces a planned argument."""
-    planned = view.plan.hardware.kernel_args
+    planned = view.plan.kernel_args
     return frozenset(
         line
         for line in (RUNNING, NEXT)
@@ -99,7 +99,7 @@ def _args_persisted_items(view: View) -> Items:
     line = view.read(NEXT)
     if isinstance(line, Unread):
         return {"": line}
-    return {"": " ".join(absent(view.plan.hardware.kernel_args, given(view, NEXT)))}
+    return {"": " ".join(absent(view.plan.kernel_args, given(view, NEXT)))}
 
 
 OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
@@ -139,7 +139,7 @@ RULES = (
             ),
         ),
         tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
-        applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+        applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
         # Not while they wait for a reboot: a changed file does not cause that.
         explained_by=(Cause("file.content", device=DROP_IN, of=Effect(tag=NOT_ON_DISK)),),
     ),
@@ -193,7 +193,7 @@ RULES = (
         text=Text(words=lambda seen, expected: (f"not at the next boot: {seen}", str(seen))),
         repair=by_role("boot_loader"),
         tags=lambda view, device: frozenset({LOST}),
-        applies=lambda view: own_kernel(view) and bool(view.plan.hardware.kernel_args),
+        applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
         explained_by=(
             Cause("file.content", device=DROP_IN, of=Effect(tag=LOST)),
             Cause("kernel.args", of=Effect(tag=LOST)),

@@ -23,7 +23,6 @@ from lockstep.checks.rule import (
 )
 from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._rdma import has_rdma
-from lockstep.plan.software import ENGINE_UNITS
 from lockstep.probe.record import Unread
 
 OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
@@ -144,7 +143,7 @@ def _cpus_items(view: View) -> Items:
     return {
         engine: cpus
         for engine, cpus in part(view, "cpus").items()
-        if engine in ENGINE_UNITS or isinstance(cpus, Unread)
+        if f"{engine}.service" in view.plan.job_parents or isinstance(cpus, Unread)
     }
 
 

@@ -46,7 +46,7 @@ from lockstep.checks.rules._driver import (
     wanted_on_disk,
 )
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.plan.nvidia import MODPROBE
 from lockstep.probe.record import MISSING, Unread
 

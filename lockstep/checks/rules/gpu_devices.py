@@ -38,7 +38,7 @@ from lockstep.checks.rules._gpu import (
 )
 from lockstep.checks.rules.gpu_power import UNUSED_MIB
 from lockstep.checks.rules.slurm import seen_by_slurm
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 
 
 def _lost(view: View, device: str) -> str:

@@ -42,7 +42,7 @@ from lockstep.checks.rules._gpu import (
     same_gpu,
     supported,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.plan.reboot import RECOVERED
 from lockstep.probe.record import Unread
 from lockstep.report import Severity

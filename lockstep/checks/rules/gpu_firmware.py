@@ -33,9 +33,9 @@ from lockstep.checks.rules._gpu import (
     supported,
     up_to,
 )
-from lockstep.probe.node.gpu import GPU_OPTIONAL_FIELDS
-from lockstep.probe.node.gpu_links import NVLINK_ERRORS
-from lockstep.probe.node.reading import NOT_SUPPORTED
+from lockstep.node.readers.gpu import GPU_OPTIONAL_FIELDS
+from lockstep.node.readers.gpu_links import NVLINK_ERRORS
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 TIMES, SLOW_S = 3, 2.0

@@ -30,7 +30,7 @@ from lockstep.checks.rule import (
 from lockstep.checks.rules._boot import STARTED_SO, key, own_kernel, started_otherwise, waits
 from lockstep.checks.rules._peers import OTHER_KERNEL
 from lockstep.checks.rules._rdma import counted
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.probe.record import Unread
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
@@ -64,7 +64,7 @@ def _hugepages_expected(view: View) -> dict[str, JsonValue]:
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
     """Yield the planned pools; pools without their kernel arguments wait for a reboot."""
     hardware = view.plan.hardware
-    words = tuple(word for word in hardware.kernel_args if key(word) in KEYS)
+    words = tuple(word for word in view.plan.kernel_args if key(word) in KEYS)
     for size, nodes in hardware.hugepages.items():
         for node, pages in nodes.items():
             yield Judgement(

@@ -43,7 +43,7 @@ from lockstep.checks.rules._gpu import (
     same_gpu,
     supported,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.plan import nvidia
 from lockstep.report import Severity
 

@@ -40,7 +40,7 @@ from lockstep.checks.rules._rdma import (
     judged,
     named,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.probe.record import Unread
 from lockstep.spec.names import expand
 

@@ -37,7 +37,7 @@ from lockstep.checks.rules._rdma import (
     named,
     of_the_fabric,
 )
-from lockstep.node_check.judge import Judgement
+from lockstep.node.check.judge import Judgement
 from lockstep.probe.record import MISSING, Unread
 
 
