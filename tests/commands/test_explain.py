@@ -16,7 +16,7 @@ def test_a_rule_is_explained_from_its_own_data(capsys: pytest.CaptureFixture[str
     assert ended("explain", "gpu.clock_idle") == 0
     out = capsys.readouterr().out
     assert out.startswith("gpu.clock_idle: ")
-    for label in ("why", "blind", "reading", "tolerance", "repair", "source", "from", "judge it"):
+    for label in ("why", "blind", "reading", "tolerance", "repair", "source", "from", "check it"):
         assert f"\n  {label:13}" in out, label
     assert max(map(len, out.splitlines())) <= 100
 
