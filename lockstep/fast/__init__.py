@@ -1,6 +1,7 @@
 """The same deploy with fewer round trips: pyinfra's ssh connector, reading facts ahead.
 
-Nothing here decides what is done to a node. ``LOCKSTEP_FAST=0`` leaves plain pyinfra.
+Nothing here decides what is done to a node. ``LOCKSTEP_FAST=0`` leaves pyinfra as it is, one
+execution per fact; only the connector stays ours, because it keeps the failure of a node to itself.
 """
 
 import os
@@ -16,7 +17,7 @@ def wanted() -> bool:
 
 def inventory_name(node: str) -> str:
     """Return what an inventory calls a node: with our connector, where pyinfra can find it."""
-    return f"@lockstep/{node}" if wanted() and _installed() else node
+    return f"@lockstep/{node}" if _installed() else node
 
 
 @cache
@@ -24,7 +25,8 @@ def _installed() -> bool:
     if entry_points(group="pyinfra.connectors", name="lockstep"):
         return True
     print(
-        "facts are read one by one: this checkout is newer than what is installed of it. "
+        "facts are read one by one, and one node's fault can end the run of all: this checkout is "
+        "newer than what is installed of it. "
         "Next: make setup",
         file=sys.stderr,
     )

@@ -18,7 +18,7 @@ from pyinfra.connectors.ssh import SSHConnector
 from typing_extensions import override
 
 from lockstep import fast
-from lockstep.fast import leaner, transport
+from lockstep.fast import leaner, ssh, transport
 from lockstep.fast.memory import Memory
 from lockstep.state import folder
 
@@ -59,11 +59,15 @@ class ReadsAhead(_Connector):
         if not fast.wanted():
             return
         leaner.patch()
-        self.memory = Memory(host, super().run_shell_command, _file(host))
+        self.memory = Memory(host, self._read, _file(host))
         # Roles ask by this name; the connector itself is shown command lines only.
         setattr(host, "get_fact", self.memory.get_fact)  # noqa: B010  # a method to mypy
         if not any(isinstance(one, Operations) for one in state.callback_handlers):
             state.add_callback_handler(Operations())  # type: ignore[no-untyped-call]  # pyinfra's
+
+    def _read(self, *given: Any, **named: Any) -> tuple[bool, CommandOutput]:
+        with ssh.reading():
+            return super().run_shell_command(*given, **named)
 
     @override
     def connect(self) -> None:
@@ -110,8 +114,8 @@ class ReadsAhead(_Connector):
         return super().put_file(*arguments, **named)
 
 
-class LockstepConnector(ReadsAhead, SSHConnector):
-    """What ``@lockstep/NAME`` is connected with."""
+class LockstepConnector(ReadsAhead, ssh.FailsAlone):
+    """What ``@lockstep/NAME`` is connected with; with ``LOCKSTEP_FAST=0`` nothing is read ahead."""
 
     handles_execution = True
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -28,7 +28,7 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from lockstep.fast import batch, foreseen
+from lockstep.fast import batch, foreseen, read
 from lockstep.fast.early import Early, Script
 from lockstep.fast.foreseen import Asked, ReadCommand
 
@@ -102,7 +102,7 @@ class Memory:
         self._host = host
         self._execute = execute
         self._file = file
-        self._get_fact = host.get_fact  # pyinfra's own
+        self._get_fact = read.strict_where_asked(host, host.get_fact)
         self._held: dict[Key, Held] = {}
         self._known: list[Asked] | None = None
         self._due: list[Asked] = []
@@ -287,7 +287,9 @@ class Memory:
         self.forget()  # the second decision may ask for more than the first
         for with_what in {key[1] for key in keys}:
             commands = dict.fromkeys(command for command, what in keys if what == with_what)
-            self._read([foreseen.alone(command) for command in commands], with_what)
+            # The operation, which asks next, is told why.
+            with suppress(*read.FAULTS):
+                self._read([foreseen.alone(command) for command in commands], with_what)
 
     def _say_what_changed(self, before: Turn, now: Turn) -> None:
         changed = [

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.gpus import (
     CRI_NAMESPACE,

@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import StringCommand
 
 from lockstep.facts.files import FileState, FileStates
 from lockstep.files import ManagedFile
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

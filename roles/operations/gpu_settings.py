@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.gpus import Gpus, GpuSettings
 from lockstep.plan import NodePlan

@@ -6,7 +6,6 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.boot import (
     HUGEPAGES_TRIED,

@@ -6,10 +6,10 @@ from collections.abc import Generator
 from fnmatch import fnmatchcase
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.kernel_files import KernelFiles
 from lockstep.plan.running import KernelFile
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels, LoadedModules, has_module
 from lockstep.facts.packages import Packages
 from lockstep.plan.driver import Driver
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
 
 NOUVEAU = "nouveau"

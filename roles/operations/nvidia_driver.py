@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
 from lockstep.facts.services import Service

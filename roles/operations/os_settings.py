@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.settings import Settings
 from lockstep.files import systemd_configuration

@@ -8,7 +8,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.kernel_files import KernelFiles
 from lockstep.plan import NodePlan, fabric

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import StringCommand
 
 from lockstep.plan import NodePlan
+from lockstep.roles.operations.operation import operation
 from lockstep.secrets import Secrets, SecretsUnsafe, existing, obtain, store
 
 

@@ -7,10 +7,11 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
 from lockstep.facts.services import MANAGER, Service, loaded_stamp
+from lockstep.roles.operations.operation import operation
 
 DROP_INS = "/etc/systemd/system/"
 

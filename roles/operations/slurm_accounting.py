@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import StringCommand
 
 from lockstep.facts.slurm import DatabaseLogin
 from lockstep.plan import NodePlan

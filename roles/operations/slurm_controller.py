@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.facts.slurm import DISTRIBUTED, AccountingClusters, ConfigurationDistributed
 from lockstep.files import paths

@@ -7,7 +7,7 @@ from typing import Any
 
 from gevent.pool import Pool
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
 from lockstep.facts.files import FileStates
 from lockstep.facts.reboot import Conversation, Unanswered
@@ -15,6 +15,7 @@ from lockstep.facts.slurm import NewlyNamed
 from lockstep.files import ManagedFile
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.files import managed_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import connector_arguments
 from lockstep.spec import Role
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import operation
 
 from lockstep.fast.connector import read_anew
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

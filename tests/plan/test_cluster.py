@@ -102,8 +102,12 @@ def test_without_our_connector_hosts_have_plain_names(
     assert capsys.readouterr().err.count("make setup") == 1
     fast._installed.cache_clear()
     assert [name for name, _ in planned().group("head")] == ["@lockstep/head1", "@lockstep/head2"]
+
+
+def test_without_the_fast_path_the_connector_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps the failure of a node to itself."""
     monkeypatch.setenv("LOCKSTEP_FAST", "0")
-    assert [name for name, _ in planned().group("head")] == ["head1", "head2"]
+    assert [name for name, _ in planned().group("head")] == ["@lockstep/head1", "@lockstep/head2"]
 
 
 def test_without_a_key_the_agent_is_left_to_find_one() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gevent
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all
 from pyinfra.api.exceptions import PyinfraError
@@ -38,8 +39,12 @@ def machine(name: str = "@local") -> State:
 def run(operation: Callable[..., Any], **arguments: object) -> Done:
     """Execute an operation; its facts are read from this machine."""
     state = machine()
-    added = add_op(state, operation, **arguments)
+    added: dict[Any, Any] = {}
+    # In a greenlet, as pyinfra loads a deploy: that of a host which cannot be read ends.
+    gevent.spawn(lambda: added.update(add_op(state, operation, **arguments))).get()
     (host,) = state.inventory
+    if host in state.failed_hosts:
+        return Done(False, 0, "")
     with ctx_state.use(state), ctx_host.use(host):
         try:
             run_ops(state)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy, operation
+from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
 from lockstep.facts.files import FileState, FileStates
@@ -33,6 +33,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
 from lockstep.plan.nvidia import MODPROBE
 from lockstep.plan.reboot import Seen, pending
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.packages import BROKEN
 from lockstep.roles.operations.service import connector_arguments
 from lockstep.roles.steps.reboot.decision import Decision
