@@ -56,13 +56,10 @@ def _fail(why: str) -> FunctionCommand:
     host: Host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
     state = host.state
 
+    then = "" if "Next: " in why else f". Next: repair it on {host.name}, then run this again"
+
     def failed(state: State, host: Host) -> bool:
-        host.log_styled(
-            f"{host.name} failed: {why}. The other hosts go on. "
-            f"Next: repair it on {host.name}, then run the same command again",
-            fg="red",
-            bold=True,
-        )
+        host.log_styled(f"{host.name} failed: {why}{then}", fg="red", bold=True)
         return False
 
     if not state.is_executing:

@@ -107,3 +107,15 @@ def other(node: str, path: str) -> Generator[str, None, None]:
     host.log(f"it has {host.get_fact(Text, path=path)!r}")
     host.noop("nothing")
     yield from ()
+
+
+class Answer(FactBase[int]):
+    """Returns the number that a command of the shell prints."""
+
+    @override
+    def command(self, command: str) -> str:
+        return command
+
+    @override
+    def process(self, output: list[str]) -> int:
+        return int(output[0])

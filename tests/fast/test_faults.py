@@ -1,0 +1,224 @@
+"""Over real ssh: a node that does not answer fails alone, with its reason; the others finish."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.fast.sshd import SSHD, Hosts
+
+pytestmark = pytest.mark.skipif(SSHD is None, reason="needs sshd (openssh-server)")
+
+LIMITS = """\
+from types import SimpleNamespace as _Is
+import tests.fast.facts as _foreseen  # with it they may be foreseen
+from lockstep.fast import ssh as _ssh, watch as _watch
+_ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 2.0, 1, 6.0
+_watch.EVERY_S = 3.0
+"""
+AHEAD = """\
+for _name, _data in hosts:
+    _data["plan"] = _Is(spec=_Is(name="c"))
+"""
+IMPORTS = """\
+import time
+import gevent
+from pyinfra import host
+from lockstep.roles.operations.operation import operation
+from lockstep.roles.steps.barrier import reached
+from tests.fast.facts import Answer
+
+"""
+LAST = """
+@operation()
+def last():
+    yield "touch $FOLDER/$NODE.done"
+
+reached()
+last()
+"""
+READS = """
+@operation()
+def reads():
+    said = [host.get_fact(Answer, command=command) for command in ("echo 1", COMMAND, "echo 3")]
+    yield f"echo {sum(said)}"
+
+reads()
+"""
+RUNS = """
+@operation()
+def runs():
+    yield COMMAND
+
+runs()
+"""
+ITS_SSHD = (  # there are other processes between it and a command
+    "p=$$; while [ $(cat /proc/$p/comm) != sshd ]; do p=$(cut -d' ' -f4 /proc/$p/stat); done"
+)
+LOST = f"{ITS_SSHD}; kill -9 $p; sleep 60"
+STOPPED = f"{ITS_SSHD}; kill -STOP $p; sleep 60"
+CUT = "touch $FOLDER/cut.is-cut; sleep 60"
+FAULTS = {  # host -> what a reading does there, and the reason why it cannot be read
+    "time-out": ("sleep 60", "the node did not finish it within 2 s"),
+    "stubborn": (
+        "trap '' TERM; while :; do sleep 1; done",
+        "the node did not finish it within 2 s",
+    ),
+    "no-python3": ("python3.none -c 1; exit $?", "the command failed: sh: 1: python3.none: not "),
+    "failing": ("echo dpkg is broken >&2; exit 1", "the command failed: dpkg is broken"),
+    "silent": ("exit 0", "the answer is empty"),
+    "garbage": ("echo garbage; exit 0", "unexpected answer: ValueError: invalid literal"),
+    "binary": (r"printf '1\n\377\376\n'; exit 0", "the answer is not text"),
+    "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
+    "lost": (LOST, "connection lost: "),
+    "stopped": (STOPPED, "no answer within 8 s"),
+    "cut": (CUT, "no answer within 8 s"),
+}
+WITH_PYINFRA = ("no-python3", "failing", "silent", "garbage", "lost")
+"""Faults that an operation keeps to a host that pyinfra's own connector is connected with."""
+COMMANDS = {  # host -> a command that changes the node, and what is said
+    "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
+    "lost": (LOST, "connection lost: "),
+    "stopped": (STOPPED, "connection lost: no answer to 3 requests, one every 3 s"),
+    "cut": (CUT, "connection lost: no answer to 3 requests, one every 3 s"),
+}
+GOOD = {"good1", "good2"}
+PHASES = {"dry": ("--dry",), "prepare": (), "execute": ("-y",)}
+SUDO = """\
+#!/bin/sh
+echo "sudo: a password is required" >&2
+exit 1
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run of pyinfra."""
+
+    said: str
+    status: int
+    done: set[str]
+    """The hosts that were changed, and passed the barrier."""
+
+    def about(self, host: str) -> list[str]:
+        """Return what was said of a host."""
+        return [line for line in self.said.splitlines() if f"[{host}] " in line]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    found = Hosts(tmp_path_factory.mktemp("hosts"), (*FAULTS, *GOOD))
+    try:
+        sudo = found.programs / "sudo"
+        sudo.write_text(SUDO)
+        sudo.chmod(0o755)
+        yield found
+    finally:
+        found.end()
+
+
+def case(does: dict[str, tuple[str, str]], otherwise: str) -> str:
+    """Return a command that does on each host what is said for it."""
+    each = " ".join(f"{name}) {command};;" for name, (command, _) in does.items())
+    return f"case $NODE in {each} esac; {otherwise}"
+
+
+def run(hosts: Hosts, inventory: str, deploy: str, command: str, *options: str, fast: str) -> Ran:
+    """Run a deploy, and wait until it is over."""
+    for path in (*hosts.folder.glob("*.done"), *hosts.folder.glob("*.is-cut")):
+        path.unlink()
+    text = f"{IMPORTS}COMMAND = {command!r}\n{deploy}{LAST}"
+    began = hosts.begin(
+        LIMITS + inventory,
+        text.replace("$FOLDER", str(hosts.folder)),
+        *options,
+        LOCKSTEP_FAST="0" if fast == "plain" else "1",
+    )
+    try:
+        said, _ = began.communicate(timeout=90)
+    except subprocess.TimeoutExpired:
+        began.kill()
+        pytest.fail(f"not over after 90 s:\n{began.communicate()[0]}")
+    done = {path.stem for path in hosts.folder.glob("*.done")}
+    return Ran(said, began.returncode, done)
+
+
+def assert_each_is_named(ran: Ran, faults: tuple[str, ...]) -> None:
+    for fault in faults:
+        (line,) = (line for line in ran.about(fault) if f" {fault} failed: " in line)
+        assert f"Answer could not be read: {FAULTS[fault][1]}" in line, ran.said
+        assert line.count("Next: ") == 1
+
+
+@pytest.mark.parametrize("fast", ["fast", "plain"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_node_that_cannot_be_read_fails_alone(hosts: Hosts, phase: str, fast: str) -> None:
+    """Each of the others finishes and passes the barrier."""
+    reads = case(FAULTS, "echo 2")
+    ran = run(hosts, hosts.inventory(), READS, reads, *PHASES[phase], fast=fast)
+    assert (ran.status, ran.done) == (1, set() if phase == "dry" else GOOD), ran.said
+    assert "Traceback" not in ran.said, ran.said
+    assert_each_is_named(ran, tuple(FAULTS))
+
+
+def test_so_does_one_that_is_read_ahead(hosts: Hosts) -> None:
+    """The first run leaves a list of what the second one reads as soon as it is connected."""
+    inventory, reads = hosts.inventory() + AHEAD, case(FAULTS, "echo 2")
+    for _ in range(2):
+        ran = run(hosts, inventory, READS, reads, "-y", fast="fast")
+        assert (ran.status, ran.done) == (1, GOOD), ran.said
+        assert "Traceback" not in ran.said, ran.said
+        assert_each_is_named(ran, tuple(FAULTS))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_pyinfra_s_own_connector_keeps_some_faults_to_their_nodes(hosts: Hosts, phase: str) -> None:
+    """It is what is left where this checkout is newer than what is installed of it."""
+    limit = (word for name in (*WITH_PYINFRA, *GOOD) for word in ("--limit", name))
+    reads = case(FAULTS, "echo 2")
+    ran = run(hosts, hosts.inventory(""), READS, reads, *PHASES[phase], *limit, fast="plain")
+    assert (ran.status, ran.done) == (1, set() if phase == "dry" else GOOD), ran.said
+    for fault in WITH_PYINFRA:
+        assert any(f"{fault} failed: Answer could not be read" in one for one in ran.about(fault))
+
+
+@pytest.mark.parametrize("fast", ["fast", "plain"])
+def test_a_command_that_gets_no_answer_fails_its_node_alone(hosts: Hosts, fast: str) -> None:
+    """However long commands may be; and one that prints what is not text is none of them."""
+    does = {**COMMANDS, "binary": (r"printf '\377\n'", "Success")}
+    ran = run(hosts, hosts.inventory(), RUNS, case(does, "true"), "-y", "-vvv", fast=fast)
+    assert (ran.status, ran.done) == (1, {*FAULTS} - {*COMMANDS} | GOOD), ran.said
+    assert "Traceback" not in ran.said, ran.said
+    for name, (_, why) in does.items():
+        assert any(why in line for line in ran.about(name)), ran.said
+
+
+COMPUTES = """
+@operation()
+def computes():
+    if host.name != "good1":
+        yield f"echo {host.get_fact(Answer, command=COMMAND)}"
+    else:
+        for _ in range(2):
+            gevent.sleep(1)  # the others have asked
+            until = time.monotonic() + 6
+            while time.monotonic() < until:
+                pass
+
+computes()
+"""
+
+
+@pytest.mark.parametrize("fast", ["fast", "plain"])
+def test_a_healthy_node_is_not_given_up_while_this_process_computes(
+    hosts: Hosts, fast: str
+) -> None:
+    """Its answer, and its signs of life, are there: nobody has looked at them."""
+    short = "_ssh.LONGER_HERE_S = 1.0\n_watch.EVERY_S = 1.0\n"
+    limit = (word for name in GOOD for word in ("--limit", name))
+    inventory = hosts.inventory() + short
+    ran = run(hosts, inventory, COMPUTES, "sleep 1.5; echo 1", "-y", *limit, fast=fast)
+    assert (ran.status, ran.done) == (0, GOOD), ran.said
