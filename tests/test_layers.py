@@ -65,6 +65,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "paramiko",
         "gevent",
         "lockstep.garbage",
+        "lockstep.fast.ssh.SudoRefused",
     },
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {

@@ -11,15 +11,18 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
+from paramiko import SSHException
 from pyinfra.api.command import StringCommand
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all
-from pyinfra.api.exceptions import FactProcessError
+from pyinfra.api.exceptions import FactProcessError, PyinfraError
 from pyinfra.api.facts import FactBase, get_fact
 from pyinfra.api.inventory import Inventory
 from pyinfra.api.operation import operation
 from pyinfra.api.state import State
+from pyinfra.connectors import util
 from pyinfra.connectors.fake import FakeConnector
+from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import ctx_host, ctx_state
 from typing_extensions import override
 
@@ -136,6 +139,85 @@ def test_a_fact_with_an_argument_called_name_is_refused_when_it_is_defined() -> 
             @override
             def command(self, name: str) -> str:
                 return name
+
+
+# -- a host that cannot be read
+
+
+EXITS = """\
+from gevent import GreenletExit
+from pyinfra import host, state
+from pyinfra.operations import server
+if "head" in host.name:
+    head = state.inventory.get_host(host.name)
+    state.failed_hosts.add(head)
+    state.active_hosts.discard(head)
+    raise GreenletExit
+server.shell("touch it", name="changed")
+"""
+
+
+@pytest.mark.parametrize("option", ["--dry", "-y"])
+def test_a_host_whose_deploy_exits_is_left_out_and_the_others_go_on(
+    tmp_path: Path, option: str
+) -> None:
+    """So an operation that cannot read its host ends this host alone when it is prepared."""
+    done = pyinfra(tmp_path, EXITS, option)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert ("[@fake/worker] Success" if option == "-y" else "1 (@fake/worker)") in done.stderr
+    assert "[@fake/head] Success" not in done.stderr
+
+
+def test_to_fail_a_host_is_to_ask_a_person() -> None:
+    """So an operation does not call fail_hosts before anything is executed."""
+    state = fakes(one="a", two="a")
+    asked: list[State] = []
+    state.config.FAIL_PERCENT = 0  # so the command line without -y
+    state.should_raise_failed_hosts = lambda state: bool(asked.append(state))
+    state.fail_hosts({next(iter(state.inventory))})  # type: ignore[no-untyped-call]
+    assert asked == [state]
+
+
+@pytest.mark.parametrize("error", [OSError, TimeoutError, SSHException, EOFError, PyinfraError])
+def test_of_what_a_connector_raises_some_fails_its_host_and_some_ends_the_run(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the connector turns the others into OSError."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise error("cut")
+
+    monkeypatch.setattr(FakeConnector, "run_shell_command", broken)
+    state = fakes(good="a", bad="b")
+    bad = next(one for one in state.inventory if one.name == "@fake/bad")
+    with ctx_state.use(state), ctx_host.use(bad):
+        if error in (EOFError, PyinfraError):
+            with pytest.raises(error):
+                get_fact(state, bad, Words)
+        else:
+            assert get_fact(state, bad, Words) == ["default"]
+            assert state.failed_hosts == {bad}
+
+
+def test_pyinfra_asks_for_the_password_that_sudo_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the connector does not leave that to pyinfra: all hosts would wait for a person."""
+    state = fakes(one="a")
+    (host,) = state.inventory
+    asked: list[str] = []
+    monkeypatch.setattr(util, "getpass", asked.append)
+    refused = CommandOutput([OutputLine("stderr", "sudo: a password is required")])
+    util.execute_command_with_sudo_retry(host, {}, lambda: (1, refused))
+    assert asked == ["[@fake/one] sudo password: "]
+
+
+def test_output_that_is_not_text_is_lost_without_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """So the connector decodes it, and knows."""
+    output = util.read_output_buffers([b"1\n", b"\xff\n", b"2\n"], [], None, False, "")
+    assert output.stdout_lines == ["1"]
+    assert "UnicodeDecodeError" in capsys.readouterr().err
 
 
 # -- deploys and operations

@@ -74,6 +74,10 @@ def connection_errors() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
+class SudoRefused(OSError):
+    """sudo wants a password."""
+
+
 @dataclass
 class Output(CommandOutput):
     """The output of a command."""
@@ -232,11 +236,11 @@ def _refuse_sudo_that_asks(output: CommandOutput) -> None:
     """Fail where sudo wants a password: pyinfra would ask a person for it, and all hosts wait.
 
     Raises:
-        OSError: it does.
+        SudoRefused: it does.
     """
     for line in output.output_lines:
         if line.strip() in SUDO_PASSWORD_REQUIRED_LINES:
-            raise OSError(
+            raise SudoRefused(
                 f"sudo refused: {line.strip()}. Next: allow this login sudo without a password "
                 "(NOPASSWD in sudoers), or run pyinfra with --same-sudo-password"
             )

@@ -189,6 +189,8 @@ def _answer(
     from pyinfra.api.command import StringCommand
     from pyinfra.api.exceptions import ConnectError, PyinfraError
 
+    from lockstep.fast.ssh import SudoRefused
+
     host: Host = state.inventory.get_host(node)
     limit = Timeout(NODE_TIMEOUT_S)
     limit.start()
@@ -209,7 +211,7 @@ def _answer(
         return Unreachable(f"no record within {limit.seconds} s")
     except ConnectError as error:
         return Unreachable(f"ssh: {error}")
-    except SudoAsks:
+    except (SudoAsks, SudoRefused):
         return Unreachable("sudo asks for a password: the account needs NOPASSWD on this node")
     except (PyinfraError, SSHException, OSError, EOFError) as error:
         return Unreachable(f"ssh: {type(error).__name__}: {error}")
