@@ -34,8 +34,10 @@ class Packages(FactBase[PackageState]):
             # dpkg-query ends with 1 when a package is unknown: that is an answer, not a failure.
             "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status} ${db:Status-Want}\\n' "
             f"{quoted} 2>/dev/null; "
+            # A dpkg-query that fails for another reason fails here as well: there are packages.
+            "all=$(dpkg-query -W -f='${db:Status-Status}\\n') || exit; "
             # Not `dpkg --audit`: it also lists whole packages that merely lack a list of hashes.
-            "echo \"interrupted $(dpkg-query -W -f='${db:Status-Status}\\n' "
+            """echo "interrupted $(printf '%s\\n' "$all" """
             "| grep -c -v -x -E 'installed|config-files|not-installed') "
             '$(find /var/lib/dpkg/updates -type f | wc -l)"'
         )

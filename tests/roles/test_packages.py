@@ -92,6 +92,15 @@ def test_the_lists_are_refreshed_only_when_they_do_not_know_the_version(calls: P
     ]
 
 
+def test_a_dpkg_that_is_broken_is_no_machine_without_packages(calls: Path) -> None:
+    """It ends with 1 as for a package that it does not know; then they would be installed."""
+    double = calls.parent / "bin" / "dpkg-query"
+    double.write_text("#!/bin/sh\necho dpkg-query: error: broken >&2\nexit 1\n")
+    double.chmod(double.stat().st_mode | stat.S_IXUSR)
+    assert not run(locked_packages, names=("coreutils",), versions={}).succeeded
+    assert asked(calls) == []
+
+
 def test_an_interrupted_dpkg_is_finished_first(calls: Path) -> None:
     programs = {
         "dpkg": f'echo "dpkg $*" >> {calls}',
