@@ -174,7 +174,12 @@ def test_to_fail_a_host_is_to_ask_a_person() -> None:
     state = fakes(one="a", two="a")
     asked: list[State] = []
     state.config.FAIL_PERCENT = 0  # so the command line without -y
-    state.should_raise_failed_hosts = lambda state: bool(asked.append(state))
+
+    def ask(state: State) -> bool:
+        asked.append(state)
+        return False
+
+    state.should_raise_failed_hosts = ask
     state.fail_hosts({next(iter(state.inventory))})  # type: ignore[no-untyped-call]
     assert asked == [state]
 

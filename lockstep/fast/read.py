@@ -6,7 +6,7 @@ unread node for an empty one, or ends the run of all hosts with an error of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -117,9 +117,8 @@ def answer(
         Unreadable: it does not, or it is not text.
     """
     state = host.state
-    usual, _ = pop_global_arguments(
-        state, host, {**(host.current_op_global_arguments or {}), **arguments}
-    )
+    of_operation: Mapping[str, Any] = host.current_op_global_arguments or {}
+    usual, _ = pop_global_arguments(state, host, {**of_operation, **arguments})
     passed = {name: value for name, value in usual.items() if name in CONNECTOR_ARGUMENT_KEYS}
     try:
         if not host.connected:

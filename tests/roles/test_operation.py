@@ -61,7 +61,8 @@ def reads_within(command: str) -> Generator[str, None, None]:
 @operation()
 def has_a_bug() -> Generator[str, None, None]:
     """Raise what no node is the reason for."""
-    yield str({}["missing"])
+    nothing: dict[str, str] = {}
+    yield nothing["missing"]
 
 
 @operation()
