@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FactBase, operation
+from pyinfra.api import FactBase, FactProcessError, operation
 from typing_extensions import override
 
 from lockstep.fast import foreseen
@@ -118,4 +118,6 @@ class Answer(FactBase[int]):
 
     @override
     def process(self, output: list[str]) -> int:
+        if output == ["wrong"]:
+            raise FactProcessError("no number: wrong")
         return int(output[0])

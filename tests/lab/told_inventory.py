@@ -10,9 +10,11 @@ from paramiko import SSHClient
 from pyinfra.api.facts import FactBase
 from pyinfra.api.host import Host
 
+from lockstep.fast import read
+
 _groups = runpy.run_path("inventories/lab.py")
 _file = Path(os.environ["TOLD"])
-_get_fact, _execute = Host.get_fact, SSHClient.exec_command
+_fact, _execute = read.fact, SSHClient.exec_command
 
 
 def _tell(*what: str) -> None:
@@ -20,9 +22,9 @@ def _tell(*what: str) -> None:
         print(json.dumps(what), file=told)
 
 
-def _telling(self: Host, kind: type[FactBase[Any]], *given: Any, **named: Any) -> Any:
-    value = _get_fact(self, kind, *given, **named)
-    _tell("fact", self.name, kind.__name__, repr((given, named)), repr(value))
+def _telling(host: Host, kind: type[FactBase[Any]], *given: Any, **named: Any) -> Any:
+    value = _fact(host, kind, *given, **named)
+    _tell("fact", host.name, kind.__name__, repr((given, named)), repr(value))
     return value
 
 
@@ -31,7 +33,7 @@ def _counting(self: SSHClient, command: str, *given: Any, **named: Any) -> Any:
     return _execute(self, command, *given, **named)
 
 
-setattr(Host, "get_fact", _telling)  # noqa: B010  # a method to mypy
+setattr(read, "fact", _telling)  # noqa: B010  # operations ask by this name
 setattr(SSHClient, "exec_command", _counting)  # noqa: B010
 
 head = _groups["head"]
