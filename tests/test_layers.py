@@ -104,8 +104,9 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/roles/operations": {
         *("lockstep.plan", "lockstep.spec", "lockstep.files", "lockstep.secrets"),
-        *("lockstep.facts", "pyinfra.host", "pyinfra.api", "gevent.pool"),
-        "lockstep.fast.connector.read_anew_after",
+        *("lockstep.facts", "lockstep.fast.read", "lockstep.unreadable"),
+        *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),
+        *("gevent.pool", "gevent.GreenletExit", "lockstep.fast.connector.read_anew_after"),
     },
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
@@ -127,7 +128,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.fleet", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
         *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast.inventory_name"),
-        "lockstep.roles.declared",
+        *("lockstep.roles.declared", "lockstep.fast.wanted"),
         # Nodes that cannot be booted are the tests' recorded ones.
         "tests.checks",
     },

@@ -12,6 +12,7 @@ from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import absent
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
 """Keys that only the plan sets: where it has them no more, they are taken away (entries)."""

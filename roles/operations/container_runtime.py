@@ -18,6 +18,7 @@ from lockstep.facts.gpus import (
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
 from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import service
 
 LOADERS = {

@@ -12,6 +12,7 @@ from lockstep.files import systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.kernel_files import running_kernel_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import manager_configuration
 from lockstep.spec.names import cpus
 

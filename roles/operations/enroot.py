@@ -10,6 +10,7 @@ from lockstep.facts.job_containers import FoldersForAll
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import ENROOT_TMPFILES
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

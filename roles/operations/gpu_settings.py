@@ -10,6 +10,7 @@ from lockstep.facts.gpus import Gpus, GpuSettings
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import MIG_MADE, mig_missing
 from lockstep.roles.operations.declared import files_and_units
+from lockstep.roles.operations.operation import operation
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}

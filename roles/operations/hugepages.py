@@ -20,6 +20,7 @@ from lockstep.facts.services import Service
 from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 
 GROUP = "hugetlb"
 

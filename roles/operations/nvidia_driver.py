@@ -12,6 +12,7 @@ from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.modules import built, loaded
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

@@ -11,6 +11,7 @@ from lockstep.facts.settings import Settings
 from lockstep.files import systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import manager_configuration
 
 

@@ -15,6 +15,7 @@ from lockstep.facts.packages import Packages, PackageState
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 
 LOCK_TIMEOUT_S = 600
 """How long apt waits for another apt: an interrupted deploy's may still be at work."""

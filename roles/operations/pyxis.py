@@ -13,6 +13,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.slurm_files import HEALTH_CHECK
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.packages import APT_GET, change
 from lockstep.roles.operations.workers_first import files_after_workers
 

@@ -9,6 +9,7 @@ from pyinfra import host
 from lockstep.facts.kernel_files import KernelFiles
 from lockstep.plan import NodePlan, fabric
 from lockstep.roles.operations.declared import put_files
+from lockstep.roles.operations.operation import operation
 
 
 @operation()

@@ -10,6 +10,7 @@ from pyinfra.api import StringCommand
 from lockstep.facts.slurm import DatabaseLogin
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.secrets import secrets_of
 from lockstep.secrets import Secrets
 

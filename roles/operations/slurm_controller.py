@@ -11,6 +11,7 @@ from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
 from lockstep.roles.operations.declared import keep_units, put_files
+from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.workers_first import on_every_worker
 
 WAIT_S = 60

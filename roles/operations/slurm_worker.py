@@ -13,6 +13,7 @@ from lockstep.files import slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK
 from lockstep.roles.operations.declared import files_and_units
+from lockstep.roles.operations.operation import operation
 
 WAIT_S = 60
 

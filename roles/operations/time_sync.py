@@ -8,6 +8,7 @@ from pyinfra import host
 
 from lockstep.facts.clock import ClockOffset
 from lockstep.plan import NodePlan
+from lockstep.roles.operations.operation import operation
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""
