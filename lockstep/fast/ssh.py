@@ -16,6 +16,7 @@ import gevent
 from gevent.event import Event
 from gevent.local import local
 from paramiko import Channel, SSHException
+from paramiko.channel import ChannelStdinFile
 from pyinfra.api import QuoteString, StringCommand
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.output import echo
@@ -147,14 +148,16 @@ class FailsAlone(SSHConnector):
         if client is None or client.get_transport() is None:
             raise OSError("connection lost: it was closed")
         try:
-            channel = client.exec_command(command, get_pty=get_pty)[1].channel
+            # Standard input is kept: paramiko ends it when nothing refers to its file any more.
+            to_node, from_node, _ = client.exec_command(command, get_pty=get_pty)
+            channel = from_node.channel
         except (EOFError, OSError, SSHException) as error:
             raise OSError(f"connection lost: {self._why(error)}") from error
         ended, limit = Event(), None
         if timeout_s:
             limit = gevent.spawn(_close_unless, ended, timeout_s, channel)
         try:
-            output = self._talk(channel, stdin, print_output=print_output)
+            output = self._talk(channel, to_node, stdin, print_output=print_output)
         except (EOFError, OSError, SSHException) as error:
             output, why = Output([]), self._why(error)
         else:
@@ -169,7 +172,9 @@ class FailsAlone(SSHConnector):
             raise OSError(f"connection lost: {why}")
         return status, output
 
-    def _talk(self, channel: Channel, stdin: Any, *, print_output: bool) -> Output:
+    def _talk(
+        self, channel: Channel, to_node: ChannelStdinFile, stdin: Any, *, print_output: bool
+    ) -> Output:
         read = [_Text(channel.makefile("rb")), _Text(channel.makefile_stderr("rb"))]
         # Both are read while standard input is written: a command may answer before it has all.
         reading = gevent.spawn(
@@ -179,7 +184,6 @@ class FailsAlone(SSHConnector):
             print_output=print_output,
             print_prefix=self.host.print_prefix,
         )
-        to_node = channel.makefile_stdin("wb")
         try:
             if stdin:
                 write_stdin(stdin, to_node)  # type: ignore[no-untyped-call]  # pyinfra's
