@@ -9,9 +9,19 @@ from pyinfra import host
 from lockstep.facts.clock import ClockOffset
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import operation
+from lockstep.node.readers.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""
+
+HEARD = (
+    "chronyc -n -c tracking | "
+    f"awk -F, -v own={OWN_CLOCK} -v least={LOST_AFTER_S:.0f} -v times={LOST_INTERVALS} "
+    '-v now="$(date +%s)" \'{ if (times * $13 > least) least = times * $13 } '
+    '$1 != own && now - $4 > least { printf "chronyd used its last measurement %d s ago: its '
+    'servers are lost. Next: chronyc sources on this node\\n", now - $4 >"/dev/stderr"; exit 1 }\''
+)
+"""Command that fails where the servers were not heard for long: waitsync does not see that."""
 
 
 @operation()
@@ -30,7 +40,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
         host.noop("the clock follows its source")
     else:
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
-        yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1"
+        yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1 && {HEARD}"
 
 
 def gate(plan: NodePlan) -> None:

@@ -349,15 +349,21 @@ def test_how_far_the_clock_is_off(
     reference: str, source: str, leap: str, offset_s: float | None
 ) -> None:
     line = TRACKING.format(reference=reference, source=source, leap=leap)
-    assert ClockOffset().process([line, "end"]) == offset_s
+    assert ClockOffset().process([line, "1700000064"]) == offset_s
 
 
-@pytest.mark.parametrize("answer", ["end", "506 Cannot talk to daemon"])
+def test_servers_that_were_lost_are_no_source_as_for_the_check() -> None:
+    line = TRACKING.format(reference="C0A80001", source="fd00:1::1", leap="Normal")
+    assert ClockOffset().process([line, str(1700000000 + 7100)]) == -0.000012345
+    assert ClockOffset().process([line, str(1700000000 + 7300)]) is None
+
+
+@pytest.mark.parametrize("answer", ["", "506 Cannot talk to daemon"])
 def test_a_daemon_that_does_not_run_gives_no_offset(answer: str) -> None:
-    assert ClockOffset().process([answer, "end"]) is None
+    assert ClockOffset().process([answer, "1700000064"]) is None
 
 
 def test_an_offset_that_is_no_number_is_an_error_of_that_node() -> None:
     line = TRACKING.format(reference="C0A80001", source="a", leap="Normal")
     with pytest.raises(FactProcessError, match="chronyc tracking, not a time"):
-        ClockOffset().process([line.replace("-0.000012345", "soon"), "end"])
+        ClockOffset().process([line.replace("-0.000012345", "soon"), "1700000064"])

@@ -9,6 +9,7 @@ from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread
 
 OWN_CLOCK = "7F7F0101"
+"""Reference id of chronyd's own ``local`` clock (chronyc(1), tracking)."""
 LOST_AFTER_S = 7200.0
 """Servers are asked every 1024 s at the latest (chrony.conf(5), maxpoll): seven were missed."""
 LOST_INTERVALS = 10
@@ -21,12 +22,19 @@ def read_time(request: Request, commands: Commands) -> Readings:
         columns = len(rows[0]) if rows else 0
         raise Unread(f"chronyc: tracking has {columns} columns, not 14")
     row = rows[0]
-    # The leap status outlives the servers by days. Column 4 is when a measurement of them was
-    # last used, column 13 the seconds between the last two. chronyd's own clock (7F7F0101, the
-    # "local" directive) measures nothing.
-    age = time.time() - float(row[3])
-    lost = row[0] != OWN_CLOCK and age > max(LOST_AFTER_S, LOST_INTERVALS * float(row[12]))
     return {
-        "time.synchronised": row[13] != "Not synchronised" and not lost,
+        "time.synchronised": follows(row, time.time()),
         "time.offset_s": float(row[4]),
     }
+
+
+def follows(row: list[str], now: float) -> bool:
+    """Say whether chronyd follows its source, from the columns of ``chronyc -c tracking``.
+
+    The leap status outlives the servers by days. Column 4 is when a measurement of them was last
+    used, column 13 the seconds between the last two. chronyd's own clock (the "local" directive)
+    measures nothing.
+    """
+    age = now - float(row[3])
+    lost = row[0] != OWN_CLOCK and age > max(LOST_AFTER_S, LOST_INTERVALS * float(row[12]))
+    return row[13] != "Not synchronised" and not lost

@@ -1,0 +1,47 @@
+"""The gate before what needs the right time; chronyc is a double that prints recorded lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lockstep.roles.operations.time_sync import clock_is_right
+from tests.roles.local import Done, run
+
+Gate = Callable[..., Done]
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Runs the gate on a machine whose servers were last heard so many seconds ago."""
+
+    def gated(age_s: float, interval_s: float = 64.2, reference: str = "FD000001") -> Done:
+        heard = f"{reference},head,11,{time.time() - age_s:.9f},0.000004770"
+        double = tmp_path / "chronyc"
+        # waitsync is content with the leap status, which outlives the servers.
+        double.write_text(
+            '#!/bin/sh\ncase "$*" in *tracking*) '
+            f"echo '{heard},0,0,0,0,0,0.01,0.001,{interval_s},Normal';; esac\n"
+        )
+        double.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+        return run(clock_is_right, reference=False, max_offset_s=0.1)
+
+    return gated
+
+
+def test_a_clock_that_follows_needs_nothing(gate: Gate) -> None:
+    assert (gate(600).succeeded, gate(600).commands) == (True, 0)
+    assert gate(7300, interval_s=1030.1).commands == 0
+
+
+def test_a_node_whose_servers_were_lost_does_not_pass(gate: Gate) -> None:
+    assert not gate(7300).succeeded
+    assert not gate(20000, interval_s=1030.1).succeeded
+
+
+def test_a_node_that_follows_itself_waits(gate: Gate) -> None:
+    assert gate(600, reference="7F7F0101").commands == 1
