@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
-from lockstep.facts.grub import RELEASE, RESCUE, Entry, boots_next
 from lockstep.node.readers.driver import FLAVOURS, MODULES
+from lockstep.node.readers.grub import RELEASE, RESCUE, Entry, Grub
 from lockstep.plan.driver import BootKernels, Kernel
 
 GRUB = ("/boot/grub", "/boot/grub2")
@@ -80,14 +80,14 @@ class Kernels(FactBase[BootKernels]):
         if not others:
             return BootKernels(running, (running,), NO_MENU)
         env = dict(line.split("=", 1) for line in said["env"])
-        release = boots_next(said["menu"], env, _further(said["bls"]))
+        grub = Grub(said["menu"], env, _further(said["bls"]))
+        release = grub.next_kernel()
         if release in in_menu:
             return BootKernels(running, (in_menu[release],))
         return BootKernels(
             running,
             tuple(one for one in in_menu.values() if not one.release.startswith(RESCUE)),
-            "GRUB's default is none of its menu's entries, or a script decides "
-            f"({', '.join(env.values()) or 'nothing is saved'})",
+            grub.unclear(),
         )
 
 

@@ -162,3 +162,48 @@ def test_debians_menu_is_asked_before_entries_of_another_boot_loader(
     (root / "boot/grub").mkdir()
     (root / "boot/grub/grub.cfg").write_text("\tlinux /boot/vmlinuz root=UUID=1 ro menu\n")
     assert persisted(monkeypatch, root) == {"value": ["root=UUID=1", "ro", "menu"]}
+
+
+MENU = """\
+set default="{default}"
+menuentry 'Debian' --id newest {{
+    linux /boot/vmlinuz-6.12.117 root=UUID=1 ro new
+}}
+submenu 'Advanced' --id advanced {{
+    menuentry 'Older' --id older {{
+        linux /boot/vmlinuz-6.12.94 root=UUID=1 ro old
+    }}
+    menuentry 'Older, recovery' --id older-recovery-1 {{
+        linux /boot/vmlinuz-6.12.94 root=UUID=1 ro single
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "grubenv", "chosen"),
+    [
+        ("0", "", "new"),
+        ("${saved_entry}", "saved_entry=advanced>older\n", "old"),
+        ("1>0", "", "old"),
+    ],
+)
+def test_the_default_of_debians_menu_counts_and_not_its_first_entry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, default: str, grubenv: str, chosen: str
+) -> None:
+    (tmp_path / "boot/grub").mkdir(parents=True)
+    (tmp_path / "boot/grub/grub.cfg").write_text(MENU.format(default=default))
+    (tmp_path / "boot/grub/grubenv").write_text(f"# GRUB Environment Block\n{grubenv}####")
+    assert persisted(monkeypatch, tmp_path) == {"value": ["root=UUID=1", "ro", chosen]}
+
+
+def test_a_default_that_a_script_decides_is_unread(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "boot/grub").mkdir(parents=True)
+    menu = tmp_path / "boot/grub/grub.cfg"
+    menu.write_text(MENU.format(default="${chosen}"))
+    assert "a script decides" in persisted(monkeypatch, tmp_path)["unread"]
+    # Whatever is chosen: all entries but those chosen by hand have the same arguments.
+    menu.write_text(MENU.format(default="${chosen}").replace("ro old", "ro new"))
+    assert persisted(monkeypatch, tmp_path) == {"value": ["root=UUID=1", "ro", "new"]}

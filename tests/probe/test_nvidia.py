@@ -424,6 +424,20 @@ def test_the_module_of_the_kernel_that_boots_next_is_read(node: Node) -> None:
     }
 
 
+def test_the_kernel_that_boots_next_is_the_default_and_not_the_first(node: Node) -> None:
+    menu = (
+        'set default="${saved_entry}"\n'
+        "menuentry 'new' {\n\tlinux\t/vmlinuz-6.12.117 ro\n}\n"
+        "menuentry 'old' {\n\tlinux\t/vmlinuz-6.12.94 ro\n}\n"
+    )
+    node.file("/boot/grub/grub.cfg", menu)
+    node.file("/boot/grub/grubenv", "# GRUB Environment Block\nsaved_entry=old\n###")
+    node.tool("modinfo", 'echo "modinfo: ERROR: Module $5 not found." >&2; exit 1')
+    assert node.read()["driver.module_next"]["value"]["kernel"] == "6.12.94"
+    node.file("/boot/grub/grubenv", "# GRUB Environment Block\nsaved_entry=gone\n###")
+    assert "GRUB's default is none" in node.read()["driver.module_next"]["unread"]
+
+
 def library(node: Node, folder: str, version: str) -> None:
     node.file(f"{folder}/libnvidia-ml.so.{version}", "")
     link = node.root / folder.lstrip("/") / "libnvidia-ml.so.1"

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from typing import Any
 
 from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.grub import ENTRIES, FOLDERS, grub_words, read_grub
 from lockstep.node.readers.reading import Readings, Request, Unread
 from lockstep.node.readers.tree import exists, found_by, text_of
 
-ENTRIES = "/boot/loader/entries"
 GRUBENV = "/boot/grub2/grubenv"
 
 
 def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
     """Kernel arguments that the next boot will have.
 
-    From GRUB's menu; from the default one of the Boot Loader Specification's entries (RHEL);
-    else from what Debian's menu is made from.
+    From the default entry of GRUB's menu; from that of the Boot Loader Specification's entries
+    (RHEL); else from what Debian's menu is made from.
     """
-    menu = "/boot/grub/grub.cfg"
-    if exists(menu):
-        first = re.search(r"^\s*linux(?:16|efi)?\s+\S+[ \t]*(.*)$", text_of(menu), re.MULTILINE)
-        if first:
-            return {"kernel.cmdline_persisted": grub_words(first.group(1))}
+    grub = read_grub(FOLDERS[:1])
+    if any(line.startswith("linux") for line in grub.lines):
+        arguments_next = grub.next_arguments()
+        if arguments_next is None:
+            raise Unread(grub.unclear())
+        return {"kernel.cmdline_persisted": arguments_next}
     entries = found_by(ENTRIES + "/*.conf")
     if entries:
         return {"kernel.cmdline_persisted": default_entry(entries)}
@@ -46,14 +46,6 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
             kept = arguments.get(key, []) if len(own) < len(words) else []
             arguments[key] = kept + own
     return {"kernel.cmdline_persisted": [word for words in arguments.values() for word in words]}
-
-
-def grub_words(text: str) -> list[str]:
-    """Return the words of a line of GRUB's script language, quotes removed as GRUB does it."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
 
 
 def version_key(name: str) -> list[Any]:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.grub import FOLDERS, read_grub
 from lockstep.node.readers.reading import Readings, Request, Unread, one
 from lockstep.node.readers.tree import below, exists, line_of, rooted, text_of
 
@@ -64,13 +65,14 @@ def read_module_on_disk(request: Request, commands: Commands) -> Readings:
 
 
 def read_module_next(request: Request, commands: Commands) -> Readings:
-    """The kernel module that the kernel of the boot loader's first entry would load."""
-    menu = "/boot/grub/grub.cfg"
-    first = re.search(r"^\s*linux(?:16|efi)?\s+\S*/vmlinuz-(\S+)", text_of(menu), re.MULTILINE)
-    if not first:
-        raise Unread(f"{menu}: no entry with a kernel")
-    module = module_file(commands, "-k", first.group(1))
-    return {"driver.module_next": {"kernel": first.group(1), **module}}
+    """The kernel module that the kernel of the next boot would load."""
+    grub = read_grub()
+    if not grub.releases():
+        raise Unread(f"{' and '.join(FOLDERS)}: no entry with a kernel in grub.cfg")
+    kernel = grub.next_kernel()
+    if not kernel:
+        raise Unread(grub.unclear())
+    return {"driver.module_next": {"kernel": kernel, **module_file(commands, "-k", kernel)}}
 
 
 def module_file(commands: Commands, *kernel: str) -> dict[str, Any]:
