@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pyinfra.api import FactBase, FactProcessError
 from typing_extensions import override
 
-from lockstep.node.readers.clock import OWN_CLOCK, follows
+from lockstep.node.readers.clock import LOST_AFTER_S as LOST_AFTER_S
+from lockstep.node.readers.clock import LOST_INTERVALS as LOST_INTERVALS
+from lockstep.node.readers.clock import OWN_CLOCK as OWN_CLOCK
+from lockstep.node.readers.clock import follows
 
 
 class ClockOffset(FactBase[float | None]):

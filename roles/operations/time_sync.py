@@ -6,10 +6,9 @@ from collections.abc import Generator
 
 from pyinfra import host
 
-from lockstep.facts.clock import ClockOffset
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import operation
-from lockstep.node.readers.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK
+from lockstep.facts.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK, ClockOffset
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""

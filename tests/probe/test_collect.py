@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.node.readers import collect, commands, tree
+from lockstep.node.readers import collect, commands, take, tree
 from lockstep.probe.parse import parse
 from lockstep.probe.ship import LARGEST_COMMAND, PACKAGE, START, Request, command, sources
 
@@ -616,7 +616,7 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
-    assert sorted(asked) == sorted(["credential", "housekeeping_cpus", *collect.NAMES])
+    assert sorted(asked) == sorted(["credential", "housekeeping_cpus", *take.NAMES])
     with pytest.raises(ValueError, match="at most 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 
@@ -670,5 +670,5 @@ def test_a_reader_that_never_ends_is_given_up(node: Node, monkeypatch: pytest.Mo
         return {"x": 1}
 
     monkeypatch.setattr(collect, "READERS", ((stuck, ("x",)),))
-    monkeypatch.setattr(collect, "READER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(take, "READER_TIMEOUT_S", 0.2)
     assert collect.collect({})["readings"] == {"x": {"unread": "no answer within 0.2 s"}}

@@ -5,9 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import sys
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 from lockstep.node.readers import (
@@ -42,16 +39,12 @@ from lockstep.node.readers import (
     xid,
 )
 from lockstep.node.readers.aside import stand_aside
-from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.cpu import cpus
-from lockstep.node.readers.reading import Readings, Request, Unread
+from lockstep.node.readers.reading import Request
+from lockstep.node.readers.take import Row, take
 
-FORMAT = 1
 MARKER = "LOCKSTEP-RECORD 1"
-READER_TIMEOUT_S = 25.0
-"""After this long a reader that waits for a file system is given up; its readings are unread."""
 
-Row = tuple[Callable[[Request, Commands], Readings], tuple[str, ...]]
 OF_NVIDIA_SMI: tuple[Row, ...] = (
     (gpu.read_gpus, ("gpu.count", "gpu.lost", "gpu.answered_in_s", *gpu.GPU_READINGS)),
     (mig.read_mig_devices, ("gpu.mig.devices",)),
@@ -135,13 +128,6 @@ READERS: tuple[Row, ...] = (
     (containers.read_containers, ("containers",)),
 )
 
-NAMES = (
-    *("files", "units", "sysctls", "kernel_files", "listeners"),
-    *("containers", "check_image", "container_devices"),
-    *("spank_plugins", "srun_options"),
-)
-"""What a request may name; what it does not is not looked at."""
-
 
 def collect(
     request: Request,
@@ -157,47 +143,14 @@ def collect(
         command_timeout_s: for each command; None: the usual.
         reader_timeout_s: for each reader, with all of its commands; None: the usual.
     """
-    limit_s = reader_timeout_s or READER_TIMEOUT_S
-    taken_at, begin = time.time(), time.monotonic()
-    request = {**{name: [] for name in NAMES}, **request}
-    commands = Commands(command_timeout_s)
-    readings: Readings = {}
+    return take(in_turn(only), request, command_timeout_s, reader_timeout_s)
+
+
+def in_turn(only: frozenset[str]) -> list[list[Row]]:
+    """Return the readers of some readings, or of all; those of one list run one after the other."""
     readers = [row for row in READERS if not only or only & set(row[1])]
-
-    def read(reader: Callable[[Request, Commands], Readings], names: tuple[str, ...]) -> None:
-        try:
-            found = reader(request, commands)
-        except Unread as reason:
-            found = dict.fromkeys(names, reason)
-        except (OSError, ValueError, LookupError) as error:
-            found = dict.fromkeys(names, Unread(f"{type(error).__name__}: {error}"))
-        for name, value in found.items():
-            unread = isinstance(value, Unread)
-            readings[name] = {"unread": str(value)} if unread else {"value": value}
-
-    def read_in_turn(rows: list[Row]) -> None:
-        for row in rows:
-            read(*row)
-
-    # Daemon threads: one that is stuck in the kernel must not keep the program from ending.
     together = [[row for row in readers if row in OF_NVIDIA_SMI]]
-    together += [[row] for row in readers if row not in OF_NVIDIA_SMI]
-    threads = [threading.Thread(target=read_in_turn, args=(t,), daemon=True) for t in together]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, begin + limit_s - time.monotonic()))
-    done = dict(readings)
-    for _, names in readers:
-        for name in names:
-            done.setdefault(name, {"unread": f"no answer within {limit_s:g} s"})
-    return {
-        "format": FORMAT,
-        "taken_at": round(taken_at, 3),
-        "duration_s": round(time.monotonic() - begin, 3),
-        "readings": dict(sorted(done.items())),
-        "commands": sorted(commands.ran, key=lambda ran: list(ran["argv"])),
-    }
+    return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]
 
 
 def main() -> None:
