@@ -23,8 +23,9 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/plan": {
         *("lockstep.report", "lockstep.spec", "lockstep.catalog", "lockstep.secrets.Secrets"),
-        *("lockstep.fast.inventory_name", "pydantic"),
+        *("lockstep.fast_path.inventory_name", "pydantic"),
     },
+    "lockstep/fast_path": set[str](),
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
@@ -70,6 +71,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.
     "lockstep/fast": {
         *("lockstep.state", "lockstep.garbage", "lockstep.unreadable"),
+        # What the roles of a host will ask for, so that it is read ahead.
+        *("lockstep.facts.reading", "lockstep.facts.ahead", "lockstep.fast_path"),
         *("pyinfra", "paramiko", "gevent"),
     },
     # Beside the deploy path: no pyinfra, no facts.

@@ -10,6 +10,7 @@ from lockstep.checks.rule import Kind
 from lockstep.checks.rules.boot import OWN
 
 NOT_JUDGED = {
+    "time.own_clock": "the reference follows itself; time.synchronised judges the others",
     "hugepages.free": "falls while jobs run: for the record only",
     "rdma.type": "the adapter's model, for people; rdma.board is more exact",
 }
@@ -50,6 +51,7 @@ CHANGES_BY_ITSELF = {
     "gpu.memory.used_mib": "follows the load",
     "gpu.pstate": "follows the load",
     "gpu.utilization": "follows the load",
+    "time.own_clock": "the reference follows itself; time.synchronised judges the others",
     "hugepages.free": "falls while jobs run",
     "services.cpu_share": "follows the load; service.cpu judges it",
     "storage.inodes": "files come and go; storage.inodes judges it",

@@ -19,6 +19,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput, clear_askpass_cache
 from typing_extensions import override
 
+from lockstep.facts.reading import Question, Taken, Unreadable, take
 from lockstep.fleet.connection import close
 
 T = TypeVar("T")
@@ -148,8 +149,15 @@ class Conversation:
         self._host = host
         self._arguments = dict(arguments)
 
-    def say(self, command: str, within_s: float = COMMAND_S) -> tuple[bool, CommandOutput]:
+    def say(
+        self, command: str, within_s: float = COMMAND_S, **further: Any
+    ) -> tuple[bool, CommandOutput]:
         """Run a command; return whether it succeeded, and its output.
+
+        Args:
+            command: for the host's shell.
+            within_s: how long it may take.
+            further: pyinfra's arguments for this command alone (``_stdin``).
 
         Raises:
             Unanswered: no connection, or it broke, or the time ran out.
@@ -164,7 +172,7 @@ class Conversation:
                     StringCommand(command),
                     print_output=host.state.print_output,
                     print_input=host.state.print_input,
-                    **self._arguments,
+                    **{**self._arguments, **further},
                 )
         except Timeout as timeout:
             self.close()
@@ -175,13 +183,30 @@ class Conversation:
             self.close()
             raise Unanswered(f"ssh: {type(error).__name__}: {error}") from error
 
-    def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
-        """Read a fact; unlike ``Host.get_fact`` a failure is the caller's to judge.
+    def ask(self, question: Question[T]) -> T:
+        """Ask for readings; nothing of them is kept.
+
+        Raises:
+            Unanswered: as ``say``; or the readings could not be taken.
+        """
+
+        def execute(command: StringCommand, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
+            return self.say(command.get_raw_value(), _stdin=_stdin)
+
+        try:
+            return question.answer(Taken(take(self._host, execute, question.parts(), {})))
+        except Unreadable as error:
+            raise Unanswered(str(error)) from error
+
+    def read(self, kind: Any, **arguments: object) -> Any:
+        """Read a fact, or ask the question that a function makes; a failure is for the caller.
 
         Raises:
             Unanswered: as ``say``; or the answer is not what the fact reads.
         """
-        fact = kind()
+        if not isinstance(kind, type):
+            return self.ask(kind(**arguments))
+        fact: FactBase[Any] = kind()
         ok, output = self.say(str(fact.command(**arguments)))
         if not ok or not output.stdout_lines:
             said = (output.stderr_lines or ["no message"])[-1]

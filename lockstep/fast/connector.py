@@ -6,6 +6,7 @@ Inventories name it (``@lockstep/worker1``); pyinfra finds it by its entry point
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from pyinfra.connectors.ssh import SSHConnector
 from typing_extensions import override
 
 from lockstep import fast
+from lockstep.facts.ahead import wanted
+from lockstep.facts.reading import Part
 from lockstep.fast import leaner, ssh, transport
 from lockstep.fast.memory import Memory
 from lockstep.state import folder
@@ -59,7 +62,9 @@ class ReadsAhead(_Connector):
         if not fast.wanted():
             return
         leaner.patch()
-        self.memory = Memory(host, self._read, _file(host))
+        # Here, and not when it connects: a greenlet does not see the context of the command.
+        ahead = partial(_wanted, host) if _deploys() else frozenset
+        self.memory = Memory(host, self._read, _file(host), ahead)
         # Roles ask by this name; the connector itself is shown command lines only.
         setattr(host, "get_fact", self.memory.get_fact)  # noqa: B010  # a method to mypy
         if not any(isinstance(one, Operations) for one in state.callback_handlers):
@@ -154,12 +159,25 @@ def memory_of(host: Host) -> Memory | None:
     return connector.memory if isinstance(connector, ReadsAhead) else None
 
 
+def _wanted(host: Host) -> frozenset[Part]:
+    """Return what the roles of this run will ask of a host."""
+    roles = host.data.get("roles")
+    chosen = None if roles is None else frozenset(str(roles).split(","))
+    return wanted(host.data.get("plan"), chosen)
+
+
+def _deploys() -> tuple[str, ...]:
+    """Return the deploys that pyinfra was given; none where it was given something else."""
+    context = click.get_current_context(silent=True)  # of the command `pyinfra`
+    names = tuple(context.params.get("operations", ())) if context else ()
+    return names if all(name.endswith(".py") for name in names) else ()
+
+
 def _file(host: Host) -> Path | None:
     """Return where the facts of this deploy and host are kept; None where there is no deploy."""
     plan = host.data.get("plan")
-    context = click.get_current_context(silent=True)  # of the command `pyinfra`
-    deploys = context.params.get("operations", ()) if context else ()
-    if plan is None or not deploys or not all(name.endswith(".py") for name in deploys):
+    deploys = _deploys()
+    if plan is None or not deploys:
         return None
     if host.data.get("roles") is not None:
         return None  # a run of some roles would leave a short list to the next whole one

@@ -14,6 +14,7 @@ good as reading each fact when it is asked for:
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,15 +23,25 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gevent import Greenlet, spawn
 from gevent.local import local
 from pyinfra.api import StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
+from lockstep.facts.reading import (
+    Part,
+    Question,
+    Taken,
+    Unreadable,
+    connector_arguments,
+    take,
+)
 from lockstep.fast import batch, foreseen, read
 from lockstep.fast.early import Early, Script
 from lockstep.fast.foreseen import Asked, ReadCommand
+from lockstep.fast.record import Record
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -70,11 +81,15 @@ class Turn:
     anew: bool = False
     used: dict[Key, Held] = field(default_factory=dict)
     told: list[tuple[str, Any]] = field(default_factory=list)
+    parts: set[Part] = field(default_factory=set)
+    """What its questions were about."""
+    oldest: float = math.inf
+    """When the first of these was read."""
 
     @property
-    def ahead(self) -> list[Key]:
-        """What it was told although it was read before its turn."""
-        return [key for key, held in self.used.items() if held.at < self.began]
+    def ahead(self) -> bool:
+        """Whether it was told something that was read before its turn."""
+        return any(held.at < self.began for held in self.used.values()) or self.oldest < self.began
 
 
 class Doing(local):  # type: ignore[misc]  # gevent's has no types
@@ -91,14 +106,25 @@ class Doing(local):  # type: ignore[misc]  # gevent's has no types
 class Memory:
     """What was read of one host, what will be asked for, and what an operation was told."""
 
-    def __init__(self, host: Host, execute: Execute, file: Path | None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        execute: Execute,
+        file: Path | None,
+        ahead: Callable[[], frozenset[Part]] = frozenset,
+    ) -> None:
         """Start with nothing read.
 
         Args:
             host: of the memory.
             execute: runs a command on it.
             file: with the facts that are foreseen; None: those that the run itself shows.
+            ahead: says what the roles of this host will ask for.
         """
+        self._ahead_of_all = ahead
+        self._record = Record()
+        self._done: set[Part] = set()
+        """What was asked for in this phase."""
         self._host = host
         self._execute = execute
         self._file = file
@@ -115,6 +141,7 @@ class Memory:
         self._window: int | None = None
         """How many are read at once; None: all."""
         self._early: Early | None = None
+        self._takes: Greenlet[[frozenset[Part]], None] | None = None
         self._doing = Doing()
         self._executing = False
         self.changed = False
@@ -129,6 +156,56 @@ class Memory:
             with_what = _usual(_arguments(self._host))
             if with_what is not None:
                 self._read(self._ahead(with_what), with_what, early=True)
+        wanted = self._ahead_of_all()
+        if wanted:
+            self._takes = spawn(self._take_if_possible, wanted)
+
+    # -- readings
+
+    def ask(self, question: Question[T]) -> T:
+        """Do as ``lockstep.facts.reading.ask``: of what was read, where that is good still."""
+        self._begin_phase()
+        arguments, turn = connector_arguments(self._host), self._doing.turn
+        wanted = question.parts()
+        with_what = _usual(arguments)
+        if not self._may_answer or with_what is None:
+            return question.answer(Taken(self._take(wanted, arguments)))
+        if self._takes is not None:
+            self._takes.join()
+        self._done |= wanted
+        record, since = self._record, time.monotonic() - MOST_AGE_S
+        if not record.has(wanted, with_what, since):
+            if record.is_old(since):
+                self._record = Record()
+            due = self._ahead_of_all() - self._done
+            record = self._keep(wanted | due, with_what, arguments)
+        if turn is not None:
+            turn.parts |= wanted
+            turn.oldest = min(turn.oldest, record.oldest(wanted))
+        value = question.answer(Taken(record.readings))
+        if turn is not None:
+            turn.told.append((question.name, value))
+        return value
+
+    def _keep(self, wanted: frozenset[Part], with_what: str, arguments: dict[str, Any]) -> Record:
+        """Read into the record; where that is dropped meanwhile, only this question sees it."""
+        record, now = self._record, time.monotonic()
+        record.add(self._take(wanted, arguments), wanted, with_what, now)
+        return record
+
+    def _take(self, wanted: frozenset[Part], arguments: dict[str, Any]) -> dict[str, Any]:
+        with self.untouched():
+            return take(self._host, self._execute, wanted, arguments)
+
+    def _take_if_possible(self, wanted: frozenset[Part]) -> None:
+        arguments = connector_arguments(self._host)
+        with_what = _usual(arguments)
+        if with_what is None:
+            return
+        try:
+            self._keep(wanted, with_what, arguments)
+        except Unreadable:
+            return  # the first question reads it again, and hears why not
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
@@ -266,6 +343,8 @@ class Memory:
                 _close(generator)
                 anew = Turn(time.monotonic(), anew=True)
                 self._read_again(list(turn.used))
+                if turn.parts:
+                    self._take_again(frozenset(turn.parts))
                 generator = commands()
                 command = self._next(generator, anew)
                 self._say_what_changed(turn, anew)
@@ -291,12 +370,18 @@ class Memory:
             with suppress(*read.FAULTS):
                 self._read([foreseen.alone(command) for command in commands], with_what)
 
+    def _take_again(self, wanted: frozenset[Part]) -> None:
+        arguments = connector_arguments(self._host)
+        with_what = _usual(arguments)
+        if with_what is not None:
+            self._keep(wanted, with_what, arguments)
+
     def _say_what_changed(self, before: Turn, now: Turn) -> None:
         changed = [
             name for (name, was), (_, is_) in zip(before.told, now.told, strict=False) if was != is_
         ]
         if changed:
-            age = now.began - min(held.at for held in before.used.values())
+            age = now.began - min([before.oldest, *(held.at for held in before.used.values())])
             self._host.log(
                 f"changed by something else in the last {age:.0f} s, decided anew: "
                 + ", ".join(dict.fromkeys(changed))
@@ -316,6 +401,7 @@ class Memory:
         """What was read counts no longer: other hosts were changed."""
         self._held = {}
         self._early = None
+        self._record, self._takes = Record(), None
 
     # -- what is foreseen
 
@@ -326,7 +412,8 @@ class Memory:
             self._foresee()
         elif executing == self._executing:
             return
-        elif self._asked:
+        elif self._asked or self._done:
+            self._done = set()
             self._due, self._prepared, self._asked = list(self._asked), self._asked, []
             self._failed, self._together = set(), True
             self.renew()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
-from lockstep.fast import inventory_name
+from lockstep.fast_path import inventory_name
 from lockstep.plan import (
     document,
     fabric,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from lockstep.fast import inventory_name
+from lockstep.fast_path import inventory_name
 from lockstep.spec.model import Access
 from lockstep.spec.names import expand
 

@@ -10,7 +10,8 @@ from collections.abc import Generator
 from pyinfra import host
 from pyinfra.api import StringCommand
 
-from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.files import FileState, file_states
+from lockstep.facts.reading import ask
 from lockstep.files import ManagedFile
 from lockstep.roles.operations.operation import operation
 
@@ -29,7 +30,7 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Generator[StringCommand, No
     if not files:
         host.noop("no files of this role on this node")
         return
-    states = host.get_fact(FileStates, paths=tuple(file.path for file in files))
+    states = ask(host, file_states(tuple(file.path for file in files)))
     differing = []
     for file in files:
         state = states.get(file.path)

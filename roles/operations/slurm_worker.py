@@ -6,7 +6,8 @@ from collections.abc import Generator
 
 from pyinfra import host
 
-from lockstep.facts.files import FileStates
+from lockstep.facts.files import file_states
+from lockstep.facts.reading import ask
 from lockstep.facts.slurm import OURS, SlurmNode
 from lockstep.fast.connector import read_anew_after
 from lockstep.files import slurm_conf_sha256
@@ -82,7 +83,7 @@ def configuration_fetched(sha256: str) -> Generator[str, None, None]:
     Args:
         sha256: of the controller's slurm.conf.
     """
-    state = host.get_fact(FileStates, paths=(FETCHED,))[FETCHED]
+    state = ask(host, file_states((FETCHED,)))[FETCHED]
     if state is not None and state.sha256 == sha256:
         host.noop("slurmd works with the plan's slurm.conf")
         return

@@ -8,7 +8,8 @@ from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import operation
-from lockstep.facts.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK, ClockOffset
+from lockstep.facts.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK, clock_offset
+from lockstep.facts.reading import ask
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""
@@ -34,7 +35,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
     if reference:
         host.noop("this node is the cluster's reference clock")
         return
-    offset_s = host.get_fact(ClockOffset)
+    offset_s = ask(host, clock_offset())
     if offset_s is not None and abs(offset_s) <= max_offset_s:
         host.noop("the clock follows its source")
     else:

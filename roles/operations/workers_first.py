@@ -9,7 +9,7 @@ from gevent.pool import Pool
 from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
-from lockstep.facts.files import FileStates
+from lockstep.facts.files import file_states
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.facts.slurm import NewlyNamed
 from lockstep.files import ManagedFile
@@ -84,7 +84,7 @@ def _lacking(state: State, plan: NodePlan, path: str, arguments: dict[str, Any])
 
 def _has(talk: Conversation, path: str) -> bool:
     try:
-        return talk.read(FileStates, paths=(path,))[path] is not None
+        return talk.ask(file_states((path,)))[path] is not None
     except Unanswered:  # not known is not there
         return False
 

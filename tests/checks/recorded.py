@@ -228,6 +228,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
     asked = request(node)
     changes: dict[str, Any] = {
         "os.hostname": node.name,
+        "time.own_clock": node.time.reference,
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
         "cpu.online": f"0-{hardware.hardware.cpus - 1}",
         "numa.cpus": {str(numa): cpus for numa, cpus in enumerate(hardware.cpu.numa)},

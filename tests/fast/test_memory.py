@@ -210,7 +210,7 @@ def test_a_host_with_other_arguments_than_a_batch_can_have_is_left_alone(
     ("fact", "made"),
     [
         (Asked("pyinfra.facts.server", "Uptime", "[[], {}]"), ["one", "two"]),
-        (Asked("lockstep.facts.clock", "ClockOffset", "[[], {}]"), ["one", "one"]),
+        (Asked("lockstep.facts.gpus", "LoadedDriver", "[[], {}]"), ["one", "one"]),
     ],
     ids=lambda one: getattr(one, "name", None),
 )

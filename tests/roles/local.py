@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import gevent
 from pyinfra.api.config import Config
@@ -14,6 +14,10 @@ from pyinfra.api.operation import add_op
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import State
 from pyinfra.context import ctx_host, ctx_state
+
+from lockstep.facts.reading import Question, ask
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,11 @@ def fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
     (host,) = state.inventory
     with ctx_state.use(state), ctx_host.use(host):
         return get_fact(state, host, kind, kwargs=arguments)
+
+
+def asked(question: Question[T]) -> T:
+    """Ask this machine."""
+    state = machine()
+    (host,) = state.inventory
+    with ctx_state.use(state), ctx_host.use(host):
+        return ask(host, question)

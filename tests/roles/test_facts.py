@@ -9,13 +9,14 @@ from pyinfra.api.exceptions import FactProcessError
 
 from lockstep.facts import slurm
 from lockstep.facts.boot import Hugepages, HugepagesState
-from lockstep.facts.clock import ClockOffset
-from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.clock import clock_offset
+from lockstep.facts.files import FileState, file_states
 from lockstep.facts.packages import Packages, PackageState
+from lockstep.facts.reading import Taken, Unreadable
 from lockstep.facts.services import Service, ServiceState
 from lockstep.facts.settings import Settings, SettingsState
 from lockstep.facts.slurm import SlurmNode
-from tests.roles.local import fact
+from tests.roles.local import asked, fact
 
 DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
@@ -27,33 +28,20 @@ def lines(text: str) -> list[str]:
 # -- files
 
 
-def test_file_states() -> None:
-    recorded = lines(f"""
-absent /etc/a name with blanks
-file 644 root root /etc/hosts
-file 400 munge munge /etc/another name
-{DIGEST}  /etc/hosts
-{DIGEST}  /etc/another name
-""")
-    assert FileStates().process(recorded) == {
-        "/etc/hosts": FileState(DIGEST, "644", "root", "root"),
-        "/etc/another name": FileState(DIGEST, "400", "munge", "munge"),
-        "/etc/a name with blanks": None,
+def test_a_file_that_cannot_be_read_is_not_absent() -> None:
+    state = {"sha256": DIGEST, "mode": "400", "user": "munge", "group": "munge"}
+    files = {"/a": state, "/b": {"absent": True}, "/c": {"other": "a folder"}}
+    question = file_states(("/a", "/b", "/c"))
+    assert question.answer(Taken({"files": {"value": files}})) == {
+        "/a": FileState(DIGEST, "400", "munge", "munge"),
+        "/b": None,
+        "/c": None,
     }
-
-
-@pytest.mark.parametrize(
-    ("recorded", "said"),
-    [
-        (["sh: not found"], "unexpected line 'sh: not found'"),
-        (["file 644 root /etc/hosts", f"{DIGEST}  /etc/hosts"], f"unexpected line '{DIGEST}"),
-        (["file 644 root root /etc/hosts"], "no hash of /etc/hosts"),
-    ],
-    ids=["no state", "rights cut off", "no hash"],
-)
-def test_a_file_state_that_is_none_is_an_error_of_that_node(recorded: list[str], said: str) -> None:
-    with pytest.raises(FactProcessError, match=f"file state, {said}"):
-        FileStates().process(recorded)
+    unread = {"/b": {"unread": "/b: Input/output error"}}
+    with pytest.raises(Unreadable, match="files: /b: /b: Input/output error"):
+        question.answer(Taken({"files": {"value": files | unread}}))
+    with pytest.raises(Unreadable, match="files: /c: not in the answer"):
+        question.answer(Taken({"files": {"value": {"/a": state, "/b": {"absent": True}}}}))
 
 
 def test_file_states_of_this_machine(tmp_path: Path) -> None:
@@ -61,15 +49,15 @@ def test_file_states_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "a name").chmod(0o600)
     (tmp_path / "empty").touch(0o644)
     (tmp_path / "link").symlink_to("empty")
-    paths = [str(tmp_path / name) for name in ("a name", "empty", "link", "gone", ".")]
-    states = fact(FileStates, paths=paths)
+    paths = tuple(str(tmp_path / name) for name in ("a name", "empty", "link", "gone", "."))
+    states = asked(file_states(paths))
     whose = ((tmp_path / "empty").owner(), (tmp_path / "empty").group())
     assert states == {
         paths[0]: FileState(DIGEST, "600", *whose),
         paths[1]: FileState(hashlib.sha256(b"").hexdigest(), "644", *whose),
         **dict.fromkeys(paths[2:]),
     }
-    assert fact(FileStates, paths=paths[2:]) == dict.fromkeys(paths[2:])
+    assert asked(file_states(paths[2:])) == dict.fromkeys(paths[2:])
 
 
 # -- units: recorded on Debian 13, started 1000 s after a boot at 1700000000
@@ -326,44 +314,24 @@ def test_a_controller_that_does_not_answer_gives_no_state(answer: str) -> None:
     assert SlurmNode().process([answer, "end"]).states == frozenset()
 
 
-# -- the clock: chronyc -c tracking
-
-TRACKING = (
-    "{reference},{source},3,1700000000.123456789,-0.000012345,0.000001234,0.000023456,"
-    "-12.345,0.001,0.012,0.012345678,0.001234567,64.5,{leap}"
-)
+# -- the clock
 
 
-@pytest.mark.parametrize(
-    ("reference", "source", "leap", "offset_s"),
-    [
-        ("C0A80001", "fd00:1::1", "Normal", -0.000012345),
-        # A leap second that is announced is no missing source.
-        ("C0A80001", "fd00:1::1", "Insert second", -0.000012345),
-        ("00000000", "", "Not synchronised", None),
-        ("7F7F0101", "", "Normal", None),
-    ],
-    ids=["follows", "leap second ahead", "does not follow", "follows itself"],
-)
-def test_how_far_the_clock_is_off(
-    reference: str, source: str, leap: str, offset_s: float | None
-) -> None:
-    line = TRACKING.format(reference=reference, source=source, leap=leap)
-    assert ClockOffset().process([line, "1700000064"]) == offset_s
+def clock(**readings: object) -> float | None:
+    taken = {name: {"value": value} for name, value in readings.items()}
+    usual = {"synchronised": True, "offset_s": {"value": -0.000012345}, "own_clock": False}
+    for name, value in usual.items():
+        taken.setdefault(name, value if isinstance(value, dict) else {"value": value})
+    return clock_offset().answer(Taken({f"time.{name}": one for name, one in taken.items()}))
 
 
-def test_servers_that_were_lost_are_no_source_as_for_the_check() -> None:
-    line = TRACKING.format(reference="C0A80001", source="fd00:1::1", leap="Normal")
-    assert ClockOffset().process([line, str(1700000000 + 7100)]) == -0.000012345
-    assert ClockOffset().process([line, str(1700000000 + 7300)]) is None
+def test_how_far_the_clock_is_off() -> None:
+    assert clock() == -0.000012345
+    assert clock(synchronised=False) is None, "its servers are lost, or it has none"
+    assert clock(own_clock=True) is None, "it follows itself"
 
 
-@pytest.mark.parametrize("answer", ["", "506 Cannot talk to daemon"])
-def test_a_daemon_that_does_not_run_gives_no_offset(answer: str) -> None:
-    assert ClockOffset().process([answer, "1700000064"]) is None
-
-
-def test_an_offset_that_is_no_number_is_an_error_of_that_node() -> None:
-    line = TRACKING.format(reference="C0A80001", source="a", leap="Normal")
-    with pytest.raises(FactProcessError, match="chronyc tracking, not a time"):
-        ClockOffset().process([line.replace("-0.000012345", "soon"), "1700000064"])
+def test_a_daemon_that_does_not_run_gives_no_offset() -> None:
+    silent = {"unread": "chronyc: exit 1: 506 Cannot talk to daemon"}
+    readings = ("time.synchronised", "time.offset_s", "time.own_clock")
+    assert clock_offset().answer(Taken(dict.fromkeys(readings, silent))) is None

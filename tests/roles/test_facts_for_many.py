@@ -1,4 +1,4 @@
-"""What one command says of many files and units is what a command of each says."""
+"""What one command says of many units is what a command of each says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lockstep.facts import services
-from lockstep.facts.files import FileStates
 from lockstep.facts.services import MANAGER, Service
 
 SYSTEMCTL = """\
@@ -73,11 +72,6 @@ def compare(fact: Any, every: list[dict[str, Any]], order: Any = list) -> None:
         assert len(said) == len(alone)  # also what changes is there
 
 
-def test_files(files: list[str]) -> None:
-    paths = [files, files[:1], files[1:], [files[2]], [*files[::-1]]]
-    compare(FileStates(), [{"paths": some} for some in paths], sorted)
-
-
 def units(files: list[str]) -> list[dict[str, Any]]:
     return [
         {"unit": MANAGER, "files": [], "reload_files": files},
@@ -116,10 +110,3 @@ def test_answers_in_another_order_are_none(files: list[str]) -> None:
     output = printed(Service().command_for_many(every))
     with pytest.raises(ValueError, match=r"one\.service: shown is"):
         Service().outputs_for_many(every, [*output[5:10], *output[:5], *output[10:]])
-
-
-def test_an_answer_that_lacks_a_file_is_none(files: list[str]) -> None:
-    every = [{"paths": files}, {"paths": files[:1]}]
-    output = printed(FileStates().command_for_many(every))
-    with pytest.raises(LookupError):
-        FileStates().outputs_for_many(every, [line for line in output if "gone" not in line])

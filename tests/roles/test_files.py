@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyinfra.context import ctx_host, ctx_state
 
-from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.files import FileState, file_states
 from lockstep.files import ManagedFile
 from lockstep.roles.operations.files import managed_files
-from tests.roles.local import fact, machine, run
+from tests.roles.local import asked, machine, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to root")
 
@@ -227,7 +227,7 @@ def test_file_states_of_this_machine_are_what_stat_and_sha256sum_say(tmp_path: P
         ["sha256sum", plain], capture_output=True, text=True, check=True
     ).stdout.split()[0]
     paths = tuple(str(path) for path in (plain, link, folder, tmp_path / "absent"))
-    assert fact(FileStates, paths=paths) == {
+    assert asked(file_states(paths)) == {
         paths[0]: FileState(digest, "4755", "root", "root"),
         paths[1]: None,
         paths[2]: None,

@@ -22,6 +22,7 @@ from pyinfra.api.config import Config
 from pyinfra.api.inventory import Inventory
 
 from lockstep.facts.files import FileState
+from lockstep.facts.reading import Question
 from lockstep.facts.reboot import Unanswered
 from lockstep.facts.slurm import NewlyNamed
 from lockstep.files import ManagedFile, managed
@@ -71,7 +72,8 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NodePlan]:
             def __init__(self, host: Any, arguments: object) -> None:
                 self.node = host.name
 
-            def read(self, kind: object, paths: tuple[str, ...]) -> dict[str, FileState | None]:
+            def ask(self, question: Question[Any]) -> dict[str, FileState | None]:
+                paths = question.about["files"]
                 asking.add(self.node)
                 ASKED.append((self.node, len(asking)))
                 gevent.sleep(0.01)

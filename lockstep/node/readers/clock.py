@@ -25,6 +25,7 @@ def read_time(request: Request, commands: Commands) -> Readings:
     return {
         "time.synchronised": follows(row, time.time()),
         "time.offset_s": float(row[4]),
+        "time.own_clock": row[0] == OWN_CLOCK,
     }
 
 

@@ -69,7 +69,7 @@ READERS: tuple[Row, ...] = (
     (packages.read_packages, ("packages", "packages.broken", "packages.held")),
     (slurm.read_slurm_nodes, ("slurm.nodes",)),
     (units.read_units, ("units", "limits.memlock", "limits.open_files")),
-    (clock.read_time, ("time.synchronised", "time.offset_s")),
+    (clock.read_time, ("time.synchronised", "time.offset_s", "time.own_clock")),
     (munge.read_munge_credential, ("munge.credential",)),
     (munge.read_munge_decoded, ("munge.decoded",)),
     (munge.read_munge_key, ("munge.key_sha256",)),

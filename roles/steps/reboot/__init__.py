@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FactBase, FunctionCommand, Host, State, deploy
+from pyinfra.api import FunctionCommand, Host, State, deploy
 
 from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
-from lockstep.facts.files import FileState, FileStates
+from lockstep.facts.files import FileState, file_states
 from lockstep.facts.gpus import (
     BoardsToReset,
     Gpus,
@@ -27,6 +27,7 @@ from lockstep.facts.gpus import (
 )
 from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import Packages
+from lockstep.facts.reading import ask
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, RebootedInVain, Unanswered
 from lockstep.files import managed
 from lockstep.plan import NodePlan
@@ -110,7 +111,7 @@ def _installed(read: Reader, driver: Driver) -> dict[str, str]:
 
 def _parameters_written(read: Reader, plan: NodePlan) -> bool:
     (planned,) = (one for one in managed(plan, None, "nvidia_driver") if one.path == MODPROBE)
-    found: FileState | None = read(FileStates, paths=(MODPROBE,))[MODPROBE]
+    found: FileState | None = read(file_states, paths=(MODPROBE,))[MODPROBE]
     return found is not None and found.sha256 == planned.sha256
 
 
@@ -189,7 +190,9 @@ def _decide_now(talk: Conversation, plan: NodePlan) -> Decision:
         return decide(talk.read, plan)
 
 
-def _fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
+def _fact(kind: Any, **arguments: object) -> Any:
+    if not isinstance(kind, type):  # it makes a question of them
+        return ask(host, kind(**arguments))
     value = host.get_fact(kind, **arguments)
     if value is None:
         raise Unanswered(kind.__name__)
