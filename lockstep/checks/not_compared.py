@@ -12,6 +12,11 @@ from lockstep.checks.rules.boot import OWN
 NOT_JUDGED = {
     "time.own_clock": "the reference follows itself; time.synchronised judges the others",
     "hugepages.free": "falls while jobs run: for the record only",
+    "files.changed": "roles ask for it: which files a unit has read",
+    "packages.interrupted": "dpkg may be at work; packages.broken judges what it left",
+    "os.locales": "roles make the planned one; os.locale judges the choice",
+    "systemd.started": "roles ask for it: which files systemd has read",
+    "units.started": "roles ask for it: which files a unit has read",
     "rdma.type": "the adapter's model, for people; rdma.board is more exact",
 }
 """No rule judges them."""
@@ -35,6 +40,10 @@ NOT_ALONE = {
 """They help to judge other readings: by themselves they are neither right nor wrong."""
 
 CHANGES_BY_ITSELF = {
+    "files.changed": "roles ask for it, checks do not",
+    "packages.interrupted": "dpkg may be at work",
+    "systemd.started": "every boot has another",
+    "units.started": "says when a unit was last started",
     "os.boot_id": "new for each boot",
     "munge.credential": "new for each reading",
     "time.offset_s": "changes all the time; time.offset judges it",

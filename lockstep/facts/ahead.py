@@ -10,15 +10,38 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lockstep.facts.clock import clock_offset
 from lockstep.facts.files import file_states
+from lockstep.facts.packages import package_state
 from lockstep.facts.reading import Part, Question
+from lockstep.facts.services import MANAGER, service_state
+from lockstep.facts.settings import settings
 from lockstep.files import paths
 from lockstep.plan import NodePlan
+from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
+from lockstep.plan.nvidia import MIG_MADE
+from lockstep.plan.slurm import MUNGE_KEY
 
 Ahead = Callable[[NodePlan], Iterable[Question[object]]]
 
+PROGRAMS = (
+    *("/usr/sbin/chronyd", "/usr/sbin/munged", "/usr/sbin/slurmd", "/usr/sbin/slurmctld"),
+    *("/usr/sbin/slurmdbd", "/usr/sbin/mariadbd", "/usr/bin/prometheus"),
+    *("/usr/bin/prometheus-node-exporter", "/usr/bin/dcgm-exporter", "/usr/bin/nv-hostengine"),
+    *("/usr/bin/nvidia-persistenced", MUNGE_KEY, MIG_MADE, PYXIS_PLUGSTACK, PYXIS_PLUGIN),
+)
+"""What units run, and what else they read at their start, beside the files of the plan."""
+
 BY_ROLE: Mapping[str, Ahead] = {
     "time_sync": lambda plan: [clock_offset()],
-    "": lambda plan: [file_states(paths(plan))],
+    "": lambda plan: [
+        file_states(paths(plan)),
+        *(service_state(unit) for unit in (*plan.units, *plan.forbidden_units)),
+        Question("changes", ("files.changed",), bool, {"changed": (*paths(plan), *PROGRAMS)}),
+    ],
+    "os_settings": lambda plan: [
+        settings(plan.sysctl, plan.masked_units),
+        service_state(MANAGER),
+    ],
+    "packages": lambda plan: [package_state(plan.packages)] if plan.packages else [],
 }
 """Role -> what it asks of a node where it applies."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyinfra.api import FactBase
-from typing_extensions import override
+from lockstep.facts.reading import Question, Taken
 
 
 @dataclass(frozen=True)
@@ -24,38 +22,21 @@ class PackageState:
     """Those of them that dpkg began with and did not finish."""
 
 
-class Packages(FactBase[PackageState]):
-    """Returns the state of some packages; dpkg-query(1)."""
+READINGS = ("packages", "packages.broken", "packages.held", "packages.interrupted")
 
-    @override
-    def command(self, names: Iterable[str]) -> str:
-        quoted = " ".join(shlex.quote(name) for name in names)
-        return (
-            # dpkg-query ends with 1 when a package is unknown: that is an answer, not a failure.
-            "dpkg-query -W -f='${Package} ${Version} ${db:Status-Status} ${db:Status-Want}\\n' "
-            f"{quoted} 2>/dev/null; "
-            # A dpkg-query that fails for another reason fails here as well: there are packages.
-            "all=$(dpkg-query -W -f='${db:Status-Status}\\n') || exit; "
-            # Not `dpkg --audit`: it also lists whole packages that merely lack a list of hashes.
-            """echo "interrupted $(printf '%s\\n' "$all" """
-            "| grep -c -v -x -E 'installed|config-files|not-installed') "
-            '$(find /var/lib/dpkg/updates -type f | wc -l)"'
+
+def package_state(names: Iterable[str]) -> Question[PackageState]:
+    """Ask for the state of some packages."""
+    asked = frozenset(names)
+
+    def answer(taken: Taken) -> PackageState:
+        broken = asked.intersection(taken["packages.broken"])
+        versions = taken["packages"]
+        return PackageState(
+            {name: versions[name] for name in sorted(asked - broken) if name in versions},
+            taken["packages.interrupted"],
+            asked.intersection(taken["packages.held"]),
+            broken,
         )
 
-    @override
-    def process(self, output: Iterable[str]) -> PackageState:
-        installed: dict[str, str] = {}
-        interrupted = False
-        held = set()
-        unfinished = set()
-        for line in output:
-            name, first, second, *wanted = line.split(" ")
-            if name == "interrupted":
-                interrupted = (first, second) != ("0", "0")
-            elif second == "installed":
-                installed[name] = first
-            elif second not in ("config-files", "not-installed"):
-                unfinished.add(name)
-            if wanted == ["hold"]:
-                held.add(name)
-        return PackageState(installed, interrupted, frozenset(held), frozenset(unfinished))
+    return Question("packages", READINGS, answer)

@@ -21,6 +21,16 @@ Execute = Callable[..., tuple[bool, CommandOutput]]
 Part = tuple[str, str, str]
 """A reading, and what it is about: a key of the request and one name of it, "" for neither."""
 
+ABOUT = {
+    "files": "files",
+    "files.changed": "changed",
+    "units": "units",
+    "units.started": "units",
+    "sysctl.running": "sysctls",
+    "kernel.files": "kernel_files",
+}
+"""Reading -> the key of the request that says what it is about; others are about the node."""
+
 LIMIT_S = 60
 """Longer than any reader may take: two of its commands, one after the other."""
 
@@ -74,7 +84,7 @@ class Question(Generic[T]):
     answer: Callable[[Taken], T]
     """Makes the answer of the readings; raises ``Unreadable`` where it cannot."""
     about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keys of the request and their names, which all of its readings are about."""
+    """Keys of the request and their names, for those of its readings that are about them."""
 
     def parts(self) -> frozenset[Part]:
         """Return what has to be read for it."""
@@ -83,8 +93,11 @@ class Question(Generic[T]):
 
 def parts(readings: Iterable[str], about: Mapping[str, Iterable[str]]) -> frozenset[Part]:
     """Return readings, each with all that it is about."""
-    names = [(key, one) for key, several in about.items() for one in several] or [("", "")]
-    return frozenset((reading, key, one) for reading in readings for key, one in names)
+    found = set()
+    for reading in readings:
+        key = ABOUT.get(reading, "")
+        found |= {(reading, key, one) for one in (about.get(key, ()) if key else ("",))}
+    return frozenset(found)
 
 
 class KeepsRecord(Protocol):
@@ -132,6 +145,8 @@ def take(
         names.add(reading)
         if key and one not in about.setdefault(key, []):
             about[key].append(one)
+    if not names:
+        return {}
     program = asking(frozenset(names), about)
     return taken(host, execute, program, arguments)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pyinfra.api import FactBase, FactProcessError
-from typing_extensions import override
+from lockstep.facts.reading import Question, Taken, Unreadable
 
 
 @dataclass
@@ -23,48 +21,29 @@ class SettingsState:
     locales: frozenset[str] = frozenset()
 
 
-class Settings(FactBase[SettingsState]):
-    """Returns running settings; ``sysctls`` and ``units`` say which."""
+READINGS = ("os.hostname", "os.time_zone", "os.locales", "sysctl.running", "units")
 
-    @override
-    def command(self, sysctls: Iterable[str] = (), units: Iterable[str] = ()) -> str:
-        keys = " ".join(shlex.quote(key) for key in sysctls)
-        names = " ".join(shlex.quote(unit) for unit in units)
-        # An answer for each unit, in their order.
-        show = f"echo units {names}; systemctl show {names} -p UnitFileState; " if names else ""
-        return (
-            'echo "host_name $(uname -n)"; echo "time_zone $(readlink /etc/localtime)"; '
-            f"for k in {keys}; do "
-            # A key this kernel lacks gives no line; setting it then fails and says so.
-            'v="$(sysctl -n "$k" 2>/dev/null)" && echo "sysctl $k $v"; done; '
-            f"{show}locale -a | sed 's/^/locale /'"
+
+def settings(sysctls: Iterable[str], units: Iterable[str]) -> Question[SettingsState]:
+    """Ask for running settings; ``sysctls`` and ``units`` say which."""
+    keys, names = tuple(sysctls), tuple(units)
+
+    def answer(taken: Taken) -> SettingsState:
+        return SettingsState(
+            taken["os.hostname"],
+            # No link has no name of a zone: the role makes one, whatever the reason is.
+            "" if taken.unread("os.time_zone") else taken["os.time_zone"],
+            dict(_values(taken, keys)),
+            frozenset(name for name in names if taken.item("units", name)["enabled"] == "masked"),
+            frozenset(taken["os.locales"]),
         )
 
-    @override
-    def process(self, output: Iterable[str]) -> SettingsState:
-        state = SettingsState()
-        locales = set()
-        units: list[str] = []
-        enabled: list[str] = []
-        for line in output:
-            what, _, rest = line.partition(" ")
-            if what == "host_name":
-                state.host_name = rest
-            elif what == "time_zone":
-                state.time_zone = rest.rpartition("/usr/share/zoneinfo/")[2]
-            elif what == "sysctl":
-                key, _, value = rest.partition(" ")
-                state.sysctl[key] = " ".join(value.split())
-            elif what == "units":
-                units = rest.split()
-            elif line.startswith("UnitFileState="):
-                enabled.append(line.partition("=")[2])
-            elif what == "locale":
-                locales.add(rest.lower().replace("-", ""))
-        if len(units) != len(enabled):
-            raise FactProcessError(f"settings, {len(enabled)} answers for {len(units)} units")
-        state.masked = frozenset(
-            unit for unit, said in zip(units, enabled, strict=True) if said == "masked"
-        )
-        state.locales = frozenset(locales)
-        return state
+    return Question("settings", READINGS, answer, {"sysctls": keys, "units": names})
+
+
+def _values(taken: Taken, keys: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for key in keys:
+        try:
+            yield key, taken.item("sysctl.running", key)
+        except Unreadable:
+            continue  # this kernel lacks the key: setting it fails, and says so

@@ -36,6 +36,8 @@ class Request:
     """What to look at on one node: names only, so that no wish can colour what is seen."""
 
     files: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files of which it is told when they changed: roles ask for them."""
     units: tuple[str, ...] = ()
     sysctls: tuple[str, ...] = ()
     credential: str | None = None

@@ -16,7 +16,8 @@ from lockstep.facts.boot import (
     HugetlbMount,
     HugetlbMounts,
 )
-from lockstep.facts.services import Service
+from lockstep.facts.reading import ask
+from lockstep.facts.services import service_state
 from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
@@ -66,7 +67,7 @@ def mounted(points: Mapping[str, str], gid: int | None) -> Generator[str, None, 
     wanted = HugetlbMount("1777", 0) if gid is None else HugetlbMount("1770", gid)
     right = True
     for point, unit in points.items():
-        if host.get_fact(Service, unit=unit).enabled == "disabled":  # systemd's own is static
+        if ask(host, service_state(unit)).enabled == "disabled":  # systemd's own is static
             right = False
             yield f"systemctl daemon-reload && systemctl enable {unit}"
         state = found.get(point)

@@ -8,7 +8,8 @@ from pyinfra import host
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels, LoadedModules, has_module
-from lockstep.facts.packages import Packages
+from lockstep.facts.packages import package_state
+from lockstep.facts.reading import ask
 from lockstep.plan.driver import Driver
 from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
@@ -24,7 +25,7 @@ def built(driver: Driver) -> Generator[str, None, None]:
         driver: as planned; another one that is installed is left to the rollout.
     """
     names = tuple(driver.packages)
-    if wrong(host.get_fact(Packages, names=names), names, driver.packages):
+    if wrong(ask(host, package_state(names)), names, driver.packages):
         host.noop("the packages of the driver wait for the rollout")
         return
     lacking = driver.lacking(host.get_fact(Kernels).every)

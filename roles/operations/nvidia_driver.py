@@ -7,7 +7,8 @@ from collections.abc import Generator
 from pyinfra import host
 
 from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
-from lockstep.facts.services import Service
+from lockstep.facts.reading import ask
+from lockstep.facts.services import service_state
 from lockstep.files import paths
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import keep_units, put_files
@@ -42,7 +43,7 @@ def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
     boards = host.get_fact(Gpus) if units else Boards()
     free = boards.answered and not any(board.busy for board in boards.every)
     for unit in units:
-        state = host.get_fact(Service, unit=unit, files=(), reload_files=())
+        state = ask(host, service_state(unit))
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
             right = False
             if not free:

@@ -7,7 +7,8 @@ from collections.abc import Generator
 
 from pyinfra import host
 
-from lockstep.facts.settings import Settings
+from lockstep.facts.reading import ask
+from lockstep.facts.settings import settings
 from lockstep.files import systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
@@ -20,7 +21,7 @@ def running_settings(
     host_name: str, time_zone: str, locale: str, sysctl: dict[str, str], masked: tuple[str, ...]
 ) -> Generator[str, None, None]:
     """Bring the running system to what the files say, where it is not there already."""
-    state = host.get_fact(Settings, sysctls=tuple(sysctl), units=masked)
+    state = ask(host, settings(sysctl, masked))
     if state.host_name != host_name:
         yield f"hostname {shlex.quote(host_name)}"
     if state.time_zone != time_zone:

@@ -11,8 +11,9 @@ from pyinfra import host
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels
-from lockstep.facts.packages import Packages, PackageState
 from lockstep.plan import NodePlan
+from lockstep.facts.packages import PackageState, package_state
+from lockstep.facts.reading import ask
 from lockstep.plan.driver import Driver
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.operation import operation
@@ -50,7 +51,7 @@ def locked_packages(
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
-    state = host.get_fact(Packages, names=(*names, *replaced))
+    state = ask(host, package_state((*names, *replaced)))
     differ = wrong(state, names, versions) + there(state, replaced)
     loaded = host.get_fact(LoadedDriver) if driver and set(differ) & {*steady, *replaced} else ""
     other_loaded = driver is not None and loaded not in ("", driver.version)

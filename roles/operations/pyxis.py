@@ -7,7 +7,8 @@ from collections.abc import Generator
 from pyinfra import host
 
 from lockstep.facts.job_containers import PyxisLoads, loads
-from lockstep.facts.packages import Packages
+from lockstep.facts.packages import package_state
+from lockstep.facts.reading import ask
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGIN, PYXIS_PLUGSTACK
@@ -30,7 +31,7 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Generator[
     if host.get_fact(PyxisLoads, plugin=PYXIS_PLUGIN):
         host.noop("Slurm loads the plugin")
         return
-    state = host.get_fact(Packages, names=(PYXIS_PACKAGE,))
+    state = ask(host, package_state((PYXIS_PACKAGE,)))
     # A build that was added since is not known yet, and the one that is there fits the pattern.
     yield f"{APT_GET} update"
     yield from change(state, (PYXIS_PACKAGE,), {PYXIS_PACKAGE: version}, (PYXIS_PACKAGE,))

@@ -10,7 +10,8 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
-from lockstep.facts.services import MANAGER, Service, loaded_stamp
+from lockstep.facts.reading import ask
+from lockstep.facts.services import MANAGER, loaded_stamp, service_state
 from lockstep.roles.operations.operation import operation
 
 DROP_INS = "/etc/systemd/system/"
@@ -33,7 +34,7 @@ def service(
         reload_files: what the unit reads again on ``systemctl reload``.
         essential: False: where it does not start, that is said and the deploy goes on.
     """
-    state = host.get_fact(Service, unit=unit, files=files, reload_files=reload_files)
+    state = ask(host, service_state(unit, files, reload_files))
     name = shlex.quote(unit)
     running = state.active in ("active", "reloading")
     starts = not running or state.stale
@@ -123,7 +124,7 @@ def manager_configuration(files: tuple[str, ...]) -> Generator[str, None, None]:
     Args:
         files: system.conf.d drop-ins and drop-ins of slices.
     """
-    state = host.get_fact(Service, unit=MANAGER, files=(), reload_files=files)
+    state = ask(host, service_state(MANAGER, (), files))
     if not state.reload_due:
         host.noop("systemd runs with the configuration on disk")
         return

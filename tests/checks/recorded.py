@@ -228,6 +228,10 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
     asked = request(node)
     changes: dict[str, Any] = {
         "os.hostname": node.name,
+        "files.changed": {},
+        "packages.interrupted": False,
+        "os.locales": ["c", "c.utf8", "en_us.utf8"],
+        "systemd.started": {"invocation": f"{number:032x}", "at": 1795199783.0, "stamp": []},
         "time.own_clock": node.time.reference,
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
         "cpu.online": f"0-{hardware.hardware.cpus - 1}",
@@ -456,6 +460,15 @@ def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
             **dict.fromkeys(node.masked_units, MASKED),
             **dict.fromkeys(node.forbidden_units, OFF),
             **units,
+        },
+        "units.started": {
+            unit: {
+                "invocation": "5ee1",
+                "at": 1795199971.25,
+                "needs_daemon_reload": False,
+                "stamp": [],
+            }
+            for unit in node.units
         },
         "cpuset.services": {
             unit: cpu.all if unit == "slurmd.service" else cpu.housekeeping or cpu.all

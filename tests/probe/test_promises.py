@@ -42,6 +42,8 @@ READ_ONLY = (
     "dcb * show dev *",
     "* -d * --reg_name ROCE_ACCL --get",  # mlxreg or mstreg
     "systemctl show --no-pager --property=* -- *",
+    "systemctl show -p UserspaceTimestampMonotonic",
+    "locale -a",
     "dpkg-query -W -f *",
     "chronyc -n -c tracking",
     "munge -s lockstep",

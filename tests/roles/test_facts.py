@@ -11,10 +11,10 @@ from lockstep.facts import slurm
 from lockstep.facts.boot import Hugepages, HugepagesState
 from lockstep.facts.clock import clock_offset
 from lockstep.facts.files import FileState, file_states
-from lockstep.facts.packages import Packages, PackageState
+from lockstep.facts.packages import PackageState, package_state
 from lockstep.facts.reading import Taken, Unreadable
-from lockstep.facts.services import Service, ServiceState
-from lockstep.facts.settings import Settings, SettingsState
+from lockstep.facts.services import ServiceState, service_state
+from lockstep.facts.settings import SettingsState, settings
 from lockstep.facts.slurm import SlurmNode
 from tests.roles.local import asked, fact
 
@@ -62,19 +62,30 @@ def test_file_states_of_this_machine(tmp_path: Path) -> None:
 
 # -- units: recorded on Debian 13, started 1000 s after a boot at 1700000000
 
-RUNNING = """
-ActiveState=active
-UnitFileState=enabled
-NeedDaemonReload=no
-ActiveEnterTimestampMonotonic=1000000000
-InvocationID=9ad0
-Now=1700005000.000000000
-Uptime=5000.00
-File={written} 11 /etc/one
-File=1600000000.000000000 12 /usr/sbin/two
-ReloadFile={reload_written} 13 /etc/three
-"""
 STARTED = 1700001000
+UNIT = "a.service"
+
+
+def unit(
+    changed: dict[str, object],
+    stamp: tuple[str, ...] = (),
+    reload_files: tuple[str, ...] = ("/etc/three",),
+) -> ServiceState:
+    """What is made of the readings of a running unit and of its files."""
+    files = tuple(path for path in changed if path not in reload_files)
+    started = {
+        "invocation": "9ad0",
+        "at": float(STARTED),
+        "needs_daemon_reload": False,
+        "stamp": [*stamp],
+    }
+    readings = {
+        "units": {UNIT: {"active": "active", "enabled": "enabled"}},
+        "units.started": {UNIT: started},
+        "files.changed": changed,
+    }
+    taken = Taken({name: {"value": value} for name, value in readings.items()})
+    return service_state(UNIT, files, reload_files).answer(taken)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +101,12 @@ STARTED = 1700001000
 def test_a_unit_that_others_started_is_stale_when_its_files_are_younger(
     written: float, reload_written: float, stale: bool, reload_due: bool
 ) -> None:
-    recorded = RUNNING.format(written=written, reload_written=reload_written)
-    assert Service().process(lines(recorded)) == ServiceState(
-        "active", "enabled", False, stale, reload_due
-    )
+    changed: dict[str, object] = {
+        "/etc/one": f"{written} 11",
+        "/usr/sbin/two": "1600000000.000000000 12",
+        "/etc/three": f"{reload_written} 13",
+    }
+    assert unit(changed) == ServiceState("active", "enabled", False, stale, reload_due)
 
 
 @pytest.mark.parametrize(
@@ -113,117 +126,102 @@ def test_a_unit_that_we_started_is_stale_when_its_files_are_others_than_it_read(
     stamp: tuple[str, ...], stale: bool, reload_due: bool
 ) -> None:
     """Whatever the clock did: the times here lie long before the unit's start."""
-    recorded = [line for line in lines(RUNNING) if "two" not in line]
-    recorded = [line.format(written="5", reload_written="6") for line in recorded]
-    state = Service().process([*recorded, *(f"Stamp={line}" for line in stamp)])
+    state = unit({"/etc/one": "5 11", "/etc/three": "6 13"}, stamp)
     assert state == ServiceState("active", "enabled", False, stale, reload_due)
 
 
 def test_the_youngest_of_several_files_counts() -> None:
-    recorded = lines(RUNNING.format(written=STARTED + 1, reload_written=0))
-    assert Service().process(recorded).stale
-    assert Service().process([*recorded, "File=5 14 /etc/four"]).stale
+    young = {"/etc/one": f"{STARTED + 1} 11", "/etc/three": "0 13"}
+    assert unit({**young}).stale
+    assert unit({**young, "/etc/four": "5 14"}).stale
 
 
 def test_a_unit_without_files_is_never_stale() -> None:
-    recorded = [line for line in lines(RUNNING) if "File=" not in line]
-    assert Service().process(recorded) == ServiceState("active", "enabled", False, False, False)
+    assert unit({}, reload_files=()) == ServiceState("active", "enabled", False, False, False)
+
+
+def test_a_file_that_is_not_there_makes_no_unit_stale() -> None:
+    assert not unit({"/etc/one": {"absent": True}}, reload_files=()).stale
+
+
+def test_a_file_whose_change_cannot_be_read_is_no_file_that_is_absent() -> None:
+    with pytest.raises(Unreadable, match=r"files\.changed: /etc/one: Input/output error"):
+        unit({"/etc/one": {"unread": "Input/output error"}}, reload_files=())
 
 
 def test_a_unit_that_systemd_does_not_know() -> None:
-    recorded = lines("""
-ActiveState=inactive
-UnitFileState=
-NeedDaemonReload=no
-ActiveEnterTimestampMonotonic=0
-InvocationID=
-Now=1700005000.0
-Uptime=5000.00
-""")
-    assert Service().process(recorded).active == "inactive"
-    assert Service().process(recorded).enabled == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("InvocationID=1\nNow=1\nUptime=1", "unit state, 'ActiveEnterTimestampMonotonic' miss"),
-        ("InvocationID=1\nNow=soon\nUptime=1", "unit state, not a time: 'soon'"),
-    ],
-    ids=["missing", "not a number"],
-)
-def test_a_unit_that_cannot_be_read_is_an_error_of_that_node(text: str, said: str) -> None:
-    with pytest.raises(FactProcessError, match=said):
-        Service().process(lines(text))
+    started = {"invocation": "", "at": None, "needs_daemon_reload": False, "stamp": []}
+    readings = {
+        "units": {UNIT: {"active": "inactive", "enabled": ""}},
+        "units.started": {UNIT: started},
+    }
+    state = service_state(UNIT).answer(Taken({k: {"value": v} for k, v in readings.items()}))
+    assert (state.active, state.enabled) == ("inactive", "")
 
 
 # -- packages
 
 
+def packages(*names: str, interrupted: bool = False) -> PackageState:
+    readings = {
+        "packages": {"slurmd": "24.11.5-4", "chrony": "4.6.1-3"},
+        "packages.broken": ["chrony", "libbroken"],
+        "packages.held": ["slurmd"],
+        "packages.interrupted": interrupted,
+    }
+    taken = Taken({name: {"value": value} for name, value in readings.items()})
+    return package_state(names).answer(taken)
+
+
 def test_packages() -> None:
-    recorded = lines("""
-slurmd 24.11.5-4 installed hold
-munge 0.5.16-1 config-files deinstall
-chrony 4.6.1-3 half-configured install
-interrupted 0 0
-""")
-    assert Packages().process(recorded) == PackageState(
+    assert packages("slurmd", "munge", "chrony") == PackageState(
         {"slurmd": "24.11.5-4"},
         interrupted=False,
         held=frozenset({"slurmd"}),
         unfinished=frozenset({"chrony"}),
     )
+    assert packages("munge") == PackageState({}, interrupted=False)
 
 
-@pytest.mark.parametrize("line", ["interrupted 3 0", "interrupted 0 1"])
-def test_an_interrupted_dpkg(line: str) -> None:
-    assert Packages().process([line]) == PackageState({}, interrupted=True)
+def test_an_interrupted_dpkg() -> None:
+    assert packages("munge", interrupted=True) == PackageState({}, interrupted=True)
+
+
+def test_packages_that_cannot_be_read_are_not_missing() -> None:
+    said = {"unread": "dpkg-query: exit 2: cannot open the database"}
+    with pytest.raises(Unreadable, match="dpkg-query: exit 2"):
+        package_state(("munge",)).answer(Taken({"packages.broken": said}))
 
 
 # -- settings
 
 
 def test_settings() -> None:
-    recorded = lines("""
-host_name worker01
-time_zone /usr/share/zoneinfo/Europe/Berlin
-sysctl vm.swappiness 1
-sysctl net.ipv4.tcp_rmem 4096\t131072\t6291456
-units apt-daily.timer apt-daily-upgrade.timer gone.timer
-UnitFileState=masked
-
-UnitFileState=enabled
-
-UnitFileState=
-locale C
-locale C.utf8
-locale en_US.utf8
-""")  # systemctl's answer for a unit that it does not know is empty
-    assert Settings().process(recorded) == SettingsState(
+    readings = {
+        "os.hostname": "worker01",
+        "os.time_zone": "Europe/Berlin",
+        "sysctl.running": {"vm.swappiness": "1", "no.such": {"unread": "no such file"}},
+        "units": {"apt-daily.timer": {"enabled": "masked"}, "gone.timer": {"enabled": ""}},
+        "os.locales": ["c", "c.utf8", "en_us.utf8"],
+    }
+    question = settings(("vm.swappiness", "no.such"), ("apt-daily.timer", "gone.timer"))
+    taken = {name: {"value": value} for name, value in readings.items()}
+    expected = SettingsState(
         host_name="worker01",
         time_zone="Europe/Berlin",
-        sysctl={"vm.swappiness": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+        sysctl={"vm.swappiness": "1"},
         masked=frozenset({"apt-daily.timer"}),
         locales=frozenset({"c", "c.utf8", "en_us.utf8"}),
     )
-
-
-def test_settings_without_an_answer_for_each_unit_are_an_error_of_that_node() -> None:
-    with pytest.raises(FactProcessError, match="settings, 1 answers for 2 units"):
-        Settings().process(["host_name x", "units a.timer b.timer", "UnitFileState=masked"])
-
-
-def test_a_time_zone_that_is_no_link_is_none() -> None:
-    assert Settings().process(["host_name x", "time_zone "]).time_zone == ""
-
-
-def test_a_relative_link_names_the_zone_as_well() -> None:
-    recorded = ["time_zone ../usr/share/zoneinfo/Etc/UTC"]
-    assert Settings().process(recorded).time_zone == "Etc/UTC"
+    assert question.answer(Taken(taken)) == expected
+    no_link = {"os.time_zone": {"unread": "/etc/localtime: not a link"}}
+    assert question.answer(Taken({**taken, **no_link})).time_zone == ""
+    with pytest.raises(Unreadable, match=r"units: systemctl: 1 answers for 2 units"):
+        question.answer(Taken({**taken, "units": {"unread": "systemctl: 1 answers for 2 units"}}))
 
 
 def test_settings_of_this_machine() -> None:
-    state = fact(Settings, sysctls=("kernel.ostype", "kernel.no_such_key"), units=())
+    state = asked(settings(("kernel.ostype", "kernel.no_such_key"), ()))
     assert state.sysctl == {"kernel.ostype": "Linux"}
     assert state.host_name
     assert "c" in state.locales

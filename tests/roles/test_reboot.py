@@ -26,7 +26,7 @@ from lockstep.facts.boot import (
 )
 from lockstep.facts.gpus import Boards, BoardsToReset, Gpus, GpuSettings
 from lockstep.facts.kernels import Kernels
-from lockstep.facts.packages import Packages, PackageState
+from lockstep.facts.packages import PackageState, package_state
 from lockstep.facts.reboot import (
     Boot,
     BootState,
@@ -435,12 +435,12 @@ class Talk(Conversation):
 
     @override
     def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
+        if kind is package_state:
+            return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         if issubclass(kind, Hold):
             return cast(T, self.doubles.hold())
         if issubclass(kind, Gpus):
             return cast(T, Boards(self.doubles.boards))
-        if issubclass(kind, Packages):
-            return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
         if issubclass(kind, Kernels):
             return cast(T, BootKernels(self.doubles.kernels[0], self.doubles.kernels[-1:]))
         return cast(T, BootState(str(self.doubles.boots), (), None))

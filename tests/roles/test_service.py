@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts import services
-from lockstep.facts.services import CLOCK_GRAIN_S, Service, ServiceState
+from lockstep.facts.services import CLOCK_GRAIN_S, ServiceState, service_state
 from lockstep.roles.operations.service import manager_configuration, service
-from tests.roles.local import Done, fact, run
+from tests.roles.local import Done, asked, run
 
 UNIT = "lockstep-unit-test.service"
 
@@ -25,7 +25,7 @@ show)
     elif [ "$5" = --value ] || [ "$4" = InvocationID ]; then cat InvocationID
     else for p in ActiveState UnitFileState NeedDaemonReload ActiveEnterTimestampMonotonic \\
             InvocationID; do
-        echo "$p=$(cat $p)"; done; fi
+        echo "$p=$(cat $p)"; done; echo SubState=; echo LoadState=loaded; echo MainPID=0; fi
     exit 0 ;;
 is-active) grep -qx active ActiveState; exit ;;
 daemon-reload) echo no > NeedDaemonReload ;;
@@ -206,7 +206,7 @@ def test_systemd_reads_its_own_defaults_again_once(unit: Path) -> None:
 
 
 def test_the_fact_reads_this_machine(unit: Path) -> None:
-    assert fact(Service, unit=UNIT) == ServiceState("active", "enabled", False, False, False)
+    assert asked(service_state(UNIT)) == ServiceState("active", "enabled", False, False, False)
 
 
 def test_a_unit_that_may_fail_is_said_and_the_deploy_goes_on(

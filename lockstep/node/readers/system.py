@@ -53,6 +53,12 @@ def read_locale(request: Request, commands: Commands) -> Readings:
     return {"os.locale": assignments(text_of("/etc/default/locale")).get("LANG", "")}
 
 
+def read_locales(request: Request, commands: Commands) -> Readings:
+    """Locales that programs can use, in one spelling: ``en_us.utf8``."""
+    listed = commands.run("locale", "-a").splitlines()
+    return {"os.locales": sorted({line.strip().lower().replace("-", "") for line in listed})}
+
+
 def read_hosts(request: Request, commands: Commands) -> Readings:
     """/etc/hosts: name -> addresses."""
     entries: dict[str, set[str]] = {}

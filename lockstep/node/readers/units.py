@@ -10,21 +10,25 @@ from typing import Any
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread, each
-from lockstep.node.readers.tree import assignments, found_by, rooted, text_of
+from lockstep.node.readers.tree import assignments, exists, found_by, line_of, rooted, text_of
 
 
 def read_units(request: Request, commands: Commands) -> Readings:
     """State of every unit asked for, from one systemctl."""
     units = request["units"]
     if not units:
-        return {"units": {}, "limits.memlock": {}, "limits.open_files": {}}
-    wanted = "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic,MainPID"
+        return {"units": {}, "units.started": {}, "limits.memlock": {}, "limits.open_files": {}}
+    wanted = (
+        "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic,MainPID,"
+        "InvocationID,NeedDaemonReload"
+    )
     out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
     blocks = [assignments(block) for block in out.strip().split("\n\n")]
     if len(blocks) != len(units):
         raise Unread(f"systemctl: {len(blocks)} answers for {len(units)} units")
     booted = time.time() - time.monotonic()
     found = {}
+    started = {}
     processes = {}
     for index, unit in enumerate(units):
         block = blocks[index]
@@ -35,6 +39,12 @@ def read_units(request: Request, commands: Commands) -> Readings:
             "load": block["LoadState"],
             "enabled": block["UnitFileState"],
             "started_at": round(booted + since / 1e6) if since else None,
+        }
+        started[unit] = {
+            "invocation": block.get("InvocationID", ""),
+            "at": round(booted + since / 1e6, 3) if since else None,
+            "needs_daemon_reload": block.get("NeedDaemonReload") == "yes",
+            "stamp": stamp(unit),
         }
         processes[unit] = block.get("MainPID") or "0"
 
@@ -50,8 +60,34 @@ def read_units(request: Request, commands: Commands) -> Readings:
     services = [unit for unit in units if unit.endswith(".service")]
     return {
         "units": found,
+        "units.started": started,
         "limits.memlock": each(services, lambda unit: limit(unit, "locked memory")),
         "limits.open_files": each(services, lambda unit: limit(unit, "open files")),
+    }
+
+
+LOADED = "/run/lockstep/loaded"
+"""Holds a file per unit: its invocation and the files it had read when a role (re)started it."""
+MANAGER = "systemd-manager"
+"""Name under ``LOADED`` for systemd itself; its invocation is the boot."""
+
+
+def stamp(unit: str) -> list[str]:
+    """Return what a role noted of a unit's start; nothing where none started it."""
+    path = f"{LOADED}/{unit}"
+    return text_of(path).splitlines() if exists(path) else []
+
+
+def read_manager(request: Request, commands: Commands) -> Readings:
+    """When systemd began, and of which files a role knows that it has read them."""
+    out = commands.run("systemctl", "show", "-p", "UserspaceTimestampMonotonic")
+    since = int(assignments(out).get("UserspaceTimestampMonotonic") or 0)
+    return {
+        "systemd.started": {
+            "invocation": line_of("/proc/sys/kernel/random/boot_id"),
+            "at": round(time.time() - time.monotonic() + since / 1e6, 3),
+            "stamp": stamp(MANAGER),
+        }
     }
 
 

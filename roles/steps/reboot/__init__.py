@@ -26,7 +26,7 @@ from lockstep.facts.gpus import (
     LoadedModuleState,
 )
 from lockstep.facts.kernels import Kernels
-from lockstep.facts.packages import Packages
+from lockstep.facts.packages import package_state
 from lockstep.facts.reading import ask
 from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, RebootedInVain, Unanswered
 from lockstep.files import managed
@@ -105,7 +105,7 @@ def _layout_waits(board: GpuSettings, gpu: Gpu) -> bool:
 
 
 def _installed(read: Reader, driver: Driver) -> dict[str, str]:
-    state = read(Packages, names=(*driver.packages, *driver.replaced))
+    state = read(package_state, names=(*driver.packages, *driver.replaced))
     return {**state.installed, **dict.fromkeys(state.unfinished, BROKEN)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockstep.facts.kernels import Kernels
-from lockstep.facts.packages import Packages
+from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
@@ -21,7 +21,7 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
     kernels = talk.read(Kernels).next if driver and driver.flavour else ()
     headers = driver.header_packages(kernels) if driver else {}
     replaced = driver.replaced if driver else ()
-    state = talk.read(Packages, names=names)
+    state = talk.read(package_state, names=names)
     for command in change(state, names, plan.versions, plan.held, replaced, headers):
         ok, output = talk.say(command, within_s=CHANGE_S)
         if not ok:
