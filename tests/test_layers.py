@@ -73,6 +73,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.state", "lockstep.garbage", "lockstep.unreadable"),
         # What the roles of a host will ask for, so that it is read ahead.
         *("lockstep.facts.reading", "lockstep.facts.ahead", "lockstep.fast_path"),
+        *("lockstep.probe.lines", "lockstep.probe.ship"),
         *("pyinfra", "paramiko", "gevent"),
     },
     # Beside the deploy path: no pyinfra, no facts.

@@ -33,6 +33,7 @@ ABOUT = {
 
 LIMIT_S = 60
 """Longer than any reader may take: two of its commands, one after the other."""
+COMMAND = f"timeout -k 5 {LIMIT_S} python3 -"
 
 
 class Unreadable(Exception):
@@ -139,21 +140,22 @@ def take(
     Raises:
         Unreadable: there is no answer, or not all of it.
     """
+    parts = frozenset(wanted)
+    return taken(host, execute, program(parts), arguments) if parts else {}
+
+
+def program(wanted: Iterable[Part]) -> str:
+    """Return the program that takes readings, for the standard input of ``COMMAND``."""
     about: dict[str, list[str]] = {}
     names = set()
     for reading, key, one in sorted(wanted):
         names.add(reading)
         if key and one not in about.setdefault(key, []):
             about[key].append(one)
-    if not names:
-        return {}
-    program = asking(frozenset(names), about)
-    return taken(host, execute, program, arguments)
+    return asking(frozenset(names), about)
 
 
-def taken(
-    host: Host, execute: Execute, program: str | list[str], arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+def taken(host: Host, execute: Execute, text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a program that takes readings.
 
     Raises:
@@ -161,8 +163,8 @@ def taken(
     """
     try:
         succeeded, output = execute(
-            StringCommand(f"timeout -k 5 {LIMIT_S} python3 -"),
-            **{**arguments, "_stdin": program},
+            StringCommand(COMMAND),
+            **{**arguments, "_stdin": text},
             print_output=host.state.print_fact_output,
             print_input=host.state.print_fact_input,
         )

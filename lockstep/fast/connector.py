@@ -63,7 +63,8 @@ class ReadsAhead(_Connector):
             return
         leaner.patch()
         # Here, and not when it connects: a greenlet does not see the context of the command.
-        ahead = partial(_wanted, host) if _deploys() else frozenset
+        runs_roles = {Path(name).stem for name in _deploys()} - {"reboot"}
+        ahead = partial(_wanted, host) if runs_roles else frozenset
         self.memory = Memory(host, self._read, _file(host), ahead)
         # Roles ask by this name; the connector itself is shown command lines only.
         setattr(host, "get_fact", self.memory.get_fact)  # noqa: B010  # a method to mypy

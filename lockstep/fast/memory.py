@@ -14,96 +14,35 @@ good as reading each fact when it is asked for:
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gevent import Greenlet, spawn
-from gevent.local import local
+from gevent import spawn
 from pyinfra.api import StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from lockstep.facts.reading import (
-    Part,
-    Question,
-    Taken,
-    Unreadable,
-    connector_arguments,
-    take,
-)
+from lockstep.facts.reading import Part
 from lockstep.fast import batch, foreseen, read
 from lockstep.fast.early import Early, Script
 from lockstep.fast.foreseen import Asked, ReadCommand
+from lockstep.fast.readings import MOST_AGE_S, Execute, Held, Key, Readings, Turn, usual
 from lockstep.fast.record import Record
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-MOST_AGE_S = 30.0
-"""Who waits longer, for a slow operation of another host, reads again."""
 SLOW_S = 10.0
 """A batch that took longer has a fact that holds up all others: no further one is made."""
-BATCHED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
-"""Arguments that a batch can have; with others (``_env``, ``_timeout``) a fact is read alone."""
-
-OF_NO_CONCERN = {
-    *("_shell_executable", "_success_exit_codes"),
-    *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # of operations
-}
-
 T = TypeVar("T")
-Key = tuple[str, str]
-"""Command line, and what it is run with."""
-Execute = Callable[..., tuple[bool, CommandOutput]]
-"""``run_shell_command`` of the connector, as pyinfra has it."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """What a command said, and when (monotonic, in seconds)."""
-
-    output: CommandOutput
-    at: float
-
-
-@dataclass
-class Turn:
-    """One operation of the host, from its first fact to its first command."""
-
-    began: float
-    anew: bool = False
-    used: dict[Key, Held] = field(default_factory=dict)
-    told: list[tuple[str, Any]] = field(default_factory=list)
-    parts: set[Part] = field(default_factory=set)
-    """What its questions were about."""
-    oldest: float = math.inf
-    """When the first of these was read."""
-
-    @property
-    def ahead(self) -> bool:
-        """Whether it was told something that was read before its turn."""
-        return any(held.at < self.began for held in self.used.values()) or self.oldest < self.began
-
-
-class Doing(local):  # type: ignore[misc]  # gevent's has no types
-    """What a greenlet does with the host: of two at once one may decide, and the other change."""
-
-    asking = False
-    """Reads a fact."""
-    busy = False
-    """Runs a command of ours, or one that we let pass."""
-    turn: Turn | None = None
-    """Decides what an operation does."""
-
-
-class Memory:
+class Memory(Readings):
     """What was read of one host, what will be asked for, and what an operation was told."""
 
     def __init__(
@@ -121,15 +60,9 @@ class Memory:
             file: with the facts that are foreseen; None: those that the run itself shows.
             ahead: says what the roles of this host will ask for.
         """
-        self._ahead_of_all = ahead
-        self._record = Record()
-        self._done: set[Part] = set()
-        """What was asked for in this phase."""
-        self._host = host
-        self._execute = execute
+        super().__init__(host, execute, ahead)
         self._file = file
         self._get_fact = read.strict_where_asked(host, host.get_fact)
-        self._held: dict[Key, Held] = {}
         self._known: list[Asked] | None = None
         self._due: list[Asked] = []
         self._failed: set[Key] = set()
@@ -138,11 +71,6 @@ class Memory:
         """One command may read many facts of a kind."""
         self._prepared: list[Asked] = []
         self._asked: list[Asked] = []
-        self._window: int | None = None
-        """How many are read at once; None: all."""
-        self._early: Early | None = None
-        self._takes: Greenlet[[frozenset[Part]], None] | None = None
-        self._doing = Doing()
         self._executing = False
         self.changed = False
         """This run may have changed the host."""
@@ -153,59 +81,12 @@ class Memory:
         """Have read what is foreseen, for whom asks first; the host was just connected."""
         if self._known is None and self._file is not None:
             self._foresee()
-            with_what = _usual(_arguments(self._host))
+            with_what = usual(_arguments(self._host))
             if with_what is not None:
                 self._read(self._ahead(with_what), with_what, early=True)
         wanted = self._ahead_of_all()
-        if wanted:
+        if wanted and self._batched is None:
             self._takes = spawn(self._take_if_possible, wanted)
-
-    # -- readings
-
-    def ask(self, question: Question[T]) -> T:
-        """Do as ``lockstep.facts.reading.ask``: of what was read, where that is good still."""
-        self._begin_phase()
-        arguments, turn = connector_arguments(self._host), self._doing.turn
-        wanted = question.parts()
-        with_what = _usual(arguments)
-        if not self._may_answer or with_what is None:
-            return question.answer(Taken(self._take(wanted, arguments)))
-        if self._takes is not None:
-            self._takes.join()
-        self._done |= wanted
-        record, since = self._record, time.monotonic() - MOST_AGE_S
-        if not record.has(wanted, with_what, since):
-            if record.is_old(since):
-                self._record = Record()
-            due = self._ahead_of_all() - self._done
-            record = self._keep(wanted | due, with_what, arguments)
-        if turn is not None:
-            turn.parts |= wanted
-            turn.oldest = min(turn.oldest, record.oldest(wanted))
-        value = question.answer(Taken(record.readings))
-        if turn is not None:
-            turn.told.append((question.name, value))
-        return value
-
-    def _keep(self, wanted: frozenset[Part], with_what: str, arguments: dict[str, Any]) -> Record:
-        """Read into the record; where that is dropped meanwhile, only this question sees it."""
-        record, now = self._record, time.monotonic()
-        record.add(self._take(wanted, arguments), wanted, with_what, now)
-        return record
-
-    def _take(self, wanted: frozenset[Part], arguments: dict[str, Any]) -> dict[str, Any]:
-        with self.untouched():
-            return take(self._host, self._execute, wanted, arguments)
-
-    def _take_if_possible(self, wanted: frozenset[Part]) -> None:
-        arguments = connector_arguments(self._host)
-        with_what = _usual(arguments)
-        if with_what is None:
-            return
-        try:
-            self._keep(wanted, with_what, arguments)
-        except Unreadable:
-            return  # the first question reads it again, and hears why not
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
         """Do as ``Host.get_fact``; remember that this fact was asked for."""
@@ -240,7 +121,7 @@ class Memory:
         if not (self._doing.asking and self._may_answer):
             self.forget()  # nobody knows what it does
             return None
-        with_what = _usual(arguments)
+        with_what = usual(arguments)
         if with_what is None:
             return None
         key = (foreseen.text(command), with_what)
@@ -277,7 +158,10 @@ class Memory:
             and (command, with_what) not in self._failed
             and self._fresh((command, with_what)) is None
         }
-        return foreseen.read_commands(wanted, together=self._together)
+        reads = foreseen.read_commands(wanted, together=self._together)
+        if reads and self._window is None and self._batched is None and self._record.is_empty:
+            reads += self._batch(frozenset(), with_what)
+        return reads
 
     def _read(self, reads: list[ReadCommand], with_what: str, *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
@@ -316,15 +200,6 @@ class Memory:
             self._early = Early(script, read)
         else:
             read(script)
-
-    @contextmanager
-    def untouched(self) -> Iterator[None]:
-        """Let commands pass that pyinfra needs for another one (sudo's password)."""
-        before, self._doing.busy = self._doing.busy, True
-        try:
-            yield
-        finally:
-            self._doing.busy = before
 
     # -- operations
 
@@ -370,12 +245,6 @@ class Memory:
             with suppress(*read.FAULTS):
                 self._read([foreseen.alone(command) for command in commands], with_what)
 
-    def _take_again(self, wanted: frozenset[Part]) -> None:
-        arguments = connector_arguments(self._host)
-        with_what = _usual(arguments)
-        if with_what is not None:
-            self._keep(wanted, with_what, arguments)
-
     def _say_what_changed(self, before: Turn, now: Turn) -> None:
         changed = [
             name for (name, was), (_, is_) in zip(before.told, now.told, strict=False) if was != is_
@@ -401,7 +270,7 @@ class Memory:
         """What was read counts no longer: other hosts were changed."""
         self._held = {}
         self._early = None
-        self._record, self._takes = Record(), None
+        self._record, self._takes, self._batched = Record(), None, None
 
     # -- what is foreseen
 
@@ -466,13 +335,3 @@ def _arguments(host: Host) -> dict[str, Any]:
     """Return what a fact of a host is executed with, unless it is asked for with more."""
     usual, _ = pop_global_arguments(host.state, host, {})
     return {name: value for name, value in usual.items() if name in CONNECTOR_ARGUMENT_KEYS}
-
-
-def _usual(arguments: Mapping[str, Any]) -> str | None:
-    """Return what a command is run with where a batch can be run so, else None."""
-    if arguments.get("_shell_executable") != "sh" or arguments.get("_success_exit_codes") != [0]:
-        return None
-    given = {
-        name: value for name, value in arguments.items() if value and name not in OF_NO_CONCERN
-    }
-    return json.dumps(given, sort_keys=True) if set(given) <= BATCHED_WITH else None

@@ -19,6 +19,11 @@ class Record:
         self._read_at: dict[Part, float] = {}
         self._with_what = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was read."""
+        return not self._read_at
+
     def drop(self) -> None:
         """Keep nothing."""
         self.readings, self._read_at = {}, {}

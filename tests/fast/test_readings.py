@@ -10,6 +10,7 @@ from tests.fast.runs import Machine
 
 INVENTORY = """\
 from types import SimpleNamespace as _Is
+import tests.fast.facts as _foreseen  # with it they may be foreseen
 from lockstep.facts.files import file_states as _states
 from lockstep.fast import connector as _connector
 _connector.wanted = lambda plan, roles: _states(("{a}", "{b}")).parts()
@@ -51,6 +52,19 @@ def test_all_that_roles_will_ask_for_is_one_execution(machine: Machine) -> None:
     assert len(ran.executed) == 1
     assert "python3 -" in ran.executed[0]
     assert f"{machine.files / 'b'} is there" in ran.said
+
+
+def test_facts_and_readings_are_one_execution(machine: Machine) -> None:
+    """While some of what roles ask is a fact still."""
+    both = (
+        "text(path='files/1', content='')\n"
+        + deploy(machine)
+        + "text(path='files/2', content='')\n"
+    )
+    machine.deploy(both)
+    assert len(machine.deploy(both).executed) == 1
+    # The user takes some time to answer, so each phase reads.
+    assert len(machine.deploy(both, "--parallel", "1", typed="\n").executed) == 2
 
 
 def test_a_change_drops_the_record(machine: Machine) -> None:
