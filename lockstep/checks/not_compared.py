@@ -12,6 +12,9 @@ from lockstep.checks.rules.boot import OWN
 NOT_JUDGED = {
     "time.own_clock": "the reference follows itself; time.synchronised judges the others",
     "hugepages.free": "falls while jobs run: for the record only",
+    "cpuset.groups": "the lists behind cpuset.services, which is judged",
+    "hugepages.tried": "roles ask for it: a kernel is asked once for huge pages",
+    "os.groups": "roles ask for it; a check names no group",
     "files.changed": "roles ask for it: which files a unit has read",
     "packages.interrupted": "dpkg may be at work; packages.broken judges what it left",
     "os.locales": "roles make the planned one; os.locale judges the choice",
@@ -40,6 +43,7 @@ NOT_ALONE = {
 """They help to judge other readings: by themselves they are neither right nor wrong."""
 
 CHANGES_BY_ITSELF = {
+    "cpuset.groups": "services come and go",
     "files.changed": "roles ask for it, checks do not",
     "packages.interrupted": "dpkg may be at work",
     "systemd.started": "every boot has another",

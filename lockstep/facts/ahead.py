@@ -7,20 +7,24 @@ options of its module are written), or asks another machine, is read when a role
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from lockstep.facts import cpu_sets
+from lockstep.facts.boot import hugepages_state, hugetlb_mounts
 from lockstep.facts.clock import clock_offset
 from lockstep.facts.files import file_states
+from lockstep.facts.kernel_files import kernel_files
 from lockstep.facts.packages import package_state
 from lockstep.facts.reading import Part, Question
 from lockstep.facts.services import MANAGER, service_state
 from lockstep.facts.settings import settings
 from lockstep.files import paths
-from lockstep.plan import NodePlan
+from lockstep.plan import NodePlan, fabric
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.slurm import MUNGE_KEY
 
-Ahead = Callable[[NodePlan], Iterable[Question[object]]]
+Ahead = Callable[[NodePlan], Iterable[Question[Any]]]
 
 PROGRAMS = (
     *("/usr/sbin/chronyd", "/usr/sbin/munged", "/usr/sbin/slurmd", "/usr/sbin/slurmctld"),
@@ -31,6 +35,16 @@ PROGRAMS = (
 """What units run, and what else they read at their start, beside the files of the plan."""
 
 BY_ROLE: Mapping[str, Ahead] = {
+    "kernel": lambda plan: [
+        kernel_files(
+            tuple(file.path for file in (*plan.hardware.cpu_files, *plan.hardware.kernel_files))
+        ),
+    ],
+    "rdma": lambda plan: [
+        kernel_files(tuple(fabric.modules(plan.hardware.hardware.nics).values())),
+    ],
+    "cpu_sets": lambda plan: [cpu_sets.cpus_of_systemd(), cpu_sets.cpus_of_services()],
+    "hugepages": lambda plan: [hugepages_state(), hugetlb_mounts(())],
     "time_sync": lambda plan: [clock_offset()],
     "": lambda plan: [
         file_states(paths(plan)),

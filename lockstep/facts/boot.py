@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyinfra.api import FactBase, FactProcessError
+from pyinfra.api import FactBase
 from typing_extensions import override
 
-HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
-"""Holds the counts asked of this boot's kernel: it is asked once, then a reboot has to do it."""
-
+from lockstep.facts.reading import Question, Taken
+from lockstep.node.readers.memory import HUGEPAGES_TRIED as HUGEPAGES_TRIED
+from lockstep.node.readers.reading import ABSENT
 
 MENU = "/boot/grub/grub.cfg"
 LATER = "/etc/kernel/cmdline"
@@ -95,41 +95,33 @@ SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
 
 
 REACHED = (
-    # A kernel without huge pages has no such files, and prints nothing.
+    # In the order of the reading. A kernel without huge pages has no such files: nothing.
+    "export LC_ALL=C; "
     "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
 )
-"""Shell command: all counts on one line. Only ever compared with its own earlier answer."""
+"""Shell command: all counts on one line. Only ever compared with the reading of the same."""
 
 
-class Hugepages(FactBase[HugepagesState]):
-    """Returns the huge pages per size and NUMA node."""
+def hugepages_state() -> Question[HugepagesState]:
+    """Ask for the huge pages per size and NUMA node."""
 
-    @override
-    def command(self) -> str:
-        return (
-            "for f in /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages; do "
-            'if [ -r "$f" ]; then echo "$f $(cat "$f")"; fi; done; '
-            f'echo "reached $({REACHED})"; echo "tried $(cat {HUGEPAGES_TRIED} 2>/dev/null)"'
+    def answer(taken: Taken) -> HugepagesState:
+        tried = taken["hugepages.tried"]
+        # A kernel without huge pages has no counts; any other reason is an error of this node.
+        lacks_them = not tried["reached"] and taken.unread("hugepages") is not None
+        counts = {} if lacks_them else taken["hugepages"]
+        return HugepagesState(
+            {
+                (size, int(node)): pages
+                for size, split in counts.items()
+                if size in SIZES
+                for node, pages in split.items()
+            },
+            tried["tried"],
+            tried["reached"],
         )
 
-    @override
-    def process(self, output: Iterable[str]) -> HugepagesState:
-        names = {folder: size for size, folder in SIZES.items()}
-        counts: dict[tuple[str, int], int] = {}
-        said = {"tried": "", "reached": ""}
-        for line in output:
-            where, _, value = line.partition(" ")
-            if where in said:
-                said[where] = value
-                continue
-            parts = where.split("/")
-            try:
-                if parts[7] in names:
-                    node = int(parts[5].removeprefix("node"))
-                    counts[names[parts[7]], node] = int(value)
-            except (IndexError, ValueError) as error:
-                raise FactProcessError(f"huge pages, unexpected line {line!r}") from error
-        return HugepagesState(counts, said["tried"], said["reached"])
+    return Question("huge pages", ("hugepages", "hugepages.tried"), answer)
 
 
 @dataclass(frozen=True)
@@ -140,30 +132,23 @@ class HugetlbMount:
     gid: int
 
 
-class HugetlbMounts(FactBase[dict[str, HugetlbMount]]):
-    """Returns mount point -> rights, of those asked for that are mounted."""
+def hugetlb_mounts(points: Iterable[str]) -> Question[dict[str, HugetlbMount]]:
+    """Ask for mount point -> rights, of those that are mounted."""
+    asked = tuple(points)
 
-    @override
-    def command(self, points: Iterable[str]) -> str:
-        quoted = " ".join(shlex.quote(point) for point in points)
-        return (
-            f'for p in {quoted}; do if findmnt -n -t hugetlbfs "$p" >/dev/null; then '
-            'echo "$p $(stat -c \'%a %g\' "$p")"; fi; done; echo end'
-        )
+    def answer(taken: Taken) -> dict[str, HugetlbMount]:
+        there = [point for point in asked if point in taken["hugepages.mounts"]]
+        found = {point: taken.item("hugepages.mounts", point) for point in there}
+        return {point: HugetlbMount(one["mode"], one["gid"]) for point, one in found.items()}
 
-    @override
-    def process(self, output: Iterable[str]) -> dict[str, HugetlbMount]:
-        rows = [line.split() for line in output if line != "end"]
-        return {point: HugetlbMount(mode, int(gid)) for point, mode, gid in rows}
+    return Question("hugetlbfs", ("hugepages.mounts",), answer)
 
 
-class GroupOf(FactBase[str]):
-    """Returns the name of the group with a number; "" when no group has it."""
+def group_of(gid: int) -> Question[str]:
+    """Ask for the name of the group with a number; "" when no group has it."""
 
-    @override
-    def command(self, gid: int) -> str:
-        return f'echo "group $(getent group {gid} | cut -d: -f1)"'
+    def answer(taken: Taken) -> str:
+        name = str(taken.item("os.groups", str(gid)))
+        return "" if name == ABSENT else name
 
-    @override
-    def process(self, output: Iterable[str]) -> str:
-        return next(iter(output)).removeprefix("group").strip()
+    return Question("group", ("os.groups",), answer, {"groups": (str(gid),)})

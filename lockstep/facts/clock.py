@@ -10,11 +10,12 @@ from lockstep.node.readers.clock import OWN_CLOCK as OWN_CLOCK
 
 def clock_offset() -> Question[float | None]:
     """Ask how far the clock is from its source, in seconds; None where it follows none."""
-    return Question("clock", ("time.synchronised", "time.offset_s", "time.own_clock"), _offset)
 
+    def answer(taken: Taken) -> float | None:
+        # Before its role has run there may be no chronyd: the gate then waits, or fails with
+        # chronyd's own words.
+        if taken.unread("time.synchronised") or taken["time.own_clock"]:
+            return None
+        return float(taken["time.offset_s"]) if taken["time.synchronised"] else None
 
-def _offset(taken: Taken) -> float | None:
-    # chronyd may be started a moment later: who waits for the clock is told that it does not run.
-    if taken.unread("time.synchronised") or taken["time.own_clock"]:
-        return None
-    return float(taken["time.offset_s"]) if taken["time.synchronised"] else None
+    return Question("clock", ("time.synchronised", "time.offset_s", "time.own_clock"), answer)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
-
-from pyinfra.api import FactBase
-from typing_extensions import override
+from lockstep.facts.reading import Question, Taken
 
 
-class KernelFiles(FactBase[dict[str, str]]):
-    """Returns file -> first line, for every file that the patterns cover."""
+def kernel_files(patterns: tuple[str, ...]) -> Question[dict[str, str]]:
+    """Ask for the first line of every file that the patterns cover, by its path."""
 
-    @override
-    def command(self, patterns: Iterable[str]) -> str:
-        # Quoted but for the star: the node expands it.
-        words = " ".join("*".join(map(shlex.quote, p.split("*"))) for p in patterns)
-        return (
+    def answer(taken: Taken) -> dict[str, str]:
+        return {
+            path: line
+            for pattern in patterns
+            for path, line in taken.item("kernel.files", pattern).items()
             # A CPU that is off keeps its files and answers none of them: cpu.count names it.
-            f'for f in {words}; do if v="$(head -n1 "$f" 2>/dev/null)" && [ -n "$v" ]; then '
-            'echo "$f $v"; fi; done; '
-            "echo end"
-        )
+            if isinstance(line, str) and line
+        }
 
-    @override
-    def process(self, output: Iterable[str]) -> dict[str, str]:
-        rows = [line.partition(" ") for line in output if line != "end"]
-        return {path: value for path, _, value in rows}
+    return Question("kernel files", ("kernel.files",), answer, {"kernel_files": patterns})

@@ -24,6 +24,7 @@ Part = tuple[str, str, str]
 ABOUT = {
     "files": "files",
     "files.changed": "changed",
+    "os.groups": "groups",
     "units": "units",
     "units.started": "units",
     "sysctl.running": "sysctls",

@@ -26,12 +26,14 @@ from pyinfra.api import StringCommand
 from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput, OutputLine
+from typing_extensions import override
 
-from lockstep.facts.reading import Part
+from lockstep.facts.reading import Execute, Part
 from lockstep.fast import batch, foreseen, read
 from lockstep.fast.early import Early, Script
 from lockstep.fast.foreseen import Asked, ReadCommand
-from lockstep.fast.readings import MOST_AGE_S, Execute, Held, Key, Readings, Turn, usual
+from lockstep.fast.readings import MOST_AGE_S as MOST_AGE_S
+from lockstep.fast.readings import Held, Key, Readings, Turn, usual
 from lockstep.fast.record import Record
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class Memory(Readings):
         return value
 
     @property
+    @override
     def _may_answer(self) -> bool:
         """Whether this is a fact for a decision, and not a question of something that runs."""
         if self._executing:
@@ -144,6 +147,7 @@ class Memory(Readings):
         held = self._held.get(key)
         return held if held and time.monotonic() - held.at <= MOST_AGE_S else None
 
+    @override
     def _ahead(self, with_what: str) -> list[ReadCommand]:
         """Return what to read together with a fact that has to be read."""
         due = self._due
@@ -163,6 +167,7 @@ class Memory(Readings):
             reads += self._batch(frozenset(), with_what)
         return reads
 
+    @override
     def _read(self, reads: list[ReadCommand], with_what: str, *, early: bool = False) -> None:
         """Read in one execution; what is alone is left to be read as usual."""
         once: dict[tuple[str, ...], ReadCommand] = {}
@@ -274,6 +279,7 @@ class Memory(Readings):
 
     # -- what is foreseen
 
+    @override
     def _begin_phase(self) -> None:
         """Between its two phases pyinfra reads everything again, and so do we."""
         executing = self._host.state.is_executing

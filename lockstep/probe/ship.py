@@ -38,6 +38,8 @@ class Request:
     files: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Files of which it is told when they changed: roles ask for them."""
+    groups: tuple[str, ...] = ()
+    """Numbers of groups whose names are asked for: roles do."""
     units: tuple[str, ...] = ()
     sysctls: tuple[str, ...] = ()
     credential: str | None = None

@@ -7,13 +7,14 @@ from collections.abc import Generator
 
 from pyinfra import host
 
-from lockstep.facts.cpu_sets import ManagerCpus, ServiceCpus
 from lockstep.files import systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.kernel_files import running_kernel_files
 from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import manager_configuration
+from lockstep.facts.cpu_sets import cpus_of_services, cpus_of_systemd
+from lockstep.facts.reading import ask
 from lockstep.spec.names import cpus
 
 
@@ -27,7 +28,7 @@ def manager_cpus(housekeeping: str) -> Generator[str, None, None]:
     Args:
         housekeeping: CPUs of the system and its daemons.
     """
-    if cpus(host.get_fact(ManagerCpus)) == cpus(housekeeping):
+    if cpus(ask(host, cpus_of_systemd())) == cpus(housekeeping):
         host.noop("systemd is on the housekeeping CPUs")
     else:
         yield f"taskset -pc {housekeeping} 1"
@@ -48,7 +49,7 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Generator[str, None,
     allowed = cpus(housekeeping)
     wide = [
         group
-        for group, lists in host.get_fact(ServiceCpus).items()
+        for group, lists in ask(host, cpus_of_services()).items()
         if group.rpartition("/")[2] not in beyond
         and not all(cpus(text) <= allowed for text in lists)
     ]

@@ -11,10 +11,10 @@ from lockstep.facts.boot import (
     HUGEPAGES_TRIED,
     REACHED,
     SIZES,
-    GroupOf,
-    Hugepages,
     HugetlbMount,
-    HugetlbMounts,
+    group_of,
+    hugepages_state,
+    hugetlb_mounts,
 )
 from lockstep.facts.reading import ask
 from lockstep.facts.services import service_state
@@ -33,7 +33,7 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> Generator[str,
     Args:
         wanted: page size -> NUMA node -> pages.
     """
-    state = host.get_fact(Hugepages)
+    state = ask(host, hugepages_state())
     plan = {(size, node): pages for size, split in wanted.items() for node, pages in split.items()}
     asked = ",".join(f"{size}:{node}:{pages}" for (size, node), pages in sorted(plan.items()))
     wrong = {key: pages for key, pages in plan.items() if state.counts.get(key) != pages}
@@ -63,7 +63,7 @@ def mounted(points: Mapping[str, str], gid: int | None) -> Generator[str, None, 
     if not points:
         host.noop("no huge pages on this node")
         return
-    found = host.get_fact(HugetlbMounts, points=tuple(points))
+    found = ask(host, hugetlb_mounts(points))
     wanted = HugetlbMount("1777", 0) if gid is None else HugetlbMount("1770", gid)
     right = True
     for point, unit in points.items():
@@ -98,7 +98,7 @@ def group(gid: int | None, files: tuple[str, ...]) -> Generator[str, None, None]
     """
     if gid is None or not files:
         host.noop("every user may use huge pages")
-    elif host.get_fact(GroupOf, gid=gid) == GROUP:
+    elif ask(host, group_of(gid)) == GROUP:
         host.noop(f"group {GROUP} is there")
     else:
         # Fails, and says so, when the number or the name is taken by another group.

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from pyinfra import host
 
-from lockstep.facts.kernel_files import KernelFiles
+from lockstep.facts.kernel_files import kernel_files
+from lockstep.facts.reading import ask
 from lockstep.plan.running import KernelFile
 from lockstep.roles.operations.operation import operation
 
@@ -20,7 +21,7 @@ def running_kernel_files(files: tuple[KernelFile, ...]) -> Generator[str, None, 
         files: settings of the plan. A file that is not there (no cpufreq in this kernel) is no
             failure of the deploy: the check names it.
     """
-    shown = host.get_fact(KernelFiles, patterns=tuple(file.path for file in files)) if files else {}
+    shown = ask(host, kernel_files(tuple(file.path for file in files))) if files else {}
     right = True
     for file in files:
         for path in (path for path in shown if fnmatchcase(path, file.path)):

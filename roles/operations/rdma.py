@@ -6,10 +6,11 @@ from collections.abc import Generator, Mapping
 
 from pyinfra import host
 
-from lockstep.facts.kernel_files import KernelFiles
 from lockstep.plan import NodePlan, fabric
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.operation import operation
+from lockstep.facts.kernel_files import kernel_files
+from lockstep.facts.reading import ask
 
 
 @operation()
@@ -19,7 +20,7 @@ def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
     Args:
         modules: module -> the file below /sys that shows it.
     """
-    shown = host.get_fact(KernelFiles, patterns=tuple(modules.values())) if modules else {}
+    shown = ask(host, kernel_files(tuple(modules.values()))) if modules else {}
     missing = [name for name, path in modules.items() if path not in shown]
     if missing:
         yield f"modprobe -a {' '.join(missing)}"

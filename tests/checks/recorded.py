@@ -229,6 +229,8 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "os.hostname": node.name,
         "files.changed": {},
+        "os.groups": {},
+        "hugepages.tried": {"tried": "", "reached": "0,0"},
         "packages.interrupted": False,
         "os.locales": ["c", "c.utf8", "en_us.utf8"],
         "systemd.started": {"invocation": f"{number:032x}", "at": 1795199783.0, "stamp": []},
@@ -474,6 +476,7 @@ def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
             unit: cpu.all if unit == "slurmd.service" else cpu.housekeeping or cpu.all
             for unit in running
         },
+        "cpuset.groups": {},
         "limits.memlock": {unit: {"soft": limit, "hard": limit} for unit in node.units},
         "listeners": {
             f"{one.protocol}/{one.port}": ["::"] if node.address_family == "ipv6" else ["0.0.0.0"]

@@ -12,9 +12,10 @@ from pyinfra.api.host import Host
 
 from lockstep.fast import read
 
+from lockstep.facts import reading
 _groups = runpy.run_path("inventories/lab.py")
 _file = Path(os.environ["TOLD"])
-_fact, _execute = read.fact, SSHClient.exec_command
+_fact, _execute, _ask = read.fact, SSHClient.exec_command, reading.ask
 
 
 def _tell(*what: str) -> None:
@@ -28,11 +29,20 @@ def _telling(host: Host, kind: type[FactBase[Any]], *given: Any, **named: Any) -
     return value
 
 
+def _telling_of_readings(host: Host, question: reading.Question[Any]) -> Any:
+    value = _ask(host, question)
+    maker = question.answer.__qualname__.partition(".")[0]
+    _tell("fact", host.name, maker, repr((question.readings, dict(question.about))), repr(value))
+    return value
+
+
 def _counting(self: SSHClient, command: str, *given: Any, **named: Any) -> Any:
     _tell("execution", command)
     return _execute(self, command, *given, **named)
 
 
+# Roles are imported later: they get this one.
+setattr(reading, "ask", _telling_of_readings)  # noqa: B010  # as the next one
 setattr(read, "fact", _telling)  # noqa: B010  # operations ask by this name
 setattr(SSHClient, "exec_command", _counting)  # noqa: B010
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyinfra.api.inventory import Inventory
 
-from lockstep import fast
+from lockstep import fast_path
 from lockstep.inventory import planned as plan
 from lockstep.roles import declared
 from lockstep.spec import Role, Service, load
@@ -94,13 +94,13 @@ def test_without_our_connector_hosts_have_plain_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A checkout that was renewed and not installed again must not end in pyinfra's error."""
-    fast._installed.cache_clear()
+    fast_path._installed.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(fast, "entry_points", lambda **_: ())
+        patch.setattr(fast_path, "entry_points", lambda **_: ())
         for _ in range(2):
             assert [name for name, _ in planned().group("head")] == ["head1", "head2"]
     assert capsys.readouterr().err.count("make setup") == 1
-    fast._installed.cache_clear()
+    fast_path._installed.cache_clear()
     assert [name for name, _ in planned().group("head")] == ["@lockstep/head1", "@lockstep/head2"]
 
 

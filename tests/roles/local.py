@@ -1,10 +1,12 @@
 """Runs operations for real, on this machine, through pyinfra's own ``@local`` connector."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import gevent
+import pytest
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all
 from pyinfra.api.exceptions import PyinfraError
@@ -16,6 +18,7 @@ from pyinfra.api.state import State
 from pyinfra.context import ctx_host, ctx_state
 
 from lockstep.facts.reading import Question, ask
+from lockstep.probe import ship
 
 T = TypeVar("T")
 
@@ -71,3 +74,14 @@ def asked(question: Question[T]) -> T:
     (host,) = state.inventory
     with ctx_state.use(state), ctx_host.use(host):
         return ask(host, question)
+
+
+def on_node(monkeypatch: pytest.MonkeyPatch, text: str, other: str) -> None:
+    """Have what reads a node look elsewhere: a text of its modules is another one."""
+    whole = ship.sources()
+    assert any(text in module for module in whole.values()), text
+    changed = {name: module.replace(text, other) for name, module in whole.items()}
+    monkeypatch.setattr(ship, "sources", lambda: changed)
+    for made in (ship._asking, ship._packed):
+        # What is made of the other texts must not outlive the test.
+        monkeypatch.setattr(ship, made.__name__, functools.cache(made.__wrapped__))

@@ -5,10 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from pyinfra.api.exceptions import FactProcessError
 
 from lockstep.facts import slurm
-from lockstep.facts.boot import Hugepages, HugepagesState
+from lockstep.facts.boot import HugepagesState, hugepages_state
 from lockstep.facts.clock import clock_offset
 from lockstep.facts.files import FileState, file_states
 from lockstep.facts.packages import PackageState, package_state
@@ -150,7 +149,12 @@ def test_a_file_whose_change_cannot_be_read_is_no_file_that_is_absent() -> None:
 
 
 def test_a_unit_that_systemd_does_not_know() -> None:
-    started = {"invocation": "", "at": None, "needs_daemon_reload": False, "stamp": []}
+    started: dict[str, object] = {
+        "invocation": "",
+        "at": None,
+        "needs_daemon_reload": False,
+        "stamp": [],
+    }
     readings = {
         "units": {UNIT: {"active": "inactive", "enabled": ""}},
         "units.started": {UNIT: started},
@@ -231,27 +235,23 @@ def test_settings_of_this_machine() -> None:
 
 
 def test_huge_pages_per_size_and_numa_node() -> None:
-    folder = "/sys/devices/system/node/node{}/hugepages/hugepages-{}kB/nr_hugepages {}"
-    recorded = [
-        folder.format(0, 2048, 512),
-        folder.format(1, 2048, 0),
-        folder.format(0, 1048576, 4),
-        folder.format(10, 1048576, 5),
-        folder.format(0, 32768, 7),  # a size of arm64, which no spec can ask for
-        "tried 2M:0:512,2M:1:512",
-    ]
-    assert Hugepages().process(recorded) == HugepagesState(
-        {("2M", 0): 512, ("2M", 1): 0, ("1G", 0): 4, ("1G", 10): 5}, "2M:0:512,2M:1:512"
-    )
+    readings = {
+        "hugepages": {"2M": {"0": 512, "1": 0}, "1G": {"0": 4, "10": 5}, "32M": {"0": 7}},
+        "hugepages.tried": {"tried": "2M:0:512,2M:1:512", "reached": "512,0,4,5"},
+    }
+    taken = {name: {"value": value} for name, value in readings.items()}
+    counts = {("2M", 0): 512, ("2M", 1): 0, ("1G", 0): 4, ("1G", 10): 5}
+    expected = HugepagesState(counts, "2M:0:512,2M:1:512", "512,0,4,5")
+    assert hugepages_state().answer(Taken(taken)) == expected
 
 
-def test_a_kernel_that_was_not_asked_yet() -> None:
-    assert Hugepages().process(["tried "]) == HugepagesState({}, "")
-
-
-def test_huge_pages_that_cannot_be_read_are_an_error_of_that_node() -> None:
-    with pytest.raises(FactProcessError, match="huge pages, unexpected line"):
-        Hugepages().process(["/sys/devices/system/node/node0/hugepages/hugepages-2048kB/x many"])
+def test_a_kernel_without_huge_pages_has_none_and_other_errors_are_errors() -> None:
+    why: dict[str, object] = {"hugepages": {"unread": "no huge pages of any size"}}
+    none = {"hugepages.tried": {"value": {"tried": "", "reached": ""}}}
+    assert hugepages_state().answer(Taken(why | none)) == HugepagesState({}, "")
+    some = {"hugepages.tried": {"value": {"tried": "", "reached": "0,0"}}}
+    with pytest.raises(Unreadable):
+        hugepages_state().answer(Taken(why | some))
 
 
 # -- Slurm's node

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts import cpu_sets as facts
 from lockstep.plan.running import KernelFile
 from lockstep.roles.operations import cpu_sets
 from lockstep.roles.operations.kernel_files import running_kernel_files
-from tests.roles.local import run
+from tests.roles.local import on_node, run
 
 
 def test_what_differs_is_written_and_a_second_run_does_nothing(tmp_path: Path) -> None:
@@ -45,11 +44,11 @@ def test_a_setting_this_kernel_lacks_is_left_to_the_check(tmp_path: Path) -> Non
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A process in a service whose slice has a backslash in its name, as systemd's have."""
-    group = tmp_path / "system-a\\x2db.slice" / "daemon.service"
+    group = tmp_path / "system.slice/system-a\\x2db.slice" / "daemon.service"
     group.mkdir(parents=True)
     with subprocess.Popen(["sleep", "60"]) as process:
         (group / "cgroup.procs").write_text(f"{process.pid}\n")
-        monkeypatch.setattr(facts, "SLICE", str(tmp_path))
+        on_node(monkeypatch, '"/sys/fs/cgroup/unified"', f'"{tmp_path}"')
         try:
             yield process.pid
         finally:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import pytest
 from pyinfra.api import FactBase, Host, State
@@ -21,8 +21,8 @@ from lockstep.facts.boot import (
     BootEntries,
     BootLoader,
     BootLoaderState,
-    Hugepages,
     HugepagesState,
+    hugepages_state,
 )
 from lockstep.facts.gpus import Boards, BoardsToReset, Gpus, GpuSettings
 from lockstep.facts.kernels import Kernels
@@ -51,8 +51,6 @@ from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import fact, machine
 from tests.test_pyinfra_assumptions import pyinfra
-
-T = TypeVar("T")
 
 # -- why a node waits for a reboot
 
@@ -203,7 +201,7 @@ def reader(
         Boot: BootState("a 1", args if booted else ("quiet",), None),
         BootLoader: BootLoaderState(args if menu else (), stale=False),
         BootEntries: ((*args, "quiet"), args if menu else ("quiet",)),
-        Hugepages: HugepagesState(pages if booted else {}, ""),
+        hugepages_state: HugepagesState(pages if booted else {}, ""),
         Hold: HoldState(frozenset({"IDLE"}), "", ()),
         Gpus: boards,
         BoardsToReset: resets,
@@ -426,7 +424,7 @@ class Talk(Conversation):
         self.doubles = doubles
 
     @override
-    def say(self, command: str, within_s: float = 0) -> tuple[bool, CommandOutput]:
+    def say(self, command: str, within_s: float = 0, **further: Any) -> tuple[bool, CommandOutput]:
         lines = self.doubles.command(command)
         if self.doubles.breaks and self.doubles.breaks in command:
             said = self.doubles.complaints
@@ -434,16 +432,16 @@ class Talk(Conversation):
         return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     @override
-    def read(self, kind: type[FactBase[T]], **arguments: object) -> T:
+    def read(self, kind: Any, **arguments: object) -> Any:
         if kind is package_state:
-            return cast(T, PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED)))
+            return PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED))
         if issubclass(kind, Hold):
-            return cast(T, self.doubles.hold())
+            return self.doubles.hold()
         if issubclass(kind, Gpus):
-            return cast(T, Boards(self.doubles.boards))
+            return Boards(self.doubles.boards)
         if issubclass(kind, Kernels):
-            return cast(T, BootKernels(self.doubles.kernels[0], self.doubles.kernels[-1:]))
-        return cast(T, BootState(str(self.doubles.boots), (), None))
+            return BootKernels(self.doubles.kernels[0], self.doubles.kernels[-1:])
+        return BootState(str(self.doubles.boots), (), None)
 
     @override
     def connect(self, within_s: float = 0) -> None:

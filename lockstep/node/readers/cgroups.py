@@ -36,13 +36,17 @@ CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 """Where systemd keeps its units: cgroup v2, v2 beside v1, v1 alone."""
 
 
+LOGINS = "/sys/fs/cgroup/user.slice"
+
+
 def read_services(request: Request, commands: Commands) -> Readings:
-    """CPUs that the processes of each service may use, all of them together."""
+    """CPUs that the processes of each service may use: all of them together, and list by list."""
     slices = [folder + "/system.slice" for folder in CGROUPS]
     top = next((folder for folder in slices if is_folder(folder)), None)
     if top is None:
         raise Unread("/sys/fs/cgroup: no system.slice")
     found: dict[str, set[int]] = {}
+    groups: dict[str, set[str]] = {}
     for folder, _, files in os.walk(rooted(top)):
         # What is inside a service (a container with an init of its own) belongs to it.
         parts = folder[len(rooted(top)) :].split("/")
@@ -63,9 +67,25 @@ def read_services(request: Request, commands: Commands) -> Readings:
             match = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
             if match:
                 found.setdefault(unit, set()).update(cpus(match.group(1)))
+                for path in within(top, parts):
+                    groups.setdefault(path, set()).add(match.group(1))
     if not found:
         raise Unread(f"{top}: no service with a process")
-    return {"cpuset.services": {unit: cpulist(found[unit]) for unit in sorted(found)}}
+    if exists(f"{LOGINS}/cpuset.cpus.effective"):
+        groups[LOGINS] = {line_of(f"{LOGINS}/cpuset.cpus.effective")}
+    return {
+        "cpuset.services": {unit: cpulist(found[unit]) for unit in sorted(found)},
+        "cpuset.groups": {path: sorted(groups[path]) for path in sorted(groups)},
+    }
+
+
+def within(top: str, parts: list[str]) -> list[str]:
+    """Return the control groups of services that a folder lies in, one in the other."""
+    return [
+        top + "/".join(parts[: number + 1])
+        for number, part in enumerate(parts)
+        if part.endswith(".service")
+    ]
 
 
 LONG_ENOUGH_S = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread, each, one
-from lockstep.node.readers.tree import below, found_by, number_of, rooted, text_of
+from lockstep.node.readers.tree import below, exists, found_by, line_of, number_of, rooted, text_of
 
 
 def read_memory(request: Request, commands: Commands) -> Readings:
@@ -36,6 +36,21 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
     if not every:
         raise Unread("/sys/devices/system/node: no huge pages of any size")
     return {"hugepages": every, "hugepages.free": free}
+
+
+HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
+"""Holds the counts asked of this boot's kernel: it is asked once, then a reboot has to do it."""
+
+
+def read_hugepages_tried(request: Request, commands: Commands) -> Readings:
+    """What a role asked this boot's kernel for, and all counts of now on one line."""
+    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages"
+    return {
+        "hugepages.tried": {
+            "tried": line_of(HUGEPAGES_TRIED) if exists(HUGEPAGES_TRIED) else "",
+            "reached": ",".join(map(line_of, found_by(pattern))),
+        }
+    }
 
 
 def read_hugepages_mounts(request: Request, commands: Commands) -> Readings:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import os
 import re
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Readings, Request, Unread, one
+from lockstep.node.readers.reading import ABSENT, Readings, Request, Unread, one
 from lockstep.node.readers.tree import assignments, exists, found_by, line_of, rooted, said, text_of
 
 
@@ -80,6 +81,18 @@ def read_identity(request: Request, commands: Commands) -> Readings:
         "os.machine_id": said("/etc/machine-id"),
         "os.host_keys": {os.path.basename(path)[9:-8]: one(key, path) for path in keys},
     }
+
+
+def read_groups(request: Request, commands: Commands) -> Readings:
+    """Names of the groups with some numbers; "absent" for a number that no group has."""
+
+    def name(number: str) -> str:
+        try:
+            return grp.getgrgid(int(number)).gr_name
+        except KeyError:
+            return ABSENT
+
+    return {"os.groups": {number: name(number) for number in request["groups"]}}
 
 
 RESOLVED = "/run/systemd/resolve/resolv.conf"

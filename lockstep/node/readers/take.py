@@ -18,7 +18,7 @@ Row = tuple[Callable[[Request, Commands], Readings], tuple[str, ...]]
 """A reader, and the readings that it takes."""
 
 NAMES = (
-    *("files", "changed", "units", "sysctls", "kernel_files", "listeners"),
+    *("files", "changed", "groups", "units", "sysctls", "kernel_files", "listeners"),
     *("containers", "check_image", "container_devices"),
     *("spank_plugins", "srun_options"),
 )

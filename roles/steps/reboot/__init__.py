@@ -15,7 +15,7 @@ from typing import Any
 from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, deploy
 
-from lockstep.facts.boot import BootEntries, BootLoader, Hugepages
+from lockstep.facts.boot import BootEntries, BootLoader, hugepages_state
 from lockstep.facts.files import FileState, file_states
 from lockstep.facts.gpus import (
     BoardsToReset,
@@ -57,7 +57,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     boots = hardware.hardware.boot_loader != "none"
     boot = read(Boot)
     menu = _menu(read, plan) if boots else ()
-    pages = read(Hugepages).counts if boots and hardware.hugepages else {}
+    pages = read(hugepages_state).counts if boots and hardware.hugepages else {}
     worker = "slurm_worker" in plan.capabilities
     driver = plan.driver
     installed = _installed(read, driver) if driver else {}
@@ -193,7 +193,7 @@ def _decide_now(talk: Conversation, plan: NodePlan) -> Decision:
 def _fact(kind: Any, **arguments: object) -> Any:
     if not isinstance(kind, type):  # it makes a question of them
         return ask(host, kind(**arguments))
-    value = host.get_fact(kind, **arguments)
+    value: Any = host.get_fact(kind, **arguments)
     if value is None:
         raise Unanswered(kind.__name__)
     return value

@@ -341,9 +341,10 @@ class Turn:
 
     def _hold(self) -> HoldState | None:
         try:
-            return self.talk.read(Hold, node=self.plan.name)
+            hold: HoldState = self.talk.read(Hold, node=self.plan.name)
         except Unanswered:
             return None
+        return hold
 
     def _scontrol(self, what: str, done: str) -> None:
         try:
