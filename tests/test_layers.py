@@ -26,6 +26,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.fast_path.inventory_name", "pydantic"),
     },
     "lockstep/fast_path": set[str](),
+    "lockstep/unreadable": set[str](),
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
@@ -52,6 +53,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/node/readers": set[str](),
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
+        "lockstep.unreadable",
         *("lockstep.node.readers", "lockstep.files", "lockstep.fleet.connection"),
         *("gevent", "paramiko", "pyinfra.connectors.util"),
     },

@@ -14,6 +14,7 @@ from pyinfra.connectors.util import CommandOutput
 
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.ship import answered, asking
+from lockstep.unreadable import Unreadable as Unreadable
 
 T = TypeVar("T")
 Execute = Callable[..., tuple[bool, CommandOutput]]
@@ -32,13 +33,11 @@ ABOUT = {
 }
 """Reading -> the key of the request that says what it is about; others are about the node."""
 
+THE_NODE = "the node"
+
 LIMIT_S = 60
 """Longer than any reader may take: two of its commands, one after the other."""
 COMMAND = f"timeout -k 5 {LIMIT_S} python3 -"
-
-
-class Unreadable(Exception):
-    """A reading could not be taken; the text says why. It never means that something is absent."""
 
 
 class Taken:
@@ -56,7 +55,7 @@ class Taken:
         """
         why = self.unread(name)
         if why is not None:
-            raise Unreadable(f"{name}: {why}")
+            raise Unreadable(name, why)
         return self._readings[name]["value"]
 
     def item(self, name: str, key: str) -> Any:
@@ -67,7 +66,7 @@ class Taken:
         """
         entry = self[name].get(key, {"unread": "not in the answer"})
         if isinstance(entry, dict) and entry.keys() == {"unread"}:
-            raise Unreadable(f"{name}: {key}: {entry['unread']}")
+            raise Unreadable(f"{name}: {key}", str(entry["unread"]))
         return entry
 
     def unread(self, name: str) -> str | None:
@@ -170,14 +169,15 @@ def taken(host: Host, execute: Execute, text: str, arguments: Mapping[str, Any])
             print_input=host.state.print_fact_input,
         )
     except (OSError, EOFError, SSHException, PyinfraError, UnicodeError) as error:
-        raise Unreadable(f"no answer: {type(error).__name__}: {error}") from error
+        raise Unreadable(THE_NODE, f"{type(error).__name__}: {error}") from error
     if not succeeded:
         said = (output.stderr_lines or output.stdout_lines or [""])[-1].strip()[:200]
         raise Unreadable(
-            f"the program that reads the node failed: {said or f'no message within {LIMIT_S} s'}. "
-            "Next: see that python3 (3.9 or newer) runs there"
+            THE_NODE,
+            f"the program that reads it failed: {said or f'no message within {LIMIT_S} s'}. "
+            "Next: see that python3 (3.9 or newer) runs there",
         )
     try:
         return answered(output.stdout_lines)
     except ProbeFormatError as error:
-        raise Unreadable(str(error)) from error
+        raise Unreadable(THE_NODE, str(error)) from error

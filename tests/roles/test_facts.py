@@ -37,9 +37,9 @@ def test_a_file_that_cannot_be_read_is_not_absent() -> None:
         "/c": None,
     }
     unread = {"/b": {"unread": "/b: Input/output error"}}
-    with pytest.raises(Unreadable, match="files: /b: /b: Input/output error"):
+    with pytest.raises(Unreadable, match="files: /b could not be read: /b: Input/output error"):
         question.answer(Taken({"files": {"value": files | unread}}))
-    with pytest.raises(Unreadable, match="files: /c: not in the answer"):
+    with pytest.raises(Unreadable, match="files: /c could not be read: not in the answer"):
         question.answer(Taken({"files": {"value": {"/a": state, "/b": {"absent": True}}}}))
 
 
@@ -144,7 +144,9 @@ def test_a_file_that_is_not_there_makes_no_unit_stale() -> None:
 
 
 def test_a_file_whose_change_cannot_be_read_is_no_file_that_is_absent() -> None:
-    with pytest.raises(Unreadable, match=r"files\.changed: /etc/one: Input/output error"):
+    with pytest.raises(
+        Unreadable, match=r"files\.changed: /etc/one could not be read: Input/output error"
+    ):
         unit({"/etc/one": {"unread": "Input/output error"}}, reload_files=())
 
 
@@ -220,7 +222,9 @@ def test_settings() -> None:
     assert question.answer(Taken(taken)) == expected
     no_link = {"os.time_zone": {"unread": "/etc/localtime: not a link"}}
     assert question.answer(Taken({**taken, **no_link})).time_zone == ""
-    with pytest.raises(Unreadable, match=r"units: systemctl: 1 answers for 2 units"):
+    with pytest.raises(
+        Unreadable, match=r"units could not be read: systemctl: 1 answers for 2 units"
+    ):
         question.answer(Taken({**taken, "units": {"unread": "systemctl: 1 answers for 2 units"}}))
 
 
