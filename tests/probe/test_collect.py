@@ -438,6 +438,9 @@ def test_the_limit_of_locked_memory_is_that_of_the_main_process(node: Node) -> N
 def test_a_slice_without_a_set_of_its_own_may_use_all_cpus(node: Node) -> None:
     node.file("/proc/1/status", "Name: systemd\nCpus_allowed_list:\t0,8\n")
     node.file("/sys/devices/system/cpu/online", "0-15\n")
+    seen = node.read()
+    assert seen["cpuset.manager"] == {"value": "0,8"}
+    assert "no such file" in seen["cpuset.user_slice"]["unread"]
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
     assert node.read()["cpuset.user_slice"] == {"unread": "no cpuset controller"}
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")

@@ -25,10 +25,14 @@ def read_cpuset(request: Request, commands: Commands) -> Readings:
             path = "/sys/devices/system/cpu/online"
         return text_of(path).strip()
 
+    try:
+        logins = allowed("user.slice")
+    except Unread as reason:  # no control groups: systemd has its CPUs all the same
+        logins = reason
     match = re.search(r"^Cpus_allowed_list:\s*(\S+)", text_of("/proc/1/status"), re.MULTILINE)
     return {
         "cpuset.manager": match.group(1) if match else Unread("/proc/1/status: no CPU list"),
-        "cpuset.user_slice": allowed("user.slice"),
+        "cpuset.user_slice": logins,
     }
 
 
