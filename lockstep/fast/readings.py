@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -208,7 +208,9 @@ class Readings:
         arguments = connector_arguments(self._host)
         with_what = usual(arguments)
         if with_what is not None:
-            self._keep(wanted, with_what, arguments)
+            # The operation, which asks next, is told why.
+            with suppress(Unreadable):
+                self._keep(wanted, with_what, arguments)
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
