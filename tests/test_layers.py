@@ -31,7 +31,6 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
     "lockstep/garbage": set[str](),
-    "lockstep/unreadable": set[str](),
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
     "lockstep/secrets": {"lockstep.state"},
     "lockstep/files": {

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager, suppress
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar

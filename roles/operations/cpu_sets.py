@@ -7,14 +7,14 @@ from collections.abc import Generator
 
 from pyinfra import host
 
+from lockstep.facts.cpu_sets import cpus_of_services, cpus_of_systemd
+from lockstep.facts.reading import ask
 from lockstep.files import systemd_configuration
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.kernel_files import running_kernel_files
 from lockstep.roles.operations.operation import operation
 from lockstep.roles.operations.service import manager_configuration
-from lockstep.facts.cpu_sets import cpus_of_services, cpus_of_systemd
-from lockstep.facts.reading import ask
 from lockstep.spec.names import cpus
 
 

@@ -11,9 +11,9 @@ from pyinfra import host
 
 from lockstep.facts.gpus import LoadedDriver
 from lockstep.facts.kernels import Kernels
-from lockstep.plan import NodePlan
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.facts.reading import ask
+from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.operation import operation

@@ -6,11 +6,11 @@ from collections.abc import Generator, Mapping
 
 from pyinfra import host
 
+from lockstep.facts.kernel_files import kernel_files
+from lockstep.facts.reading import ask
 from lockstep.plan import NodePlan, fabric
 from lockstep.roles.operations.declared import put_files
 from lockstep.roles.operations.operation import operation
-from lockstep.facts.kernel_files import kernel_files
-from lockstep.facts.reading import ask
 
 
 @operation()

@@ -6,10 +6,10 @@ from collections.abc import Generator
 
 from pyinfra import host
 
-from lockstep.plan import NodePlan
-from lockstep.roles.operations.operation import operation
 from lockstep.facts.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK, clock_offset
 from lockstep.facts.reading import ask
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.operation import operation
 
 WAIT_TRIES = 90
 """One per second: a fresh chronyd needs some ten seconds after its first samples."""

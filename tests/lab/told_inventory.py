@@ -10,9 +10,9 @@ from paramiko import SSHClient
 from pyinfra.api.facts import FactBase
 from pyinfra.api.host import Host
 
+from lockstep.facts import reading
 from lockstep.fast import read
 
-from lockstep.facts import reading
 _groups = runpy.run_path("inventories/lab.py")
 _file = Path(os.environ["TOLD"])
 _fact, _execute, _ask = read.fact, SSHClient.exec_command, reading.ask
