@@ -27,6 +27,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/fast_path": set[str](),
     "lockstep/unreadable": set[str](),
+    "lockstep/connection": {"paramiko", "pyinfra.api"},
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
@@ -53,7 +54,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
         "lockstep.unreadable",
-        *("lockstep.node.readers", "lockstep.files", "lockstep.fleet.connection"),
+        *("lockstep.node.readers", "lockstep.files", "lockstep.connection"),
         *("gevent", "paramiko", "pyinfra.connectors.util"),
     },
     "lockstep/fleet": {
@@ -66,7 +67,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("pyinfra.connectors.util", "pyinfra.connectors.sshuserclient.client"),
         "paramiko",
         "gevent",
-        "lockstep.garbage",
+        *("lockstep.garbage", "lockstep.connection"),
         "lockstep.fast.ssh.SudoRefused",
     },
     # Under pyinfra, not above it: it knows facts and commands, and none of ours.

@@ -19,8 +19,8 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput, clear_askpass_cache
 from typing_extensions import override
 
+from lockstep.connection import close
 from lockstep.facts.reading import Question, Taken, Unreadable, take
-from lockstep.fleet.connection import close
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyinfra.connectors.sshuserclient import client
 from typing_extensions import override
 
-from lockstep.fleet.connection import end
+from lockstep.connection import end
 
 
 class Hop(client.SSHClient):

@@ -39,7 +39,7 @@ from dataclasses import replace  # noqa: E402
 from functools import partial  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-from lockstep.fleet.connection import close  # noqa: E402
+from lockstep.connection import close  # noqa: E402
 from lockstep.fleet.share import Share, loads  # noqa: E402
 from lockstep.probe.lines import ProbeFormatError, Unreachable, node_line, printed  # noqa: E402
 from lockstep.probe.parts import joined  # noqa: E402

@@ -248,9 +248,12 @@ def test_the_benchmark_measures_a_reading_and_judges_it(
     ("words", "said"),
     [
         (["there", "--", "env"], "there: expected a node of any.py: here"),
-        (["here", "--", "no-such-program"], "no-such-program: no such program here"),
+        (
+            ["here", "--", "no-such-program"],
+            "no-such-program: not found; expected a command that starts a root shell",
+        ),
         (["here", "--repeat", "0", "--", "env"], "expected a whole number, 1 or more"),
-        (["here", "--", "false"], "here was not read by false: status 1"),
+        (["here", "--", "false"], "here could not be read with false: exit status 1"),
     ],
 )
 def test_the_benchmark_says_what_is_wrong(

@@ -7,7 +7,7 @@ import pytest
 from lockstep.facts import boot
 from lockstep.roles.operations import hugepages
 from lockstep.roles.operations.hugepages import running_hugepages
-from tests.roles.local import run
+from tests.roles.local import on_node, run
 
 NOWHERE = {"2M": {99: 8}}
 
@@ -18,6 +18,7 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "run/hugepages-tried"
     for module in (boot, hugepages):
         monkeypatch.setattr(module, "HUGEPAGES_TRIED", str(path))
+    on_node(monkeypatch, "/run/lockstep/hugepages-tried", str(path))
     return path
 
 

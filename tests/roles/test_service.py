@@ -10,7 +10,7 @@ import pytest
 from lockstep.facts import services
 from lockstep.facts.services import CLOCK_GRAIN_S, ServiceState, service_state
 from lockstep.roles.operations.service import manager_configuration, service
-from tests.roles.local import Done, asked, run
+from tests.roles.local import Done, asked, on_node, run
 
 UNIT = "lockstep-unit-test.service"
 
@@ -58,6 +58,7 @@ def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in values.items():
         (folder / name).write_text(f"{value}\n")
     monkeypatch.setattr(services, "LOADED", str(tmp_path / "loaded"))
+    on_node(monkeypatch, "/run/lockstep/loaded", str(tmp_path / "loaded"))
     return folder
 
 
