@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -304,6 +305,7 @@ def test_the_example_covers_every_service_and_role() -> None:
 # -- operations of roles
 
 
+@cache
 def operation_names() -> set[str]:
     return {
         node.name
