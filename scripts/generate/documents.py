@@ -10,6 +10,7 @@ from scripts.generate import (
     coverage_page,
     nvidia_tables,
     record_schemas,
+    rule_counts,
     rules_page,
 )
 from tests.forms import large
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     check_names.files,  # first: a running program has read it already (see __main__)
     rules_page.files,
+    rule_counts.files,
     coverage_page.files,
     record_schemas.files,
     nvidia_tables.files,
