@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lockstep.checks.engine import check
 from lockstep.checks.unchecked import OF_ROLLOUT, UNCHECKED
 from lockstep.probe.record import Record
 from lockstep.report import Finding
+from lockstep.roles import declared
 from tests.checks import recorded
 from tests.checks.effects import WRITES_NOTHING, WRITTEN, Effect
 from tests.golden.write import production
@@ -45,11 +47,33 @@ def golden() -> Context:
     return recorded.context(plan, {n.name: recorded.raw_record(n) for n in plan.nodes.values()})
 
 
+@cache
+def examples() -> Context:
+    """The recorded cluster with the examples of all roles."""
+
+    def change(wanted: dict[str, Any]) -> None:
+        for role in declared():
+            merge(wanted, role.example)
+
+    return recorded.clustered(change)
+
+
+def merge(wanted: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Put a part of a description into a description."""
+    for name, value in part.items():
+        if isinstance(value, Mapping) and isinstance(wanted.get(name), dict):
+            merge(wanted[name], value)
+        else:
+            wanted[name] = copy.deepcopy(value)
+
+
 CLUSTERS: dict[str, tuple[Callable[[], Context], tuple[str, ...]]] = {
     "recorded": (recorded.consistent, ("head1", "worker3")),
     "divided": (divided, ("worker3",)),
     "golden": (golden, ("head1", "head2", "worker01")),
 }
+if any(role.example for role in declared()):
+    CLUSTERS["examples"] = (examples, ("head1", "worker3"))
 NODES = [(cluster, node) for cluster, (_, nodes) in CLUSTERS.items() for node in nodes]
 
 
