@@ -3,7 +3,7 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.apply import apply_roles
+from lockstep.roles.operations.apply import apply_roles, roles_of_site
 from lockstep.roles.steps import barrier
 
 plan: NodePlan = host.data.plan
@@ -25,6 +25,6 @@ ROLES = (
 ON_ACCOUNTING = ("prometheus", "slurm_controller")
 
 if not plan.is_worker:
-    apply_roles(plan, ROLES)
+    apply_roles(plan, (*ROLES, *roles_of_site(plan)))
     barrier.reached(name="Accounting is up")  # it may be another head than the controller
     apply_roles(plan, ON_ACCOUNTING)

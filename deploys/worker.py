@@ -3,7 +3,7 @@
 from pyinfra import host
 
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.apply import apply_roles
+from lockstep.roles.operations.apply import apply_roles, roles_of_site
 
 plan: NodePlan = host.data.plan
 
@@ -34,4 +34,4 @@ ROLES = (
 )
 
 if plan.is_worker:
-    apply_roles(plan, ROLES)
+    apply_roles(plan, (*ROLES, *roles_of_site(plan)))

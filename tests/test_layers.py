@@ -109,6 +109,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.checks.local",
     },
     "lockstep/roles/operations": {
+        "lockstep.roles.declared",
         *("lockstep.plan", "lockstep.spec", "lockstep.files", "lockstep.secrets"),
         *("lockstep.facts", "lockstep.fast.read", "lockstep.unreadable"),
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),

@@ -12,6 +12,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, Phase, Stage, Step, ordered
+from lockstep.roles import declared
 from lockstep.roles.operations.declared import files_and_units
 
 
@@ -45,6 +46,12 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     for role, stage in steps:
         if role.name in chosen and stage.phase is phase and stage.nodes(plan):
             deploy(stage.title or role.title)(_operations(role, stage))(plan=plan)
+
+
+def roles_of_site(plan: NodePlan) -> tuple[str, ...]:
+    """Return the roles that the site's inventory adds to those of Lockstep."""
+    known = {role.name for role in declared()}
+    return tuple(role.name for role in plan.cluster.roles if role.name not in known)
 
 
 def asked_for(roles: str | None, known: set[str]) -> set[str]:
