@@ -14,7 +14,7 @@ from lockstep.forms.text import whole
 from lockstep.report import Finding, Report
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SAMPLE = re.compile(
     r"```text\n((?P<severity>ERROR|WARNING) +(?P<rule>\S+)  (?P<node>\S+) (?P<device>\S+)\n"
     r"  reading +(?P<field>.+)\n"
