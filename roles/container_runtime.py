@@ -41,6 +41,7 @@ def _packages(plan: NodePlan) -> tuple[str, ...]:
 ROLE = Declaration(
     name="container_runtime",
     title="Container runtime",
+    jobs_use=True,
     when=lambda plan: plan.is_worker and bool(plan.spec.software.containers.engines),
     after=("gpu_settings",),
     more_packages=_packages,

@@ -26,6 +26,7 @@ def _has_cpusets(plan: NodePlan) -> bool:
 ROLE = Declaration(
     name="cpu_sets",
     title="CPU sets",
+    jobs_use=True,
     after=("os_settings", "hugepages"),
     files=(
         File(

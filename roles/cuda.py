@@ -15,6 +15,7 @@ def _has_cuda(plan: NodePlan) -> bool:
 ROLE = Declaration(
     name="cuda",
     title="CUDA",
+    jobs_use=True,
     when=_has_cuda,
     after=("nvidia_driver",),
     more_packages=lambda plan: plan.stack_packages("cuda_runtime", "cuda_toolkit"),

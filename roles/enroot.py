@@ -15,6 +15,7 @@ LIBEXEC = "/usr/local/libexec/lockstep"
 ROLE = Declaration(
     name="enroot",
     title="enroot",
+    jobs_use=True,
     when=lambda plan: "enroot" in plan.job_containers.parts,
     after=("node_exporter", "container_runtime"),
     more_packages=lambda plan: plan.job_container_packages("enroot"),

@@ -12,6 +12,7 @@ from lockstep.plan.validation import SHELL
 ROLE = Declaration(
     name="fabric",
     title="Fabric",
+    jobs_use=True,
     when=lambda plan: plan.is_worker and bool(plan.node.fabric),
     after=("rdma",),
     files=(

@@ -19,6 +19,7 @@ PROGRAM = "/usr/local/sbin/lockstep-gpu-settings"
 ROLE = Declaration(
     name="gpu_settings",
     title="GPU settings",
+    jobs_use=True,
     when=lambda plan: plan.gpu is not None,
     after=("nvidia_driver", "dcgm_exporter"),
     files=(

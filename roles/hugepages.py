@@ -43,6 +43,8 @@ ROLE = Declaration(
             wanted=partial(_has_pages, size="1G"),
         ),
     ),
+    groups=lambda plan: ("hugetlb",) if _has_group(plan) else (),
+    jobs_use=True,
     contributes=Contribution(kernel_args=lambda plan: plan.hardware.hugepage_args),
     operations="lockstep.roles.operations.hugepages",
 )

@@ -11,6 +11,7 @@ from lockstep.plan.slurm import MUNGE_KEY
 ROLE = Declaration(
     name="munge",
     title="Munge",
+    jobs_use=True,
     when=lambda plan: plan.spec.scheduler is not None,
     after=("time_sync.gate",),
     packages={"": ("munge",)},

@@ -24,6 +24,7 @@ def _persistent(plan: NodePlan) -> bool:
 ROLE = Declaration(
     name="nvidia_driver",
     title="NVIDIA driver",
+    jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("driver"),
     after=("boot_loader", "node_exporter"),
     more_packages=lambda plan: plan.stack_packages("driver", "modules_open", "modules_proprietary"),

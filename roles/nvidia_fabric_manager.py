@@ -8,6 +8,7 @@ from lockstep.plan.nvidia import FABRIC_MANAGER
 ROLE = Declaration(
     name="nvidia_fabric_manager",
     title="Fabric manager",
+    jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("fabric_manager"),
     after=("nvidia_driver", "cuda"),
     more_packages=lambda plan: plan.stack_packages("fabric_manager", "nscq"),

@@ -8,6 +8,7 @@ from lockstep.plan.nvidia import IMEX
 ROLE = Declaration(
     name="nvidia_imex",
     title="IMEX",
+    jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("imex"),
     after=("nvidia_driver", "nvidia_fabric_manager"),
     more_packages=lambda plan: plan.stack_packages("imex"),

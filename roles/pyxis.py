@@ -16,6 +16,7 @@ from lockstep.plan.job_containers import PYXIS_PLUGSTACK, SLURM_LOADS
 ROLE = Declaration(
     name="pyxis",
     title="pyxis",
+    jobs_use=True,
     when=lambda plan: "pyxis" in plan.job_containers.parts,
     # Where Slurm does not load the plugin, the node check takes a worker out.
     after=("enroot", "node_check"),

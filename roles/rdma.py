@@ -18,6 +18,7 @@ UDEV_VERIFIES = (
 ROLE = Declaration(
     name="rdma",
     title="RDMA",
+    jobs_use=True,
     when=lambda plan: plan.is_worker and plan.hardware.hardware.nics.rdma != "none",
     after=("pyxis",),
     packages={

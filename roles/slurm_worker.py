@@ -35,6 +35,7 @@ def _mig_packages(plan: NodePlan) -> tuple[str, ...]:
 ROLE = Declaration(
     name="slurm_worker",
     title="Slurm worker",
+    jobs_use=True,
     when=lambda plan: plan.spec.scheduler is not None and plan.is_worker,
     after=("munge", "pyxis", "fabric", "slurm_controller"),
     packages={"debian": ("slurm-client", "slurmd"), "rhel": ("slurm", "slurm-slurmd")},

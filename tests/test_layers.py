@@ -41,6 +41,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         # What a node judges by itself is compiled from the rules.
         "lockstep.checks.local",
     },
+    "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
     # Runs on a node alone, beside the probe.
     "lockstep/node/check": {"lockstep.node.readers"},
     "lockstep/inventory": {
@@ -114,6 +115,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.facts", "lockstep.fast.read", "lockstep.unreadable"),
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),
         *("gevent.pool", "gevent.GreenletExit", "lockstep.fast.connector.read_anew_after"),
+        *("lockstep.manifest", "lockstep.node.readers.manifest.MANIFEST"),
     },
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),

@@ -146,6 +146,12 @@ class Declaration:
     makes: tuple[str, ...] = ()
     """Paths that its operations write and that units of other roles read."""
     contributes: Contribution = Contribution()
+    users: Paths = nothing
+    """Users that its files or operations make."""
+    groups: Paths = nothing
+    """Groups that its files or operations make."""
+    jobs_use: bool = False
+    """Running jobs use what it owns: nothing of it is removed from a busy node."""
     operations: str = ""
     """Module with what does not follow from packages, files and units; loaded when it is applied.
 

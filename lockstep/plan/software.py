@@ -16,9 +16,15 @@ def roles(plan: NodePlan) -> tuple[Declaration, ...]:
     """Return the roles of a node, in the order of a deploy.
 
     What its system cannot get yet is left out; ``validate`` refuses a description that asks for it.
+    So is what the description leaves to the site.
     """
     release = plan.cluster.release
-    return tuple(role for role in plan.cluster.roles if release.can(role.name) and role.when(plan))
+    unmanaged = plan.spec.unmanaged
+    return tuple(
+        role
+        for role in plan.cluster.roles
+        if role.name not in unmanaged and release.can(role.name) and role.when(plan)
+    )
 
 
 def packages_by_role(plan: NodePlan) -> dict[str, tuple[str, ...]]:

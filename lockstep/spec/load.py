@@ -61,8 +61,12 @@ def _of_roles(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Probl
             for detail in error.errors():
                 problem = _problem(detail, cluster.extensions)
                 yield replace(problem, path=("extensions", name, *problem.path))
+    names = {role.name for role in roles}
+    for index, name in enumerate(cluster.unmanaged):
+        if name not in names:
+            yield Problem(("unmanaged", index), repr(name), f"one of: {', '.join(sorted(names))}")
     for role in roles:
-        if role.problems is not None:
+        if role.problems is not None and role.name not in cluster.unmanaged:
             yield from role.problems(cluster)
 
 

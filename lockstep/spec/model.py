@@ -182,6 +182,8 @@ class Cluster(Model):
     checks: Checks = Checks()
     extensions: dict[Name, Any] = Field(default_factory=dict)
     """Role of the site -> its settings, as the role's own model has them."""
+    unmanaged: tuple[Name, ...] = ()
+    """Roles that the site takes care of: they are not deployed, repaired or judged."""
     secrets_dir: Folder | None = None
     """Folder on the control host for generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None

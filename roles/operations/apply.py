@@ -11,9 +11,13 @@ from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, Phase, Stage, Step, ordered
+from lockstep.plan.declaration import Declaration, Phase, Stage, Step, key, ordered
 from lockstep.roles import declared
 from lockstep.roles.operations.declared import files_and_units
+from lockstep.roles.operations.manifest import recorded
+
+PACKAGES = "packages"
+"""The role after which a deploy records what it brings."""
 
 
 class Apply(Protocol):
@@ -46,6 +50,9 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     for role, stage in steps:
         if role.name in chosen and stage.phase is phase and stage.nodes(plan):
             deploy(stage.title or role.title)(_operations(role, stage))(plan=plan)
+        if phase is Phase.MAIN and key((role, stage)) == PACKAGES and chosen:
+            roles = tuple(name for name in plan.capabilities if name in chosen)
+            recorded(name="Manifest", plan=plan, roles=roles)
 
 
 def roles_of_site(plan: NodePlan) -> tuple[str, ...]:

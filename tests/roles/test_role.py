@@ -49,6 +49,7 @@ def applied(
         "_operations",
         lambda role, stage: lambda plan: done.append((key((role, stage)), host.loop_position[0])),
     )
+    monkeypatch.setattr(module, "recorded", lambda **arguments: None)
     with ctx_state.use(state), ctx_host.use(host):
         apply_roles(plan, names)
     return done
