@@ -98,7 +98,9 @@ def configuration_fetched(sha256: str) -> Generator[str, None, None]:
 def apply(plan: NodePlan) -> None:
     """Configure and run slurmd, then see it registered."""
     files_and_units(plan, "slurm_worker")
-    if plan.cluster.configless:
+    controller = plan.cluster.nodes[plan.controller_host]
+    # A slurm.conf that the site takes care of is not known here.
+    if plan.cluster.configless and "slurm_controller" in controller.capabilities:
         configuration_fetched(
             name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
         )
