@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,29 +189,41 @@ class LeftOver:
 UNCHANGED = "unchanged"
 
 
-def left_over(plan: NodePlan, reading: Mapping[str, Any]) -> tuple[LeftOver, ...]:
+def left_over(
+    plan: NodePlan, reading: Mapping[str, Any], installed: Container[str]
+) -> tuple[LeftOver, ...]:
     """Return what is left over on a node; what the description leaves to the site is not.
 
     Args:
         plan: of the node.
         reading: ``manifest``, as the node's reader gives it.
+        installed: packages that the node has.
     """
     names = planned(plan)
     unmanaged = set(plan.spec.unmanaged)
     return tuple(
-        LeftOver(
-            section,
-            name,
-            entry["role"],
-            entry["state"],
-            entry.get("sha256", ""),
-            entry.get("package", ""),
-        )
+        _as_left_over(section, name, entry, installed)
         for section in SECTIONS
         for name, entry in sorted(reading.get(section, {}).items())
-        if name not in names[section]
-        and not unmanaged & {entry["role"], SET_BY.get(section, entry["role"])}
+        if name not in names[section] and not unmanaged & {entry.get("role"), SET_BY.get(section)}
     )
+
+
+def _as_left_over(
+    section: str, name: str, entry: Mapping[str, str], installed: Container[str]
+) -> LeftOver:
+    if "unread" in entry:
+        return LeftOver(section, name, "", f"{UNREAD}{entry['unread']}")
+    state = entry["state"]
+    if section == "packages":
+        words = ("installed", *((state,) if state else ()))
+        state = ", ".join(words) if name in installed else ""
+    shipped_by = entry.get("package", "")
+    return LeftOver(section, name, entry["role"], state, entry.get("sha256", ""), shipped_by)
+
+
+UNREAD = "unread: "
+"""How the state of something begins that the node could not read."""
 
 
 def without(manifest: Sections, gone: Iterable[LeftOver]) -> Sections:

@@ -38,8 +38,6 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.plan",
         "lockstep.render",
         "lockstep.secrets",
-        # What a node judges by itself is compiled from the rules.
-        "lockstep.checks.local",
     },
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
     # Runs on a node alone, beside the probe.
@@ -91,7 +89,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.probe",
-        *("lockstep.node.check.judge", "lockstep.node.readers"),
+        *("lockstep.node.check.judge", "lockstep.node.readers", "lockstep.manifest"),
         "pydantic",
     },
     "lockstep/reading": {

@@ -115,7 +115,7 @@ READING: dict[str, Any] = {
 
 
 def test_left_over_is_what_the_manifest_holds_and_the_plan_does_not() -> None:
-    found = left_over(PLAN, READING)
+    found = left_over(PLAN, READING, {"gone"})
     assert [(one.section, one.name) for one in found] == [
         ("files", "/etc/gone"),
         ("packages", "gone"),
@@ -123,6 +123,8 @@ def test_left_over_is_what_the_manifest_holds_and_the_plan_does_not() -> None:
         ("units", "gone.service"),
     ]
     assert found[0] == LeftOver("files", "/etc/gone", "fabric", "unchanged", "a", "p")
+    assert found[1].state == "installed"
+    assert left_over(PLAN, READING, ())[1].state == "", "somebody removed it"
     assert not found[0].changed
     assert replace(found[0], state="changed").changed
 
@@ -130,9 +132,16 @@ def test_left_over_is_what_the_manifest_holds_and_the_plan_does_not() -> None:
 def test_what_the_description_leaves_to_the_site_is_not_left_over() -> None:
     plan = changed(unmanaged=("fabric", "node_exporter", "os_settings"))
     assert "node_exporter" not in plan.capabilities
-    assert [one.name for one in left_over(plan, READING)] == ["gone", "gone.service"]
+    assert [one.name for one in left_over(plan, READING, {"gone"})] == ["gone", "gone.service"]
     without_packages = changed(unmanaged=("packages",))
-    assert all(one.section != "packages" for one in left_over(without_packages, READING))
+    assert all(one.section != "packages" for one in left_over(without_packages, READING, {"gone"}))
+
+
+def test_what_the_node_could_not_read_is_no_unchanged_file() -> None:
+    reading = {"files": {"/etc/odd": {"unread": "/etc/odd: Input/output error"}}}
+    (found,) = left_over(PLAN, reading, ())
+    assert found.changed
+    assert found.state == "unread: /etc/odd: Input/output error"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 1, "files": {}}'])

@@ -33,6 +33,7 @@ NOT_ALONE = {
     "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
     "gpu.utilization": "shows whether a GPU is busy",
     "limits.memlock.*": "jobs are children of slurmd; it alone is judged",
+    "manifest.packages.*": "planned packages are in it; package.present judges those",
     "munge.credential": "other nodes decode it; munge.round_trip judges that",
     "os.boot_id": "shows whether an earlier record is of the same boot",
     "rdma.phys_state": "explains why a port is not active",

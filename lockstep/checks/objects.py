@@ -22,6 +22,7 @@ class ObjectKind(enum.Enum):
     SYSCTL = "sysctl"
     SYSTEM_FILE = "file of /sys or /proc"
     UNIT = "unit"
+    USER = "user"
 
 
 @dataclass(frozen=True)

@@ -258,6 +258,8 @@ class Rule:
 
     def judges(self, view: View) -> bool:
         """Say whether it applies to a node, and is on there."""
+        if self.expected.is_declared and self.repair.owner in view.plan.spec.unmanaged:
+            return False
         change = self.change(view)
         return (change is None or change.off is None) and self.applies(view)
 

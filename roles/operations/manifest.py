@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Generator
 
 from pyinfra import host
-from pyinfra.api import StringCommand, operation
+from pyinfra.api import StringCommand
 
 from lockstep.facts.manifest import Manifest, ShippedBy
 from lockstep.files import managed
 from lockstep.manifest import ManifestError, Sections, merged, parsed, wanted, written
 from lockstep.node.readers.manifest import MANIFEST
 from lockstep.plan import NodePlan
+from lockstep.roles.operations.operation import operation
 from lockstep.secrets import Secrets, SecretsUnsafe, existing
 
 

@@ -371,6 +371,7 @@ OURS = {
     "gpu.supported_fields": "what one board does not tell and its peers do is no value of it",
     "kernel.aspm": "power saving of links adds latency",
     "kernel.security": "security modules cost time, and change what programs may do",
+    "left_over.*": "what an earlier deploy wrote is removed, or known",
     "listener.family": "IPv6-only networks: a service that listens on IPv4 alone is not there",
     "munge.*": "without it no job starts",
     "node.reachable": "what could not be read is a finding",

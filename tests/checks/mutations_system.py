@@ -11,6 +11,16 @@ from tests.checks.recorded_machine import DCGM_EXPORTER
 HEALTHY: Any = recorded.consistent().reading[NODE]
 ENABLED = HEALTHY.get("units.enabled")
 EXPORTER = "dcgm-exporter"
+LEFT_OVER = (
+    ("file", "files", "/etc/old.conf", {"state": "unchanged", "package": "p"}, "unchanged"),
+    ("file", "files", "/etc/odd.conf", {"state": "changed"}, "changed"),
+    ("unit", "units", "old.service", {"state": "enabled, active"}, "enabled, active"),
+    ("unit", "masked", "old.timer", {"state": "masked"}, "masked"),
+    ("package", "packages", "adduser", {"state": "on hold"}, "installed, on hold"),
+    ("sysctl", "sysctl", "vm.old", {"state": "1"}, "1"),
+    ("user", "users", "old", {"state": "there"}, "there"),
+    ("user", "groups", "old", {"state": "there"}, "there"),
+)
 
 SYSTEM = (
     each(
@@ -36,5 +46,9 @@ SYSTEM = (
     one("storage.nvme", "storage.nvme", "nvme1", "SOLIDIGM, 9CV10200", "1 x SOLIDIGM, 9CV10200"),
     one("os.machine_id", "os.machine_id", "", f"1d{7:030x}", "worker3, worker7"),
     one("os.host_keys", "os.host_keys", "ed25519", f"1d{7:062x}", "worker3, worker7"),
+    *(
+        one(f"left_over.{rule}", "manifest", section, {name: {"role": "x", **now}}, found, name)
+        for rule, section, name, now, found in LEFT_OVER
+    ),
     each("os.resolver", "os.resolver", "nameserver", "fd00:1::54", "fd00:1::54"),
 )

@@ -18,6 +18,7 @@ from lockstep.fleet.request import request
 from lockstep.forms import Run
 from lockstep.forms import text as text_form
 from lockstep.inventory import planned as plan
+from lockstep.manifest import SECTIONS
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.parse import record as record_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
@@ -274,6 +275,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             **{name: pattern.replace("*", "1") for name, pattern in node.versions.items()},
         },
         "packages.held": sorted(node.held),
+        "manifest": _manifest(node),
         **_kernel(node),
         **_services(node, seen["units"]),
         **_rdma(node, number),
@@ -397,6 +399,15 @@ def _driver(node: NodePlan) -> dict[str, Any]:
             }
             for engine in node.check_engines
         },
+    }
+
+
+def _manifest(node: NodePlan) -> dict[str, Any]:
+    """Return what the reader says of a node that has nothing beside its plan."""
+    owner = {"role": "packages", "state": ""}
+    return {
+        **{section: {} for section in SECTIONS},
+        "packages": dict.fromkeys(node.packages, owner),
     }
 
 

@@ -1,12 +1,16 @@
-"""Rules about Lockstep's files, mounts and disks."""
+"""Rules about Lockstep's files, what it left over, mounts and disks."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from pydantic import JsonValue
 
 from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.compare import number
 from lockstep.checks.context import Items, View, shared
+from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.repair import (
     by_hand,
     by_role,
@@ -25,7 +29,10 @@ from lockstep.checks.rule import (
     same,
 )
 from lockstep.checks.rules._rdma import counted
+from lockstep.manifest import UNREAD as COULD_NOT_READ
+from lockstep.manifest import LeftOver, left_over
 from lockstep.plan.slurm import MUNGE_KEY
+from lockstep.probe.record import Unread
 from lockstep.report import fold
 
 DIGEST_LENGTH = 64
@@ -80,6 +87,121 @@ def _entries_words(wrong: JsonValue, expected: JsonValue) -> tuple[str, str]:
     wanted = {as_text(pair[1]) if isinstance(pair, list) else "" for pair in pairs}
     found = "missing" if seen == {"none"} else ", ".join(sorted(seen))
     return found, wanted.pop() if len(wanted) == 1 else "their management addresses"
+
+
+REMOVE = "pyinfra -y {inventory} deploys/remove.py --limit {node}"
+
+
+def _left_over(view: View) -> tuple[LeftOver, ...]:
+    """Return what is left over; nothing on a node without a manifest."""
+    reading, installed = view.read("manifest"), view.read("packages")
+    if not isinstance(reading, dict):
+        return ()
+    return left_over(view.plan, reading, installed if isinstance(installed, dict) else ())
+
+
+def _left_over_items(view: View, sections: tuple[str, ...]) -> Items:
+    reading = view.read("manifest")
+    if isinstance(reading, Unread):
+        return {"": reading}
+    installed = view.read("packages")
+    if "packages" in sections and isinstance(installed, Unread):
+        return {"": installed}
+    return {
+        one.name: Unread(unread=one.state.removeprefix(COULD_NOT_READ))
+        if one.state.startswith(COULD_NOT_READ)
+        else one.state
+        for one in view.once(_left_over)
+        if one.section in sections and one.state
+    }
+
+
+def _written_by(view: View, name: str) -> str:
+    of = next((one for one in view.once(_left_over) if one.name == name), None)
+    return f"written by role {of.role}" if of is not None and of.role else ""
+
+
+def _objects(kind: ObjectKind) -> Callable[[View, str], tuple[Object, ...]]:
+    return lambda view, name: (Object(kind, name),) if name else ()
+
+
+def _left_over_rule(
+    id: str,
+    sections: tuple[str, ...],
+    kind: ObjectKind,
+    *,
+    claim: str,
+    why: str,
+    blind: str,
+    repair: str,
+    explained_by: tuple[Cause, ...] = (Cause("left_over.file", device="", of=UNREAD),),
+) -> Rule:
+    return Rule(
+        id=id,
+        claim=claim,
+        why=why,
+        blind=blind,
+        source="lockstep/manifest.py",
+        reading="manifest",
+        look=Look(partial(_left_over_items, sections=sections)),
+        expected=same("removed"),
+        text=Text(detail=_written_by),
+        severity=WARNING,
+        repair=by_hand(repair),
+        explained_by=explained_by,
+        objects=_objects(kind),
+    )
+
+
+LEFT_OVER = (
+    _left_over_rule(
+        "left_over.file",
+        ("files",),
+        ObjectKind.FILE,
+        claim="No file of Lockstep is left that the plan does not have any more.",
+        why="A forgotten drop-in or configuration file still counts, and no deploy corrects it.",
+        blind="Files from before the node had a manifest. Files of a role in unmanaged.",
+        repair=f"{REMOVE}; it leaves a file that somebody changed: remove that by hand, or name "
+        "its role in unmanaged",
+        explained_by=(),
+    ),
+    _left_over_rule(
+        "left_over.unit",
+        ("units", "masked"),
+        ObjectKind.UNIT,
+        claim="No unit is on or masked only because an earlier plan wanted it.",
+        why="A service that nobody wants any more runs on, listens, and takes CPU time from jobs.",
+        blind="Units that Lockstep did not enable or mask.",
+        repair=REMOVE,
+    ),
+    _left_over_rule(
+        "left_over.package",
+        ("packages",),
+        ObjectKind.PACKAGE,
+        claim="No package is left that only an earlier plan wanted.",
+        why="It is not locked any more: its version drifts, and its hold may stop an upgrade.",
+        blind="Packages that came as dependencies, or by hand.",
+        repair=f"{REMOVE} --data packages={{device}}",
+    ),
+    _left_over_rule(
+        "left_over.sysctl",
+        ("sysctl",),
+        ObjectKind.SYSCTL,
+        claim="No kernel parameter keeps a value that the plan does not have any more.",
+        why="The kernel keeps a value until it boots: the node runs with what it will not have.",
+        blind="Another value that somebody set since.",
+        repair="deploy {node}, then reboot it: the kernel keeps the value until it boots",
+    ),
+    _left_over_rule(
+        "left_over.user",
+        ("users", "groups"),
+        ObjectKind.USER,
+        claim="No user or group is left that only an earlier plan wanted.",
+        why="Its number stays taken, and its rights stay valid.",
+        blind="Users and groups that packages made.",
+        repair=f"{REMOVE} --data users={{device}}",
+    ),
+)
 
 
 RULES = (
@@ -231,4 +353,5 @@ RULES = (
         severity=WARNING,
         repair=by_hand("on {node}: du -xh -d2 {device}"),
     ),
+    *LEFT_OVER,
 )

@@ -1,0 +1,121 @@
+"""What the node says of its manifest: the rest of it that nobody asks for by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from lockstep.node.readers.manifest import MANIFEST
+from tests.probe.test_collect import Node, node
+
+__all__ = ["node"]
+
+EMPTY: dict[str, Any] = {
+    section: {} for section in ("files", "groups", "masked", "packages", "sysctl", "units", "users")
+}
+BOOT = "9f2e 77"
+OLD = hashlib.sha256(b"old\n").hexdigest()
+
+
+def manifest(node: Node, **sections: Any) -> None:
+    node.file(MANIFEST, json.dumps({"format": 1, **EMPTY, **sections}))
+    node.file("/proc/sys/kernel/random/boot_id", "9f2e\n")
+    node.file("/proc/1/stat", f"1 (init (x)) S {' '.join(map(str, range(4, 22)))} 77 0\n")
+
+
+def value(node: Node, **request: Any) -> Any:
+    return node.read(**request)["manifest"]["value"]
+
+
+def test_a_node_without_a_manifest_is_no_failure(node: Node) -> None:
+    assert node.read()["manifest"] == {"value": "absent"}
+
+
+def test_an_unreadable_manifest_is_unread(node: Node) -> None:
+    node.file(MANIFEST, "half of a li")
+    assert "unread" in node.read()["manifest"]
+    node.file(MANIFEST, '{"format": 7}')
+    assert node.read()["manifest"] == {"unread": f"{MANIFEST}: no manifest of format 1"}
+
+
+def test_files_say_whether_somebody_changed_them(node: Node) -> None:
+    entry = {"role": "fabric", "sha256": "new", "before": OLD, "package": "p"}
+    names = ("/etc/same", "/etc/odd", "/etc/none", "/etc/link", "/etc/asked")
+    manifest(node, files=dict.fromkeys(names, entry))
+    node.file("/etc/same", "old\n")
+    node.file("/etc/odd", "by hand\n")
+    Path(f"{node.root}/etc/link").symlink_to("same")
+    seen = value(node, files=["/etc/asked"])["files"]
+    assert seen["/etc/same"] == {
+        "role": "fabric",
+        "state": "unchanged",
+        "sha256": OLD,
+        "package": "p",
+    }
+    assert {path: one["state"] for path, one in seen.items()} == {
+        "/etc/same": "unchanged",
+        "/etc/odd": "changed",
+        "/etc/none": "",
+        "/etc/link": "a symbolic link",
+    }
+
+
+def test_units_say_what_is_left_of_them(node: Node) -> None:
+    role = {"role": "prometheus"}
+    shown = (("enabled", "active"), ("disabled", "inactive"), ("masked", "inactive"))
+    node.tool(
+        "systemctl",
+        "\n".join(
+            f"echo UnitFileState={enabled}; echo ActiveState={active}; echo"
+            for enabled, active in shown
+        ),
+    )
+    manifest(
+        node,
+        units={"a.service": role, "b.service": role, "asked.service": role},
+        masked={"c.timer": role},
+    )
+    seen = value(node, units=["asked.service"])
+    assert seen["units"] == {
+        "a.service": {**role, "state": "enabled, active"},
+        "b.service": {**role, "state": ""},
+    }
+    assert seen["masked"] == {"c.timer": {**role, "state": "masked"}}
+
+
+def test_a_dropped_sysctl_is_gone_with_the_boot_that_dropped_it(node: Node) -> None:
+    entry = {"role": "kernel", "value": "1  2"}
+    manifest(
+        node,
+        sysctl={
+            "vm.now": {**entry, "dropped": BOOT},
+            "vm.before": {**entry, "dropped": "another 77"},
+            "vm.other": {**entry, "dropped": BOOT},
+            "vm.listed": entry,
+        },
+    )
+    for key in ("now", "before", "listed"):
+        node.file(f"/proc/sys/vm/{key}", "1\t2\n")
+    node.file("/proc/sys/vm/other", "3\n")
+    assert {key: one["state"] for key, one in value(node)["sysctl"].items()} == {
+        "vm.now": "1 2",
+        "vm.before": "",
+        "vm.other": "",
+        "vm.listed": "1 2",
+    }
+
+
+def test_accounts_and_packages(node: Node) -> None:
+    role = {"role": "hugepages"}
+    manifest(
+        node,
+        users={"root": role, "no-such-user": role},
+        groups={"no-such-group": role},
+        packages={"p": {**role, "held": "yes"}, "q": role},
+    )
+    seen = value(node)
+    assert [one["state"] for one in seen["users"].values()] == ["there", ""]
+    assert [one["state"] for one in seen["groups"].values()] == [""]
+    assert seen["packages"] == {"p": {**role, "state": "on hold"}, "q": {**role, "state": ""}}
