@@ -39,8 +39,9 @@ def parsed(text: str) -> Sections:
         return {section: {} for section in SECTIONS}
     try:
         document = json.loads(text)
-        known = document["format"] == FORMAT
-        return {section: dict(document[section] if known else None) for section in SECTIONS}
+        if document["format"] != FORMAT:
+            raise ManifestError(f"a manifest of format {document['format']}, not {FORMAT}")
+        return {section: dict(document[section]) for section in SECTIONS}
     except (ValueError, LookupError, TypeError) as error:
         raise ManifestError(f"no manifest of format {FORMAT}: {error}") from error
 
@@ -146,7 +147,7 @@ def merged(
 def _updated(old: Entry, new: Entry) -> Entry:
     """Return an entry with what only the node's manifest knows."""
     kept = {key: old[key] for key in ("before", "package", "sha256") if key in old}
-    entry = {**kept, **new}
+    entry: Entry = kept | new
     if "sha256" in old and old["sha256"] != entry["sha256"]:
         # A deploy that is killed now leaves the old content.
         entry["before"] = old["sha256"]

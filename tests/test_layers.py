@@ -40,6 +40,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.secrets",
     },
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
+    "lockstep/removal": {"lockstep.plan", "lockstep.manifest"},
     # Runs on a node alone, beside the probe.
     "lockstep/node/check": {"lockstep.node.readers"},
     "lockstep/inventory": {
@@ -118,6 +119,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
         "lockstep.files.managed",
+        *("lockstep.manifest", "lockstep.removal", "lockstep.probe.record"),
+        "lockstep.node.readers.manifest.MANIFEST",
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
     },
     "lockstep/deploys": {

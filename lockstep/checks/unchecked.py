@@ -43,5 +43,6 @@ UNCHECKED = {
 
 OF_ROLLOUT = {
     "reboot.rebooted": "deploys/reboot.py: other rules judge whether a reboot is due",
+    "removal.removed": "deploys/remove.py: the rules left_over.* judge what is left",
 }
 """Operations of no role of a node."""

@@ -1,4 +1,4 @@
-"""What the node says of its manifest: the rest of it that nobody asks for by name."""
+"""The reading of the manifest: the rest of it that no check asks for by name."""
 
 from __future__ import annotations
 

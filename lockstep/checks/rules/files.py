@@ -170,7 +170,7 @@ LEFT_OVER = (
         ("units", "masked"),
         ObjectKind.UNIT,
         claim="No unit is on or masked only because an earlier plan wanted it.",
-        why="A service that nobody wants any more runs on, listens, and takes CPU time from jobs.",
+        why="A service that is not planned any more still listens and takes CPU time from jobs.",
         blind="Units that Lockstep did not enable or mask.",
         repair=REMOVE,
     ),

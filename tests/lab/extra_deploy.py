@@ -1,0 +1,10 @@
+"""The further role of extra_inventory.py."""
+
+from pyinfra import host
+
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.apply import apply_roles
+
+plan: NodePlan = host.data.plan
+
+apply_roles(plan, ("extra",))
