@@ -222,3 +222,25 @@ def test_a_healthy_node_is_not_given_up_while_this_process_computes(
     inventory = hosts.inventory() + short
     ran = run(hosts, inventory, COMPUTES, "sleep 1.5; echo 1", "-y", *limit, fast=fast)
     assert (ran.status, ran.done) == (0, GOOD), ran.said
+
+
+FED = 300_000
+FEEDS = f"""
+from pyinfra.api import StringCommand
+
+@operation()
+def feeds():
+    yield StringCommand("cat > $FOLDER/$NODE.fed", _stdin="x" * {FED})
+
+feeds()
+"""
+
+
+@pytest.mark.parametrize("fast", ["fast", "plain"])
+def test_standard_input_of_a_command_arrives_whole(hosts: Hosts, fast: str) -> None:
+    """paramiko ends it when nothing refers to its file; a write behind that never returned."""
+    limit = (word for name in GOOD for word in ("--limit", name))
+    ran = run(hosts, hosts.inventory(), FEEDS, "true", "-y", *limit, fast=fast)
+    assert (ran.status, ran.done) == (0, GOOD), ran.said
+    sizes = {(hosts.folder / f"{name}.fed").stat().st_size for name in GOOD}
+    assert sizes == {FED + 1}  # pyinfra ends the last line
