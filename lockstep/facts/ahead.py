@@ -19,20 +19,21 @@ from lockstep.facts.reading import Part, Question
 from lockstep.facts.services import MANAGER, service_state
 from lockstep.facts.settings import settings
 from lockstep.files import paths
-from lockstep.plan import NodePlan, fabric
-from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
-from lockstep.plan.nvidia import MIG_MADE
-from lockstep.plan.slurm import MUNGE_KEY
+from lockstep.plan import NodePlan, fabric, software
+from lockstep.plan.nvidia import CDI_REFRESH
+from lockstep.plan.slurm_files import FETCHED
 
 Ahead = Callable[[NodePlan], Iterable[Question[Any]]]
 
-PROGRAMS = (
-    *("/usr/sbin/chronyd", "/usr/sbin/munged", "/usr/sbin/slurmd", "/usr/sbin/slurmctld"),
-    *("/usr/sbin/slurmdbd", "/usr/sbin/mariadbd", "/usr/bin/prometheus"),
-    *("/usr/bin/prometheus-node-exporter", "/usr/bin/dcgm-exporter", "/usr/bin/nv-hostengine"),
-    *("/usr/bin/nvidia-persistenced", MUNGE_KEY, MIG_MADE, PYXIS_PLUGSTACK, PYXIS_PLUGIN),
-)
-"""What units run, and what else they read at their start, beside the files of the plan."""
+
+def _read_by_units(plan: NodePlan) -> tuple[str, ...]:
+    """Return what the units of a node run and read at their start, beside the files of the plan."""
+    return tuple(
+        path
+        for unit in software.all_units(plan)
+        for path in (*((unit.program,) if unit.program else ()), *unit.reads(plan))
+    )
+
 
 BY_ROLE: Mapping[str, Ahead] = {
     "kernel": lambda plan: [
@@ -46,10 +47,14 @@ BY_ROLE: Mapping[str, Ahead] = {
     "cpu_sets": lambda plan: [cpu_sets.cpus_of_systemd(), cpu_sets.cpus_of_services()],
     "hugepages": lambda plan: [hugepages_state(), hugetlb_mounts(())],
     "time_sync": lambda plan: [clock_offset()],
+    "container_runtime": lambda plan: [service_state(f"{CDI_REFRESH}.path")],
+    "slurm_worker": lambda plan: [file_states((FETCHED,))],
     "": lambda plan: [
         file_states(paths(plan)),
         *(service_state(unit) for unit in (*plan.units, *plan.forbidden_units)),
-        Question("changes", ("files.changed",), bool, {"changed": (*paths(plan), *PROGRAMS)}),
+        Question(
+            "changes", ("files.changed",), bool, {"changed": (*paths(plan), *_read_by_units(plan))}
+        ),
     ],
     "os_settings": lambda plan: [
         settings(plan.sysctl, plan.masked_units),

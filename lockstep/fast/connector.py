@@ -64,7 +64,7 @@ class ReadsAhead(_Connector):
         leaner.patch()
         # Here, and not when it connects: a greenlet does not see the context of the command.
         runs_roles = {Path(name).stem for name in _deploys()} - {"reboot"}
-        ahead = partial(_wanted, host) if runs_roles else frozenset
+        ahead = partial(_wanted, host, runs_roles) if runs_roles else frozenset
         self.memory = Memory(host, self._read, _file(host), ahead)
         # Roles ask by this name; the connector itself is shown command lines only.
         setattr(host, "get_fact", self.memory.get_fact)  # noqa: B010  # a method to mypy
@@ -160,11 +160,23 @@ def memory_of(host: Host) -> Memory | None:
     return connector.memory if isinstance(connector, ReadsAhead) else None
 
 
-def _wanted(host: Host) -> frozenset[Part]:
-    """Return what the roles of this run will ask of a host."""
+OF_NODE_ROLE = frozenset({"head", "worker"})
+"""Deploys for nodes of one node role; nothing is asked of the others."""
+
+
+def _wanted(host: Host, deploys: set[str]) -> frozenset[Part]:
+    """Return what the roles of this run will ask of a host.
+
+    Args:
+        host: of the inventory.
+        deploys: names of the deploys that pyinfra was given, without their folder.
+    """
+    plan = host.data.get("plan")
+    if deploys <= OF_NODE_ROLE and plan is not None and plan.role.value not in deploys:
+        return frozenset()
     roles = host.data.get("roles")
     chosen = None if roles is None else frozenset(str(roles).split(","))
-    return wanted(host.data.get("plan"), chosen)
+    return wanted(plan, chosen)
 
 
 def _deploys() -> tuple[str, ...]:

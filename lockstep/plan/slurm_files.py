@@ -5,6 +5,8 @@ from __future__ import annotations
 from lockstep.plan.declaration import Condition, File, always
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
+FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
+"""Where a configless slurmd keeps what it fetched: below SlurmdSpoolDir."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """HealthCheckProgram, Prolog and Epilog of slurm.conf(5)."""
 

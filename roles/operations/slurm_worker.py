@@ -12,14 +12,12 @@ from lockstep.facts.slurm import OURS, SlurmNode
 from lockstep.fast.connector import read_anew_after
 from lockstep.files import slurm_conf_sha256
 from lockstep.plan import NodePlan
-from lockstep.plan.slurm_files import HEALTH_CHECK
+from lockstep.plan.slurm_files import FETCHED, HEALTH_CHECK
 from lockstep.roles.operations.declared import files_and_units
 from lockstep.roles.operations.operation import operation
 
 WAIT_S = 60
 
-FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
-"""Where a configless slurmd keeps what it fetched: below SlurmdSpoolDir."""
 
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
 """Reasons that slurmctld itself gives to a node that went away: the deploy brings it back."""

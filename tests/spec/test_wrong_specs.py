@@ -11,6 +11,8 @@ import pytest
 from lockstep.catalog import gpus, job_containers
 from lockstep.catalog import os as operating_systems
 from lockstep.inventory import load
+from lockstep.plan.software import every_package
+from lockstep.roles import declared
 from tests.spec.example import SOURCE, edited, line_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -586,7 +588,7 @@ CASES = [
         "one of "
         + ", ".join(
             (
-                *operating_systems.load("debian_13").every_package,
+                *every_package(operating_systems.load("debian_13"), declared()),
                 *job_containers.every_package(),
             )
         ),
