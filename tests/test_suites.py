@@ -14,7 +14,7 @@ from scripts.testing import ci, run
 from scripts.testing.ci import UnknownChoice, choose
 from scripts.testing.outcome import Outcome, closing_line, read
 from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
-from scripts.testing.suites import KERNEL, LAB, SLOW, UNIT, Suite
+from scripts.testing.suites import KERNEL, LAB, SLOW, SLOW_PARTS, UNIT, Suite
 
 
 def chosen_by(suite: Suite, marks: set[str]) -> bool:
@@ -45,23 +45,38 @@ def test_all_runs_every_suite() -> None:
 def test_targets_are_those_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert set(re.findall(r"-m scripts\.testing (\w+)", makefile)) == set(run.TARGETS)
-    for name in ci.SLOWER:
+    for name in ("slow", "kernel"):
         assert f"\ntest-{name}: " in makefile
+
+
+def test_every_slow_test_is_in_one_part() -> None:
+    slow = [
+        path.stem
+        for path in sorted((ROOT / "tests/lab").glob("test_*.py"))
+        if "mark.slow" in path.read_text(encoding="utf-8")
+    ]
+    assert sorted(name for part in SLOW_PARTS.values() for name in part.files) == slow
 
 
 # --- what CI chooses
 
 
 def test_the_slower_suites_take_turns() -> None:
-    turns = [choose("", number).suites for number in (100, 101, 102)]
-    assert turns == [("slow",), ("kernel",), ("slow",)]
-    assert choose("", 100).left_out == ("kernel",)
+    turns = [name for number in range(100, 105) for name in choose("", number).suites]
+    assert turns == ["slow-deploys", "slow-nodes", "slow-systems", "kernel", "slow-deploys"]
+    assert choose("", 100).left_out == ("slow-nodes", "slow-systems", "kernel")
     assert choose("", 101).why == "the turn of commit number 101"
 
 
 @pytest.mark.parametrize(
     ("wanted", "suites"),
-    [("slow", ("slow",)), ("kernel", ("kernel",)), ("all", ("slow", "kernel")), ("none", ())],
+    [
+        ("slow-nodes", ("slow-nodes",)),
+        ("slow", tuple(SLOW_PARTS)),
+        ("kernel", ("kernel",)),
+        ("all", (*SLOW_PARTS, "kernel")),
+        ("none", ()),
+    ],
 )
 def test_the_variable_overrides_the_turn(wanted: str, suites: tuple[str, ...]) -> None:
     for number in (100, 101, None):
@@ -69,13 +84,16 @@ def test_the_variable_overrides_the_turn(wanted: str, suites: tuple[str, ...]) -
 
 
 def test_an_unknown_value_is_refused_with_what_is_allowed() -> None:
-    with pytest.raises(UnknownChoice, match=r"=fast: .*\n  allowed  slow, kernel, all, none$"):
+    with pytest.raises(UnknownChoice, match=r"=fast: .*\n  allowed  slow-deploys, .*none$"):
         choose("fast", 100)
 
 
 def test_an_unknown_value_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert ci.main({ci.VARIABLE: "fast"}) == 3
-    assert "allowed  slow, kernel, all, none" in capsys.readouterr().err
+    assert (
+        "allowed  slow-deploys, slow-nodes, slow-systems, kernel, slow, all, none"
+        in capsys.readouterr().err
+    )
 
 
 def test_where_commits_cannot_be_counted_the_choice_is_fixed_and_says_so(tmp_path: Path) -> None:
@@ -109,8 +127,9 @@ def test_the_end_of_the_log_says_what_ran_and_what_did_not(
     assert ci.main({ci.VARIABLE: wanted}) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     ran = {suite.name for stage in stages[1:] for suite in stage if suite}
-    for name in ci.SLOWER:
-        (said,) = [line for line in lines[1:] if f"make test-{name}" in line]
+    ran |= {*SLOW_PARTS} if "slow" in ran else set()
+    for name in ci.TURNS:
+        (said,) = [line for line in lines[1:] if re.search(rf"[ ,]{name}(?=$|[:,])", line)]
         assert said.startswith("RAN " if name in ran else "NOT RUN "), said
     assert stages[0] == ci.MAKE_TEST
     assert re.fullmatch(r"=+ 5 passed, 0 failed, 0 skipped in \S+s \(0:00:00\) =+", last)

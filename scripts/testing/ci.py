@@ -1,7 +1,7 @@
-"""What CI runs: everything of ``make test``, then one of the slower suites in turn.
+"""What CI runs: everything of ``make test``, then one part of the slower suites in turn.
 
-All of them together take longer than CI has. The number of commits decides which one it is, so
-that each commit is followed by one that runs the other suite; LOCKSTEP_CI_SUITES overrides it.
+All of them together take longer than CI has. The number of commits decides which part it is, so
+that any four commits in a row run all of them; LOCKSTEP_CI_SUITES overrides it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from pathlib import Path
 from scripts.testing.outcome import closing_line
 from scripts.testing.processes import ROOT
 from scripts.testing.run import Stage, run
-from scripts.testing.suites import COVERED, KERNEL, LAB, SLOW
+from scripts.testing.suites import COVERED, KERNEL, LAB, SLOW, SLOW_PARTS
 
 MAKE_TEST: Stage = (None, COVERED, LAB)
 """As `make test`, with the coverage of the unit tests: it doubles the CPU time that they take."""
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60
 """A suite that is still running then is stopped, and counts as an error: CI allows 75 minutes."""
-SLOWER = {"slow": SLOW, "kernel": KERNEL}
-"""The suites that take turns; about half an hour each, more on a busy machine."""
-ALLOWED = (*SLOWER, "all", "none")
-FIXED = "slow"
+TURNS = {**SLOW_PARTS, "kernel": KERNEL}
+"""What takes turns: parts of some ten minutes, and half an hour; more on a busy machine."""
+WHOLE = {"slow": tuple(SLOW_PARTS), "all": tuple(TURNS), "none": ()}
+"""Choices of several parts, or of none."""
+ALLOWED = (*TURNS, *WHOLE)
+FIXED = "slow-deploys"
 """Runs where commits cannot be counted."""
 
 
@@ -45,7 +47,7 @@ class Choice:
     @property
     def left_out(self) -> tuple[str, ...]:
         """The slower suites that do not run."""
-        return tuple(name for name in SLOWER if name not in self.suites)
+        return tuple(name for name in TURNS if name not in self.suites)
 
 
 def choose(wanted: str, commits: int | None) -> Choice:
@@ -63,11 +65,11 @@ def choose(wanted: str, commits: int | None) -> Choice:
             raise UnknownChoice(
                 f"{VARIABLE}={wanted}: no such choice\n  allowed  {', '.join(ALLOWED)}"
             )
-        suites = {"all": tuple(SLOWER), "none": ()}.get(wanted, (wanted,))
+        suites = WHOLE.get(wanted, (wanted,))
         return Choice(suites, f"{VARIABLE}={wanted}")
     if commits is None:
         return Choice((FIXED,), "the commits cannot be counted here (no or a shallow clone)")
-    name = tuple(SLOWER)[commits % len(SLOWER)]
+    name = tuple(TURNS)[commits % len(TURNS)]
     return Choice((name,), f"the turn of commit number {commits}")
 
 
@@ -87,6 +89,13 @@ def commits(root: Path = ROOT) -> int | None:
         return None
 
 
+def _stages(names: tuple[str, ...]) -> tuple[Stage, ...]:
+    """Return the stages of the chosen parts; the slow suite as a whole shares one lab."""
+    if set(SLOW_PARTS) <= set(names):
+        return ((SLOW,), *((TURNS[name],) for name in names if name not in SLOW_PARTS))
+    return tuple((TURNS[name],) for name in names)
+
+
 def main(environment: Mapping[str, str] = os.environ) -> int:
     """Run what is chosen; say in the end what ran and what did not."""
     try:
@@ -97,16 +106,16 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     chosen = f"make test, then {', '.join(choice.suites) or 'no slower suite'} ({choice.why})"
     print(f"CI runs {chosen}", flush=True)
     began = time.monotonic()
-    stages = (MAKE_TEST, *((SLOWER[name],) for name in choice.suites))
-    # Somebody who asks for everything has the time for it.
+    stages = (MAKE_TEST, *_stages(choice.suites))
+    # Somebody who asks for several parts has the time for it.
     deadline = None if len(choice.suites) > 1 else began + LIMIT_S
     try:
         outcome = run(stages, deadline)
     except KeyboardInterrupt:
         return 130
-    print(f"RAN      make test{''.join(f', make test-{name}' for name in choice.suites)}")
+    print(f"RAN      {', '.join(('make test', *choice.suites))}")
     for name in choice.left_out:
-        print(f"NOT RUN  make test-{name}: {choice.why}; {VARIABLE}={name} or all runs it")
+        print(f"NOT RUN  {name}: {choice.why}; {VARIABLE}={name} or all runs it")
     print(closing_line(outcome, time.monotonic() - began), flush=True)
     return 0 if outcome.succeeded else 1
 

@@ -14,6 +14,8 @@ class Suite:
     marks: str
     """The expression for ``pytest -m``."""
     folder: str
+    files: tuple[str, ...] = ()
+    """Files of the folder; none: all."""
     kernel: str = ""
     """Kernels of the machines that it boots, for ``lab setup --kernel``; "" when it boots none."""
     parallel: bool = False
@@ -30,7 +32,8 @@ class Suite:
             words += ["--no-loadscope-reorder"]
         if self.covered:
             words += ["--cov", "--cov-report="]
-        return [*words, self.folder]
+        files = [f"{self.folder}/{name}.py" for name in self.files]
+        return [*words, *(files or [self.folder])]
 
 
 LINT = (("make", "--no-print-directory", "lint"),)
@@ -39,4 +42,19 @@ UNIT = Suite("unit", "not lab and not slow and not kernel", "tests", parallel=Tr
 COVERED = Suite("unit", UNIT.marks, UNIT.folder, parallel=True, covered=True)
 LAB = Suite("lab", "lab and not slow and not kernel", "tests/lab", kernel="shared")
 SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
+SLOW_PARTS = {
+    name: Suite(name, SLOW.marks, SLOW.folder, files=files, kernel=SLOW.kernel)
+    for name, files in {
+        "slow-deploys": ("test_cluster", "test_killed"),
+        "slow-nodes": (
+            *("test_containers", "test_job_containers"),
+            *("test_node_check", "test_nvidia"),
+        ),
+        "slow-systems": (
+            *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
+            *("test_through_clush", "test_through_slurm"),
+        ),
+    }.items()
+}
+"""The slow suite in parts of some ten minutes each."""
 KERNEL = Suite("kernel", "kernel", "tests/lab", kernel="own")
