@@ -20,7 +20,7 @@ CRI_NAMESPACE = "k8s.io"
 """containerd's namespace of what its CRI knows."""
 
 LOADED = f"[ -r {DRIVER} ]"
-"""Else whoever asks NVML has the module loaded (nvidia-modprobe(1)), with the options of now."""
+"""Without it a question to NVML loads the module (nvidia-modprobe(1)) with its present options."""
 
 FIELDS = (
     "uuid",

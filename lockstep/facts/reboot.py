@@ -1,4 +1,4 @@
-"""A node before, during and after its reboot: which boot it is, who holds it in Slurm.
+"""A node before, during and after its reboot: its boot, and the reason that holds it in Slurm.
 
 pyinfra's own connection serves all of it, but every question has an end: a node may go away in
 the middle of a sentence, and paramiko would wait an hour for it.
@@ -88,7 +88,7 @@ class RebootedInVain(FactBase[tuple[str, ...]]):
 
 @dataclass(frozen=True)
 class HoldState:
-    """Whether Slurm keeps jobs off a node, who said so, and which jobs it still has."""
+    """Whether Slurm keeps jobs off a node, for which reason, and the jobs that it still has."""
 
     states: frozenset[str] = frozenset()
     """Base state and flags; empty: the controller did not answer."""

@@ -33,7 +33,7 @@ def script(commands: Sequence[str], token: str) -> str:
 
     Args:
         commands: for ``sh``.
-        token: stands between their outputs; nobody can foresee it.
+        token: separates their outputs; it cannot be guessed.
     """
     # A shell of its own: an exit, or an error of syntax, ends this command only.
     each = "\n".join(

@@ -48,4 +48,4 @@ def _unless_broken(read: Callable[[Script], None], script: Script) -> None:
     try:
         read(script)
     except (OSError, EOFError, SSHException, PyinfraError):
-        return  # who asks for a fact then reads it as usual, and hears why not
+        return  # the fact is then read as usual, with its own error

@@ -1,7 +1,7 @@
 """Functions of pyinfra 3.10 that are slow for no gain, replaced by equal ones.
 
 Each is replaced only while its source is the one that was read; another pyinfra is left alone
-(and a test says so, for whoever raises the version).
+(and a test fails, so that a new version is looked at).
 """
 
 from __future__ import annotations

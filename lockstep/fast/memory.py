@@ -122,7 +122,7 @@ class Memory(Readings):
         if self._doing.busy:
             return None
         if not (self._doing.asking and self._may_answer):
-            self.forget()  # nobody knows what it does
+            self.forget()  # its effect is not known
             return None
         with_what = usual(arguments)
         if with_what is None:
@@ -195,7 +195,7 @@ class Memory(Readings):
                     ((command, with_what), Held(part, now)) for command, part in parts.items()
                 )
                 if not parts and len(one.commands) > 1:
-                    self._together = False  # one of them fails, nobody knows which
+                    self._together = False  # one of them fails, and it is not known which
                 elif not parts:
                     self._failed.add((one.commands[0], with_what))
             if time.monotonic() - now > SLOW_S:
@@ -246,7 +246,7 @@ class Memory(Readings):
         self.forget()  # the second decision may ask for more than the first
         for with_what in {key[1] for key in keys}:
             commands = dict.fromkeys(command for command, what in keys if what == with_what)
-            # The operation, which asks next, is told why.
+            # The operation asks next, and gets the reason.
             with suppress(*read.FAULTS):
                 self._read([foreseen.alone(command) for command in commands], with_what)
 

@@ -83,7 +83,7 @@ class Doing(local):  # type: ignore[misc]  # gevent's has no types
     asking = False
     """Reads a fact."""
     busy = False
-    """Runs a command of ours, or one that we let pass."""
+    """Runs a command of Lockstep, or one that it passes on."""
     turn: Turn | None = None
     """Decides what an operation does."""
 
@@ -208,7 +208,7 @@ class Readings:
         arguments = connector_arguments(self._host)
         with_what = usual(arguments)
         if with_what is not None:
-            # The operation, which asks next, is told why.
+            # The operation asks next, and gets the reason.
             with suppress(Unreadable):
                 self._keep(wanted, with_what, arguments)
 

@@ -35,7 +35,7 @@ from lockstep.fast.watch import Watch, arrives
 READ_WITHIN_S = 120.0
 """A reading that takes longer counts as unreadable; the slowest have three ``timeout 30``."""
 KILL_AFTER_S = 5
-"""timeout(1) kills what does not end when it is told to."""
+"""timeout(1) kills a command that ignores SIGTERM after this time."""
 LONGER_HERE_S = 15.0
 """The node ends a reading itself where it can: then it says so. Here it is given up later."""
 ENDED_BY_TIMEOUT = (124, 137)

@@ -46,7 +46,7 @@ class _Threading(ModuleType):
 
 @cache
 def _waited_for() -> None:
-    """Have login, session and key exchange waited for. Not where nobody connects in this way."""
+    """Wait for login, session and key exchange. Only where connections are made in this way."""
     ours = _Threading("threading")
     setattr(paramiko.transport, "threading", ours)  # noqa: B010  # a name that it only imported
 

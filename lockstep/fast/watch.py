@@ -31,7 +31,7 @@ def arrives(awaited: Any, within_s: float) -> bool:
 
 
 class Watch:
-    """Closes the connection to a node that gives no sign of life; whoever waits is then woken."""
+    """Closes the connection to a node without a sign of life; what waits for it then ends."""
 
     def __init__(self, transport: Transport) -> None:
         """Watch a connection until it ends.
@@ -62,4 +62,4 @@ class Watch:
         try:
             self._transport.global_request(REQUEST, wait=True)
         except (OSError, EOFError, SSHException):
-            return  # the connection has ended: whoever uses it is told
+            return  # the connection has ended: its users get an error

@@ -28,7 +28,7 @@ def run(requests: Mapping[str, Request]) -> str:
         ValueError: the command is too long.
     """
     program, asked = for_many(requests)
-    # Who logs in is clush.conf's business; who is not root reads half of a record.
+    # clush.conf decides which user logs in; one that is not root reads half of a record.
     root = '$([ "$(id -u)" = 0 ] || echo sudo -n -H)'
     probe = f'{root} python3 -c {shlex.quote(program)} {asked} "$(uname -n)"'
     words = [

@@ -158,7 +158,7 @@ def gather(
     """
     wanted = [name for name in plan.nodes if nodes is None or name in nodes]
     controller = plan.running(Service.SLURM_CONTROLLER)
-    # The controller is read for its credential, also where nobody asked for the controller.
+    # The controller is read for its credential, also where it is not one of the chosen nodes.
     first = [] if controller is None else [controller.name]
     gathering = _Gathering(plan, containers, first, frozenset(wanted), tell)
     left = wanted

@@ -13,7 +13,7 @@ from lockstep.connection import end
 
 
 class Hop(client.SSHClient):
-    """A connection to a jump host: nobody else knows of it when what is behind it fails."""
+    """A connection to a jump host, which it closes itself when the node behind it fails."""
 
     @override
     def connect(self, *given: Any, **named: Any) -> None:

@@ -3,7 +3,7 @@
     python -m lockstep.fleet.shard NODES
 
 A process of its own, because pyinfra needs gevent to patch the standard library before anything
-else is imported. ``gather`` starts it; the nodes are named for who looks at the processes. Standard
+else is imported. ``gather`` starts it; the node names show in the list of processes. Standard
 input: a line with what to read (``share``), and later one with the credential that all but the
 controller decode; empty where there is none. Standard output: a line for each node as it is done,
 its record as the probe printed it (``node_line``). A node that fails fails alone and says why.
@@ -220,7 +220,7 @@ def _answer(
 
 
 def _nobody() -> None:
-    """The controller waits for no credential, and nobody does where there is none."""
+    """Return no credential: the controller needs none, nor does a cluster without one."""
 
 
 class SudoAsks(Exception):

@@ -1,4 +1,4 @@
-"""One CPU budget per hardware class: who owns which CPU, in Linux's numbers and in Slurm's.
+"""One CPU budget per hardware class: the owner of each CPU, in Linux's and in Slurm's numbers.
 
 Slurm counts CPUs "abstractly": core by core, thread by thread, first socket first
 (slurm.conf(5), CpuSpecList; gres.conf(5), Cores); Linux usually lists all first threads first.

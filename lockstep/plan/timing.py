@@ -13,7 +13,7 @@ class TimePlan:
 
     servers: tuple[str, ...]
     reference: bool
-    """True on the one node that is the cluster's own reference: it follows nobody."""
+    """True on the one node that is the cluster's own reference: it follows no server."""
     allow: tuple[str, ...]
     """Networks this node serves."""
 

@@ -1,4 +1,4 @@
-"""What a node printed, as a line for who parses it. No models: they cost 0.2 s to import."""
+"""The output of a node as one line for the parser. No models: they cost 0.2 s to import."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def parted(name: str, record: str) -> Iterator[str]:
 
 
 def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return each node whose record is whole, with it; other lines are nobody's."""
+    """Return each node with a complete record, and the record; other lines are ignored."""
     found: dict[str, dict[int, str]] = {}
     for line in lines:
         words = line.split()

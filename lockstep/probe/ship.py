@@ -37,7 +37,7 @@ class Request:
 
     files: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    """Files of which it is told when they changed: roles ask for them."""
+    """Files whose times of change are read, because roles ask for them."""
     groups: tuple[str, ...] = ()
     """Numbers of groups whose names are asked for: roles do."""
     units: tuple[str, ...] = ()

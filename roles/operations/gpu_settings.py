@@ -19,7 +19,7 @@ COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
 
 @operation()
 def running_settings(gpu: Gpu, default_w: float) -> Generator[str, None, None]:
-    """Bring boards that left their settings back to them; nvidia-smi(1).
+    """Bring GPUs that left their settings back to them; nvidia-smi(1).
 
     Args:
         gpu: the settings as declared. Locked clocks cannot be read back: the unit sets them.

@@ -90,7 +90,7 @@ def mounted(points: Mapping[str, str], gid: int | None) -> Generator[str, None, 
 
 @operation()
 def group(gid: int | None, files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Make the group that may use huge pages; who is in it is the site's to say.
+    """Make the group that may use huge pages; the site decides on its members.
 
     Args:
         gid: its number; None: there is none.

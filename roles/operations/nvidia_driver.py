@@ -47,7 +47,9 @@ def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
             right = False
             if not free:
-                host.log(f"{unit}: disabled and left running: the boards are in use, or not read")
+                host.log(
+                    f"{unit}: disabled and left running: the GPUs are in use, or were not read"
+                )
             yield f"systemctl disable {'--now ' if free else ''}{unit}"
     if right:
         host.noop("no unit runs without its hardware")

@@ -29,7 +29,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> Generator[str, None,
     """Wait until the clock follows its source within ``max_offset_s`` seconds, or fail.
 
     Args:
-        reference: the node is the cluster's own reference and follows nobody.
+        reference: the node is the cluster's own reference and follows no server.
         max_offset_s: remaining correction that is accepted, in seconds.
     """
     if reference:

@@ -49,7 +49,7 @@ def files_after_workers(
         path: of the file that waits for the workers'.
         plugin: what it names.
     """
-    # Before it is executed nobody knows what the workers will have got until then.
+    # Only when it is executed is it known what the workers have.
     if host.state.is_executing and host.get_fact(NewlyNamed, what=plugin, named_in=path):
         lacking = _lacking(host.state, plan, path, connector_arguments(host))
         if lacking:

@@ -170,7 +170,7 @@ def _look(wanted: Configuration, mode: Mode) -> list[Result]:
 
 
 def _step_aside(housekeeping: str, idle: bool) -> None:
-    """Keep off the CPUs of jobs, and behind everything else where nobody waits for us."""
+    """Keep off the CPUs of jobs, and run at idle priority where nothing waits for the result."""
     if idle:
         stand_aside(cpus(housekeeping))
     elif housekeeping:

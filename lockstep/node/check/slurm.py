@@ -14,7 +14,7 @@ PREFIX = "lockstep:"
 LONGEST_REASON = 200
 """Characters; slurmdbd keeps at most 255 bytes of one (tinytext of its table of events)."""
 TAKEN_OUT = {"DRAIN", "DOWN", "FAIL"}
-"""States in which a node gets no job, whoever wanted it; sinfo(1), node state codes."""
+"""States in which a node gets no job, for whatever reason; sinfo(1), node state codes."""
 
 
 @dataclass(frozen=True)

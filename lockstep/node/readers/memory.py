@@ -75,7 +75,7 @@ def read_hugepages_mounts(request: Request, commands: Commands) -> Readings:
 
 
 def read_memory_errors(request: Request, commands: Commands) -> Readings:
-    """Errors of the memory that each controller counted since boot; none where nobody counts."""
+    """Memory errors that each controller counted since boot; empty where none are counted."""
     top = "/sys/devices/system/edac/mc"
     controllers = [name for name in below(top) if re.fullmatch(r"mc\d+", name)]
     return {

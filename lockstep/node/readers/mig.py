@@ -45,7 +45,7 @@ INSTANCES = "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"
 
 
 def read_instance_files(request: Request, commands: Commands) -> Readings:
-    """The capability files of MIG's instances: who may open them may compute on the slice."""
+    """The capability files of MIG instances: a process that may open them may use the slice."""
     files = []
     for pattern in (f"{INSTANCES}/access", f"{INSTANCES}/ci*/access"):
         for path in found_by(pattern):

@@ -17,7 +17,7 @@ def read_munge_key(request: Request, commands: Commands) -> Readings:
 
 
 def read_munge_credential(request: Request, commands: Commands) -> Readings:
-    """A credential of the user nobody: worth nothing to whoever sees it in a record."""
+    """A credential of the user nobody: worthless to a reader of the record."""
     if os.geteuid() != 0:
         raise Unread("munge: not run as root, so no credential of another user")
     return {"munge.credential": commands.run("munge", "-s", "lockstep", user="nobody").strip()}

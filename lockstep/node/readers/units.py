@@ -92,7 +92,7 @@ def read_manager(request: Request, commands: Commands) -> Readings:
 
 
 def read_failed_units(request: Request, commands: Commands) -> Readings:
-    """Units that failed, whoever started them."""
+    """Units that failed."""
     out = commands.run(
         *("systemctl", "list-units", "--state=failed", "--plain", "--no-legend", "--no-pager"),
     )

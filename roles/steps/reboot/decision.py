@@ -1,4 +1,4 @@
-"""What a node's turn in a rollout of reboots has to do, and who holds the node in Slurm."""
+"""The tasks of a node's turn in a rolling reboot, and the reason that holds it in Slurm."""
 
 from __future__ import annotations
 

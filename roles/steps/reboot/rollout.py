@@ -16,14 +16,14 @@ from weakref import WeakKeyDictionary
 from pyinfra.api import State
 
 ARRIVAL_S = 0.1
-"""All hosts come at once; they are let in by their order, not by who was first."""
+"""All hosts come at once; they are let in by their order, not by their arrival."""
 
 
 class Rollout:
     """Slots, the order in which they are given, and whether it goes on at all."""
 
     def __init__(self) -> None:
-        """Begin with nobody away."""
+        """Start with no node away."""
         self._changed = threading.Condition()
         self._waiting: set[tuple[int, str]] = set()
         self._away: set[str] = set()
@@ -37,7 +37,7 @@ class Rollout:
         """Wait for a slot and hold it; give why there is none, or "".
 
         Args:
-            node: who asks.
+            node: the one that asks.
             place: the lowest goes first.
             at_once: slots in all.
         """
@@ -66,7 +66,7 @@ class Rollout:
                 self._changed.notify_all()
 
     def stop(self, node: str, why: str) -> None:
-        """Let nobody begin any more; the first reason stays."""
+        """Let no further node begin; the first reason stays."""
         with self._changed:
             self.stopped = self.stopped or f"rollout stopped at {node} ({why})"
             self._changed.notify_all()

@@ -120,7 +120,7 @@ class Turn:
             self._resume()
 
     def _drain(self) -> None:
-        """Keep new jobs off the node; whoever already did that keeps the say over it."""
+        """Drain the node; a drain that somebody else began stays theirs."""
         hold = self.decision.hold
         if not hold.states:
             raise Failed(

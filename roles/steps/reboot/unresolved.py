@@ -17,7 +17,7 @@ def still(look: Callable[[], Pending], before: Pending) -> tuple[Reason, ...]:
 
 
 def remember(talk: Conversation, reasons: tuple[Reason, ...]) -> None:
-    """Keep reasons on the node until its next boot, whoever makes that. Raises Unanswered."""
+    """Keep reasons on the node until its next boot, for whatever cause. Raises Unanswered."""
     if not reasons:
         return
     folder = IN_VAIN.rpartition("/")[0]
