@@ -45,14 +45,14 @@ SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
 SLOW_PARTS = {
     name: Suite(name, SLOW.marks, SLOW.folder, files=files, kernel=SLOW.kernel)
     for name, files in {
-        "slow-deploys": ("test_cluster", "test_killed"),
+        "slow-deploys": ("test_cluster",),
         "slow-nodes": (
             *("test_containers", "test_job_containers"),
             *("test_node_check", "test_nvidia"),
         ),
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
-            *("test_through_clush", "test_through_slurm"),
+            *("test_killed", "test_through_clush", "test_through_slurm"),
         ),
     }.items()
 }

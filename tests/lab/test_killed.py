@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 MOMENTS = {
     "head's packages arrive": ("deploys/head.py | Packages | Install", 4.0),
-    "head's database starts": ("deploys/head.py | Slurm accounting | MariaDB", 0.3),
-    "controller starts": ("deploys/head.py | Slurm controller | slurmctld", 0.2),
+    "head's database starts": ("deploys/head.py | Slurm accounting | Services", 0.3),
+    "controller starts": ("deploys/head.py | Slurm controller | Services", 0.2),
     "workers' packages arrive": ("deploys/worker.py | Packages | Install", 3.0),
-    "workers' keys are replaced": ("deploys/worker.py | Munge | Key", 0.1),
+    "workers' keys are replaced": ("deploys/worker.py | Munge | Files", 0.1),
 }
 """Moment -> the operation pyinfra announces, and how long after that it is killed, in seconds."""
 
