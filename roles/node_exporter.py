@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.declaration import Declaration, File, Unit, debian
 from lockstep.plan.validation import SHELL, drop_in
 
 UNIT = "prometheus-node-exporter.service"
-
-
-def _debian(plan: NodePlan) -> bool:
-    return plan.cluster.release.family == "debian"
 
 
 ROLE = Declaration(
@@ -24,13 +19,13 @@ ROLE = Declaration(
             template="node_exporter/default.j2",
             own=True,
             validate=SHELL,
-            wanted=_debian,
+            wanted=debian,
         ),
         File(
             path=f"/etc/systemd/system/{UNIT}.d/50-lockstep.conf",
             template="node_exporter/unit.conf.j2",
             validate=drop_in(UNIT),
-            wanted=_debian,
+            wanted=debian,
         ),
     ),
     units=(

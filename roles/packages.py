@@ -8,12 +8,8 @@ Restart  nothing: services are started by the roles that own them.
 from __future__ import annotations
 
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File
+from lockstep.plan.declaration import Declaration, File, debian
 from lockstep.plan.validation import SHELL
-
-
-def _debian(plan: NodePlan) -> bool:
-    return plan.cluster.release.family == "debian"
 
 
 def _sets(plan: NodePlan) -> tuple[str, ...]:
@@ -30,7 +26,7 @@ ROLE = Declaration(
             path="/etc/apt/apt.conf.d/90lockstep",
             template="packages/apt.conf.j2",
             validate="apt-config -c {new} dump >/dev/null",
-            wanted=_debian,
+            wanted=debian,
         ),
         File(
             path="/etc/apt/sources.list.d/lockstep.sources",
@@ -40,20 +36,20 @@ ROLE = Declaration(
                 'apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$d" '
                 "indextargets >/dev/null"
             ),
-            wanted=lambda plan: _debian(plan) and bool(plan.spec.software.repositories),
+            wanted=lambda plan: debian(plan) and bool(plan.spec.software.repositories),
         ),
         File(
             path="/etc/apt/preferences.d/90-lockstep",
             template="packages/preferences.j2",
             validate="apt-cache -o Dir::Etc::preferences={new} policy >/dev/null",
-            wanted=_debian,
+            wanted=debian,
         ),
         File(
             path="/usr/sbin/policy-rc.d",
             template="packages/policy-rc.d.j2",
             mode="755",
             validate=SHELL,
-            wanted=_debian,
+            wanted=debian,
         ),
     ),
     operations="lockstep.roles.operations.packages",

@@ -7,16 +7,11 @@ Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), 
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, Stage, Unit
+from lockstep.plan.declaration import Declaration, File, Stage, Unit, debian
 from lockstep.plan.validation import SHELL, drop_in
 
 NTP_PORT = 123
 """chrony.conf(5), port."""
-
-
-def _debian(plan: NodePlan) -> bool:
-    return plan.cluster.release.family == "debian"
 
 
 ROLE = Declaration(
@@ -29,20 +24,20 @@ ROLE = Declaration(
             path="/etc/default/chrony",
             template="time_sync/default.j2",
             validate=SHELL,
-            wanted=_debian,
+            wanted=debian,
         ),
         File(
             path="/etc/chrony/chrony.conf",
             template="time_sync/chrony.conf.j2",
             own=True,
             validate="chronyd -p -f {new} >/dev/null",
-            wanted=_debian,
+            wanted=debian,
         ),
         File(
             path="/etc/systemd/system/chrony.service.d/50-lockstep.conf",
             template="time_sync/unit.conf.j2",
             validate=drop_in("chrony.service"),
-            wanted=lambda plan: _debian(plan) and plan.hardware.hardware.clock == "host",
+            wanted=lambda plan: debian(plan) and plan.hardware.hardware.clock == "host",
         ),
     ),
     units=(

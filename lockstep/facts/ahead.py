@@ -28,11 +28,7 @@ Ahead = Callable[[NodePlan], Iterable[Question[Any]]]
 
 def _read_by_units(plan: NodePlan) -> tuple[str, ...]:
     """Return what the units of a node run and read at their start, beside the files of the plan."""
-    return tuple(
-        path
-        for unit in software.all_units(plan)
-        for path in (*((unit.program,) if unit.program else ()), *unit.reads(plan))
-    )
+    return tuple(path for unit in software.all_units(plan) for path in unit.starts_with(plan))
 
 
 BY_ROLE: Mapping[str, Ahead] = {

@@ -25,7 +25,7 @@ from lockstep.plan import (
     timing,
 )
 from lockstep.plan.classes import ClassPlan, class_plan
-from lockstep.plan.declaration import Declaration, in_order
+from lockstep.plan.declaration import Declaration, Step, in_order, ordered
 from lockstep.plan.driver import Driver
 from lockstep.plan.hosts import login, named
 from lockstep.spec import Cluster, Node, Role, Service
@@ -166,7 +166,7 @@ class NodePlan:
     @property
     def masked_units(self) -> tuple[str, ...]:
         """Units that must never start on this node."""
-        return software.contributed(self, "masked_units")
+        return self.once("masked", lambda: software.contributed(self, "masked_units"))
 
     @property
     def job_parents(self) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ class NodePlan:
     @property
     def forbidden_units(self) -> tuple[str, ...]:
         """Units that must not run here because the node lacks their hardware."""
-        return software.contributed(self, "forbidden_units")
+        return self.once("forbidden", lambda: software.contributed(self, "forbidden_units"))
 
     @cached_property
     def listeners(self) -> tuple[listeners.Listener, ...]:
@@ -288,6 +288,11 @@ class ClusterPlan:
     def nodes(self) -> dict[str, NodePlan]:
         """Node name -> plan, in the order of the description."""
         return {node.name: self._node_plan(node) for node in self._nodes}
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The stages of all roles, in the order of a deploy."""
+        return ordered(self.roles)
 
     @cached_property
     def made(self) -> dict[Hashable, Any]:

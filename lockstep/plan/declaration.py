@@ -29,6 +29,11 @@ def always(plan: NodePlan) -> bool:
     return True
 
 
+def debian(plan: NodePlan) -> bool:
+    """Hold on nodes with Debian's paths: apt, /etc/default, /etc/chrony."""
+    return plan.cluster.release.family == "debian"
+
+
 def nothing(plan: NodePlan) -> tuple[str, ...]:
     """Name nothing, on any node."""
     return ()
@@ -93,6 +98,10 @@ class Unit:
     runs_jobs: bool = False
     """Jobs and containers begin in it, so it reaches the jobs' CPUs."""
     wanted: Condition = always
+
+    def starts_with(self, plan: NodePlan) -> tuple[str, ...]:
+        """Return its program and what it reads at its start, beside the files of its role."""
+        return (*((self.program,) if self.program else ()), *self.reads(plan))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,5 +47,6 @@ def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
 def together(plan: NodePlan, roles: Iterable[str]) -> tuple[str, ...]:
     """Return those of these roles that a node has, with their readers, in deploy order."""
     chosen = set(roles)
-    chosen |= {role for role, read in readers(plan).items() if chosen & read}
+    read_by = plan.once("readers", lambda: readers(plan))
+    chosen |= {role for role, read in read_by.items() if chosen & read}
     return tuple(role for role in plan.capabilities if role in chosen)

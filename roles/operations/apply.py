@@ -11,7 +11,7 @@ from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, Phase, Stage, Step, key, ordered
+from lockstep.plan.declaration import Declaration, Phase, Stage, Step, key
 from lockstep.roles import declared
 from lockstep.roles.operations.declared import files_and_units
 from lockstep.roles.operations.manifest import recorded
@@ -46,7 +46,7 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     chosen = wanted & set(plan.capabilities) & asked_for(host.data.get("roles"), known)
     # pyinfra takes an operation's identity from line numbers and from the position in host.loop:
     # a position per stage, the same on every host, keeps the stages of different roles apart.
-    steps: Iterator[Step] = host.loop(ordered(plan.cluster.roles))  # type: ignore[no-untyped-call]  # pyinfra's
+    steps: Iterator[Step] = host.loop(plan.cluster.steps)  # type: ignore[no-untyped-call]  # pyinfra's
     for role, stage in steps:
         if role.name in chosen and stage.phase is phase and stage.nodes(plan):
             deploy(stage.title or role.title)(_operations(role, stage))(plan=plan)

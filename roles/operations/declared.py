@@ -61,7 +61,6 @@ def _service(
     again = tuple(path for path in own if unit.reloads and path.endswith(unit.reloads))
     at_start = (
         *(path for path in own if path not in again),
-        *((unit.program,) if unit.program else ()),
-        *unit.reads(plan),
+        *unit.starts_with(plan),
     )
     return unit.name, at_start if unit.restart == "changed" else (), again, unit.essential
