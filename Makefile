@@ -29,10 +29,10 @@ lint: setup ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 15 min)
+test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 20 min)
 	@$(PY) -m scripts.testing test
 
-test-unit: setup ## The unit tests, on all processors; no root, no machines (4 min)
+test-unit: setup ## The unit tests, on all processors; no root, no machines (10 min)
 	@$(PY) -m scripts.testing unit
 
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)

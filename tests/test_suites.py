@@ -1,9 +1,10 @@
-"""Which tests run where: suites, what CI chooses, and the closing line that sums them up."""
+"""The suites of tests: what CI chooses, and the closing summary."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import time
 from itertools import combinations
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_the_slower_suites_take_turns() -> None:
     turns = [name for number in range(100, 105) for name in choose("", number).suites]
     assert turns == ["slow-deploys", "slow-nodes", "slow-systems", "kernel", "slow-deploys"]
     assert choose("", 100).left_out == ("slow-nodes", "slow-systems", "kernel")
-    assert choose("", 101).why == "the turn of commit number 101"
+    assert choose("", 101).why == "its turn at commit number 101"
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,55 @@ def test_what_is_still_running_at_the_deadline_is_stopped_with_its_children(tmp_
     assert time.monotonic() - began < 30
     assert ended.exists()
     assert job.status != 0
+
+
+def test_no_job_starts_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "run_together", lambda *_: pytest.fail("a job was started"))
+    outcome = run.run([(None, UNIT)], time.monotonic())
+    assert outcome == Outcome(errors=2)
+    assert capsys.readouterr().out == "ERROR lint, unit: not started before the time limit\n"
+
+
+def test_a_job_that_starts_while_the_others_are_stopped_is_stopped_as_well() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeIsUp):
+        run_together([shell("late", "exec sleep 60")], began)
+    assert time.monotonic() - began < 30
+
+
+HANGING = """\
+import pathlib, signal, time
+
+def test_first(): pass
+
+def test_hangs():
+    hung = pathlib.Path("hung")
+    if not hung.exists():
+        hung.touch()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # pytest-timeout's
+        time.sleep(60)
+
+def test_last(): pass
+"""
+
+
+def test_a_unit_test_that_no_exception_can_end_fails_and_the_others_run(tmp_path: Path) -> None:
+    (tmp_path / "test_hanging.py").write_text(HANGING)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    options = UNIT.command()[UNIT.command().index("-n") : -1]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-o", "faulthandler_timeout=1", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert "test_hangs" in done.stderr, "the stack of the hanging test"
+    assert "crashed while running 'test_hanging.py::test_hangs'" in done.stdout
+    assert "1 failed, 3 passed" in done.stdout, "it hung once, then it passed"
+    assert done.returncode == 1
 
 
 def test_a_job_that_cannot_start_has_failed() -> None:

@@ -1,1 +1,1 @@
-"""Runs the project's tests: which suites there are, how they run, and which of them CI chooses."""
+"""Runs the project's tests: the suites, how they run, and the choice for CI."""

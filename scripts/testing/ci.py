@@ -1,7 +1,7 @@
-"""What CI runs: everything of ``make test``, then one part of the slower suites in turn.
+"""What CI runs: all of ``make test``, then one part of the slower suites.
 
-All of them together take longer than CI has. The number of commits decides which part it is, so
-that any four commits in a row run all of them; LOCKSTEP_CI_SUITES overrides it.
+CI has no time for all parts. The number of commits decides which part runs, so that any four
+commits in a row run all of them; LOCKSTEP_CI_SUITES overrides this choice.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from scripts.testing.run import Stage, run
 from scripts.testing.suites import COVERED, KERNEL, LAB, SLOW, SLOW_PARTS
 
 MAKE_TEST: Stage = (None, COVERED, LAB)
-"""As `make test`, with the coverage of the unit tests: it doubles the CPU time that they take."""
+"""Like ``make test``, but with coverage of the unit tests, which doubles their CPU time."""
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60
-"""A suite that is still running then is stopped, and counts as an error: CI allows 75 minutes."""
+"""A suite that is still running then is stopped and counts as an error. CI allows 75 minutes."""
 TURNS = {**SLOW_PARTS, "kernel": KERNEL}
-"""What takes turns: parts of some ten minutes, and half an hour; more on a busy machine."""
+"""Parts that take turns: about ten minutes each, kernel half an hour; longer on a busy host."""
 WHOLE = {"slow": tuple(SLOW_PARTS), "all": tuple(TURNS), "none": ()}
-"""Choices of several parts, or of none."""
+"""Choices that stand for several parts or for none."""
 ALLOWED = (*TURNS, *WHOLE)
 FIXED = "slow-deploys"
-"""Runs where commits cannot be counted."""
+"""The part that runs if the commits cannot be counted."""
 
 
 class UnknownChoice(ValueError):
-    """The variable has a value that is no choice."""
+    """LOCKSTEP_CI_SUITES has an unknown value."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The slower suites that run, and why these."""
+    """The slower suites that run, and the reason for the choice."""
 
     suites: tuple[str, ...]
     why: str
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The slower suites that do not run."""
+        """Return the slower suites that do not run."""
         return tuple(name for name in TURNS if name not in self.suites)
 
 
@@ -54,11 +54,11 @@ def choose(wanted: str, commits: int | None) -> Choice:
     """Choose the slower suites.
 
     Args:
-        wanted: value of LOCKSTEP_CI_SUITES; "" where it is not set.
-        commits: how many commits lead to the one that is tested; None where that is not known.
+        wanted: value of LOCKSTEP_CI_SUITES; "" if it is not set.
+        commits: number of commits up to the tested one; None if it is not known.
 
     Raises:
-        UnknownChoice: the variable names no choice.
+        UnknownChoice: the value is unknown.
     """
     if wanted:
         if wanted not in ALLOWED:
@@ -68,13 +68,13 @@ def choose(wanted: str, commits: int | None) -> Choice:
         suites = WHOLE.get(wanted, (wanted,))
         return Choice(suites, f"{VARIABLE}={wanted}")
     if commits is None:
-        return Choice((FIXED,), "the commits cannot be counted here (no or a shallow clone)")
+        return Choice((FIXED,), "the commits cannot be counted here (no clone, or a shallow one)")
     name = tuple(TURNS)[commits % len(TURNS)]
-    return Choice((name,), f"the turn of commit number {commits}")
+    return Choice((name,), f"its turn at commit number {commits}")
 
 
 def commits(root: Path = ROOT) -> int | None:
-    """Return the number of commits up to this one; None where git cannot count them."""
+    """Return the number of commits up to this one; None if git cannot count them."""
 
     def git(*words: str) -> str:
         return subprocess.run(
@@ -97,7 +97,7 @@ def _stages(names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def main(environment: Mapping[str, str] = os.environ) -> int:
-    """Run what is chosen; say in the end what ran and what did not."""
+    """Run the chosen suites; at the end, print what ran and what did not."""
     try:
         choice = choose(environment.get(VARIABLE, ""), commits())
     except UnknownChoice as wrong:
@@ -107,7 +107,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     print(f"CI runs {chosen}", flush=True)
     began = time.monotonic()
     stages = (MAKE_TEST, *_stages(choice.suites))
-    # Somebody who asks for several parts has the time for it.
+    # Several parts are a choice of the caller, who accepts the time that they take.
     deadline = None if len(choice.suites) > 1 else began + LIMIT_S
     try:
         outcome = run(stages, deadline)

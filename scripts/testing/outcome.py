@@ -1,4 +1,4 @@
-"""What test runs ended with: the closing lines of pytest, read and summed up."""
+"""Results of test runs: reads and adds up the closing lines of pytest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS["errors"] = "errors"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many tests ended in which way; a step that is no test and fails is an error."""
+    """Numbers of tests by result; another step that fails, such as lint, counts as an error."""
 
     passed: int = 0
     failed: int = 0
@@ -21,7 +21,7 @@ class Outcome:
     errors: int = 0
 
     def __add__(self, other: Outcome) -> Outcome:
-        """Return both counted together."""
+        """Return the sum of both."""
         return Outcome(
             self.passed + other.passed,
             self.failed + other.failed,
@@ -55,7 +55,7 @@ def read(lines: Iterable[str], status: int) -> Outcome:
 
 
 def closing_line(outcome: Outcome, seconds: float) -> str:
-    """Return the last line of a run, in the form in which pytest closes its own."""
+    """Return the last line of a run, in the format of pytest's last line."""
     errors = f", {outcome.errors} error{'s' * (outcome.errors > 1)}" if outcome.errors else ""
     hours, rest = divmod(int(seconds), 3600)
     minutes = f"{hours}:{rest // 60:02}:{rest % 60:02}"

@@ -1,4 +1,4 @@
-"""Runs commands at the same time, each line of their output with the name of its job before it."""
+"""Runs commands at the same time and prefixes each line of output with the name of its job."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STOPS_WITHIN_S = 120
-"""A stopped run of lab tests takes its machines down first."""
+"""A stopped run of lab tests first shuts down its machines."""
 
 
 @dataclass
 class Job:
-    """One command, or several one after another, and what they printed."""
+    """One or more commands that run one after another, and their output."""
 
     name: str
     commands: Sequence[Sequence[str]]
     niceness: int = 0
     lines: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    """Commands that did not end with 0."""
+    """Commands whose exit status was not 0."""
     status: int = 1
-    """0 once all commands have ended with 0; otherwise that of the last one that failed."""
+    """0 after all commands succeeded; otherwise the exit status of the last one that failed."""
 
 
 class TimeIsUp(Exception):
-    """The time that the jobs were given is over."""
+    """A job was still running at the deadline."""
 
 
 def run_together(jobs: Sequence[Job], deadline: float | None = None) -> None:
@@ -40,7 +40,7 @@ def run_together(jobs: Sequence[Job], deadline: float | None = None) -> None:
 
     Args:
         jobs: what to run; output and status are kept in them.
-        deadline: when to give up, as ``time.monotonic`` counts.
+        deadline: time of ``time.monotonic()`` at which running jobs are stopped.
 
     Raises:
         TimeIsUp: a job was still running at the deadline. It was stopped.
@@ -77,10 +77,12 @@ def _run(job: Job, running: dict[str, subprocess.Popen[str]], stopped: threading
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # A group of its own: everything that a job started can be stopped with it.
+            # With its own process group, a job is stopped together with everything that it started.
             process_group=0,
         ) as process:
             running[job.name] = process
+            if stopped.is_set():  # set between the test above and the start of the process
+                _stop([process])
             assert process.stdout is not None
             for line in process.stdout:
                 job.lines.append(line.rstrip("\n"))
@@ -93,15 +95,15 @@ def _run(job: Job, running: dict[str, subprocess.Popen[str]], stopped: threading
 
 
 def _stop(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Interrupt the groups of processes as Ctrl-C does; kill what then remains of them."""
+    """Interrupt the process groups as Ctrl-C does; kill those that are left after a while."""
     deadline = time.monotonic() + STOPS_WITHIN_S
     for process in processes:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
     for process in processes:
-        # A process that remains is killed below, with those that ignore the interrupt.
+        # A process that does not end in time is killed below.
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - time.monotonic()))
-        # Without a process left the group is gone.
+        # A group without processes no longer exists.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Runs suites of tests, and lint beside them; the closing line sums up all of them."""
+"""Runs test suites, and lint at the same time; the last line has the totals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
 from scripts.testing.suites import COVERED, KERNEL, LAB, LINT, SLOW, UNIT, Suite
 
 NICE = 10
-"""Lint and unit tests leave the processors to the machines of the lab, whose tests mostly wait."""
+"""Niceness of lint and unit tests: the lab's machines, whose tests mostly wait, come first."""
 
 Stage = tuple[Suite | None, ...]
-"""What runs at the same time; None is lint."""
+"""Suites that run at the same time; None is lint."""
 
 MAKE_TEST: Stage = (None, UNIT, LAB)
 TARGETS: dict[str, tuple[Stage, ...]] = {
@@ -31,18 +31,18 @@ TARGETS: dict[str, tuple[Stage, ...]] = {
     "kernel": ((KERNEL,),),
     "all": (MAKE_TEST, (SLOW,), (KERNEL,)),
 }
-"""Target of the Makefile -> the stages that it runs, one after another."""
+"""Makefile target -> the stages that it runs, one after another."""
 
 LEFT_OUT = {
     "unit": "lab tests (make test), slow ones (make test-slow), own kernels (make test-kernel)",
     "test": "slow lab tests (make test-slow), machines with own kernels (make test-kernel)",
 }
-"""Target -> what it leaves out."""
+"""Makefile target -> the tests that it leaves out."""
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP unwind the program, as Ctrl-C does: labs are removed on the way."""
+    """End the program with an exception on SIGTERM and SIGHUP, too, so that labs are removed."""
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
@@ -57,7 +57,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _machines(suites: Sequence[Suite]) -> Iterator[None]:
-    """Install what machines need; remove every lab of the tests in the end."""
+    """Install the programs that boot machines; at the end, remove all labs that tests left."""
     kernels = list(dict.fromkeys(suite.kernel for suite in suites if suite.kernel))
     if not kernels:
         yield
@@ -79,6 +79,10 @@ def _machines(suites: Sequence[Suite]) -> Iterator[None]:
 
 
 def _stage(stage: Stage, deadline: float | None) -> Outcome:
+    if deadline is not None and time.monotonic() >= deadline:
+        names = [suite.name if suite else "lint" for suite in stage]
+        print(f"ERROR {', '.join(names)}: not started before the time limit", flush=True)
+        return Outcome(errors=len(names))
     alone = len(stage) == 1
     jobs: list[tuple[Suite | None, Job]] = []
     for suite in stage:
@@ -89,7 +93,7 @@ def _stage(stage: Stage, deadline: float | None) -> Outcome:
     try:
         run_together([job for _, job in jobs], deadline)
     except TimeIsUp as late:
-        print(f"ERROR {late}: stopped, because its time was up", flush=True)
+        print(f"ERROR {late}: stopped at the time limit", flush=True)
     outcome = Outcome()
     for suite, job in jobs:
         if suite is None:

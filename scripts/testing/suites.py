@@ -1,9 +1,15 @@
-"""The suites of tests, by what they need and how long they take."""
+"""The test suites, by what they need and how long they take."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+
+HANGS_AFTER_S = 330
+"""Time after which the process of a test is killed that pytest-timeout (300 s) could not end.
+pytest-timeout raises an exception in the main thread, which has no effect while that thread waits
+in C code or in gevent's hub. pytest-xdist counts the test as failed, and runs it and the rest of
+its file again in another process."""
 
 
 @dataclass(frozen=True)
@@ -15,21 +21,23 @@ class Suite:
     """The expression for ``pytest -m``."""
     folder: str
     files: tuple[str, ...] = ()
-    """Files of the folder; none: all."""
+    """Names of files in the folder; empty: all files."""
     kernel: str = ""
-    """Kernels of the machines that it boots, for ``lab setup --kernel``; "" when it boots none."""
+    """Kernel of the machines that it boots, for ``lab setup --kernel``; "" if it boots none."""
     parallel: bool = False
     covered: bool = False
-    """Coverage of the library is measured, and must not fall below its floor in pyproject.toml."""
+    """Whether coverage is measured; it must not fall below the minimum in pyproject.toml."""
 
     def command(self) -> list[str]:
         """Return the pytest command."""
         words = [".venv/bin/pytest", "-rs", "-m", self.marks]
         if self.parallel:
-            # A file stays in one process: its tests share what is costly to make.
+            # A file stays in one process, because its tests share fixtures that are slow to create.
             words += ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile"]
-            # By default files with few tests come last, and some of those take the longest.
+            # By default, files with few tests run last, and some of them take the longest.
             words += ["--no-loadscope-reorder"]
+            words += ["-o", f"faulthandler_timeout={HANGS_AFTER_S}"]
+            words += ["-o", "faulthandler_exit_on_timeout=true", "--max-worker-restart", "1"]
         if self.covered:
             words += ["--cov", "--cov-report="]
         files = [f"{self.folder}/{name}.py" for name in self.files]
@@ -52,9 +60,9 @@ SLOW_PARTS = {
         ),
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
-            *("test_killed", "test_through_clush", "test_through_slurm"),
+            *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
         ),
     }.items()
 }
-"""The slow suite in parts of some ten minutes each."""
+"""The slow suite in parts of about ten minutes each."""
 KERNEL = Suite("kernel", "kernel", "tests/lab", kernel="own")

@@ -1,4 +1,4 @@
-"""docs/coverage.md says what is so, and leaves nothing out."""
+"""docs/coverage.md is correct and complete."""
 
 from __future__ import annotations
 
