@@ -1,5 +1,5 @@
-"""Deploys: the order of roles and barriers, for pyinfra."""
+"""The deploys that pyinfra runs: they apply roles, with barriers between them."""
 
 if __name__ != "lockstep.deploys":
-    # One module under two names would be two modules: two operations, two registries.
-    raise ImportError("import it as lockstep.deploys: deploys/ is that package")
+    # Under a second name, Python would load every module twice, with two registries of operations.
+    raise ImportError("import this package as lockstep.deploys, not as deploys")

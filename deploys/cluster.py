@@ -1,7 +1,7 @@
-"""The whole cluster: heads first, then the workers that depend on them.
+"""Deploy the whole cluster: heads first, then the workers, which depend on them.
 
-What jobs count on goes the other way: workers have it before the controller names it. Roles declare
-which of their stages come before the heads, and which after the workers.
+The workers need some parts before the controller uses them. Each role declares which of its stages
+run before the heads are deployed, and which after the workers.
 """
 
 from pathlib import Path
@@ -14,13 +14,13 @@ from lockstep.roles.operations.apply import apply_roles
 from lockstep.roles.steps import barrier
 
 plan: NodePlan = host.data.plan
-# "./head.py" would be beside the file that pyinfra began or ended last, for whatever host.
+# pyinfra resolves "./head.py" relative to the file that it ran last, maybe for another host.
 HERE = Path(__file__).resolve().parent
 
-apply_roles(plan, plan.capabilities, Phase.BEFORE_HEADS)
+apply_roles(plan, plan.roles, Phase.BEFORE_HEADS)
 barrier.reached(name="Workers have the node check's program")
 local.include(str(HERE / "head.py"))
 barrier.reached(name="Heads are done")
 local.include(str(HERE / "worker.py"))
 barrier.reached(name="Workers are done")
-apply_roles(plan, plan.capabilities, Phase.AFTER_WORKERS)
+apply_roles(plan, plan.roles, Phase.AFTER_WORKERS)

@@ -1,4 +1,4 @@
-"""Heads. The order of the lines has no effect: roles declare what they come after."""
+"""Deploy the heads. The order of ROLES has no effect: each role declares what it follows."""
 
 from pyinfra import host
 
@@ -26,5 +26,7 @@ ON_ACCOUNTING = ("prometheus", "slurm_controller")
 
 if not plan.is_worker:
     apply_roles(plan, (*ROLES, *roles_of_site(plan)))
-    barrier.reached(name="Accounting is up")  # it may be another head than the controller
+    barrier.reached(
+        name="Accounting is up"
+    )  # accounting and the controller may run on different heads
     apply_roles(plan, ON_ACCOUNTING)

@@ -1,15 +1,15 @@
-"""Bring into force what waits for a reboot: workers a few at a time, then the heads one by one."""
+"""Reboot the nodes that need it: workers a few at a time, then the heads one by one."""
 
 from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.steps import barrier, reboot
-from lockstep.spec import Role
+from lockstep.spec import NodeRole
 
 plan: NodePlan = host.data.plan
 
-if plan.role is Role.WORKER:
+if plan.role is NodeRole.WORKER:
     reboot.apply(plan=plan)
 barrier.reached(name="Workers are done")
-if plan.role is Role.HEAD:
+if plan.role is NodeRole.HEAD:
     reboot.apply(plan=plan)

@@ -1,4 +1,4 @@
-"""Remove what is left over: what Lockstep wrote on a node and the plan has no longer."""
+"""Remove from each node what Lockstep wrote there earlier and the plan no longer contains."""
 
 from pyinfra import host
 

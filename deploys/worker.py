@@ -1,4 +1,4 @@
-"""Workers. The order of the lines has no effect: roles declare what they come after."""
+"""Deploy the workers. The order of ROLES has no effect: each role declares what it follows."""
 
 from pyinfra import host
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
 from lockstep.inventory import plan_or_exit
-from lockstep.plan.software import every_package
 from lockstep.roles import declared
+from lockstep.spec import every_package
 
 _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))

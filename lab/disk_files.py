@@ -3,7 +3,7 @@
 Plain data: ``lab.disk_image`` builds the disks from it. All of it is part of their cache key.
 """
 
-from lab.state import Role
+from lab.state import NodeRole
 
 # Packages that make a bare root file system bootable. The "cloud" kernel lacks rdma_rxe.
 BOOT_PACKAGES = (
@@ -18,7 +18,7 @@ BOOT_PACKAGES = (
 )
 # Packages that a deploy installs. They are preinstalled without emulation, which is ten times as
 # fast, and are not configured, as after apt-get install.
-PREINSTALLED: dict[Role, tuple[str, ...]] = {
+PREINSTALLED: dict[NodeRole, tuple[str, ...]] = {
     "head": (
         "chrony",
         "libc6-dev",
@@ -96,14 +96,14 @@ FILES = {
     "etc/initramfs-tools/conf.d/lab": "MODULES=list\n",
     "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\next4\n",
 }
-FILES_OF: dict[Role, dict[str, str]] = {
+FILES_OF: dict[NodeRole, dict[str, str]] = {
     "head": {},
     "worker": {
         f"etc/systemd/system/{RXE_UNIT}": RXE_TEXT,
         "usr/lib/systemd/system/slurmd.service.d/10-lab.conf": SLURMD_TEXT,
     },
 }
-UNITS_OF: dict[Role, tuple[str, ...]] = {
+UNITS_OF: dict[NodeRole, tuple[str, ...]] = {
     "head": ("systemd-networkd.service",),
     "worker": ("systemd-networkd.service", RXE_UNIT),
 }

@@ -20,9 +20,9 @@ from lab.errors import LabError, LockHeldError
 from lab.image import Image
 from lab.processes import ProcessRecord, kill, start_recorded
 from lab.removal import remove_tree, unmount_below
-from lab.state import Role
+from lab.state import NodeRole
 
-ROLES: tuple[Role, ...] = ("head", "worker")
+ROLES: tuple[NodeRole, ...] = ("head", "worker")
 BUILD_TIMEOUT_S = 1800
 # Increase this when a change below changes the result: it is part of the cache key.
 RECIPE = "1"
@@ -35,7 +35,7 @@ class DiskImage:
 
     folder: Path
 
-    def disk(self, role: Role) -> Path:
+    def disk(self, role: NodeRole) -> Path:
         """Initial disk of every node of a role."""
         return self.folder / f"{role}.raw"
 
@@ -183,7 +183,7 @@ def _build_bootable(image: Image, draft: DiskImage) -> None:
     )
 
 
-def _build_role(draft: DiskImage, role: Role) -> None:
+def _build_role(draft: DiskImage, role: NodeRole) -> None:
     copy_sparse(draft.folder / "bootable.raw", draft.disk(role))
     _write_files(draft.folder / f"files-{role}", disk_files.FILES_OF[role], "")
     _run_script(

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from lab.commands import run
-from lab.state import Hardware, Role
+from lab.state import Hardware, NodeRole
 
-GIVEN_MIB: dict[Role, int] = {"head": 2048, "worker": 4096}
+GIVEN_MIB: dict[NodeRole, int] = {"head": 2048, "worker": 4096}
 """Memory of a QEMU machine, divided equally between its NUMA nodes."""
 SOCKETS = 2
 CORES_PER_SOCKET = 2
@@ -13,13 +13,13 @@ THREADS_PER_CORE = 1
 NUMA_NODES = 2
 
 
-def shared_hardware() -> dict[Role, Hardware]:
+def shared_hardware() -> dict[NodeRole, Hardware]:
     """Return the hardware of nodes that share the host's kernel: the whole host."""
     host = _read_host()
     return {"head": host, "worker": host}
 
 
-def own_hardware() -> dict[Role, Hardware]:
+def own_hardware() -> dict[NodeRole, Hardware]:
     """Return the hardware of QEMU nodes."""
     return {
         role: Hardware(

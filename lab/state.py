@@ -12,7 +12,7 @@ from lab import places
 from lab.errors import LabError, LabNotUp, WrongUseError
 from lab.processes import ProcessRecord
 
-Role = Literal["head", "worker"]
+NodeRole = Literal["head", "worker"]
 Kernel = Literal["shared", "own"]
 Accelerator = Literal["kvm", "tcg"]
 
@@ -36,7 +36,7 @@ class Node(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
-    role: Role
+    role: NodeRole
     address: str
     """IPv6 address of ``mgmt0``."""
     fabric_address: str | None
@@ -78,7 +78,7 @@ class LabState(BaseModel):
     """Folder of the image that all nodes share."""
     disks: str | None = None
     """Folder of the initial disks of QEMU nodes."""
-    hardware: dict[Role, Hardware]
+    hardware: dict[NodeRole, Hardware]
     nodes: list[Node]
     ready: bool = False
     """The first ``up`` has finished and reached all nodes."""

@@ -6,14 +6,14 @@ from pydantic import BaseModel
 
 from lab import network, proxy
 from lab.providers import provider_of
-from lab.state import LabState, Role
+from lab.state import LabState, NodeRole
 
 
 class NodeView(BaseModel):
     """Current state of one node."""
 
     name: str
-    role: Role
+    role: NodeRole
     address: str
     condition: str
     """up, off, or cut (running, but disconnected at the switch)."""

@@ -1,1 +1,1 @@
-"""Lockstep: one typed description of a GPU cluster; apply it, then prove the nodes are equal."""
+"""Lockstep: deploys a GPU cluster from a typed description and checks that its nodes are equal."""

@@ -1,4 +1,4 @@
-"""``lockstep``: plan a cluster, and check that its nodes are equal."""
+"""Plan a GPU cluster, check that its nodes are equal, and repair them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from lockstep import commands, garbage
+from lockstep import commands, fast_path
 from lockstep.report import ExitStatus
-
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit status that a shell shows for a program ended by Ctrl-C."""
-BROKEN_PIPE = 128 + signal.SIGPIPE
-"""Exit status that a shell shows for a program killed by SIGPIPE, for example by ``| head``."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exits with 3 on wrong usage: 2 already means "something could not be read"."""
+    """Exits with 3 after a usage error: 2 means that something could not be read."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -34,15 +29,20 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
-    garbage.seldom()
+    fast_path.collect_seldom()
     parser = _Parser(prog="lockstep", description=__doc__)
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {metadata.version('lockstep')}"
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    modules = sorted(m.name for m in pkgutil.iter_modules(commands.__path__))
-    for module in (name for name in modules if not name.startswith("_")):
-        importlib.import_module(f"{commands.__name__}.{module}").add_parser(subparsers)
+    for name in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
+        command: commands.Command = importlib.import_module(f"{commands.__name__}.{name}").COMMAND
+        own = subparsers.add_parser(
+            name, help=command.help, description=command.description, usage=command.usage
+        )
+        for argument in command.arguments:
+            own.add_argument(*argument.names, **argument.settings)
+        own.set_defaults(run=command)
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Python flushes stdout again at exit and would report the same error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return 128 + signal.SIGPIPE  # as a shell reports it, for example after ``| head``
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)  # a new line after the terminal's ^C
-        return INTERRUPTED
+        return 128 + signal.SIGINT  # as a shell reports it
     return status
 
 

@@ -1,4 +1,4 @@
-"""The end of a connection: pyinfra leaves it open, with those it goes through, for its process."""
+"""Closes ssh connections to nodes and to their jump hosts, which pyinfra leaves open."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 ENDED = (OSError, EOFError, SSHException)
-"""What closing says of something that has ended by itself: a ProxyCommand's process."""
+"""Errors from closing something that has already ended, such as a ProxyCommand's process."""
 
 
 def close(host: Host) -> None:
-    """Close a host's ssh connection, where there is one, and those to its jump hosts."""
+    """Close a host's ssh connection, if it has one, and those to its jump hosts."""
     connected = getattr(host.connector, "client", None)
     if connected is not None:
         transport = connected.get_transport()
@@ -25,9 +25,9 @@ def close(host: Host) -> None:
 
 
 def end(transport: Transport | None) -> None:
-    """Close a connection, where there is one, and those that it goes through."""
+    """Close a connection, if there is one, and those to the jump hosts that it goes through."""
     while transport is not None:
-        # Over a jump host the socket is a channel of the connection to that.
+        # With a jump host the socket is a channel of the connection to the jump host.
         through = transport.sock
         with suppress(*ENDED):
             transport.close()

@@ -1,6 +1,6 @@
-"""Every file that Lockstep owns on a node, with its exact content.
+"""The files that Lockstep manages on a node, with their exact content.
 
-The roles of a node declare them; deploys install this list, and checks compare against it.
+The roles of a node declare them. Deploys install them, and checks compare nodes with them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lockstep.secrets import Secrets
 
 @dataclass(frozen=True)
 class ManagedFile:
-    """One file: where, what, whose, and the program that judges it before it is put in place."""
+    """One file on a node."""
 
     role: str
     path: str
@@ -28,10 +28,7 @@ class ManagedFile:
     group: str
     secret: bool
     validate: str
-    """Shell command; ``{new}`` is the candidate's path; "" where no program can judge it.
-
-    With ``{every_new}`` in it, files in a row with the same command are judged at once.
-    """
+    """Shell command that checks the new file, as in ``File``."""
 
     @cached_property
     def sha256(self) -> str:
@@ -42,47 +39,23 @@ class ManagedFile:
 def managed(
     plan: NodePlan, secrets: Secrets | None, role: str | None = None
 ) -> tuple[ManagedFile, ...]:
-    """Return the files of a node (of one role, if named); secret ones only with ``secrets``."""
+    """Return the files of a node, or of one role; secret files only with ``secrets``."""
     return tuple(
         rendered(owner, file, plan, secrets)
         if file.own or file.secret
         else plan.once((owner, file.path), partial(rendered, owner, file, plan, secrets))
-        for owner, file in wanted(plan)
+        for owner, file in plan.system.files
         if (role is None or owner == role) and (secrets is not None or not file.secret)
     )
 
 
-def paths(plan: NodePlan, role: str | None = None) -> tuple[str, ...]:
-    """Return where the files of a node are, secret ones too; of one role, if named.
-
-    Nothing is rendered.
-    """
-    return tuple(file.path for owner, file in wanted(plan) if role is None or owner == role)
-
-
 def slurm_conf_sha256(plan: NodePlan) -> str:
-    """Return the hash of the controller's slurm.conf, which every slurmd fetches from it."""
-    controller = plan.cluster.nodes[plan.controller_host]
-    files = managed(controller, None, "slurm_controller")
-    return next(file.sha256 for file in files if file.path == SLURM_CONF)
-
-
-def systemd_configuration(plan: NodePlan) -> tuple[str, ...]:
-    """Return the paths of the files that systemd itself reads: its defaults and slices."""
-    return tuple(
-        path
-        for path in paths(plan)
-        if any(part in path for part in ("/systemd/system.conf.d/", ".slice.d/", "/service.d/"))
-    )
-
-
-def wanted(plan: NodePlan) -> tuple[tuple[str, File], ...]:
-    """Return the role and the declaration of each file that a node has."""
-    return plan.once(
-        "files",
-        lambda: tuple(
-            (role.name, file) for role in plan.roles for file in role.files if file.wanted(plan)
-        ),
+    """Return the hash of the controller's slurm.conf, which configless nodes fetch."""
+    controller = plan.cluster.nodes[plan.cluster.controller_host]
+    return next(
+        file.sha256
+        for file in managed(controller, None, "slurm_controller")
+        if file.path == SLURM_CONF
     )
 
 
@@ -90,10 +63,10 @@ def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> 
     """Return a file with its content on a node.
 
     Args:
-        role: owner of the file.
-        file: as declared.
-        plan: of the node.
-        secrets: of the cluster; a secret file needs them.
+        role: the owner of the file.
+        file: its declaration.
+        plan: the plan of the node.
+        secrets: the cluster's secrets; a secret file needs them.
     """
     if file.secret_content is not None and secrets is not None:
         content = file.secret_content(secrets)

@@ -1,11 +1,12 @@
-"""Inventories: from a description to the plan of its cluster, within pyinfra and outside of it."""
+"""Turns an inventory's description into the plan of its cluster, in pyinfra and outside it."""
 
 from __future__ import annotations
 
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,39 +15,65 @@ from lockstep.plan import ClusterPlan, NodePlan, plan
 from lockstep.plan.declaration import Declaration
 from lockstep.report import ExitStatus
 from lockstep.roles import declared
-from lockstep.spec import Cluster, Problem, located
-from lockstep.spec import message as problem_message
-
-WRONG_USE = int(ExitStatus.WRONG_USE)
+from lockstep.spec import Cluster, Problem
 
 
 def planned(
     cluster: Cluster, inventory: str = "", roles: Iterable[Declaration] = ()
 ) -> ClusterPlan:
-    """Return the plan of a valid cluster with all roles of Lockstep.
+    """Return the plan of a valid cluster, with Lockstep's own roles and the site's.
 
     Args:
         cluster: as ``spec.load`` returned it.
-        inventory: the file with the description, as the user named it.
-        roles: the site's own, beside those of Lockstep.
+        inventory: path of the inventory file, as the user gave it.
+        roles: the site's own roles.
     """
     return plan(cluster, (*declared(), *roles), inventory)
 
 
 def plan_or_problems(
-    description: Mapping[str, object], file: str, roles: Iterable[Declaration] = ()
+    description: Mapping[str, object], file: str, roles: Collection[Declaration] = ()
 ) -> tuple[ClusterPlan | None, list[Problem]]:
     """Return the plan of a description, or all its problems with their lines in ``file``.
 
     Args:
-        description: as an inventory has it.
-        file: the inventory.
-        roles: the site's own, beside those of Lockstep.
+        description: the dictionary from an inventory.
+        file: the inventory file.
+        roles: the site's own roles.
     """
-    cluster, problems = spec.load(description, (*declared(), *roles))
-    if cluster is None:
-        return None, located(problems, Path(file))
-    return planned(cluster, inventory=_shown(file), roles=roles), []
+    cluster = None
+    names = {role.name for role in declared()}
+    problems = [
+        Problem(("roles",), repr(role.name), "a name that none of Lockstep's roles has")
+        for role in roles
+        if role.name in names
+    ]
+    if not problems:
+        cluster, problems = spec.load(description, (*declared(), *roles))
+    if cluster is not None:
+        made = planned(cluster, inventory=_shown(file), roles=roles)
+        problems = list(_contradictions(made))
+        if not problems:
+            return made, []
+    return None, spec.located(problems, Path(file))
+
+
+def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
+    """Yield a problem for each unit that one role keeps running and another masks."""
+    for node in {one.kind: one for one in made.nodes.values()}.values():
+        for unit in set(node.system.units) & set(node.system.masked_units):
+            masks = [
+                name
+                for name, role in node.roles.items()
+                if unit in role.contributes.masked_units(node)
+            ]
+            yield Problem(
+                ("hardware", node.node.hardware),
+                f"{unit}: started by {node.system.role_of_unit[unit]}, masked by "
+                f"{', '.join(masks)}",
+                "only one of the two: change one of the roles, or list it in unmanaged",
+                node.name,
+            )
 
 
 def plan_or_exit(
@@ -57,19 +84,18 @@ def plan_or_exit(
     For inventory files: ``_cluster = plan_or_exit({...}, __file__)``.
 
     Raises:
-        SystemExit: the description has problems; pyinfra lets it pass without a traceback.
+        SystemExit: the description has problems. pyinfra prints no traceback for it.
     """
     made, problems = plan_or_problems(description, file, tuple(roles))
     if made is None:
-        print(problem_message(problems, _shown(file)), file=sys.stderr)
-        raise SystemExit(WRONG_USE)
+        print(spec.message(problems, _shown(file)), file=sys.stderr)
+        raise SystemExit(int(ExitStatus.WRONG_USE))
     return made
 
 
 def _shown(file: str) -> str:
-    path = Path(file).resolve()
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    path, here = Path(file).resolve(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def load(path: str) -> ClusterPlan:
@@ -87,38 +113,34 @@ def load(path: str) -> ClusterPlan:
     except SyntaxError as error:
         _refuse(f"{error.filename or path}:{error.lineno or 1}: {error.msg}", "valid Python")
     except Exception as error:  # the file is the user's own code, and may raise anything
-        _refuse(f"{_place(path, error)}: {_text(error)}", "an inventory that runs without errors")
-    plans = [value for value in names.values() if isinstance(value, ClusterPlan)]
-    plans += [plan.cluster for plan in _host_plans(names)]
+        text = " ".join(traceback.format_exception_only(error)[-1].split())
+        _refuse(f"{_place(path, error)}: {text}", "an inventory that runs without errors")
+    hosts = chain.from_iterable(one for one in names.values() if isinstance(one, list | tuple))
+    plans = []
+    for value in (*names.values(), *hosts):
+        match value:
+            case ClusterPlan():
+                plans.append(value)
+            case [_, {"plan": NodePlan() as node}]:
+                plans.append(node.cluster)
     if not plans:
         _refuse(
             f"{path}: the file describes no cluster",
-            "a call of lockstep.inventory.plan_or_exit, and host groups made from its result",
+            "a call to lockstep.inventory.plan_or_exit, and host groups made from its result",
         )
     return plans[0]
 
 
-def _host_plans(names: dict[str, object]) -> list[NodePlan]:
-    found = []
-    for group in names.values():
-        for host in group if isinstance(group, list | tuple) else ():
-            data = host[1] if isinstance(host, tuple) and len(host) == 2 else None
-            if isinstance(data, dict) and isinstance(data.get("plan"), NodePlan):
-                found.append(data["plan"])
-    return found
-
-
 def _place(path: str, error: Exception) -> str:
-    """Return the inventory's line in the traceback of an error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(Path(path))]
+    """Return the inventory's last line in an error's traceback, as ``file:line``."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(Path(path))
+    ]
     return f"{path}:{lines[-1]}" if lines else path
-
-
-def _text(error: Exception) -> str:
-    return " ".join(traceback.format_exception_only(error)[-1].split())
 
 
 def _refuse(found: str, expected: str) -> NoReturn:
     print(f"ERROR {found}\n  expected  {expected}", file=sys.stderr)
-    raise SystemExit(WRONG_USE)
+    raise SystemExit(int(ExitStatus.WRONG_USE))

@@ -1,26 +1,29 @@
-"""Loads the records of a cluster: from the nodes, from a file or from the history."""
+"""Gets the records of a cluster from its nodes, a file or the history, and checks the nodes."""
 
 from __future__ import annotations
 
 import gc
 import sqlite3
 import sys
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from lockstep import secrets
 from lockstep.checks.context import Context
-from lockstep.checks.engine import REACHABLE
+from lockstep.checks.engine import REACHABLE, check
+from lockstep.checks.growth import counter_families
+from lockstep.checks.rule import Rule
 from lockstep.files import managed
-from lockstep.fleet.gather import Through, gather
-from lockstep.fleet.progress import Progress
+from lockstep.fleet.gather import gather
 from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import load
-from lockstep.probe.record import Reading, Record, Unreachable
-from lockstep.report import fold
+from lockstep.probe.record import Reading, Record, Unreachable, only_records
+from lockstep.report import Report, count, fold
 from lockstep.when import utc
 
 
@@ -28,17 +31,54 @@ class RecordsError(Exception):
     """A file of saved records cannot be used."""
 
 
+class Progress:
+    """Shows how many nodes have been read.
+
+    On a terminal, one line is updated. Elsewhere, a line is printed at the start and at the end.
+    """
+
+    def __init__(self, nodes: int, out: TextIO) -> None:
+        """Show that reading begins."""
+        self.nodes, self.out = count(nodes, "node"), out
+        self.done = self.failed = 0
+        self.began = time.monotonic()
+        self._line(f"reading {self.nodes} ...", f"reading: 0 of {self.nodes}")
+
+    def tell(self, failed: bool) -> None:
+        """Count one more node as done, and show the progress."""
+        self.done += 1
+        self.failed += failed
+        self._line("", f"reading: {self.done} of {self.nodes}{self._failures()}")
+
+    def end(self) -> None:
+        """Show the result."""
+        seconds = time.monotonic() - self.began
+        read = self.done - self.failed
+        text = f"read {read} of {self.nodes} in {seconds:.0f} s{self._failures()}"
+        self._line(text, f"{text}\n")
+
+    def _failures(self) -> str:
+        return f", {self.failed} failed" if self.failed else ""
+
+    def _line(self, lasting: str, changing: str) -> None:
+        if self.out.isatty():
+            self.out.write(f"\r\x1b[K{changing}")
+        elif lasting:
+            self.out.write(f"{lasting}\n")
+        self.out.flush()
+
+
 def now(
     plan: ClusterPlan,
     nodes: Collection[str] | None = None,
     *,
     containers: bool = False,
-    through: Through | None = None,
+    through: str = "",
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
 
     Raises:
-        GatherError: an error on the control host prevented reading any node.
+        GatherError: no node could be read, because of an error on the control host.
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
@@ -47,20 +87,49 @@ def now(
         progress.end()
 
 
+def check_now(
+    plan: ClusterPlan,
+    rules: Sequence[Rule],
+    limit: frozenset[str] | None,
+    *,
+    containers: bool = False,
+    through: str = "",
+) -> tuple[Reading, Report]:
+    """Read all nodes and check the selected ones; save the records and findings in the history.
+
+    Raises:
+        GatherError: no node could be read, because of an error on the control host.
+    """
+    with store.opened(history_of(plan)):
+        pass  # report an unusable history before reading any node
+    reading = now(plan, containers=containers, through=through)
+    read_at, counters = time.time(), counter_families(rules)
+    with store.opened(history_of(plan)) as history:
+        before, latest = records.earlier(history, reading, counters, read_at)
+        records.save(history, reading, read_at)
+    report = check(rules, context(plan, reading, before, latest), limit)
+    read = only_records(reading).keys() & {*report.nodes}
+    checked = {*report.rules, REACHABLE}
+    with store.opened(history_of(plan)) as history:
+        report.findings = findings.noted(history, report.findings, checked, read, read_at)
+    return reading, report
+
+
 def saved(path: str, families: Collection[str] | None = None) -> Reading:
     """Return the records in a file, optionally only some families of readings.
 
     Raises:
         RecordsError: the file does not exist or does not contain records.
     """
-    gc.disable()  # parsing creates no garbage, and collection would take a third of the time
+    gc.disable()  # parsing creates no garbage, and looking for it would take a third of the time
     try:
         with Path(path).open(encoding="utf-8") as file:
             return load(file, families)
     except (OSError, UnicodeDecodeError, ProbeFormatError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        wanted = "a file written by lockstep check --save-records"
-        raise RecordsError(f"{path}: {reason}\n  expected  {wanted}") from error
+        raise RecordsError(
+            f"{path}: {reason}\n  expected  a file written by lockstep check --save-records"
+        ) from error
     finally:
         gc.freeze()
         gc.enable()
@@ -106,7 +175,7 @@ def context(
     before: Mapping[str, Record] | None = None,
     latest: Mapping[str, Record] | None = None,
 ) -> Context:
-    """Return the input of the rules, including the secrets on this machine.
+    """Return the input for the rules, including the secrets on this machine.
 
     Raises:
         SecretsUnsafe: other users can read the secrets.

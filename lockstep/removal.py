@@ -1,4 +1,4 @@
-"""What a removal does to a node: decided here, from what is left over. Pure."""
+"""Decides which left-over things are removed from a node, and how. Runs no commands itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from lockstep.manifest import LeftOver
 from lockstep.plan import NodePlan
@@ -13,19 +14,19 @@ from lockstep.plan import NodePlan
 SYSTEMD = "/etc/systemd/"
 ACCOUNTS = {"users": "userdel", "groups": "groupdel"}
 WHEN_NAMED = ("packages", *ACCOUNTS)
-"""Sections of which only what is named is removed."""
+"""Sections whose entries are removed only if the user names them."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What becomes of everything that is left over on a node."""
+    """The decision about everything that is left over on a node."""
 
     taken: tuple[LeftOver, ...] = ()
-    """It is removed now."""
+    """To remove now."""
     gone: tuple[LeftOver, ...] = ()
-    """Nothing of it is on the node any more: the manifest forgets it."""
+    """No longer on the node: only their manifest entries are removed."""
     stays: tuple[tuple[LeftOver, str], ...] = ()
-    """It stays, and why."""
+    """The things that stay, each with the reason."""
 
 
 def decide(
@@ -34,77 +35,79 @@ def decide(
     named: Collection[str] = (),
     busy: str = "",
 ) -> Removal:
-    """Return what is removed.
+    """Return what to remove and what stays.
 
     Args:
-        plan: of the node.
-        left: what is left over there.
+        plan: the plan of the node.
+        left: everything that is left over there.
         named: packages, users and groups that may be removed.
-        busy: why the node counts as busy; "" when no job runs there.
+        busy: why the node is busy; "": no job runs there.
     """
     jobs_use = {role.name: role.jobs_use for role in plan.cluster.roles}
     taken, gone, stays = [], [], []
     for one in left:
-        # It is unknown what jobs use of a role that is not declared any more.
+        # A role that no longer exists declares nothing: jobs may use what it installed.
         waits = one.section in WHEN_NAMED or jobs_use.get(one.role, True)
+        option = "packages" if one.section == "packages" else "users"
+        reasons = (
+            (
+                one.section == "sysctl",
+                f"keeps the value {one.state} until the next boot",
+            ),
+            (one.changed, f"{one.state}: not as Lockstep wrote it; keep it, or delete it by hand"),
+            (
+                one.section in WHEN_NAMED and one.name not in named,
+                f"is removed only if named: --data {option}={one.name}",
+            ),
+            (busy and waits, f"waits: {busy}"),
+        )
+        why = next((reason for holds, reason in reasons if holds), "")
         if not one.state:
             gone.append(one)
-        elif one.section == "sysctl":
-            stays.append((one, f"is {one.state} until the next boot: the kernel keeps it"))
-        elif one.changed:
-            stays.append((one, f"{one.state}: not as Lockstep wrote it, so a person decides"))
-        elif one.section in WHEN_NAMED and one.name not in named:
-            option = "packages" if one.section == "packages" else "users"
-            stays.append((one, f"is removed only when named: --data {option}={one.name}"))
-        elif busy and waits:
-            stays.append((one, f"waits: {busy}"))
+        elif why:
+            stays.append((one, why))
         else:
             taken.append(one)
     return Removal(tuple(taken), tuple(gone), tuple(stays))
 
 
 def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
-    """Yield the commands that remove things, in an order in which each can.
+    """Yield the commands that remove things, in an order in which every command works.
 
     Args:
-        taken: things on one node.
-        apt_get: how apt-get is called, with its options.
+        taken: what to remove from one node.
+        apt_get: the apt-get command with its options.
     """
-    of = {
-        section: [one for one in taken if one.section == section]
-        for section in ("units", "masked", "files", "packages", *ACCOUNTS)
-    }
-    if of["units"]:
-        names = _names(of["units"])
-        yield f"systemctl disable --no-reload -- {names} && systemctl stop -- {names}"
-    if of["masked"]:
-        yield f"systemctl unmask --no-reload -- {_names(of['masked'])}"
-    own = [one for one in of["files"] if not one.package]
-    if own:
-        yield _removed(own)
-    shipped = sorted((one for one in of["files"] if one.package), key=lambda one: one.package)
-    for package, files in groupby(shipped, key=lambda one: one.package):
-        yield _restored(package, list(files), apt_get)
-    if of["packages"]:
-        yield _uninstalled(_names(of["packages"]), apt_get)
+    units, masked, packages = (
+        shlex.join(one.name for one in taken if one.section == section)
+        for section in ("units", "masked", "packages")
+    )
+    # Files that no package ships come first.
+    files = sorted((one for one in taken if one.section == "files"), key=attrgetter("package"))
+    if units:
+        yield f"systemctl disable --no-reload -- {units} && systemctl stop -- {units}"
+    if masked:
+        yield f"systemctl unmask --no-reload -- {masked}"
+    for package, group in groupby(files, key=attrgetter("package")):
+        shipped = list(group)
+        yield _restored(package, shipped, apt_get) if package else _removed(shipped)
+    if packages:
+        yield _uninstalled(packages, apt_get)
     for section, program in ACCOUNTS.items():
-        for one in of[section]:
-            yield f"{program} -- {shlex.quote(one.name)}"
-    systemd = any(one.name.startswith(SYSTEMD) for one in of["files"])
-    if systemd or shipped or of["units"] or of["masked"] or of["packages"]:
+        for one in taken:
+            if one.section == section:
+                yield f"{program} -- {shlex.quote(one.name)}"
+    reload = any(one.package or one.name.startswith(SYSTEMD) for one in files)
+    if reload or units or masked or packages:
         yield "systemctl daemon-reload"
 
 
-def _names(several: Collection[LeftOver]) -> str:
-    return " ".join(shlex.quote(one.name) for one in several)
-
-
 def _unchanged(file: LeftOver) -> str:
-    """Return a condition that fails where somebody changed the file since it was read."""
+    """Return a condition that fails if the file has changed since it was read."""
     path = shlex.quote(file.name)
     return (
         f'[ ! -L {path} ] && [ "$(sha256sum <{path} | cut -d" " -f1)" = {file.sha256} ] || '
-        f"{{ echo not removed, it was changed just now: {path} >&2; exit 1; }}"
+        f"{{ echo not removed, its content has just changed: {path} >&2; exit 1; }}"
     )
 
 
@@ -120,20 +123,18 @@ def _removed(files: Collection[LeftOver]) -> str:
 
 
 def _restored(package: str, files: Collection[LeftOver], apt_get: str) -> str:
-    """Return a command that puts a package's own files in the place of Lockstep's.
+    """Return a command that replaces Lockstep's files with those of their package.
 
-    dpkg brings a configuration file back only when it is missing and told to (dpkg(1),
-    --force-confmiss); ucf(1) has a variable for the same. Where the package cannot be had, the
-    files stay as they are.
+    dpkg restores a configuration file only if it is missing, and only with --force-confmiss
+    (dpkg(1)); ucf(1) has an environment variable for this. If the package is not available, the
+    files stay.
     """
     name = shlex.quote(package)
     paths = shlex.join(one.name for one in files)
-    # apt-get forgets a hold that it was allowed to pass.
-    hold = f'if [ -n "$held" ]; then apt-mark hold {name} >/dev/null; fi'
     back = (
         f'for f in {paths}; do if [ -e "$f" ]; then rm -f -- "$f.lockstep-old"; '
         'else mv -fT -- "$f.lockstep-old" "$f"; '
-        'echo "not replaced, the package did not bring it: $f" >&2; status=1; fi; done'
+        'echo "not replaced, the package did not install it: $f" >&2; status=1; fi; done'
     )
     return "; ".join(
         (
@@ -146,14 +147,15 @@ def _restored(package: str, files: Collection[LeftOver], apt_get: str) -> str:
             f"UCF_FORCE_CONFFMISS=1 {apt_get} -o Dpkg::Options::=--force-confmiss "
             f'--allow-change-held-packages --reinstall install {name}="$version" || status=$?',
             back,
-            hold,
+            # With --allow-change-held-packages, apt-get removes the hold.
+            f'if [ -n "$held" ]; then apt-mark hold {name} >/dev/null; fi',
             "exit $status",
         )
     )
 
 
 def _uninstalled(names: str, apt_get: str) -> str:
-    """Return a command that removes packages, where no other package would go with them."""
+    """Return a command that removes packages, unless apt would remove other packages as well."""
     remove = f"--allow-change-held-packages remove {names}"
     return "; ".join(
         (
@@ -162,8 +164,8 @@ def _uninstalled(names: str, apt_get: str) -> str:
             "others=",
             f'for p in $removed; do case " {names} " in *" $p "*) ;; '
             '*) others="$others $p";; esac; done',
-            '[ -z "$others" ] || { echo "not removed: these packages would go as well:$others. '
-            'Name them too, or keep all of them" >&2; exit 1; }',
+            '[ -z "$others" ] || { echo "not removed: apt would also remove$others. '
+            'Name these packages as well, or keep all of them" >&2; exit 1; }',
             f"{apt_get} {remove}",
         )
     )

@@ -1,6 +1,6 @@
 """Renders templates; the only module that uses jinja2.
 
-Roles and checks call the same function, so written and expected files are always the same.
+Roles and checks call the same function, so deployed and expected files are always the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from typing_extensions import override
 
@@ -70,18 +70,13 @@ class _Compiled(FileSystemBytecodeCache):
             super().dump_bytecode(bucket)
 
 
-@cache
-def _template(folder: Path, name: str, *, markup: bool) -> Template:
-    return _environment(folder, markup=markup).get_template(name)
-
-
 def render(template: str, **values: object) -> str:
     """Render ``templates/<template>`` with the values.
 
     Raises:
         jinja2.UndefinedError: the template uses a value that was not passed.
     """
-    return _template(TEMPLATES, template, markup=False).render(**values)
+    return _environment(TEMPLATES, markup=False).get_template(template).render(**values)
 
 
 def page(template: str, **values: object) -> str:
@@ -90,4 +85,4 @@ def page(template: str, **values: object) -> str:
     Raises:
         jinja2.UndefinedError: the template uses a value that was not passed.
     """
-    return _template(PAGES, template, markup=True).render(**values)
+    return _environment(PAGES, markup=True).get_template(template).render(**values)

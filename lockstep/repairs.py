@@ -1,68 +1,81 @@
-"""Which deploys a report asks for, where and with which roles; what they repaired. Pure."""
+"""The deploys that repair the findings in a report, and the findings that they repaired."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lockstep.forms.groups import NAMED_IN_A_COMMAND, devices
 from lockstep.plan import ClusterPlan, owners
-from lockstep.report import Finding, Report, Status, fold
-from lockstep.spec import Role, Service
+from lockstep.report import Finding, Report, Status, alike, fold
+from lockstep.spec import NodeRole, Service
 
 REBOOT = "deploys/reboot.py"
 
 
 @dataclass(frozen=True)
 class Deploy:
-    """One run of pyinfra: nodes of one kind that need the same roles."""
+    """One pyinfra run, for nodes with the same node role that need the same roles."""
 
-    role: Role
+    role: NodeRole
     nodes: tuple[str, ...]
     roles: tuple[str, ...]
 
     @property
     def file(self) -> str:
-        """Return the deploy, as seen from the folder that users work in."""
+        """Return the path of the deploy, relative to the root of the checkout."""
         return f"deploys/{self.role.value}.py"
 
 
 class Why(enum.Enum):
-    """Why a finding is left; in the order in which people are told."""
+    """Why a finding remains, in the order of the output."""
 
     STAYED = "still found after their deploy"
-    DEPLOY = "a deploy's to repair"
+    DEPLOY = "to repair by a deploy"
     REBOOT = "waiting for a reboot"
-    PERSON = "a person's to repair"
+    PERSON = "to repair by hand"
     UNDECIDED = "undecided: peers disagree"
     UNREAD = "not read"
 
 
+OF_STATUS = {
+    Status.UNKNOWN.value: Why.UNREAD,
+    Status.UNDECIDED.value: Why.UNDECIDED,
+    Status.PENDING_REBOOT.value: Why.REBOOT,
+}
+"""Status of a finding -> reason, if the status alone decides it."""
+
+
 def deploys(report: Report, plan: ClusterPlan) -> list[Deploy]:
-    """Return the runs that a report asks for: heads first, accounting before the controller."""
-    wanted: dict[str, set[str]] = {}
+    """Return the deploys that repair a report: heads first, accounting before the controller."""
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
     for finding in report:
-        if finding.roles:
-            wanted.setdefault(finding.node, set()).update(finding.roles)
-    alike: dict[tuple[Role, tuple[str, ...]], list[str]] = {}
-    for name, node in plan.nodes.items():
-        if roles := owners.together(node, wanted.get(name, ())):
-            alike.setdefault((node.role, roles), []).append(name)
-    found = [Deploy(role, tuple(nodes), roles) for (role, roles), nodes in alike.items()]
+        wanted[finding.node].update(finding.roles)
+    needs = alike(
+        plan.nodes.values(), lambda node: (node.role, owners.together(node, wanted[node.name]))
+    )
+    found = [
+        Deploy(role, tuple(node.name for node in nodes), roles)
+        for (role, roles), nodes in needs.items()
+        if roles
+    ]
     return sorted(found, key=_order)
 
 
 def _order(deploy: Deploy) -> tuple[bool, int]:
-    services = [service.value for service in Service]
-    last = max((services.index(name) for name in deploy.roles if name in services), default=-1)
-    return deploy.role is Role.WORKER, last
+    services = (number for number, one in enumerate(Service) if one.value in deploy.roles)
+    return deploy.role is NodeRole.WORKER, max(services, default=-1)
 
 
 def limits(nodes: Iterable[str], plan: ClusterPlan) -> list[str]:
-    """Return pyinfra's options for these nodes alone; a whole large group by its name."""
+    """Return pyinfra's ``--limit`` options for these nodes.
+
+    A long list that contains all heads or all workers is replaced by the name of their group.
+    """
     names = list(nodes)
-    for role in Role:
+    for role in NodeRole:
         group = [name for name, node in plan.nodes.items() if node.role is role]
         if len(names) > NAMED_IN_A_COMMAND and set(names) == set(group):
             names = [role.value]
@@ -70,7 +83,7 @@ def limits(nodes: Iterable[str], plan: ClusterPlan) -> list[str]:
 
 
 def repaired(before: Report, after: Report) -> list[Finding]:
-    """Return what deploys were to repair and is no longer found, device by device."""
+    """Return the findings that the deploys repaired, compared device by device."""
     left = {(f.rule, f.node, device) for f in after for device in devices(f)}
     found = []
     for finding in before:
@@ -81,27 +94,20 @@ def repaired(before: Report, after: Report) -> list[Finding]:
 
 
 def left(after: Report, done: Iterable[Deploy]) -> dict[Why, list[Finding]]:
-    """Return what is still found, by the reason why."""
-    ran: dict[str, set[str]] = {}
+    """Return the findings that are left, by reason."""
+    ran: defaultdict[str, set[str]] = defaultdict(set)
     for deploy in done:
         for node in deploy.nodes:
-            ran.setdefault(node, set()).update(deploy.roles)
-    found: dict[Why, list[Finding]] = {why: [] for why in Why}
-    for finding in after:
-        found[_why(finding, ran)].append(finding)
-    return {why: findings for why, findings in found.items() if findings}
+            ran[node].update(deploy.roles)
+    found = alike(after, lambda finding: _why(finding, ran[finding.node]))
+    return {why: found[why] for why in Why if why in found}
 
 
-def _why(finding: Finding, ran: Mapping[str, set[str]]) -> Why:
-    of_status = {
-        Status.UNKNOWN.value: Why.UNREAD,
-        Status.UNDECIDED.value: Why.UNDECIDED,
-        Status.PENDING_REBOOT.value: Why.REBOOT,
-    }
-    if finding.status in of_status:
-        return of_status[finding.status]
+def _why(finding: Finding, ran: set[str]) -> Why:
+    if finding.status in OF_STATUS:
+        return OF_STATUS[finding.status]
     if not finding.roles:
         return Why.PERSON
-    if not set(finding.roles) <= ran.get(finding.node, set()):
+    if not ran.issuperset(finding.roles):
         return Why.DEPLOY
     return Why.REBOOT if REBOOT in finding.repair else Why.STAYED

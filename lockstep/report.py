@@ -1,4 +1,4 @@
-"""Findings: what differs, on which node, where the expected value comes from, how to repair it.
+"""Findings: what differs and where, the source of the expected value, and the repair.
 
 Findings are plain values; nothing here raises. ``lockstep.forms`` formats them. The exit status of
 every command that checks nodes comes from ``Report.exit_status``.
@@ -7,12 +7,15 @@ every command that checks nodes comes from ``Report.exit_status``.
 from __future__ import annotations
 
 import enum
-import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ClusterShell.NodeSet import NodeSet
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Severity(enum.Enum):
@@ -23,12 +26,12 @@ class Severity(enum.Enum):
 
 
 class Status(enum.Enum):
-    """Kind of a finding's result. Only ``DIFFERS`` and ``UNDECIDED`` mean "wrong"."""
+    """What a finding means. Only ``DIFFERS`` and ``UNDECIDED`` say that something is wrong."""
 
     DIFFERS = "differs"
     """The reading differs from the expected value."""
     UNDECIDED = "undecided"
-    """Peers disagree without a majority: all values are shown, and no node is named as wrong."""
+    """The peers disagree without a majority: all values are shown, no node is named as wrong."""
     PENDING_REBOOT = "pending reboot"
     """The setting is on disk but takes effect at the next reboot: neither ok nor drift."""
     UNKNOWN = "unknown"
@@ -55,12 +58,12 @@ class ExitStatus(enum.IntEnum):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One deviation. ``node`` is a folded set (``worker[1-4]``) when no single node is wrong."""
+    """One difference or failed reading. ``node`` is a folded set if no single node is wrong."""
 
     rule: str
     node: str
     device: str
-    """Device or item on the node: ``gpu3``, a unit, a file, a sysctl key; "" for the node."""
+    """Device or item on the node: ``gpu3``, a unit, a file, a sysctl key; "" is the node itself."""
     field: str
     """Name of the reading that differs, as in the record."""
     found: str
@@ -71,11 +74,17 @@ class Finding:
     status: str = Status.DIFFERS.value
     detail: str = ""
     roles: tuple[str, ...] = ()
-    """Roles whose deploy on ``node`` is the repair; empty when no deploy repairs it."""
+    """Roles whose deploy on ``node`` repairs the finding; empty if no deploy repairs it."""
     since: str = ""
     """Time of the first of the consecutive checks with this finding; "" without history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
+
+    @property
+    def label(self) -> str:
+        """Return the word for the result: UNKNOWN or REBOOT by status, else the severity."""
+        words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
+        return words.get(self.status, self.severity.upper())
 
     @property
     def history(self) -> str:
@@ -84,7 +93,7 @@ class Finding:
 
 
 OFF_NAMED = 5
-"""Up to this number, rules that are switched off are listed with their reasons."""
+"""Maximum number of switched-off rules that are listed with their reasons."""
 
 
 @dataclass(frozen=True)
@@ -111,47 +120,35 @@ class Report:
     rules: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    """Checks that were not possible and are not findings, one sentence each."""
+    """Checks that were not possible and gave no finding, one sentence each."""
     off: tuple[SwitchedOff, ...] = ()
     """Rules that the site's description switches off."""
+    hidden: list[Finding] = field(default_factory=list)
+    """Findings that are not shown; the counts and the exit status include them."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return everything that was not checked, one sentence each."""
+        """Return everything that was not checked, one line each."""
         off = [off.text for off in self.off]
         if len(off) > OFF_NAMED:
             rules = ", ".join(sorted({off.rule for off in self.off}))
             off = [f"switched off (lockstep rules INVENTORY shows why): {rules}"]
         return (*off, *self.notes)
 
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings."""
-        self.findings.extend(findings)
-
     def __iter__(self) -> Iterator[Finding]:
         """Yield the findings in a fixed order: errors first, then by rule, node and device."""
         return iter(sorted(self.findings, key=lambda f: (f.severity, f.rule, f.node, f.device)))
 
-    def with_status(self, *statuses: Status) -> list[Finding]:
-        """Return the findings with one of these statuses."""
-        wanted = {status.value for status in statuses}
-        return [finding for finding in self if finding.status in wanted]
-
     @property
     def exit_status(self) -> ExitStatus:
-        """1 for differences, 2 when only readings are missing, 0 when everything is consistent.
+        """Return 1 for differences, 2 if only readings are missing, 0 if everything is consistent.
 
         A pending reboot is a difference between the desired and the running state: it counts as 1.
         """
-        if self.with_status(Status.DIFFERS, Status.UNDECIDED, Status.PENDING_REBOOT):
-            return ExitStatus.DIFFERS
-        if self.with_status(Status.UNKNOWN):
-            return ExitStatus.UNREAD
-        return ExitStatus.CONSISTENT
-
-    def to_json(self) -> str:
-        """Return the report as JSON text."""
-        return json.dumps(self.document(), indent=2) + "\n"
+        found = {finding.status for finding in (*self.findings, *self.hidden)}
+        if not found:
+            return ExitStatus.CONSISTENT
+        return ExitStatus.UNREAD if found == {Status.UNKNOWN.value} else ExitStatus.DIFFERS
 
     def document(self) -> dict[str, Any]:
         """Return the report as a JSON document."""
@@ -167,30 +164,35 @@ class Report:
 
     def summary(self) -> str:
         """Return the last line of the text report: the counts and the exit status."""
-        wrong = len(self.with_status(Status.DIFFERS, Status.UNDECIDED))
-        pending = len(self.with_status(Status.PENDING_REBOOT))
-        unread = len(self.with_status(Status.UNKNOWN))
-        judged = f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}"
-        if not self.findings:
-            return f"{judged}: all consistent. Nothing was changed. Exit 0."
-        parts = [
-            text
-            for number, text in (
-                (wrong, f"{wrong} differing"),
-                (pending, f"{pending} waiting for a reboot"),
-                (unread, f"{unread} not read"),
-            )
-            if number
-        ]
-        counts = f"{judged}, {count(len(self.findings), 'finding')}: {', '.join(parts)}."
-        return f"{counts} Nothing was changed. Exit {int(self.exit_status)}."
+        every = [*self.findings, *self.hidden]
+        number = Counter(Status(finding.status) for finding in every)
+        parts = {
+            "differing": number[Status.DIFFERS] + number[Status.UNDECIDED],
+            "waiting for a reboot": number[Status.PENDING_REBOOT],
+            "not read": number[Status.UNKNOWN],
+        }
+        counted = ", ".join(f"{number} {result}" for result, number in parts.items() if number)
+        found = f", {count(len(every), 'finding')}: {counted}" if every else ": all consistent"
+        hidden = f" {len(self.hidden)} not shown (--severity)." if self.hidden else ""
+        return (
+            f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}{found}. "
+            f"Nothing was changed. Exit {int(self.exit_status)}.{hidden}"
+        )
 
 
 def count(number: int, noun: str) -> str:
-    """Return ``1 node``, ``2 nodes``."""
+    """Return the number with its noun: ``1 node``, ``2 nodes``."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def fold(names: Iterable[str]) -> str:
     """Return node names in hostlist notation: ``worker[1-3,7]``."""
     return str(NodeSet.fromlist(sorted(names)))
+
+
+def alike(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Group items by key; the keys and the items keep their order."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found

@@ -1,8 +1,8 @@
 """Secrets of a cluster: generated once on the control host, stored there, never shown.
 
-They are stored in one file with mode 0600, in the spec's ``secrets_dir`` or else in
-``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``, one folder per cluster. If the file
-is lost, the next deploy of the whole cluster generates and distributes new secrets.
+They are stored in one file with mode 0600, in the spec's ``secrets_dir`` or else in the folder of
+the cluster below ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``. If the file is lost,
+the next deploy of the whole cluster generates and distributes new secrets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MUNGE_KEY_BYTES = 128
 
 
 class SecretsUnsafe(Exception):
-    """Other users can read the secrets file, or it is damaged."""
+    """The secrets file cannot be used: others can read it, this user cannot, or it is damaged."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,8 @@ class Secrets:
 
     @cached_property
     def munge_key_sha256(self) -> str:
-        """Hash that may be compared and shown instead of the key."""
+        """Return the hash of the key, which can be compared and shown in its place."""
         return hashlib.sha256(self.munge_key).hexdigest()
-
-    @property
-    def munge_key_base64(self) -> str:
-        """The key as base64 text; as secret as the key itself."""
-        return base64.b64encode(self.munge_key).decode("ascii")
 
 
 def store(cluster: str, folder: str | None = None) -> Path:
@@ -54,41 +49,37 @@ def store(cluster: str, folder: str | None = None) -> Path:
 
 
 def existing(cluster: str, folder: str | None = None) -> Secrets | None:
-    """Return the cluster's secrets, or None when this machine has none.
+    """Return the cluster's secrets, or None if this machine has none.
 
     Raises:
-        SecretsUnsafe: other users can read the file, or it is damaged.
+        SecretsUnsafe: other users can read the file, this user cannot, or it is damaged.
     """
     path = store(cluster, folder)
     try:
-        if not path.exists():
-            return None
         mode = stat.S_IMODE(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
-        raise SecretsUnsafe(f"{path}: {error.strerror}. Run as the user that owns it") from error
+        raise SecretsUnsafe(f"{path}: {error.strerror}. Run this as the file's owner") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
-        return _parsed(path.read_text(encoding="ascii"))
+        document = json.loads(path.read_text(encoding="ascii"))
+        key = base64.b64decode(document["munge_key"], validate=True)
+        password = document["database_password"]
+        # SQL and a configuration file contain the password unquoted; munged rejects a short key.
+        if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
+            raise ValueError("not written by obtain()")
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsUnsafe(
             f"{path}: the file is damaged. Restore it from a backup, or remove it: "
             "the next deploy of the whole cluster then generates new secrets"
         ) from error
-
-
-def _parsed(text: str) -> Secrets:
-    document = json.loads(text)
-    key = base64.b64decode(document["munge_key"], validate=True)
-    password = document["database_password"]
-    # The password is inserted unquoted into SQL and a file; munged rejects a short key.
-    if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
-        raise ValueError("not written by obtain()")
     return Secrets(key, password)
 
 
 def obtain(cluster: str, folder: str | None = None) -> Secrets:
-    """Return the cluster's secrets; generate them if missing. Safe to call in parallel."""
+    """Return the cluster's secrets; generate them if there are none. Safe to call in parallel."""
     found = existing(cluster, folder)
     if found is not None:
         return found
@@ -99,19 +90,15 @@ def obtain(cluster: str, folder: str | None = None) -> Secrets:
         "database_password": secrets.token_urlsafe(32),
     }
     # Write a temporary file, then link it: of several processes the first wins, and readers
-    # never see a partial file. mkstemp creates it with mode 0600.
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump(made, file)
-            file.flush()
-            os.fsync(file.fileno())
+    # never see a partial file. The file is created with mode 0600.
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as file:
+        json.dump(made, file)
+        file.flush()
+        os.fsync(file.fileno())
         # If another process was first, use its secrets.
         with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
+            os.link(file.name, path)
     found = existing(cluster, folder)
     if found is None:
-        raise SecretsUnsafe(f"{path}: the file was removed while it was created. Run it again")
+        raise SecretsUnsafe(f"{path}: removed while it was being created. Run the command again")
     return found

@@ -9,7 +9,6 @@ MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S
 DAY_S = 24 * HOUR_S
 
-_AGO = re.compile(r"(\d+)(m|h|d)")
 _UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 
 
@@ -30,12 +29,12 @@ def span(seconds: float) -> str:
 
 
 def moment(text: str, now: float) -> float:
-    """Return the Unix time of a relative time (``90m``, ``36h``, ``7d`` ago) or a date in UTC.
+    """Return the Unix time of a date, or of a time that is ``90m``, ``36h`` or ``7d`` ago.
 
     Raises:
         ValueError: the text is neither; the message lists the accepted forms.
     """
-    if ago := _AGO.fullmatch(text):
+    if ago := re.fullmatch(r"(\d+)(m|h|d)", text):
         return now - int(ago[1]) * _UNITS[ago[2]]
     try:
         found = datetime.fromisoformat(text.removesuffix(" UTC"))

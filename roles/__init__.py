@@ -1,7 +1,8 @@
-"""What a node can be given: one module per role, each with a declaration named ``ROLE``.
+"""The roles of a node: one module per role, each with a declaration named ``ROLE``.
 
-A declaration is data and pure functions of the plan. What does not follow from packages, files and
-units is an operation, in a module of ``operations``. Roles never import each other.
+A declaration consists of data and of pure functions of the plan. Work that does not follow
+from packages, files and units is an operation, in a module in ``operations``. Roles never import
+each other.
 """
 
 import pkgutil
@@ -11,12 +12,12 @@ from importlib import import_module
 from lockstep.plan.declaration import Declaration
 
 if __name__ != "lockstep.roles":
-    # One module under two names would be two modules: two operations, two registries.
-    raise ImportError("import it as lockstep.roles: roles/ is that package")
+    # Imported under two names, each module would exist twice, with two registries of operations.
+    raise ImportError("import this package as lockstep.roles, not as roles")
 
 
 @cache
 def declared() -> tuple[Declaration, ...]:
-    """Return the declarations of all roles of this package, by name."""
+    """Return the declarations of all roles in this package, sorted by name."""
     names = (module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
     return tuple(import_module(f"{__name__}.{name}").ROLE for name in sorted(names))

@@ -1,21 +1,25 @@
-"""Kernel arguments: all of them, in what the next boot reads.
+"""All kernel arguments, written where the boot loader reads them at the next boot.
 
 Owns     the kernel arguments of the plan, whichever role contributes them.
-Debian   one drop-in of /etc/default/grub.d; update-grub makes the menu from it.
-RHEL     grubby(8) changes each entry of /boot/loader/entries, /etc/default/grub and
-         /etc/kernel/cmdline, so that kernels which are installed later have them too.
-Reboot   they wait for one; the check reports them as pending until then (deploys/reboot.py).
+Debian   a drop-in in /etc/default/grub.d; update-grub generates the menu from it.
+RHEL     grubby(8) changes every entry in /boot/loader/entries, and /etc/default/grub and
+         /etc/kernel/cmdline, so that kernels installed later get the arguments, too.
+Reboot   arguments take effect at the next boot (deploys/reboot.py); the check reports them as
+         pending until then.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.boot import boot_entries, menu_is_due
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File
-from lockstep.plan.validation import SHELL
+from lockstep.plan.declaration import SHELL, Declaration, File
+from lockstep.question import Questions
 
 
-def _has_drop_in(plan: NodePlan) -> bool:
-    return bool(plan.kernel_args) and plan.cluster.release.boot_loader == "grub_drop_in"
+def _asks(plan: NodePlan) -> Questions:
+    if plan.cluster.release.boot_loader == "grub_drop_in":
+        return [menu_is_due(plan.system.paths("boot_loader"), ())]
+    return [boot_entries()]
 
 
 ROLE = Declaration(
@@ -27,8 +31,11 @@ ROLE = Declaration(
             path="/etc/default/grub.d/50-lockstep.cfg",
             template="boot_loader/grub.cfg.j2",
             validate=SHELL,
-            wanted=_has_drop_in,
+            wanted=lambda plan: (
+                bool(plan.system.kernel_args) and plan.cluster.release.boot_loader == "grub_drop_in"
+            ),
         ),
     ),
     operations="lockstep.roles.operations.boot_loader",
+    asks=_asks,
 )

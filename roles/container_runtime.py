@@ -1,19 +1,25 @@
-"""Container engines, and the GPUs in their containers by CDI.
+"""Container engines, with GPUs in their containers through CDI.
 
-Owns     one file per engine, never another tool's; the CDI specification's freshness.
-Restart  an engine for its own file or program; containers go on (live-restore, shims).
+Owns     for each engine, configuration files that no other tool writes and drop-ins for its unit;
+         the role keeps the CDI specification up to date.
+Restart  an engine when one of its files or its program changes; containers keep running
+         (live-restore, shims).
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from lockstep.facts.containers import cdi_is_current, docker_ends_containers, has_image
+from lockstep.facts.gpus import gpu_states
+from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, Unit
-from lockstep.plan.validation import drop_in
+from lockstep.plan.declaration import Declaration, File, Unit, drop_in
+from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines, stack_packages
+from lockstep.question import Questions
 
 PROGRAMS = {"containerd.service": "/usr/bin/containerd", "docker.service": "/usr/sbin/dockerd"}
-"""In the order of their start: Docker uses containerd."""
+"""Unit -> its program. Docker uses containerd, so containerd starts first."""
 CONTAINERD_JUDGES = "containerd --config {new} config dump >/dev/null"
 
 
@@ -22,7 +28,7 @@ def _has_engine(plan: NodePlan, engine: str) -> bool:
 
 
 def _runs(plan: NodePlan, unit: str) -> bool:
-    # Debian's Docker starts its containers by containerd; Podman has no daemon.
+    # Debian's Docker starts its containers through containerd; Podman has no daemon.
     engines = {"containerd.service": ("containerd", "docker"), "docker.service": ("docker",)}
     return any(_has_engine(plan, engine) for engine in engines[unit])
 
@@ -35,7 +41,15 @@ def _read_by(plan: NodePlan, unit: str) -> tuple[str, ...]:
 def _packages(plan: NodePlan) -> tuple[str, ...]:
     release, engines = plan.cluster.release, plan.spec.software.containers.engines
     named = tuple(name for engine in engines for name in release.engines[engine])
-    return (*named, *plan.stack_packages("container_toolkit"))
+    return (*named, *stack_packages(plan, "container_toolkit"))
+
+
+def _asks(plan: NodePlan) -> Questions:
+    if _has_engine(plan, "docker"):
+        yield docker_ends_containers()
+    if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
+        yield from (service_state(f"{CDI_REFRESH}.path"), gpu_states(), cdi_is_current())
+    yield from (has_image(engine, CHECK_IMAGE) for engine in check_engines(plan))
 
 
 ROLE = Declaration(
@@ -58,7 +72,7 @@ ROLE = Declaration(
             validate=CONTAINERD_JUDGES,
             wanted=partial(_has_engine, engine="containerd"),
         ),
-        # After the file that it imports: a missing one is an error.
+        # This file is written after the one that it imports: a missing import is an error.
         File(
             path="/etc/containerd/lockstep.toml",
             template="container_runtime/containerd.toml.j2",
@@ -99,4 +113,15 @@ ROLE = Declaration(
         for unit, program in PROGRAMS.items()
     ),
     operations="lockstep.roles.operations.container_runtime",
+    asks=_asks,
+    unchecked={
+        "live_restore": (
+            "file.content checks the file; the value in a running Docker matters only at a "
+            "restart, and a deploy reloads Docker first"
+        ),
+        "check_image": (
+            "lockstep check --containers starts a container from the image; without the image the "
+            "engine's containers are reported as unread"
+        ),
+    },
 )

@@ -1,26 +1,24 @@
-"""Housekeeping CPUs for the system and its daemons; the others are left to jobs.
+"""Housekeeping CPUs for the system and its daemons; jobs get all others.
 
-Owns     systemd's CPUAffinity default, AllowedCPUs of user.slice and of every service, where the
-         kernel's own work and new interrupts run.
-Restart  systemd re-executes itself; cpusets hold at once, affinities when services next start.
+Owns     systemd's default CPUAffinity, the AllowedCPUs of user.slice and of every service, and the
+         CPU masks of unbound kernel workqueues and of new interrupts (default_smp_affinity).
+Restart  systemd re-executes itself; cpusets apply at once, affinities when services next start.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.services import MANAGER, service_state
+from lockstep.facts.settings import cpus_of_services, cpus_of_systemd, kernel_files
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Contribution, Declaration, File
-from lockstep.plan.validation import TMPFILES, drop_in
+from lockstep.plan.boot import cpu_args
+from lockstep.plan.declaration import TMPFILES, Contribution, Declaration, File, drop_in
 
 BALANCER = "irqbalance.service"
-"""It moves interrupts to any CPU (irqbalance(1)); they stay on the housekeeping CPUs."""
+"""Masked: irqbalance(1) moves interrupts to any CPU; they belong on the housekeeping CPUs."""
 
 
 def _has_housekeeping(plan: NodePlan) -> bool:
     return bool(plan.hardware.cpu.housekeeping)
-
-
-def _has_cpusets(plan: NodePlan) -> bool:
-    return _has_housekeeping(plan) and plan.hardware.hardware.cgroup == "v2"
 
 
 ROLE = Declaration(
@@ -44,7 +42,7 @@ ROLE = Declaration(
             path="/etc/systemd/system/service.d/50-lockstep-cpus.conf",
             template="cpu_sets/service.conf.j2",
             validate=drop_in("systemd-journald.service", "50-lockstep-cpus.conf"),
-            wanted=_has_cpusets,
+            wanted=lambda plan: _has_housekeeping(plan) and plan.hardware.hardware.cgroup == "v2",
         ),
         File(
             path="/etc/tmpfiles.d/50-lockstep-cpus.conf",
@@ -54,8 +52,14 @@ ROLE = Declaration(
         ),
     ),
     contributes=Contribution(
-        kernel_args=lambda plan: plan.hardware.cpu_args,
+        kernel_args=lambda plan: cpu_args(plan.hardware.hardware, plan.hardware.cpu),
         masked_units=lambda plan: (BALANCER,) if plan.hardware.hardware.housekeeping_cpus else (),
     ),
     operations="lockstep.roles.operations.cpu_sets",
+    asks=lambda plan: (
+        service_state(MANAGER, (), plan.system.manager_paths),
+        kernel_files(tuple(file.path for file in plan.hardware.cpu_files)),
+        cpus_of_systemd(),
+        cpus_of_services(),
+    ),
 )

@@ -1,17 +1,16 @@
-"""Prometheus' exporter for GPUs: asks the host engine, on the management address only."""
+"""DCGM's exporter: GPU metrics for Prometheus, on the management address only."""
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File, Unit
-from lockstep.plan.nvidia import DCGM_EXPORTER
-from lockstep.plan.validation import drop_in
+from lockstep.plan.declaration import Declaration, File, Unit, drop_in
+from lockstep.plan.nvidia import DCGM_EXPORTER, stack_packages
 
 ROLE = Declaration(
     name="dcgm_exporter",
     title="DCGM exporter",
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("dcgm_exporter"),
     after=("dcgm",),
-    more_packages=lambda plan: plan.stack_packages("dcgm_exporter"),
+    more_packages=lambda plan: stack_packages(plan, "dcgm_exporter"),
     files=(
         File(
             path=f"/etc/systemd/system/{DCGM_EXPORTER}.d/50-lockstep.conf",

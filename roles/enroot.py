@@ -1,14 +1,14 @@
-"""enroot: containers without root and without a daemon, with folders of each user alone.
+"""enroot: containers without root or a daemon; each user has their own folders.
 
-Owns     one drop-in of enroot.conf, the folders that it names, the programs that it calls.
-Restart  nothing: enroot reads them at each call.
+Owns     a drop-in for enroot.conf, the folders that it names, and the scripts that it calls.
+Restart  nothing: enroot reads its configuration whenever it is called.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File
+from lockstep.facts.containers import folders_open_to_all
+from lockstep.plan.declaration import SHELL, Declaration, File
 from lockstep.plan.job_containers import ENROOT_TMPFILES
-from lockstep.plan.validation import SHELL
 
 LIBEXEC = "/usr/local/libexec/lockstep"
 
@@ -16,15 +16,15 @@ ROLE = Declaration(
     name="enroot",
     title="enroot",
     jobs_use=True,
-    when=lambda plan: "enroot" in plan.job_containers.parts,
+    when=lambda plan: "enroot" in plan.job_containers.packages_of,
     after=("node_exporter", "container_runtime"),
-    more_packages=lambda plan: plan.job_container_packages("enroot"),
+    more_packages=lambda plan: tuple(plan.job_containers.packages_of["enroot"]),
     files=(
         File(path=ENROOT_TMPFILES, template="enroot/tmpfiles.conf.j2"),
         File(
             path="/etc/enroot/enroot.conf.d/50-lockstep.conf",
             template="enroot/enroot.conf.j2",
-            # enroot itself refuses what bash cannot parse.
+            # enroot itself refuses a file that bash cannot parse.
             validate="bash -n {new}",
         ),
         File(
@@ -42,4 +42,8 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.enroot",
+    asks=lambda plan: [folders_open_to_all(plan.job_containers.folders.values())],
+    unchecked={
+        "folders_for_all": "file.content checks the file that creates the folders at each boot",
+    },
 )

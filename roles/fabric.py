@@ -1,13 +1,12 @@
-"""What NCCL, UCX and Open MPI read of the fabric: which family, interfaces and devices.
+"""Fabric settings for NCCL, UCX and Open MPI: address family, interfaces and devices.
 
-docs/fabric.md has the sources. The libraries themselves need not be installed.
-Restart  nothing: a job reads them when it starts.
+docs/fabric.md names the sources. The libraries themselves need not be installed.
+Restart  nothing: a job reads the settings when it starts.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File
-from lockstep.plan.validation import SHELL
+from lockstep.plan.declaration import SHELL, Declaration, File
 
 ROLE = Declaration(
     name="fabric",

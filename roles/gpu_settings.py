@@ -1,18 +1,20 @@
-"""Settings of every GPU: as declared, or as the GPU's own default; and again at every boot.
+"""GPU settings: the declared value or else the GPU's own default, now and at every boot.
 
-Owns     what nvidia-smi sets: power limit, clocks, persistence, compute mode, ECC, MIG; a unit
-         puts it back at boot.
-Busy     MIG and ECC change only on a GPU without processes; ECC then waits for a reboot.
-         MIG devices that a GPU lacks are added at once: those that exist notice nothing.
-Unread   no answer from nvidia-smi: nothing is done, and the check names the node.
-Goes on  where the unit fails, over a dead GPU as a rule: it says so, and the check names both.
+Owns     what nvidia-smi can set: power limit, clocks, persistence mode, compute mode, ECC, MIG; a
+         unit sets it again at boot.
+Busy     compute mode, ECC and MIG mode change only on a GPU without processes; ECC then takes
+         effect at the next boot. Missing MIG devices are added even to a busy GPU, which does not
+         disturb the existing ones.
+Unread   if nvidia-smi fails, the role changes nothing, and the check names the node.
+Goes on  if the unit fails, usually because of a dead GPU: the deploy reports the failure, and the
+         check names the unit and the GPU.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.facts.gpus import gpu_states
+from lockstep.plan.declaration import SHELL, Declaration, File, Unit, whole_unit
 from lockstep.plan.nvidia import GPU_SETTINGS, MIG_MADE
-from lockstep.plan.validation import SHELL, whole_unit
 
 PROGRAM = "/usr/local/sbin/lockstep-gpu-settings"
 
@@ -38,4 +40,5 @@ ROLE = Declaration(
     units=(Unit(name=GPU_SETTINGS, essential=False),),
     makes=(MIG_MADE,),
     operations="lockstep.roles.operations.gpu_settings",
+    asks=lambda plan: [gpu_states()],
 )

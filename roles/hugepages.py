@@ -1,16 +1,19 @@
-"""Huge pages per NUMA node: reserved at boot, and at once where the kernel still has the memory.
+"""Huge pages per NUMA node: reserved at boot, and at once if enough memory is still free.
 
-Owns     nr_hugepages of the running kernel, the hugetlbfs mounts, the group that may use them.
-Reboot   what the running kernel could not give waits for one; the check says so.
+Owns     nr_hugepages in the running kernel, the hugetlbfs mounts, the group that may use them.
+Reboot   needed for pages that the running kernel could not reserve; the check reports them.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from lockstep.facts.boot import MOUNTS, group_of, hugepages_state, hugetlb_mounts
+from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Contribution, Declaration, File
-from lockstep.plan.validation import drop_in
+from lockstep.plan.boot import hugepage_args
+from lockstep.plan.declaration import Contribution, Declaration, File, drop_in
+from lockstep.question import Questions
 
 
 def _has_pages(plan: NodePlan, size: str) -> bool:
@@ -19,6 +22,14 @@ def _has_pages(plan: NodePlan, size: str) -> bool:
 
 def _has_group(plan: NodePlan) -> bool:
     return bool(plan.hardware.hugepages) and plan.spec.os.hugetlb_gid is not None
+
+
+def _asks(plan: NodePlan) -> Questions:
+    if plan.spec.os.hugetlb_gid is not None:
+        yield group_of(plan.spec.os.hugetlb_gid)
+    yield hugetlb_mounts(())
+    yield from (service_state(MOUNTS[size][1]) for size in plan.hardware.hugepages)
+    yield hugepages_state()
 
 
 ROLE = Declaration(
@@ -45,6 +56,10 @@ ROLE = Declaration(
     ),
     groups=lambda plan: ("hugetlb",) if _has_group(plan) else (),
     jobs_use=True,
-    contributes=Contribution(kernel_args=lambda plan: plan.hardware.hugepage_args),
+    contributes=Contribution(kernel_args=lambda plan: hugepage_args(plan.hardware.hardware)),
     operations="lockstep.roles.operations.hugepages",
+    asks=_asks,
+    unchecked={
+        "group": ("file.content checks the file that declares the group, hugepages.mount its GID"),
+    },
 )

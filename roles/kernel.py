@@ -1,13 +1,15 @@
-"""Transparent huge pages and CPU frequency of the running kernel, and at each boot.
+"""Transparent huge pages, CPU frequency and NUMA balancing: now and at each boot.
 
-Owns     the settings below /sys that the hardware class declares in ``kernel``.
-Restart  nothing: the kernel takes them at once.
+Owns     the kernel settings that the hardware class declares in ``kernel``.
+Restart  nothing: the kernel applies them at once.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Contribution, Declaration, File
-from lockstep.plan.validation import TMPFILES
+from lockstep.facts.settings import kernel_files
+from lockstep.plan.boot import kernel_args
+from lockstep.plan.declaration import TMPFILES, Contribution, Declaration, File
+from lockstep.plan.running import sysctl
 
 ROLE = Declaration(
     name="kernel",
@@ -22,8 +24,9 @@ ROLE = Declaration(
         ),
     ),
     contributes=Contribution(
-        sysctl=lambda plan: plan.hardware.sysctl,
-        kernel_args=lambda plan: plan.hardware.other_args,
+        sysctl=lambda plan: sysctl(plan.hardware.hardware, plan.spec.os.hugetlb_gid),
+        kernel_args=lambda plan: kernel_args(plan.hardware.hardware),
     ),
     operations="lockstep.roles.operations.kernel",
+    asks=lambda plan: [kernel_files(tuple(file.path for file in plan.hardware.kernel_files))],
 )

@@ -1,6 +1,6 @@
-"""One munge key on all nodes: made once on the deploying side, spread without being shown.
+"""One munge key for all nodes, generated once on the machine that deploys, and never shown.
 
-Secret   the key travels on standard input only; what is compared is its hash.
+Secret   the key travels on standard input only; the deploy compares its hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROLE = Declaration(
             mode="400",
             owner="munge:munge",
             secret=True,
-            # munged(8): a key has 32 to 1024 bytes; munged has no test of a key without starting.
+            # munged(8): a key has 32 to 1024 bytes; munged cannot test a key without starting.
             validate='n="$(stat -c %s {new})"; test "$n" -ge 32 && test "$n" -le 1024',
         ),
     ),

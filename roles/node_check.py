@@ -1,7 +1,7 @@
-"""The node judges itself: Slurm's health check, prolog and epilog, and a timer for metrics.
+"""The node checks itself: Slurm's health check, prolog and epilog, and a timer for metrics.
 
-Owns     its program, what it judges by, its timer.
-Restart  only of the timer; the program is read anew with every run.
+Owns     the program of the check, its rules, its timer.
+Restart  only the timer; each run loads the program anew.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, Phase, Stage, Unit
+from lockstep.plan.declaration import SHELL, Declaration, File, Phase, Stage, Unit, whole_unit
 from lockstep.plan.slurm_files import HEALTH_CHECK
-from lockstep.plan.validation import SHELL, whole_unit
 from lockstep.render import render
 
 LIBRARY = "/usr/local/lib/lockstep"
@@ -35,8 +34,8 @@ def _module(name: str, plan: NodePlan) -> str:
 
 
 def _judged_by(plan: NodePlan) -> str:
-    # What a node judges by itself is compiled from the rules, which know the declarations. Imported
-    # here, because most uses of a declaration need no rule.
+    # Imported here, because rules import the declarations and most users of a declaration need no
+    # rules.
     from lockstep.checks import local
 
     return local.configuration(plan)
@@ -52,7 +51,7 @@ ROLE = Declaration(
             File(
                 path=f"{LIBRARY}/lockstep/{name}",
                 text=partial(_module, name),
-                # Judged by the Python that will run it, which may be older than the deploying one.
+                # Compiled by the node's Python, which may be older than that of the deploy.
                 validate=COMPILES,
             )
             for name in MODULES

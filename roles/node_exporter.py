@@ -1,9 +1,8 @@
-"""Prometheus' node exporter on the management address only."""
+"""Prometheus's node exporter, on the management address only."""
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File, Unit, debian
-from lockstep.plan.validation import SHELL, drop_in
+from lockstep.plan.declaration import SHELL, Declaration, File, Unit, debian, drop_in
 
 UNIT = "prometheus-node-exporter.service"
 

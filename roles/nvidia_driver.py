@@ -1,24 +1,37 @@
-"""NVIDIA's driver: modules that are built and loaded, nouveau that is not, and persistenced.
+"""NVIDIA's driver: its modules are built and loaded, nouveau is blocked, persistenced runs.
 
-Owns     module options and load order; modules for the kernel that runs and the one that boots
-         next; nvidia-persistenced; and that no unit runs here for hardware that is not here.
-Reboot   new options wait for one. Another version of an installed driver is the rollout's
-         (deploys/reboot.py): packages, kernel module and library change together, under no job.
+Owns     module options and load order; modules for the running kernel and for the one that boots
+         next; nvidia-persistenced; the units for hardware that the node lacks, which stay off.
+Reboot   new module options take effect at the next boot. The rollout (deploys/reboot.py) changes
+         the version of an installed driver: packages, kernel module and library together, while no
+         job runs.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.boot import initramfs_is_due
+from lockstep.facts.driver import boot_kernels, loaded_driver
+from lockstep.facts.gpus import gpu_states
+from lockstep.facts.packages import package_state
+from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Contribution, Declaration, File, Unit
-from lockstep.plan.nvidia import MODPROBE, PERSISTENCED, forbidden_units
+from lockstep.plan.nvidia import MODPROBE, PERSISTENCED, forbidden_units, stack_packages
+from lockstep.question import Questions
 
 
 def _own_modules(plan: NodePlan) -> bool:
-    return plan.nvidia is not None and plan.nvidia.modules is not None
+    return plan.nvidia is not None and plan.nvidia.driver.flavour is not None
 
 
-def _persistent(plan: NodePlan) -> bool:
-    return plan.gpu is None or plan.gpu.persistence
+def _asks(plan: NodePlan) -> Questions:
+    if _own_modules(plan):
+        yield initramfs_is_due(plan.system.paths("nvidia_driver"))
+        yield package_state(plan.software.packages)
+        yield from (boot_kernels(), loaded_driver())
+    if plan.system.forbidden_units:
+        yield gpu_states()
+    yield from map(service_state, plan.system.forbidden_units)
 
 
 ROLE = Declaration(
@@ -27,12 +40,14 @@ ROLE = Declaration(
     jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("driver"),
     after=("boot_loader", "node_exporter"),
-    more_packages=lambda plan: plan.stack_packages("driver", "modules_open", "modules_proprietary"),
+    more_packages=lambda plan: stack_packages(
+        plan, "driver", "modules_open", "modules_proprietary"
+    ),
     files=(
         File(
             path=MODPROBE,
             template="nvidia_driver/modprobe.conf.j2",
-            # modprobe(8) reads a folder: it complains about what it cannot read.
+            # modprobe(8) reads a folder, and complains about lines that it cannot parse.
             validate=(
                 'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
                 'cp {new} "$d/50-lockstep-nvidia.conf"; '
@@ -52,9 +67,20 @@ ROLE = Declaration(
             name=PERSISTENCED,
             program="/usr/bin/nvidia-persistenced",
             reads_own_files=False,
-            wanted=_persistent,
+            wanted=lambda plan: plan.gpu is None or plan.gpu.persistence,
         ),
     ),
     contributes=Contribution(forbidden_units=lambda plan: forbidden_units(plan.hardware.hardware)),
     operations="lockstep.roles.operations.nvidia_driver",
+    asks=_asks,
+    unchecked={
+        "initramfs": (
+            "file.content checks the files on disk; if the initramfs lacks them, driver.parameters "
+            "and kernel.nouveau report the effect after the next boot"
+        ),
+        "loaded": (
+            "if the module is not loaded, driver.module_version is unread, which is a finding; the "
+            "next deploy loads the module"
+        ),
+    },
 )

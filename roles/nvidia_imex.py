@@ -1,9 +1,9 @@
-"""NVIDIA's IMEX daemon, where NVLink goes beyond the node: it shares memory between nodes."""
+"""NVIDIA's IMEX daemon, which shares GPU memory between nodes that NVLink connects."""
 
 from __future__ import annotations
 
 from lockstep.plan.declaration import Declaration, File, Unit
-from lockstep.plan.nvidia import IMEX
+from lockstep.plan.nvidia import IMEX, stack_packages
 
 ROLE = Declaration(
     name="nvidia_imex",
@@ -11,7 +11,7 @@ ROLE = Declaration(
     jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("imex"),
     after=("nvidia_driver", "nvidia_fabric_manager"),
-    more_packages=lambda plan: plan.stack_packages("imex"),
+    more_packages=lambda plan: stack_packages(plan, "imex"),
     files=(
         File(
             path="/etc/nvidia-imex/nodes_config.cfg",

@@ -1,35 +1,29 @@
-"""Host name, hosts file, address preference, sysctl, limits, locale, time zone, upgrades.
+"""Host name, hosts file, address preference, sysctl, limits, locale, time zone, automatic upgrades.
 
-Restart  systemd re-executes itself when its defaults changed; services keep running.
+Restart  systemd re-executes itself when its defaults change; services keep running.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from lockstep.facts.services import MANAGER, service_state
+from lockstep.facts.settings import settings
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Contribution, Declaration, File
-from lockstep.plan.validation import SHELL, drop_in
+from lockstep.plan.declaration import SHELL, Contribution, Declaration, File, drop_in
 
 
 def _has_locale_file(plan: NodePlan, path: str) -> bool:
     return plan.cluster.release.locale_file == path
 
 
-def _locales(plan: NodePlan) -> tuple[str, ...]:
-    # glibc has C.UTF-8 built in; any other locale is made by locale-gen.
-    return () if plan.spec.os.locale.startswith("C.") else plan.cluster.release.locales
-
-
-def _upgrade_timers(plan: NodePlan) -> tuple[str, ...]:
-    return () if plan.spec.os.automatic_upgrades else plan.cluster.release.upgrade_timers
-
-
 ROLE = Declaration(
     name="os_settings",
     title="OS settings",
-    after=("packages",),
-    more_packages=_locales,
+    # glibc has C.UTF-8 built in; locale-gen generates any other locale.
+    more_packages=lambda plan: (
+        () if plan.spec.os.locale.startswith("C.") else plan.cluster.release.locales
+    ),
     files=(
         File(path="/etc/hostname", template="os_settings/hostname.j2", own=True),
         File(path="/etc/hosts", template="os_settings/hosts.j2"),
@@ -59,6 +53,15 @@ ROLE = Declaration(
             template="os_settings/system.conf.j2",
         ),
     ),
-    contributes=Contribution(sysctl=lambda plan: plan.spec.os.sysctl, masked_units=_upgrade_timers),
+    contributes=Contribution(
+        sysctl=lambda plan: plan.spec.os.sysctl,
+        masked_units=lambda plan: (
+            () if plan.spec.os.automatic_upgrades else plan.cluster.release.upgrade_timers
+        ),
+    ),
     operations="lockstep.roles.operations.os_settings",
+    asks=lambda plan: (
+        settings(plan.system.sysctl, plan.system.masked_units),
+        service_state(MANAGER, (), plan.system.manager_paths),
+    ),
 )

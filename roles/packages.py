@@ -1,26 +1,33 @@
-"""Every package of the node, at its locked version, in one transaction; before any other role.
+"""Every package of the node, at its locked version, in one transaction before any other role.
 
-Owns     apt's pins, holds and further repositories, and the policy that keeps services from
-         starting while packages arrive.
-Restart  nothing: services are started by the roles that own them.
+Owns     apt's pins, holds and additional repositories, and the policy-rc.d that keeps services
+         from starting during the installation.
+Restart  nothing: the roles that own the services start them.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.driver import boot_kernels, loaded_driver
+from lockstep.facts.packages import package_state
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, debian
-from lockstep.plan.validation import SHELL
+from lockstep.plan.declaration import SHELL, Declaration, File, debian
+from lockstep.question import Questions
 
 
-def _sets(plan: NodePlan) -> tuple[str, ...]:
-    """Return the packages of locked sets; those of other roles are named by these as well."""
-    return tuple(plan.set_versions)
+def _asks(plan: NodePlan) -> Questions:
+    yield package_state(plan.software.packages)
+    driver = plan.software.driver
+    if driver is not None:
+        yield loaded_driver()
+        if driver.flavour:
+            yield boot_kernels()
 
 
 ROLE = Declaration(
     name="packages",
     title="Packages",
-    more_packages=_sets,
+    # The packages of the version set; other roles declare their own packages as well.
+    more_packages=lambda plan: tuple(plan.software.version_set),
     files=(
         File(
             path="/etc/apt/apt.conf.d/90lockstep",
@@ -53,4 +60,5 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.packages",
+    asks=_asks,
 )

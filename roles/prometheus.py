@@ -1,12 +1,11 @@
-"""Prometheus on a head: scrapes every node of the plan, rules judged by promtool.
+"""Prometheus on a head: it scrapes every node in the plan; promtool checks rules and configuration.
 
 Restart  only for new arguments or a new program; targets and rules are reloaded.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File, Unit
-from lockstep.plan.validation import SHELL, drop_in
+from lockstep.plan.declaration import SHELL, Declaration, File, Unit, drop_in
 from lockstep.spec import Service
 
 ROLE = Declaration(

@@ -1,27 +1,39 @@
-"""pyxis: Slurm's plugin that starts a step in a container of enroot.
+"""pyxis: the Slurm plugin that starts a job step in an enroot container.
 
-Owns     the node's own line of plugstack.conf.
-Restart  nothing: srun and slurmstepd load the plugin at each start; slurmd is slurm_worker's.
-Order    The plugin is tried before the line that requires it is put in place. Where no build fits,
-         a worker takes no jobs: without the line they would run outside of their containers. On
-         the controller the line goes: srun then refuses the option, and starts all other jobs.
-         The controller gets its line once every worker has one.
+Owns     the file with this node's own line for plugstack.conf.
+Restart  nothing: srun and slurmstepd load the plugin when they start; slurm_worker restarts slurmd.
+Order    The deploy tests the plugin before it writes the line that requires it. If no build fits,
+         a worker takes no jobs: without the line they would run outside their containers. On the
+         controller the line is removed: srun then rejects --container-image, and starts all other
+         jobs. The controller gets its line once every worker has one.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.containers import slurm_loads
+from lockstep.facts.slurm import newly_named
+from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Phase, Stage
-from lockstep.plan.job_containers import PYXIS_PLUGSTACK, SLURM_LOADS
+from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK, SLURM_LOADS
+from lockstep.question import Questions
+
+
+def _asks(plan: NodePlan) -> Questions:
+    yield slurm_loads(PYXIS_PLUGIN)
+    if not plan.is_worker:
+        yield newly_named(PYXIS_PLUGIN, PYXIS_PLUGSTACK)
+
 
 ROLE = Declaration(
     name="pyxis",
     title="pyxis",
     jobs_use=True,
-    when=lambda plan: "pyxis" in plan.job_containers.parts,
-    # Where Slurm does not load the plugin, the node check takes a worker out.
+    when=lambda plan: "pyxis" in plan.job_containers.packages_of,
+    # If Slurm does not load the plugin, the node check takes the worker out of service.
     after=("enroot", "node_check"),
-    more_packages=lambda plan: plan.job_container_packages("pyxis"),
+    more_packages=lambda plan: tuple(plan.job_containers.packages_of["pyxis"]),
     files=(File(path=PYXIS_PLUGSTACK, template="pyxis/plugstack.conf.j2", validate=SLURM_LOADS),),
     operations="lockstep.roles.operations.pyxis",
+    asks=_asks,
     stages=(Stage(phase=Phase.AFTER_WORKERS, nodes=lambda plan: not plan.is_worker),),
 )

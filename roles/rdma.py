@@ -1,17 +1,18 @@
-"""RDMA for users: the kernel's interfaces are there, and devices keep their declared names.
+"""RDMA for user programs: kernel modules are loaded, and devices keep their declared names.
 
 Owns     the udev rule that names RDMA devices. rdma-core's own rules load modules when a device
-         appears, and the kernel gives /dev/infiniband its modes: no file here repeats that.
-Restart  nothing: a device that has another name already gets its own at the next boot.
+         appears, and the kernel sets the modes in /dev/infiniband: no file here repeats that.
+Restart  nothing: a device that now has a different name gets the right one at the next boot.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.settings import kernel_files
 from lockstep.plan.declaration import Declaration, File
-from lockstep.plan.fabric import keeps_kernel_names
+from lockstep.plan.fabric import keeps_kernel_names, modules
 
 UDEV_VERIFIES = (
-    # udevadm(8): verify came with systemd 254; before, nothing judges a rule without loading it.
+    # udevadm(8): `verify` is new in systemd 254; older ones check a rule only when they load it.
     "! udevadm verify --help >/dev/null 2>&1 || udevadm verify {new} >/dev/null"
 )
 
@@ -23,12 +24,12 @@ ROLE = Declaration(
     after=("pyxis",),
     packages={
         "debian": ("ibverbs-providers", "ibverbs-utils", "perftest", "rdma-core"),
-        # NVIDIA's documentation of the inbox driver of RHEL 9.5, and Red Hat's of InfiniBand.
+        # Sources: NVIDIA's inbox driver documentation for RHEL 9.5, Red Hat's on InfiniBand.
         "rhel": ("libibverbs-utils", "perftest", "rdma-core"),
     },
     files=(
         File(
-            # The name of rdma-core's own rule: udev(7) then reads this one alone.
+            # It has the same name as rdma-core's own file, so udev(7) reads this one instead.
             path="/etc/udev/rules.d/60-rdma-persistent-naming.rules",
             template="rdma/persistent_naming.rules.j2",
             validate=UDEV_VERIFIES,
@@ -36,4 +37,5 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.rdma",
+    asks=lambda plan: [kernel_files(tuple(modules(plan.hardware.hardware.nics).values()))],
 )

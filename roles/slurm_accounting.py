@@ -1,11 +1,12 @@
-"""Slurm's accounting: MariaDB and slurmdbd on one head, with a generated password.
+"""Slurm accounting: MariaDB and slurmdbd on one head, with a generated password.
 
-Owns     MariaDB's drop-in, the database account of slurmdbd, slurmdbd.conf, both units.
-Secret   the password stands in slurmdbd.conf (0600, slurm) and in MariaDB's own hash only.
+Owns     MariaDB's drop-in, slurmdbd's database account, slurmdbd.conf, both units.
+Secret   only slurmdbd.conf (0600, slurm) holds the password; MariaDB keeps a hash of it.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.slurm import database_login
 from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.spec import Service
 
@@ -53,4 +54,8 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.slurm_accounting",
+    asks=lambda plan: [database_login()],
+    unchecked={
+        "database": "slurmdbd fails to start without its account; unit.active reports that",
+    },
 )

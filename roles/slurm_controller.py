@@ -1,18 +1,28 @@
 """slurmctld on one head; the workers fetch their configuration from it (configless).
 
 Owns     slurm.conf, gres.conf, cgroup.conf, plugstack.conf, slurmctld.service.
-Restart  slurmctld restarts when its files changed (its state is on disk, jobs run on), and then
-         tells every slurmd to fetch them.
+Restart  slurmctld restarts when its files change (its state is on disk, jobs keep running), and
+         then tells every slurmd to fetch the new ones.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.slurm import accounting_clusters, configuration_distributed, newly_named
+from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, Unit
-from lockstep.plan.slurm_files import configuration_files
+from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF, configuration_files
+from lockstep.question import Questions
 from lockstep.spec import Service
 
 SLURMCTLD_PORT = 6817
 """slurm.conf(5), SlurmctldPort."""
+
+
+def _asks(plan: NodePlan) -> Questions:
+    yield newly_named(HEALTH_CHECK, SLURM_CONF)
+    yield accounting_clusters()
+    yield configuration_distributed(plan.system.paths("slurm_controller"))
+
 
 ROLE = Declaration(
     name="slurm_controller",
@@ -29,4 +39,9 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.slurm_controller",
+    asks=_asks,
+    unchecked={
+        "registered_in_accounting": "a check does not query the database; the next deploy does",
+        "distributed": "the rule slurm.conf checks the slurm.conf of each worker",
+    },
 )

@@ -1,18 +1,20 @@
-"""slurmd; its configuration comes from the controller (configless), where Slurm can do that.
+"""slurmd, which fetches its configuration from the controller (configless) if Slurm supports that.
 
 Owns     slurmd's arguments and drop-in, slurmd.service.
-Restart  only for new arguments, a new drop-in or program, MIG devices made since; jobs survive it.
+Restart  only for new arguments, a new drop-in, program, munge key or pyxis plugin, or MIG devices
+         that were created after slurmd started; jobs survive a restart.
 """
 
 from __future__ import annotations
 
+from lockstep.facts.files import file_states
+from lockstep.facts.slurm import slurm_node
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.declaration import SHELL, Declaration, File, Unit, drop_in
 from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.slurm import MUNGE_KEY
-from lockstep.plan.slurm_files import configuration_files
-from lockstep.plan.validation import SHELL, drop_in
+from lockstep.plan.slurm_files import FETCHED, configuration_files
 
 SLURMD_PORT = 6818
 """slurm.conf(5), SlurmdPort."""
@@ -20,16 +22,12 @@ SLURMD_PORT = 6818
 
 def _reads(plan: NodePlan) -> tuple[str, ...]:
     return (
-        # A node with another key was refused; a new start registers it at once.
+        # The controller rejects a node with a different key; a restarted slurmd registers at once.
         MUNGE_KEY,
         *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
-        # slurmd removes what a job's end left of its containers.
-        *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.job_containers.parts else ()),
+        # slurmd loads the plugin, too: it removes the containers that a job left behind.
+        *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.job_containers.packages_of else ()),
     )
-
-
-def _mig_packages(plan: NodePlan) -> tuple[str, ...]:
-    return plan.cluster.release.slurm_mig if plan.gpu and plan.gpu.mig else ()
 
 
 ROLE = Declaration(
@@ -39,7 +37,7 @@ ROLE = Declaration(
     when=lambda plan: plan.spec.scheduler is not None and plan.is_worker,
     after=("munge", "pyxis", "fabric", "slurm_controller"),
     packages={"debian": ("slurm-client", "slurmd"), "rhel": ("slurm", "slurm-slurmd")},
-    more_packages=_mig_packages,
+    more_packages=lambda plan: plan.cluster.release.slurm_mig if plan.gpu and plan.gpu.mig else (),
     files=(
         *configuration_files(wanted=lambda plan: not plan.cluster.configless),
         File(path="/etc/default/slurmd", template="slurm_worker/default.j2", validate=SHELL),
@@ -59,4 +57,11 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.slurm_worker",
+    asks=lambda plan: [file_states((FETCHED,)), slurm_node(plan.name)],
+    unchecked={
+        "registered": (
+            "slurm.state reports every node that takes no jobs; a deploy resumes only nodes that "
+            "did not respond or that the health check drained, an administrator all others"
+        ),
+    },
 )

@@ -1,14 +1,14 @@
-"""chrony on every node, and a gate before what needs the right time.
+"""chrony on every node, and a gate before the roles that need a correct clock.
 
-Gate     munge refuses credentials from a clock that is off (munged(8): 300 s), so a node whose
-         clock does not follow fails there, and munge and Slurm are not reached. It stands as late
-         as it may: chronyd's first samples take seconds, which other roles can use.
+Gate     munge rejects credentials if clocks differ too much (munged(8): 300 s), so a node whose
+         clock is not synchronized fails at the gate, before munge and Slurm. The gate comes as late
+         as possible: chronyd's first samples take seconds, in which other roles are applied.
 """
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import Declaration, File, Stage, Unit, debian
-from lockstep.plan.validation import SHELL, drop_in
+from lockstep.facts.clock import clock_offset
+from lockstep.plan.declaration import SHELL, Declaration, File, Stage, Unit, debian, drop_in
 
 NTP_PORT = 123
 """chrony.conf(5), port."""
@@ -49,5 +49,5 @@ ROLE = Declaration(
         ),
     ),
     operations="lockstep.roles.operations.time_sync",
-    stages=(Stage(function="gate", late=True),),
+    stages=(Stage(function="gate", late=True, asks=lambda plan: [clock_offset()]),),
 )

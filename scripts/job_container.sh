@@ -1,5 +1,5 @@
 #!/bin/bash
-# A job in a container of an unprivileged user: rootless Podman with the GPUs allocated by Slurm.
+# A job in an unprivileged user's container: rootless Podman with the GPUs allocated by Slurm.
 # Prints the allocated GPUs and those in the container. Run: srun --gres=gpu:N bash job_container.sh
 set -eu
 

@@ -10,7 +10,7 @@ import sys
 
 from lockstep.inventory import load
 from lockstep.plan import NodePlan
-from lockstep.spec import Role
+from lockstep.spec import NodeRole
 from lockstep.spec.names import cpus
 
 INSIDE = r"""
@@ -86,13 +86,13 @@ def found(inside: dict[str, object], total: int) -> dict[str, str]:
     if isinstance(pages, dict):
         rows |= {f"hugepages {what}": str(count) for what, count in pages.items()}
     devices = inside["devices"]
-    # Node-wide indices: CUDA_VISIBLE_DEVICES counts from 0 inside the job if devices are
-    # constrained (gres.conf(5)).
+    # SLURM_STEP_GPUS has node-wide indices. CUDA_VISIBLE_DEVICES counts from 0 inside the job
+    # if devices are constrained (gres.conf(5)).
     wanted = [f"/dev/nvidia{i}" for i in str(inside["given"]).split(",") if i]
     rows["devices"] = (
         f"{len(wanted)} of {total}, those of SLURM_STEP_GPUS"
         if devices == wanted
-        else f"opens {devices}, was given {wanted}"
+        else f"can open {devices}, was allocated {wanted}"
     )
     return rows
 
@@ -100,7 +100,7 @@ def found(inside: dict[str, object], total: int) -> dict[str, str]:
 def main(inventory: str) -> int:
     """Print the table; return the exit status."""
     plan = load(inventory)
-    workers = [node for node in plan.nodes.values() if node.role is Role.WORKER]
+    workers = [node for node in plan.nodes.values() if node.role is NodeRole.WORKER]
     count = len(cpus(workers[0].hardware.cpu.workload))
     argv = [sys.executable, "-m", "lab", "run", plan.heads[0], "--"]
     argv += ["srun", "--immediate=120", f"-N{len(workers)}", "--ntasks-per-node=1"]

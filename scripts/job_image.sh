@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates a container image for a job from this node's busybox: a folder, and a squashfs file of it.
+# Creates a container image for a job from this node's busybox: a folder, and a squashfs file with its content.
 # Run: sh job_image.sh /tmp/image; then srun --container-image=/tmp/image.sqsh ...
 set -eu
 

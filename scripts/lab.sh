@@ -23,15 +23,15 @@ step "job: srun -N$WORKERS --gres=gpu:8"
 node head -- srun --immediate=60 -N"$WORKERS" --gres=gpu:8 \
     sh -c 'echo "$(uname -n): GPUs $CUDA_VISIBLE_DEVICES"'
 
-# The driver and container engines are packages of Debian 13 only (docs/nvidia.md).
+# The lab installs the driver and container engines on Debian 13 only (docs/nvidia.md).
 if [ "$OS" = debian_13 ]; then
     step "job in a container: srun --gres=gpu:2 bash scripts/job_container.sh"
-    # The lab's nodes have no shared folder, so copy the script to the node.
+    # The lab has no shared file system, so copy the script to the node.
     node worker1 -- sh -c 'cat > /tmp/job_container.sh' < scripts/job_container.sh
     .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:2 \
         bash /tmp/job_container.sh
 
-    step "job by pyxis: srun --gres=gpu:3 --container-image=/tmp/image.sqsh"
+    step "job with pyxis: srun --gres=gpu:3 --container-image=/tmp/image.sqsh"
     node worker1 -- sh -c 'cat > /tmp/job_image.sh' < scripts/job_image.sh
     .venv/bin/python -m lab ssh worker1 -- sh /tmp/job_image.sh /tmp/image
     .venv/bin/python -m lab ssh head -- srun --immediate=60 -w worker1 --gres=gpu:3 \

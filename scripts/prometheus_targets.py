@@ -1,4 +1,4 @@
-"""Waits until all targets of a cluster's Prometheus are up, and prints them; fails otherwise."""
+"""Waits until all Prometheus targets of a cluster are up, and prints them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def main(inventory: str) -> int:
         print(f"ERROR {inventory}: no node runs prometheus", file=sys.stderr)
         return 1
     url = f"http://{head.endpoint(plan.spec.monitoring.prometheus_port)}/api/v1/targets"
-    # All exporters of all nodes, and Prometheus itself.
+    # All exporters on all nodes, and Prometheus itself.
     expected = 1 + sum(
-        exporter in node.capabilities
+        exporter in node.roles
         for node in plan.nodes.values()
         for exporter in ("node_exporter", "dcgm_exporter")
     )
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            # Without a proxy from the environment, which cannot reach the nodes.
+            # Use no proxy from the environment: it cannot reach the nodes.
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(url, timeout=10) as answer:
                 targets = json.load(answer)["data"]["activeTargets"]

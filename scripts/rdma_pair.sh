@@ -3,7 +3,7 @@
 # writes into the memory of the second (server), over InfiniBand or RoCE v2 with an IPv6 GID.
 # Prints one line, with MB = 10^6 bytes:
 #     worker1 -> worker2 rxe0 ib_write_bw 123.4 MB/s
-# or an error on standard error, with exit status 1. It works on any cluster:
+# or an error on standard error, with exit status 1. The script works on any cluster:
 #     scripts/rdma_pair.sh -w 'worker[1-2]'          on a head; passes its arguments to srun
 #     sbatch -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
 #     srun -N2 --ntasks-per-node=1 scripts/rdma_pair.sh
@@ -27,10 +27,10 @@ fail() {
     exit 1
 }
 
-# -- outside of a step with two tasks: start one. Pass the script as an argument, because neither
-#    sbatch's copy nor the head's file exists on the second node.
+# -- outside of a step with two tasks, start one. Pass the script as an argument, because neither
+#    sbatch's copy nor the file on the head exists on the second node.
 if [ "${SLURM_STEP_NUM_TASKS:-}" != 2 ] || [ -z "${SLURM_PROCID:-}" ]; then
-    command -v srun >/dev/null || fail "srun: not found; start this where Slurm's commands are"
+    command -v srun >/dev/null || fail "srun: not found; run this on a host with the Slurm commands"
     exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --quiet "$@" \
         sh -c "$(cat "$0")" rdma_pair.sh
 fi
@@ -51,7 +51,7 @@ if [ -z "$device" ]; then
 elif [ ! -d "$sysfs/$device" ]; then
     fail "$device: no such RDMA device below $sysfs"
 fi
-active "$device" || fail "$device: its port is not ACTIVE"
+active "$device" || fail "$device: port ${IB_PORT:-1} is not ACTIVE"
 folder="$(port_folder "$device")"
 
 # Prints the index of the RoCE v2 GID that is a global IPv6 address of the device's interface.
@@ -87,10 +87,10 @@ if [ "$(cat "$folder/link_layer")" = Ethernet ]; then
     set -- "$@" -x "$gid"
 fi
 case "$(getent ahosts "$server" | sed -n '1s/ .*//p')" in
-    "") fail "$server: no address; the two sides meet by host name" ;;
+    "") fail "$server: no address; the client connects by host name" ;;
     *:*)
         ib_write_bw --help 2>&1 | grep -q -e --ipv6-addr || fail \
-            "this ib_write_bw meets its peer over IPv4 only; --ipv6-addr came with perftest 23.07"
+            "this ib_write_bw connects over IPv4 only; install perftest 23.07 or newer"
         set -- "$@" --ipv6-addr
         ;;
 esac
@@ -119,7 +119,7 @@ done
 # Columns: bytes, iterations, peak, average, rate. The unit is 2^20 bytes, despite the header.
 rate="$(awk -v size="$SIZE" '$1 == size && NF >= 5 { printf "%.1f", $4 * 1.048576 }' "$said")"
 case "$rate" in
-    0.0) fail "below 0.05 MB/s: packets are lost (ib_write_bw sends each again after a second)" ;;
-    "") fail "no bandwidth in what ib_write_bw said: $(tail -n 5 "$said" | tr '\n' ' ')" ;;
+    0.0) fail "below 0.05 MB/s: packets are lost (the adapter resends each after a second)" ;;
+    "") fail "no bandwidth in the output of ib_write_bw: $(tail -n 5 "$said" | tr '\n' ' ')" ;;
 esac
 echo "$me -> $server $device ib_write_bw $rate MB/s"

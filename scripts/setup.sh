@@ -23,7 +23,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     DEBIAN_FRONTEND=noninteractive apt-get -q -y install "$version-venv"
 fi
 
-say "making .venv with $("$python" --version)"
+say "creating .venv with $("$python" --version)"
 rm -rf .venv
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \

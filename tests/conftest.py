@@ -1,4 +1,4 @@
-"""What holds for every test of the project."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of benchmarks/ run and print sense; the driver counts right and cleans up."""
+"""The programs of benchmarks/ run, print correct numbers, and clean up."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_refuses_a_node_with_other_jobs() -> None:
         driver.measure(one, 1, "")
 
 
-def test_a_lab_that_is_not_there_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_lab_is_reported_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert driver.main(["--lab", "no-such-lab-here"]) == 1
     assert "failed with exit status" in capfd.readouterr().err
 

@@ -1,4 +1,4 @@
-"""The speed suite counts right, delays what it relays, and asks peers for our end state."""
+"""The speed suite counts right, delays frames, and requires the same end state of all tools."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from lab import state
 from lab.state import LabState
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.spec import Role
+from lockstep.spec import NodeRole
 from tests.checks.recorded import SECRETS, consistent
 
 START = Run("rerun", "lockstep", 10, 0.0, 0, wall_s=99.0, cpu_s=99.0, peak_mib=1.0)
@@ -52,7 +52,7 @@ START = Run("rerun", "lockstep", 10, 0.0, 0, wall_s=99.0, cpu_s=99.0, peak_mib=1
 
 def worker() -> NodePlan:
     nodes = consistent().plan.nodes.values()
-    return next(node for node in nodes if node.role is Role.WORKER)
+    return next(node for node in nodes if node.role is NodeRole.WORKER)
 
 
 # -- figures
@@ -69,7 +69,7 @@ def runs() -> list[Run]:
     return found
 
 
-def test_rows_are_medians_without_the_warm_up_beside_ours() -> None:
+def test_rows_are_medians_without_the_warm_up() -> None:
     ours, ansible = figures.rows(runs())
     assert (ours.wall_s, ours.fastest_s, ours.slowest_s, ours.runs) == (2.0, 1.0, 9.0, 3)
     assert (ours.wall_ratio, ansible.wall_ratio, ansible.cpu_ratio) == (1.0, 10.0, 10.0)
@@ -82,7 +82,7 @@ def test_ratios_are_of_the_same_place() -> None:
     assert [row.wall_ratio for row in found] == [1.0, 10.0, 1.0, 10.0]
 
 
-def test_without_a_run_of_ours_there_is_no_ratio() -> None:
+def test_without_a_run_of_lockstep_there_is_no_ratio() -> None:
     (row,) = figures.rows(run for run in runs() if run.series == "ansible")
     assert (row.wall_ratio, row.cpu_ratio) == (None, None)
     assert figures.table([row]).splitlines()[-1].endswith("| - | - |")
@@ -379,7 +379,12 @@ def test_the_playbook_has_all_that_a_worker_is_to_have() -> None:
     node = worker()
     text = json.dumps(playbook.tasks(node, SECRETS))
     wanted = [file.path for file in managed(node, SECRETS)]
-    wanted += [*node.packages, *node.units, *node.masked_units, *node.sysctl]
+    wanted += [
+        *node.software.packages,
+        *node.system.units,
+        *node.system.masked_units,
+        *node.system.sysctl,
+    ]
     assert [name for name in wanted if name not in text] == []
 
 
@@ -417,8 +422,8 @@ def test_testinfra_asks_as_much_of_every_node(tmp_path: Path) -> None:
 def test_the_installation_by_hand_has_every_package_at_its_version() -> None:
     node = worker()
     script = series.installation(node)
-    assert [name for name in node.packages if name not in script] == []
-    assert f"slurmd={node.versions['slurmd']}" in script
+    assert [name for name in node.software.packages if name not in script] == []
+    assert f"slurmd={node.software.versions['slurmd']}" in script
     assert subprocess.run(["sh", "-n", "-c", script], check=False).returncode == 0
 
 

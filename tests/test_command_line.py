@@ -1,4 +1,4 @@
-"""``lockstep plan`` as a person calls it, and what wrong use says."""
+"""``lockstep plan`` and the messages for wrong arguments."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.checks.catalogue import all_rules
 from lockstep.commands import plan as command
-from lockstep.commands._arguments import write
+from lockstep.commands import write
 from tests.plan.example import planned
 from tests.spec.example import SOURCE
 

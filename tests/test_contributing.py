@@ -123,7 +123,7 @@ def test_the_tests_of_the_copy_pass(outcomes: dict[str, str], chosen: tuple[str,
 @pytest.mark.parametrize(
     "name",
     [
-        "tests/catalog/test_gpus.py::test_every_board_is_possible[l40]",
+        "tests/catalog/test_gpus.py::test_every_gpu_is_possible[l40]",
         "tests/test_forgotten.py::test_every_release_loads[ubuntu_22_04]",
         "tests/test_forgotten.py::test_every_gpu_model_loads[l40]",
     ],
@@ -151,8 +151,8 @@ def test_a_site_has_a_role_and_a_rule_of_its_own(site: Path) -> None:
     (file,) = managed(nodes["worker1"], None, "login_notice")
     assert file.content == b"# Managed by Lockstep.\nJobs only: log in to head1.\n"
     assert roles_of_site(nodes["worker1"]) == ("login_notice",)
-    assert "login_notice" not in nodes["head1"].capabilities
-    assert "workers have no swap" in lockstep(site, "explain", "cluster.py", "site.no_swap")
+    assert "login_notice" not in nodes["head1"].roles
+    assert "nodes have no swap" in lockstep(site, "explain", "cluster.py", "site.no_swap")
 
 
 def test_a_wrong_setting_of_a_sites_role_is_shown_with_its_line(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pages that are generated are current; pages that list things list all of them."""
+"""Pages that list things list all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of README and docs: each is run, here or in the lab, or says why it is not."""
+"""The commands of README and docs: each is run, here or in the lab, or has a reason not to be."""
 
 from __future__ import annotations
 

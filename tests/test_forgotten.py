@@ -1,4 +1,4 @@
-"""Lists that nobody keeps by hand: what exists is used, and what is used exists."""
+"""Nothing is forgotten: what exists is used, and what is used exists."""
 
 import ast
 import importlib
@@ -22,7 +22,7 @@ from lockstep.plan import ClusterPlan
 from lockstep.plan.declaration import Declaration, key, ordered
 from lockstep.render import TEMPLATES, render
 from lockstep.roles import declared
-from lockstep.spec import Role, Service
+from lockstep.spec import NodeRole, Service
 from lockstep.spec.names import cpus
 from tests.declared import FILES, UNITS
 from tests.golden.write import FAKE
@@ -65,7 +65,7 @@ def test_a_declaration_needs_no_pyinfra() -> None:
     """Its modules would cost each check 0.17 s of CPU."""
     program = (
         "import sys; from lockstep.roles import declared; declared(); "
-        "print([name for name in ('pyinfra', 'gevent') if name in sys.modules])"
+        "print([name for name in ('pyinfra', 'gevent', 'paramiko') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout == b"[]\n"
@@ -80,13 +80,15 @@ def test_a_deploy_is_a_list_of_roles_without_loops(deploy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deploy", "role"), [("head", Role.HEAD), ("worker", Role.WORKER)], ids=["head", "worker"]
+    ("deploy", "role"),
+    [("head", NodeRole.HEAD), ("worker", NodeRole.WORKER)],
+    ids=["head", "worker"],
 )
-def test_what_a_node_does_is_what_its_deploy_lists(deploy: str, role: Role) -> None:
+def test_what_a_node_does_is_what_its_deploy_lists(deploy: str, role: NodeRole) -> None:
     listed = applied(deploy)
     for node in planned().nodes.values():
         if node.role is role:
-            assert set(node.capabilities) <= set(listed)
+            assert set(node.roles) <= set(listed)
 
 
 def test_munge_starts_behind_the_gate_of_the_clock() -> None:
@@ -175,7 +177,7 @@ def test_every_rendered_file_says_who_owns_it() -> None:
 
 @pytest.mark.parametrize("release", operating_systems.known())
 def test_every_managed_path_has_one_owner_on_a_node(release: str) -> None:
-    if not operating_systems.load(release).can("packages"):
+    if not operating_systems.load(release).supports("packages"):
         pytest.skip("its plan is tests/plan/test_releases.py's")
     cluster = planned(lambda wanted: wanted["os"].update(release=release))
     for node in cluster.nodes.values():
@@ -228,7 +230,7 @@ def test_every_release_loads(name: str) -> None:
 @pytest.mark.parametrize("name", gpus.known())
 def test_every_gpu_model_loads(name: str) -> None:
     model = gpus.load(name)
-    assert model.product_name.startswith(("NVIDIA ", "Tesla "))  # the older boards
+    assert model.product_name.startswith(("NVIDIA ", "Tesla "))  # the older GPUs
     assert model.memory_mib > 0
     assert model.default_power_limit_w > 0
 
@@ -239,8 +241,7 @@ COMMANDS = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.n
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_can_be_parsed_and_run(name: str) -> None:
     module = importlib.import_module(f"lockstep.commands.{name}")
-    assert callable(module.add_parser)
-    assert callable(module.run)
+    assert isinstance(module.COMMAND, commands.Command)
 
 
 # The lab's inventory reads what `python -m lab` left behind: tests/lab has it.
@@ -254,12 +255,12 @@ def test_every_inventory_gives_host_groups_and_nothing_else(name: str) -> None:
         for key, value in runpy.run_path(str(ROOT / "inventories" / f"{name}.py")).items()
         if not key.startswith("_") and isinstance(value, list | tuple)
     }
-    assert sorted(public) == sorted(role.value for role in Role)
+    assert sorted(public) == sorted(role.value for role in NodeRole)
 
 
 def test_no_inventory_is_named_like_a_role_of_nodes() -> None:
     """pyinfra makes a group of all hosts with the name of the file."""
-    assert not {role.value for role in Role} & set(INVENTORIES)
+    assert not {role.value for role in NodeRole} & set(INVENTORIES)
 
 
 # -- sources
@@ -297,7 +298,7 @@ def test_no_source_is_longer_than_a_person_reads_in_one_go() -> None:
 
 def test_the_example_covers_every_service_and_role() -> None:
     cluster: ClusterPlan = planned()
-    assert {node.role for node in cluster.nodes.values()} == set(Role)
+    assert {node.role for node in cluster.nodes.values()} == set(NodeRole)
     assert all(cluster.running(service) for service in Service)
     assert cpus(cluster.classes["hgx"].cpu.housekeeping)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from lockstep.checks.catalogue import all_rules, families
+from lockstep.checks.rule import Expected, Rule
+from scripts.generate import check_names
+from scripts.generate.__main__ import main
 from scripts.generate.documents import GENERATORS, ROOT, obsolete, wanted, write_changed
 
 AGAIN = "out of date. Run `make generate`, then read `git diff`"
@@ -49,3 +55,36 @@ def test_a_file_that_no_generator_writes_any_more_is_found(tmp_path: Path) -> No
     (golden / "old.conf").write_text("")
     files = {"tests/golden/prod/head1/plan.json": b"{}"}
     assert obsolete(files, tmp_path) == ["tests/golden/prod/head1/old.conf"]
+
+
+RULE = all_rules()[0]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        replace(RULE, reading="gpu.power.enforced"),
+        replace(RULE, look=replace(RULE.look, devices="gpu.power.enforced")),
+        replace(RULE, expected=Expected(default="gpu.power.enforced")),
+    ],
+    ids=["reading", "devices", "default"],
+)
+def test_a_rule_with_an_unknown_reading_is_refused(
+    monkeypatch: pytest.MonkeyPatch, rule: Rule
+) -> None:
+    family = SimpleNamespace(__name__="lockstep.checks.rules.new", RULES=(rule,))
+    monkeypatch.setattr(check_names, "families", lambda: [*families(), family])
+    written: list[str] = []
+    monkeypatch.setattr("scripts.generate.__main__.write_changed", written.append)
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == (
+        f"lockstep/checks/rules/new.py: rule {rule.id}: no reader takes the reading "
+        "'gpu.power.enforced'. Correct the name, or add the reading to READERS in "
+        "lockstep/node/readers/collect.py"
+    )
+    assert written == []
+
+
+def test_every_rule_names_readings_that_a_reader_takes() -> None:
+    assert check_names.problems() == []

@@ -1,4 +1,4 @@
-"""The import table, enforced: imports run one way. A folder without a row fails as well."""
+"""The import table: imports run one way. A folder without a row fails, too."""
 
 import ast
 import subprocess
@@ -23,15 +23,20 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/plan": {
         *("lockstep.report", "lockstep.spec", "lockstep.catalog", "lockstep.secrets.Secrets"),
-        *("lockstep.fast_path.inventory_name", "pydantic"),
+        *("lockstep.fast_path.inventory_name", "lockstep.question.Question", "pydantic"),
     },
     "lockstep/fast_path": set[str](),
-    "lockstep/unreadable": set[str](),
+    # What a role asks, as its declaration has it: no pyinfra.
+    "lockstep/question": set[str](),
     "lockstep/connection": {"paramiko", "pyinfra.api"},
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
-    "lockstep/garbage": set[str](),
+    # What Lockstep replaces in pyinfra and gevent; jump hosts are for correctness.
+    "lockstep/pyinfra_internals": {
+        *("lockstep.fast_path", "lockstep.connection"),
+        *("pyinfra", "paramiko", "gevent"),
+    },
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
     "lockstep/secrets": {"lockstep.state"},
     "lockstep/files": {
@@ -53,8 +58,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/node/readers": set[str](),
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
-        "lockstep.unreadable",
-        *("lockstep.node.readers", "lockstep.files", "lockstep.connection"),
+        "lockstep.question",
+        *("lockstep.node.readers", "lockstep.connection"),
         *("gevent", "paramiko", "pyinfra.connectors.util"),
     },
     "lockstep/fleet": {
@@ -63,18 +68,14 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.files",
-        "pyinfra.api",
-        *("pyinfra.connectors.util", "pyinfra.connectors.sshuserclient.client"),
-        "paramiko",
-        "gevent",
-        *("lockstep.garbage", "lockstep.connection"),
-        "lockstep.fast.ssh.SudoRefused",
+        *("pyinfra.api", "pyinfra.connectors.util", "paramiko", "gevent"),
+        *("lockstep.connection", "lockstep.fast_path"),
+        *("lockstep.fast.ssh", "lockstep.fast.transport", "lockstep.pyinfra_internals"),
     },
-    # Under pyinfra, not above it: it knows facts and commands, and none of ours.
+    # Under pyinfra, not above it: it knows questions and commands, and no role.
     "lockstep/fast": {
-        *("lockstep.state", "lockstep.garbage", "lockstep.unreadable"),
-        # What the roles of a host will ask for, so that it is read ahead.
-        *("lockstep.facts.reading", "lockstep.facts.ahead", "lockstep.fast_path"),
+        *("lockstep.pyinfra_internals", "lockstep.question"),
+        *("lockstep.facts.reading", "lockstep.facts.declared", "lockstep.fast_path"),
         *("lockstep.probe.lines", "lockstep.probe.ship"),
         *("pyinfra", "paramiko", "gevent"),
     },
@@ -90,28 +91,29 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.probe",
-        *("lockstep.node.check.judge", "lockstep.node.readers", "lockstep.manifest"),
-        "pydantic",
+        *("lockstep.node.check.judge", "lockstep.node.readers"),
+        *("lockstep.files", "lockstep.manifest", "pydantic"),
     },
     "lockstep/reading": {
         *("lockstep.secrets", "lockstep.checks", "lockstep.fleet", "lockstep.files"),
         *("lockstep.history", "lockstep.plan", "lockstep.probe", "lockstep.when"),
-        "lockstep.report.fold",
+        "lockstep.report",
     },
     "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
-    "lockstep/__main__": {"lockstep.commands", "lockstep.garbage", "lockstep.report"},
+    "lockstep/__main__": {"lockstep.commands", "lockstep.fast_path", "lockstep.report"},
     "lockstep/__init__": set[str](),
     # Declarations: data and pure functions of the plan.
     "lockstep/roles": {
         *("lockstep.plan", "lockstep.spec", "lockstep.render"),
+        *("lockstep.facts", "lockstep.question.Questions"),
         # What a node judges by itself is compiled from the rules.
         "lockstep.checks.local",
     },
     "lockstep/roles/operations": {
         "lockstep.roles.declared",
         *("lockstep.plan", "lockstep.spec", "lockstep.files", "lockstep.secrets"),
-        *("lockstep.facts", "lockstep.fast.read", "lockstep.unreadable"),
+        *("lockstep.facts", "lockstep.question", "lockstep.fast.read"),
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),
         *("gevent.pool", "gevent.GreenletExit", "lockstep.fast.connector.read_anew_after"),
         *("lockstep.manifest", "lockstep.node.readers.manifest.MANIFEST"),
@@ -119,26 +121,29 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
         "lockstep.files.managed",
-        *("lockstep.manifest", "lockstep.removal", "lockstep.probe.record"),
-        "lockstep.node.readers.manifest.MANIFEST",
+        *("lockstep.manifest", "lockstep.removal"),
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
     },
     "lockstep/deploys": {
-        *("lockstep.plan", "lockstep.spec.Role"),
+        *("lockstep.plan", "lockstep.spec.NodeRole"),
         *("lockstep.roles.operations.apply", "lockstep.roles.steps"),
         *("pyinfra.host", "pyinfra.local"),
     },
     "inventories": {
         *("lockstep.inventory.plan_or_exit", "lockstep.plan", "lockstep.catalog", "lab.state"),
-        "lockstep.roles.declared",
+        *("lockstep.roles.declared", "lockstep.spec.every_package"),
     },
     # They send the probe as a check does, judge as it does, tell peers what the roles would do, and
     # measure the fast path, where it is on.
     "benchmarks": {
         *("lockstep.fleet", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
-        *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast.inventory_name"),
-        *("lockstep.roles.declared", "lockstep.fast.wanted"),
+        *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast_path.inventory_name"),
+        *("lockstep.roles.declared", "lockstep.fast_path.wanted"),
+        # One runs pyinfra without one of the faster functions, with operations of its own.
+        *("lockstep.pyinfra_internals.registry", "lockstep.roles.operations.operation"),
+        *("lockstep.facts.reading", "lockstep.node.readers.selected", "pyinfra"),
+        "lockstep.question",
         # Nodes that cannot be booted are the tests' recorded ones.
         "tests.checks",
     },
@@ -212,7 +217,7 @@ def test_a_module_has_one_name(folder: str) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert f"ImportError: import it as lockstep.{folder}" in done.stderr
+    assert f"ImportError: import this package as lockstep.{folder}" in done.stderr
     assert (ROOT / "lockstep" / folder).resolve() == ROOT / folder
 
 

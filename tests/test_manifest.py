@@ -29,7 +29,7 @@ EXPORTER = "/etc/default/prometheus-node-exporter"
 
 def deployed(held: Sections, *roles: str, boot: str = FIRST, plan: NodePlan = PLAN) -> Sections:
     """Return the manifest after a deploy of some roles; all of them without names."""
-    chosen = roles or plan.capabilities
+    chosen = roles or plan.roles
     files = managed(plan, recorded.SECRETS)
     return merged(held, wanted(plan, files, chosen), plan, chosen, boot)
 
@@ -44,11 +44,13 @@ def changed(**fields: Any) -> NodePlan:
 def test_a_node_without_a_manifest_gets_one_with_all_that_its_plan_has() -> None:
     first = deployed(parsed(""))
     assert first["files"].keys() == {file.path for file in managed(PLAN, recorded.SECRETS)}
-    assert first["units"].keys() == set(PLAN.units)
-    assert first["packages"].keys() == set(PLAN.packages)
-    assert {name for name, one in first["packages"].items() if "held" in one} == {*PLAN.held}
-    assert first["sysctl"].keys() == PLAN.sysctl.keys()
-    assert first["masked"].keys() == set(PLAN.masked_units)
+    assert first["units"].keys() == set(PLAN.system.units)
+    assert first["packages"].keys() == set(PLAN.software.packages)
+    assert {name for name, one in first["packages"].items() if "held" in one} == {
+        *PLAN.software.held
+    }
+    assert first["sysctl"].keys() == PLAN.system.sysctl.keys()
+    assert first["masked"].keys() == set(PLAN.system.masked_units)
     assert first["files"][EXPORTER]["role"] == "node_exporter"
     assert parsed(written(first)) == first
 
@@ -131,7 +133,7 @@ def test_left_over_is_what_the_manifest_holds_and_the_plan_does_not() -> None:
 
 def test_what_the_description_leaves_to_the_site_is_not_left_over() -> None:
     plan = changed(unmanaged=("fabric", "node_exporter", "os_settings"))
-    assert "node_exporter" not in plan.capabilities
+    assert "node_exporter" not in plan.roles
     assert [one.name for one in left_over(plan, READING, {"gone"})] == ["gone", "gone.service"]
     without_packages = changed(unmanaged=("packages",))
     assert all(one.section != "packages" for one in left_over(without_packages, READING, {"gone"}))

@@ -3,11 +3,13 @@
 Everything runs on pyinfra itself, with its own ``@fake`` and ``@local`` connectors.
 """
 
+import hashlib
+import inspect
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 import pytest
@@ -22,10 +24,14 @@ from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 from pyinfra.connectors import util
 from pyinfra.connectors.fake import FakeConnector
+from pyinfra.connectors.ssh import SSHConnector
+from pyinfra.connectors.sshuserclient import SSHClient
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import ctx_host, ctx_state
 from typing_extensions import override
 
+from lockstep.fast.ssh import FailsAlone
+from lockstep.fleet.read_nodes import Nodes
 from tests.roles.local import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,7 +102,7 @@ def operations(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_facts_are_not_cached() -> None:
-    """So a role reads once and hands the record on; lockstep.facts.node says so."""
+    """So a role reads once and hands the record on."""
     state = fakes(one="a")
     (host,) = state.inventory
     with ctx_state.use(state), ctx_host.use(host):
@@ -223,6 +229,45 @@ def test_output_that_is_not_text_is_lost_without_an_error(
     output = util.read_output_buffers([b"1\n", b"\xff\n", b"2\n"], [], None, False, "")
     assert output.stdout_lines == ["1"]
     assert "UnicodeDecodeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("original", "source_sha256"),
+    [
+        (
+            SSHConnector.run_shell_command,
+            "6e742d04535439d4b7d385b6b9568f0c44ac4faf0657d5f0144c023fe5c4a970",
+        ),
+        (
+            SSHClient.parse_config,
+            "bdce1ea5a063130abf19e8834dcde38de43e9362f0eacd48607403a3ea01d4e3",
+        ),
+    ],
+)
+def test_what_the_connectors_do_in_pyinfra_s_place_is_what_pyinfra_does(
+    original: Callable[..., object], source_sha256: str
+) -> None:
+    """Fails with another pyinfra: compare ``FailsAlone`` and ``JumpHost`` with what it does now.
+
+    Both are for correctness, not for speed. So they also apply with LOCKSTEP_FAST=0.
+    """
+    assert hashlib.sha256(inspect.getsource(original).encode()).hexdigest() == source_sha256
+
+
+def test_the_inventory_of_a_check_is_the_one_that_pyinfra_makes() -> None:
+    """Except for the connector; pyinfra would import all that are installed."""
+    hosts = [("worker1", {"ssh_user": "ops", "_sudo": True}), ("worker2", {"ssh_port": 2022})]
+    made, original = (
+        State(kind((hosts, {})), Config())  # type: ignore[no-untyped-call]
+        for kind in (Nodes, Inventory)
+    )
+    assert made.inventory.host_data == original.inventory.host_data
+    for host in original.inventory:
+        of_check = made.inventory.get_host(host.name)
+        assert (of_check.name, of_check.groups) == (host.name, host.groups)
+        assert of_check.data.dict() == host.data.dict()  # type: ignore[no-untyped-call]
+        assert of_check.connector_cls is FailsAlone
+        assert issubclass(FailsAlone, host.connector_cls)
 
 
 # -- deploys and operations

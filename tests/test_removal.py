@@ -1,4 +1,4 @@
-"""What a removal decides, and its commands on files of this machine with doubles of the tools."""
+"""The decisions of a removal, and its commands on files of this machine with simulated tools."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_file_that_is_changed_in_the_last_moment_stays(tools: Path, tmp_path: 
     path = written(tmp_path / "a", b"by hand\n")
     status, error = execute(file(str(path)))
     assert status == [1]
-    assert f"not removed, it was changed just now: {path}" in error
+    assert f"not removed, its content has just changed: {path}" in error
     assert path.read_bytes() == b"by hand\n"
 
 
@@ -190,7 +190,7 @@ def test_where_the_package_does_not_bring_its_file_the_old_one_stays(
     double(tools, "apt-get", script)
     status, error = execute(shipped(path))
     assert status[0] != 0
-    assert f"not replaced, the package did not bring it: {path}" in error
+    assert f"not replaced, the package did not install it: {path}" in error
     assert path.read_bytes() == CONTENT
 
 
@@ -199,7 +199,7 @@ def test_a_package_goes_only_where_no_other_would_go_with_it(tools: Path) -> Non
     one, two = other("packages", "p", "installed"), other("packages", "q", "installed")
     status, error = execute(one)
     assert status[0] == 1
-    assert "these packages would go as well: q" in error
+    assert "apt would also remove q" in error
     assert execute(one, two) == ([0, 0], "")
     assert said()[-2] == "apt-get --allow-change-held-packages remove p q"
 

@@ -1,4 +1,4 @@
-"""Templates are compiled once per user; whoever else could write there is not trusted."""
+"""Compiled templates are cached per user; a folder that others can write to is not trusted."""
 
 import os
 import subprocess

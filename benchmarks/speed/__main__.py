@@ -38,7 +38,7 @@ from benchmarks.speed.tasks import DEPLOY, Cluster, NoLabError
 from lab import state
 from lab.errors import LabError
 from lab.lifecycle import MOST_WORKERS
-from lockstep.fast import inventory_name, wanted
+from lockstep.fast_path import inventory_name, wanted
 
 EXIT_FAILED = 1
 

@@ -39,9 +39,9 @@ def expressions(node: NodePlan) -> list[str]:
     kinds = (
         [BODIES["content"].format(file.path, file.sha256) for file in files],
         [BODIES["mode"].format(file.path, f"0o{file.mode}") for file in files],
-        [BODIES["package"].format(name) for name in node.packages],
-        [BODIES["running"].format(unit) for unit in node.units],
-        [BODIES["enabled"].format(unit) for unit in node.units],
-        [BODIES["sysctl"].format(key, value) for key, value in node.sysctl.items()],
+        [BODIES["package"].format(name) for name in node.software.packages],
+        [BODIES["running"].format(unit) for unit in node.system.units],
+        [BODIES["enabled"].format(unit) for unit in node.system.units],
+        [BODIES["sysctl"].format(key, value) for key, value in node.system.sysctl.items()],
     )
     return [one for one in chain.from_iterable(zip_longest(*kinds)) if one is not None]

@@ -15,7 +15,7 @@ from benchmarks.speed import meter, sessions
 from benchmarks.speed.figures import Run
 from benchmarks.speed.meter import Cost
 from benchmarks.speed.network import Control
-from benchmarks.speed.places import ROOT
+from benchmarks.speed.paths import ROOT
 from benchmarks.speed.series import Series
 from lab.state import LabState
 

@@ -8,8 +8,8 @@ import subprocess
 from importlib.metadata import version
 from typing import Any
 
+from benchmarks.speed.paths import ROOT
 from benchmarks.speed.peers import Peers
-from benchmarks.speed.places import ROOT
 
 LOCKSTEP_PACKAGES = ("pyinfra", "paramiko", "ClusterShell", "pydantic")
 

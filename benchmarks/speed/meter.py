@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from benchmarks.speed.places import ROOT
+from benchmarks.speed.paths import ROOT
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_S = 0.1

@@ -16,7 +16,7 @@ from itertools import cycle
 from pathlib import Path
 
 from benchmarks.speed.nodes import on
-from benchmarks.speed.places import INVENTORY, ROOT
+from benchmarks.speed.paths import INVENTORY, ROOT
 from lab.network import address_in
 from lab.state import LabState, Node
 

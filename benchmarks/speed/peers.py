@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.speed.places import VENV
+from benchmarks.speed.paths import VENV
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 FOLDER = VENV / "peers"

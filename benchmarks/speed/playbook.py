@@ -80,7 +80,14 @@ def tasks(node: NodePlan, secrets: Secrets | None) -> list[Task]:
     by_role = [(role, list(files)) for role, files in groupby(managed(node, secrets), _role)]
     first = [_files(role, files) for role, files in by_role if role == "packages"]
     others = [_files(role, files) for role, files in by_role if role != "packages"]
-    return [*first, *_packages(node), *others, *_running(node), *map(_unit, node.units), *_read()]
+    return [
+        *first,
+        *_packages(node),
+        *others,
+        *_running(node),
+        *map(_unit, node.system.units),
+        *_read(),
+    ]
 
 
 def _role(file: ManagedFile) -> str:
@@ -106,9 +113,11 @@ def _files(role: str, files: list[ManagedFile]) -> Task:
 
 
 def _packages(node: NodePlan) -> list[Task]:
-    versions = node.versions
-    names = [f"{name}={versions[name]}" if name in versions else name for name in node.packages]
-    held = " ".join(sorted(node.held))
+    versions = node.software.versions
+    names = [
+        f"{name}={versions[name]}" if name in versions else name for name in node.software.packages
+    ]
+    held = " ".join(sorted(node.software.held))
     return [
         {
             "name": "packages",
@@ -130,9 +139,9 @@ def _packages(node: NodePlan) -> list[Task]:
 
 
 def _running(node: NodePlan) -> list[Task]:
-    keys = " ".join(node.sysctl)
-    values = [" ".join(value.split()) for value in node.sysctl.values()]
-    settings = " ".join(f"'{key}={value}'" for key, value in node.sysctl.items())
+    keys = " ".join(node.system.sysctl)
+    values = [" ".join(value.split()) for value in node.system.sysctl.values()]
+    settings = " ".join(f"'{key}={value}'" for key, value in node.system.sysctl.items())
     return [
         {"name": "sysctl", "register": "running", **_reads(f"sysctl -n {keys}")},
         {
@@ -147,7 +156,7 @@ def _running(node: NodePlan) -> list[Task]:
                 "dest": "/etc/systemd/system/{{ item }}",
                 "state": "link",
             },
-            "loop": list(node.masked_units),
+            "loop": list(node.system.masked_units),
         },
     ]
 

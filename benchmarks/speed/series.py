@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.speed.figures import LOCKSTEP
+from benchmarks.speed.paths import INVENTORY, ROOT, WORKERS, program
 from benchmarks.speed.peers import Peers
-from benchmarks.speed.places import INVENTORY, ROOT, WORKERS, program
 from lockstep.files import managed
 from lockstep.fleet.request import request
 from lockstep.plan import NodePlan
@@ -147,8 +147,10 @@ def installation(node: NodePlan) -> str:
         lines.append(f"mkdir -p {file.path.rpartition('/')[0]}")
         lines.append(f"echo {text} | base64 -d >{file.path}")
         lines.append(f"chmod {file.mode} {file.path}")
-    versions = node.versions
-    names = [f"{name}={versions[name]}" if name in versions else name for name in node.packages]
+    versions = node.software.versions
+    names = [
+        f"{name}={versions[name]}" if name in versions else name for name in node.software.packages
+    ]
     return "\n".join(
         [
             *lines,

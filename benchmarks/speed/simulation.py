@@ -31,8 +31,8 @@ from benchmarks.speed.figures import figure
 from benchmarks.speed.machine import machine
 from benchmarks.speed.meter import Cost
 from benchmarks.speed.network import ip
+from benchmarks.speed.paths import program
 from benchmarks.speed.peers import Peers
-from benchmarks.speed.places import program
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import MARKER
 from lockstep.probe.record import only_records

@@ -17,8 +17,8 @@ from benchmarks.speed.bench import Bench, DidNotWork, say
 from benchmarks.speed.errors import BenchmarkError
 from benchmarks.speed.network import Control, control
 from benchmarks.speed.nodes import on
+from benchmarks.speed.paths import INVENTORY, ROOT, program
 from benchmarks.speed.peers import Peers
-from benchmarks.speed.places import INVENTORY, ROOT, program
 from lab import state
 from lab.lifecycle import MOST_WORKERS
 from lab.state import LabState
@@ -26,7 +26,7 @@ from lockstep import secrets
 from lockstep.files import managed
 from lockstep.inventory import load
 from lockstep.plan import NodePlan
-from lockstep.spec import Role, Service
+from lockstep.spec import NodeRole, Service
 
 DEPLOY = "deploy"
 BOOTED = "systemctl is-system-running --wait; true"
@@ -100,7 +100,7 @@ class Cluster:
         os.environ["LOCKSTEP_LAB"] = name
         plan = load(str(ROOT / INVENTORY))
         nodes = tuple(plan.nodes.values())
-        only = tuple(node for node in nodes if node.role is Role.WORKER)
+        only = tuple(node for node in nodes if node.role is NodeRole.WORKER)
         found = state.load(name)
         books, tests = folder / f"playbook-{name}-{workers}", folder / f"tests-{workers}"
         for made in (books, tests):
@@ -130,7 +130,7 @@ class Cluster:
             yield replace(
                 self,
                 nodes=nodes,
-                workers=tuple(node for node in nodes if node.role is Role.WORKER),
+                workers=tuple(node for node in nodes if node.role is NodeRole.WORKER),
                 playbook=str(place / "playbook"),
                 ssh_config=called.ssh_config,
                 tests=None,

@@ -13,6 +13,6 @@ _NAMES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-
 READINGS: tuple[str, ...] = tuple(_NAMES["readings"])
 """Names of all readings in a record."""
 ASKED_BY_NAME: frozenset[str] = frozenset(_NAMES["asked_by_name"])
-"""Readings that only a check with the node's plan requests; the node's own check skips them."""
+"""Readings that need names from the node's plan; the node check skips them."""
 RULES: dict[str, str] = _NAMES["rules"]
 """Rule -> its kind."""

@@ -5,7 +5,7 @@ Names and versions: NVIDIA/enroot ``pkg/deb``, NVIDIA/pyxis ``debian/control``, 
 """
 
 PACKAGES = {
-    # Packages of its releases have no revision; those of its Ubuntu archive have one.
+    # Packages from its releases have no revision; those from its Ubuntu archive have one.
     "apptainer": {"apptainer": "{version}*"},
     # enroot+caps allows unprivileged users to import images.
     "enroot": {"enroot": "{version}-*", "enroot+caps": "{version}-*"},
@@ -18,7 +18,7 @@ ENROOT_FOR_PYXIS = "3.1.0"
 
 
 def packages(part: str, version: str) -> dict[str, str]:
-    """Return package -> version pattern (apt_preferences(5)) of a part."""
+    """Return package -> version pattern (apt_preferences(5)) for a part."""
     return {name: form.format(version=version) for name, form in PACKAGES[part].items()}
 
 

@@ -1,1 +1,1 @@
-"""Consistency: rules as data, and the engine that holds records against spec, device and peers."""
+"""Checks: rules as data, and the engine that compares records with the spec and the peers."""

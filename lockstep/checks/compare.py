@@ -1,4 +1,4 @@
-"""Values compared with each other: pure, no node, no rule, no text."""
+"""Compares values with each other. Pure: the functions use no plans, rules or texts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias, TypeGuard
 
 from pydantic import JsonValue
 
 from lockstep.checks.rule import Bound
+from lockstep.node.check.judge import BOUNDS
+from lockstep.report import alike
 
 MEMBERS_FOR_A_VOTE = 3
-"""Nodes. With two, either can be wrong."""
+"""A majority needs at least this many nodes: of two nodes, either could be wrong."""
 
 
 @dataclass(frozen=True)
@@ -27,27 +30,34 @@ class Vote:
     value: JsonValue
 
 
+_place = attrgetter("node", "device")
+
+
 @dataclass(frozen=True)
 class Majority:
-    """More than half agree; the others are named."""
+    """The value that more than half of the votes have, and the other votes.
+
+    From ``worse``: the limit, and the votes beyond it.
+    """
 
     value: JsonValue
     nodes: int
     of: int
-    """Nodes that voted."""
+    """The number of nodes that voted."""
     others: tuple[Vote, ...]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Values differ without a majority: every side, largest first."""
+    """Values of which none has a majority: the votes for each value, the most votes first."""
 
     sides: tuple[tuple[Vote, ...], ...]
 
 
 def key(value: JsonValue) -> str:
     """Return a hashable form of a value; equal values have equal keys."""
-    # The same for most, and much faster; no other value's form begins as that of a text.
+    # For most strings this equals json.dumps, but is much faster. No other value's key begins
+    # with a quote.
     return f'"{value}"' if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
@@ -61,43 +71,47 @@ def ballot(values: Values) -> list[Vote]:
 
 
 def _distinct(values: Iterable[Mapping[str, JsonValue]]) -> Iterable[Mapping[str, JsonValue]]:
-    """Return each object once: nodes whose readings are equal share them."""
+    """Return each mapping once; nodes with equal readings share one object."""
     return {id(items): items for items in values}.values()
 
 
 def differing_slots(values: Values) -> dict[str, list[Vote]]:
-    """Return the votes of each device whose values differ between nodes."""
+    """Return device -> votes, for each device whose value differs between nodes."""
     first: dict[str, JsonValue] = {}
-    differing: dict[str, list[Vote]] = {}
-    for items in _distinct(values.values()):
-        for device, value in items.items():
-            if first.setdefault(device, value) != value:
-                differing[device] = []
-    for node, items in values.items() if differing else ():
-        for device in items.keys() & differing.keys():
-            differing[device].append(Vote(node, device, items[device]))
-    return differing
+    differing = dict.fromkeys(
+        device
+        for items in _distinct(values.values())
+        for device, value in items.items()
+        if first.setdefault(device, value) != value
+    )
+    votes = (
+        Vote(node, device, items[device])
+        for node, items in values.items()
+        for device in differing
+        if device in items
+    )
+    return alike(votes, lambda one: one.device)
 
 
 def all_alike(values: Iterable[Mapping[str, JsonValue]]) -> bool:
-    """Say whether all devices of all nodes have one value."""
+    """Return whether all devices of all nodes have the same value."""
     every = (value for items in _distinct(values) for value in items.values())
     return all(value == first for first in islice(every, 1) for value in every)
 
 
 def vote(votes: Iterable[Vote]) -> Majority | Split | None:
-    """Return the majority, or the sides without one; None when all agree. Order is irrelevant."""
+    """Return the majority, or a split if there is none; None if all values are equal.
+
+    The order of the votes does not matter.
+    """
     cast = list(votes)
     if len({key(one.value) for one in cast}) < 2:
         return None
-    sides: dict[str, list[Vote]] = {}
-    for one in sorted(cast, key=lambda v: (v.node, v.device)):
-        sides.setdefault(key(one.value), []).append(one)
+    sides = alike(sorted(cast, key=_place), lambda one: key(one.value))
     ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), side[0]))
-    total = sum(len(side) for _, side in ordered)
-    nodes = {one.node for _, side in ordered for one in side}
+    nodes = {one.node for one in cast}
     largest = ordered[0][1]
-    if len(nodes) < MEMBERS_FOR_A_VOTE or 2 * len(largest) <= total:
+    if len(nodes) < MEMBERS_FOR_A_VOTE or 2 * len(largest) <= len(cast):
         return Split(tuple(tuple(side) for _, side in ordered))
     return Majority(
         largest[0].value,
@@ -108,8 +122,11 @@ def vote(votes: Iterable[Vote]) -> Majority | Split | None:
 
 
 def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | Split | None:
-    """Return the values on the wrong side of the median by more than a share of it."""
-    every = sorted(votes, key=lambda v: (v.node, v.device))
+    """Return the votes that are worse than the median by more than a tolerance; None: no vote is.
+
+    The tolerance is a share of the median.
+    """
+    every = sorted(votes, key=_place)
     numbers = [number(one.value) for one in every]
     if not numbers:
         return None
@@ -127,7 +144,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
-    """Say whether most devices of each such node are right."""
+    """Return whether each node with a wrong device has at least three, most of them right."""
     devices = Counter(one.node for one in every)
     return all(
         devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]
@@ -136,14 +153,12 @@ def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
 
 
 def holds(value: JsonValue, limit: JsonValue, bound: Bound) -> bool:
-    """Say whether a number is on the right side of a limit."""
-    if bound is Bound.AT_LEAST:
-        return number(value) >= number(limit)
-    return number(value) <= number(limit)
+    """Return whether a number is on the right side of a limit."""
+    return bool(BOUNDS[bound.value](number(value), number(limit)))
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether a reading is a number; yes and no are not numbers."""
+    """Return whether a reading is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -151,7 +166,7 @@ def number(value: JsonValue) -> float:
     """Return a reading as a number.
 
     Raises:
-        TypeError: it is no number; the rule has the wrong reading for its kind.
+        TypeError: the reading is not a number, so it does not fit the kind of the rule.
     """
     if not is_number(value):
         raise TypeError(f"not a number: {value!r}")
@@ -159,19 +174,15 @@ def number(value: JsonValue) -> float:
 
 
 def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the values of all devices, so ordered that only the values matter."""
+    """Return the values of all devices in an order that does not depend on the devices."""
     return sorted(items.values(), key=key)
 
 
 def duplicates(values: Values) -> list[tuple[Vote, ...]]:
-    """Return the holders of each value that appears more than once."""
+    """Return the votes for each value that appears more than once."""
     times = Counter(key(value) for items in values.values() for value in items.values())
     if len(times) == times.total():
         return []
-    holders: dict[str, list[Vote]] = {}
-    for one in ballot(values):
-        if times[key(one.value)] > 1:
-            holders.setdefault(key(one.value), []).append(one)
-    return [
-        tuple(sorted(same, key=lambda v: (v.node, v.device))) for _, same in sorted(holders.items())
-    ]
+    several = [one for one in ballot(values) if times[key(one.value)] > 1]
+    holders = alike(several, lambda one: key(one.value))
+    return [tuple(sorted(same, key=_place)) for _, same in sorted(holders.items())]

@@ -1,14 +1,15 @@
-"""The input of rules: plans, records of all nodes, Lockstep's files. Rules reach no node."""
+"""The input of rules: plans, records of all nodes and Lockstep's files. Rules contact no node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
 from lockstep.spec import Service
@@ -16,62 +17,30 @@ from lockstep.spec import Service
 T = TypeVar("T")
 Value = JsonValue | Unread
 Items = dict[str, Value]
-"""Device (a GPU, a unit, a file; "" for the node itself) -> what was read of it."""
-
-
-class OwnedFile(Protocol):
-    """A file of Lockstep on a node, as far as rules use it."""
-
-    @property
-    def path(self) -> str:
-        """Its path."""
-
-    @property
-    def role(self) -> str:
-        """The role that owns it."""
-
-    @property
-    def content(self) -> bytes:
-        """Its content."""
-
-    @property
-    def sha256(self) -> str:
-        """Hex digest of the content."""
-
-    @property
-    def mode(self) -> str:
-        """Rights in octal."""
-
-    @property
-    def user(self) -> str:
-        """Name of the owner."""
-
-    @property
-    def group(self) -> str:
-        """Name of the group."""
+"""Device (a GPU, a unit, a file; "" for the node itself) -> the value that was read."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Everything the rules judge."""
+    """The data of one cluster that rules read."""
 
     plan: ClusterPlan
     reading: Reading
-    files: Callable[[NodePlan], tuple[OwnedFile, ...]]
-    """Lockstep's files on a node; those with secrets only where this machine has the secrets."""
+    files: Callable[[NodePlan], tuple[ManagedFile, ...]]
+    """Returns Lockstep's files on a node. Secret files: only if this machine has the secrets."""
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
-    """Earlier records of the same nodes, for rules of kind growth."""
+    """Earlier records of the same nodes, for growth rules."""
     latest: Mapping[str, Record] | None = None
-    """Records between those and now: counters that went back are compared with them."""
+    """Records taken between ``before`` and now, for counters that were reset after ``before``."""
     label: str = ""
-    """Prefix of this cluster's nodes, where two clusters are judged together."""
+    """The prefix of this cluster's node names, if two clusters are checked together."""
     redefined: frozenset[str] = frozenset()
     """Hardware classes whose definition differs in the other cluster."""
 
     @cached_property
     def views(self) -> dict[str, View]:
-        """One view per node that gave a record, in the order of the description."""
+        """Node name -> view, for each node with a record; in the order of the description."""
         return {
             self.labelled(name): View(plan, record, self)
             for name, plan in self.plan.nodes.items()
@@ -80,33 +49,32 @@ class Context:
 
     @cached_property
     def made(self) -> dict[Hashable, Items]:
-        """Items that nodes of one kind with equal readings share (``shared``)."""
+        """Items that nodes of one kind with equal readings share (see ``shared``)."""
         return {}
 
     @cached_property
-    def _files(self) -> dict[str, dict[str, OwnedFile]]:
+    def _files(self) -> dict[str, dict[str, ManagedFile]]:
         return {}
 
-    def files_of(self, plan: NodePlan) -> dict[str, OwnedFile]:
-        """Return path -> file of Lockstep on a node; rendered once."""
-        known = self._files.get(plan.name)
-        if known is None:
-            known = self._files[plan.name] = {file.path: file for file in self.files(plan)}
-        return known
+    def files_of(self, plan: NodePlan) -> dict[str, ManagedFile]:
+        """Return path -> file for Lockstep's files on a node; they are rendered only once."""
+        if plan.name not in self._files:
+            self._files[plan.name] = {file.path: file for file in self.files(plan)}
+        return self._files[plan.name]
 
     @cached_property
     def hosts(self) -> dict[str, list[JsonValue]]:
-        """Name -> addresses, as every node's hosts file should have them."""
+        """Host name -> addresses that /etc/hosts should contain on every node."""
         return {name: [address] for address, name in self.plan.hosts}
 
     @property
     def controller(self) -> View | None:
-        """The node that runs slurmctld, if it gave a record."""
+        """The node that runs slurmctld, if there is a record of it."""
         plan = self.plan.running(Service.SLURM_CONTROLLER)
         return None if plan is None else self.views.get(self.labelled(plan.name))
 
     def labelled(self, node: str) -> str:
-        """Return the name of a node as findings have it."""
+        """Return the name that findings use for a node."""
         return f"{self.label}:{node}" if self.label else node
 
 
@@ -120,7 +88,7 @@ class View:
 
     @cached_property
     def name(self) -> str:
-        """The node's name as findings have it."""
+        """The name that findings use for the node."""
         return self.context.labelled(self.plan.name)
 
     @cached_property
@@ -128,7 +96,7 @@ class View:
         return {}
 
     def once(self, make: Callable[[View], T]) -> T:
-        """Return a value that several rules use; computed once."""
+        """Return a value that several rules use; it is computed only once."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -139,31 +107,45 @@ class View:
         return self.record.get(name)
 
     def items(self, name: str) -> Items:
-        """Return a reading item by item; one item "" for a plain one or an unread map."""
+        """Return the items of a reading; a plain value, or an unread map, is one item named ""."""
         return self.record.parts(name)
+
+    def at_controller(self, reading: str) -> Value | None:
+        """Return a reading of the node that runs slurmctld; None if the cluster has none."""
+        planned = self.plan.cluster.running(Service.SLURM_CONTROLLER)
+        if planned is None:
+            return None
+        controller = self.context.controller
+        if controller is None:
+            return Unread(unread=f"there is no record of the controller, {planned.name}")
+        value = controller.read(reading)
+        if isinstance(value, Unread):
+            return Unread(unread=f"on the controller, {planned.name}: {value.unread}")
+        return value
 
     @property
     def is_controller(self) -> bool:
-        """Say whether slurmctld runs here."""
+        """Return whether slurmctld runs on the node."""
         return self.plan.runs(Service.SLURM_CONTROLLER)
 
 
-def shared(*readings: str) -> Callable[[Callable[[View], Items]], Callable[[View], Items]]:
-    """Decorate a look that gives equal items for nodes of a kind with equal readings.
+def has_role(name: str) -> Callable[[View], bool]:
+    """Return a function that tests whether a node has a role."""
+    return lambda view: name in view.plan.roles
 
-    Equal readings of nodes are one object, so that identity replaces comparison.
+
+def shared(look: Callable[[View], Items], reading: str) -> Callable[[View], Items]:
+    """Return ``look`` with a cache: nodes of one kind with an equal reading share its result.
+
+    Equal readings of several nodes are one object, so comparing identities is enough.
     """
 
-    def decorated(look: Callable[[View], Items]) -> Callable[[View], Items]:
-        def found(view: View) -> Items:
-            # The context keeps the records, so no other object gets the id of one of theirs.
-            read = tuple(id(view.record.readings.get(name)) for name in readings)
-            key = (look, view.plan.kind, read)
-            made = view.context.made
-            if key not in made:
-                made[key] = look(view)
-            return made[key]
+    def found(view: View) -> Items:
+        # The context keeps the records, so their ids stay unique.
+        key = (look, view.plan.kind, id(view.record.readings.get(reading)))
+        made = view.context.made
+        if key not in made:
+            made[key] = look(view)
+        return made[key]
 
-        return found
-
-    return decorated
+    return found

@@ -1,9 +1,9 @@
-"""Two records, or two plans, item by item: every difference, without a judgement. Pure."""
+"""Find every difference between two records or two plans, without rules. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from lockstep.checks.folding import NUMBERED
 from lockstep.checks.rule import as_text
 from lockstep.probe.record import Record, Unread, item
-from lockstep.report import fold
+from lockstep.report import alike, fold
 
 ABSENT = "absent"
 
@@ -22,23 +22,23 @@ class Difference:
 
     reading: str
     place: str
-    """Device or item inside the reading; "" for the whole of it."""
+    """The device or item in the reading; "" for the whole reading."""
     left: str
     right: str
 
 
 @dataclass
 class Comparison:
-    """All differences of two sides, and what both lack."""
+    """All differences between two sides, and the readings that neither side has."""
 
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Readings that neither side has, for the same reason: equality is unknown."""
+    """Readings that both sides lack for the same reason: they may or may not differ."""
     left_out: int = 0
-    """Places whose difference is expected."""
+    """The number of differences that are not shown because they are expected."""
 
     def to_text(self, left: str, right: str) -> str:
-        """Return a block per difference; what differs alike on several devices is one."""
+        """Return one block per difference; equal differences of several devices share one."""
         width = max(len(left), len(right))
         lines: list[str] = []
         for one in _folded(self.differences):
@@ -52,7 +52,7 @@ class Comparison:
 
 
 def of_records(left: Record, right: Record, ignored: Collection[str]) -> Comparison:
-    """Return where two records differ, without the places that the patterns ignore."""
+    """Return where two records differ; places that match a pattern in ``ignored`` are left out."""
     found = Comparison()
     for name in sorted({*left.readings, *right.readings}):
         one, other = left.get(name), right.get(name)
@@ -69,7 +69,7 @@ def of_records(left: Record, right: Record, ignored: Collection[str]) -> Compari
 def of_values(
     left: Mapping[str, JsonValue], right: Mapping[str, JsonValue]
 ) -> Iterator[Difference]:
-    """Yield where two maps of names to values differ."""
+    """Yield the differences between two maps of names to values."""
     for name in sorted({*left, *right}):
         yield from _between(name, (), left.get(name), right.get(name), ())
 
@@ -100,7 +100,7 @@ def _between(
 
 
 def _of_lists(left: list[JsonValue], right: list[JsonValue]) -> tuple[str, str]:
-    """Return what only one side has; both in full where they differ in their order alone."""
+    """Return the entries that only one side has, or both lists if only the order differs."""
     here = [one for one in left if one not in right]
     there = [one for one in right if one not in left]
     if not here and not there:
@@ -126,12 +126,10 @@ def _ignored(patterns: Collection[str], path: tuple[str, ...]) -> bool:
 
 
 def _folded(differences: Iterable[Difference]) -> Iterator[Difference]:
-    alike: dict[tuple[str, str, str, str], list[Difference]] = {}
-    for one in differences:
-        numbered = NUMBERED.fullmatch(one.place) is not None
-        same = "" if numbered else one.place
-        alike.setdefault((one.reading, same, one.left, one.right), []).append(one)
-    for group in alike.values():
-        first = group[0]
-        several = fold(one.place for one in group) if len(group) > 1 else first.place
-        yield Difference(first.reading, several, first.left, first.right)
+    groups = alike(
+        differences,
+        lambda one: replace(one, place="" if NUMBERED.fullmatch(one.place) else one.place),
+    )
+    for group in groups.values():
+        several = fold(one.place for one in group) if len(group) > 1 else group[0].place
+        yield replace(group[0], place=several)

@@ -1,11 +1,12 @@
-"""Rules x records x plans -> Report. Pure: it reads nothing but its arguments."""
+"""Make a report from rules, records and plans. Pure: functions read only their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from lockstep.checks import folding
-from lockstep.checks.context import Context, View
+from lockstep.checks.context import Context
 from lockstep.checks.evaluation import Evaluation
 from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.raw_findings import RawFinding
@@ -16,14 +17,14 @@ from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
 
 REACHABLE = NODE_REACHABLE.id
-"""An unreachable node has this finding only; the rule is judged whichever rules are chosen."""
+"""An unreachable node has only a finding of this rule, which is checked even if not chosen."""
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
-    """Return what every rule finds; with ``limit``, what concerns these nodes.
+    """Return the findings of all rules; with ``limit``, only findings about these nodes.
 
-    Peers outside the limit are compared with all the same. A cause outside of it is not shown,
-    so nothing is folded into it: the limit comes first.
+    Nodes outside the limit still count as peers. Their findings are dropped before consequences
+    are folded into causes: a cause that is not shown must not hide its consequences.
     """
     return check_together(rules, [context], limit)
 
@@ -31,14 +32,20 @@ def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None =
 def check_together(
     rules: Sequence[Rule], contexts: Sequence[Context], limit: Iterable[str] | None = None
 ) -> Report:
-    """Return what every rule finds on the nodes of several clusters, peers over all of them."""
-    judged = [rule for rule in rules if rule.id != REACHABLE]
+    """Return the findings of all rules on several clusters; their nodes are each other's peers."""
     nodes = [context.labelled(name) for context in contexts for name in context.plan.nodes]
     wanted = frozenset(nodes if limit is None else limit)
     notes = GrowthNotes()
     views = {view.name: view for context in contexts for view in context.views.values()}
-    alone = [raw for context in contexts for raw in _unreachable(NODE_REACHABLE, context)]
-    found = [raw for raw in (*alone, *_judged(judged, views, notes)) if raw.nodes & wanted]
+    evaluations = [Evaluation(rule, views, notes) for rule in rules if rule.id != REACHABLE]
+    for view in views.values():
+        for evaluation in evaluations:
+            evaluation.add(view)
+    made = chain(
+        *(_unreachable(NODE_REACHABLE, context) for context in contexts),
+        *(evaluation.findings() for evaluation in evaluations),
+    )
+    found = [raw for raw in made if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
@@ -46,23 +53,12 @@ def check_together(
         notes=tuple(notes.texts(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),
     )
-    report.add(raw.finding for raw in kept)
+    report.findings.extend(raw.finding for raw in kept)
     return report
 
 
-def _judged(
-    rules: Iterable[Rule], views: Mapping[str, View], notes: GrowthNotes
-) -> Iterator[RawFinding]:
-    evaluations = [Evaluation(rule, views, notes) for rule in rules]
-    for view in views.values():
-        for evaluation in evaluations:
-            evaluation.add(view)
-    for evaluation in evaluations:
-        yield from evaluation.findings()
-
-
 def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
-    """Return node -> the node that runs its slurmctld, where there is one."""
+    """Return node -> the node that runs slurmctld for it, for clusters with a controller."""
     return {
         context.labelled(name): context.labelled(controller.name)
         for context in contexts
@@ -73,7 +69,7 @@ def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
 
 def _unreachable(rule: Rule, context: Context) -> Iterator[RawFinding]:
     for name, plan in context.plan.nodes.items():
-        got = context.reading.get(name, Unreachable("no record of it"))
+        got = context.reading.get(name, Unreachable("there is no record of the node"))
         if isinstance(got, Record):
             continue
         finding = Finding(

@@ -1,66 +1,67 @@
-"""One rule and all nodes: it judges each node alone, then all of them together.
+"""Evaluates one rule: checks each node on its own, then compares the nodes with their peers.
 
-For each item the first reference with a value decides: the description, else the device's own
-default, else the peers. An unread item is a finding of its own and has no vote.
+The expected value of an item comes from the first of these that has one: the description, the
+device's own default, the peers. An unread item is a finding of its own and has no vote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from pydantic import JsonValue
 
-from lockstep.checks import compare, growth, peer_groups, raw_findings
+from lockstep.checks import compare, growth, raw_findings
 from lockstep.checks.compare import Majority, Split
 from lockstep.checks.context import Items, View
-from lockstep.checks.growth import GrowthNotes, UnknownGrowth
-from lockstep.checks.raw_findings import NO_GROWTH, RawFinding
-from lockstep.checks.rule import Kind, Rule, Skip
+from lockstep.checks.growth import GrowthNotes
+from lockstep.checks.raw_findings import RawFinding
+from lockstep.checks.rule import Kind, Peers, Rule, Skip
 from lockstep.probe.record import MISSING, Unread
-from lockstep.report import Reference
+from lockstep.report import Reference, alike, count
 
 
 @dataclass
 class Evaluation:
-    """A rule that judges one node after the other."""
+    """The evaluation of one rule, to which nodes are added one by one."""
 
     rule: Rule
     views: Mapping[str, View]
-    """All nodes by name."""
+    """Node name -> view."""
     notes: GrowthNotes
     _found: list[RawFinding] = field(default_factory=list)
     _for_peers: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
-    """Node -> device -> value, where only all nodes together decide."""
+    """Node -> device -> value, for values that are compared with those of the peers."""
     _last: _Sorted | None = None
     _last_equal: tuple[object, object] = (None, None)
-    """The last items without a difference, and their expected values."""
+    """The last items that had no difference, and their expected values."""
 
     def add(self, view: View) -> None:
-        """Judge a node alone; keep what only its peers can judge."""
+        """Check a node on its own; keep the values to compare with those of its peers."""
         rule = self.rule
         if not rule.judges(view):
             return
         declared = rule.expected.judged(view)
         one = self._sorted(_items(rule, view, declared))
-        for device, value in one.unread.items():
-            self._found.append(
-                raw_findings.unknown(rule, view, device, f"not read: {value.unread}")
-            )
+        self._found += [
+            raw_findings.unknown(rule, view, device, f"not read: {value.unread}")
+            for device, value in one.unread.items()
+        ]
         if not one.read:
             return
         if rule.kind is Kind.UNIQUE:
             self._for_peers[view.name] = one.read
         elif rule.kind is Kind.GROWTH:
-            self._found += _grown(rule, view, one.read, self.notes)
+            self._found += growth.findings(rule, view, one.read, _judged_items, self.notes)
         elif rule.kind is not Kind.MULTISET:
             self._differing(view, one.read, declared)
-        elif not one.unread:  # a set that lacks what could not be read is no set to compare
+        elif not one.unread:  # a set is compared only if all its values were read
             self._differing(view, {"": compare.multiset(one.read)}, declared)
 
     def findings(self) -> Iterator[RawFinding]:
-        """Return the findings, once all nodes were added."""
+        """Yield the findings. Call this after all nodes have been added."""
         yield from self._found
         if self.rule.kind is Kind.UNIQUE:
             for same in compare.duplicates(self._for_peers):
@@ -69,14 +70,16 @@ class Evaluation:
             yield from _outvoted(self.rule, self._for_peers, self.views)
 
     def _sorted(self, items: Items) -> _Sorted:
-        """Return the items, sorted as those of the node before where they are the same object.
+        """Return the items, split into read and unread; reuse the last result for the same object.
 
-        Equal ones would not do: 0 and no are equal.
+        Equal items are not enough, because 0 equals False.
         """
-        last = self._last
-        if last is None or items is not last.items:
-            last = self._last = _sorted(items, _picked(self.rule, items))
-        return last
+        if self._last is None or items is not self._last.items:
+            picked = _picked(self.rule, items)
+            unread = {device: one for device, one in picked.items() if isinstance(one, Unread)}
+            read = {d: picked[d] for d in picked.keys() - unread.keys()} if unread else picked
+            self._last = _Sorted(items, cast(dict[str, JsonValue], read), unread)
+        return self._last
 
     def _differing(
         self, view: View, items: dict[str, JsonValue], declared: Mapping[str, JsonValue] | None
@@ -95,7 +98,7 @@ class Evaluation:
             self._for_peers[view.name] = items
             return
         sure = declared_each or (defaults if common is None else dict.fromkeys(items, common))
-        # The usual case at a glance: everything is as it should be.
+        # A quick test for the usual case, in which all values are as expected.
         if rule.kind is not Kind.ABSOLUTE and items == sure and None not in sure.values():
             self._last_equal = items, wants
             return
@@ -109,7 +112,12 @@ class Evaluation:
                     undeclared[device] = value
                     continue
                 wanted, reference = default, Reference.DEVICE
-            if not _agrees(rule, value, wanted):
+            right = (
+                compare.holds(value, wanted, expected.bound)
+                if rule.kind is Kind.ABSOLUTE
+                else value == wanted
+            )
+            if not right:
                 differ.append(
                     raw_findings.differs(rule, view, device, value, wanted, reference.value)
                 )
@@ -122,39 +130,30 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Sorted:
-    """The items of a node, those that were read and those that were not."""
+    """The items of a node: all, those that were read, and those that were not."""
 
     items: Items
-    """As they were before a part of each was picked; kept, so that nothing else gets its id."""
+    """The items before ``Look.pick``. Keeping the object keeps its id unique."""
     read: dict[str, JsonValue]
     unread: dict[str, Unread]
 
 
-def _sorted(items: Items, picked: Items) -> _Sorted:
-    unread = {device: one for device, one in picked.items() if isinstance(one, Unread)}
-    read = {d: picked[d] for d in picked.keys() - unread.keys()} if unread else picked
-    return _Sorted(items, cast(dict[str, JsonValue], read), unread)
-
-
 def _judged_items(rule: Rule, view: View) -> Items:
-    """Return what a rule has to judge on a node, of each item the part that matters."""
+    """Return the items that a rule checks on a node, each reduced to the part that matters."""
     return _picked(rule, _items(rule, view, rule.expected.judged(view)))
 
 
 def _picked(rule: Rule, items: Items) -> Items:
-    """Return the part of each item that matters to a rule; what was not read stays unread."""
-    if rule.look.pick is None:
+    """Return the part of each item that matters to a rule; unread items stay unread."""
+    pick = rule.look.pick
+    if pick is None:
         return items
-    found: Items = {}
-    for device, value in items.items():
-        picked = value if isinstance(value, Unread) else rule.look.pick(value)
-        if not isinstance(picked, Skip):
-            found[device] = picked
-    return found
+    picked = {d: one if isinstance(one, Unread) else pick(one) for d, one in items.items()}
+    return {device: one for device, one in picked.items() if not isinstance(one, Skip)}
 
 
 def _items(rule: Rule, view: View, declared: Mapping[str, JsonValue] | None) -> Items:
-    """Return what a rule has to judge on a node, its missing devices as unread."""
+    """Return the items that a rule checks on a node; missing devices count as unread."""
     look = rule.look
     items = view.items(rule.reading) if look.items is None else look.items(view)
     if len(items) == 1 and isinstance(items.get(""), Unread):
@@ -170,18 +169,14 @@ def _items(rule: Rule, view: View, declared: Mapping[str, JsonValue] | None) -> 
     return items
 
 
-def _agrees(rule: Rule, value: JsonValue, wanted: JsonValue) -> bool:
-    if rule.kind is Kind.ABSOLUTE:
-        return compare.holds(value, wanted, rule.expected.bound)
-    return value == wanted
-
-
 def _outvoted(
     rule: Rule, seen: dict[str, dict[str, JsonValue]], views: Mapping[str, View]
 ) -> Iterator[RawFinding]:
     assert rule.peers is not None
     present = [views[name] for name in seen]
-    for group, members in peer_groups.groups(present, rule.peers).items():
+    clusters = sorted({view.context.label or view.plan.spec.name for view in present})
+    groups = alike(present, partial(_group, peers=rule.peers, clusters=clusters))
+    for group, members in groups.items():
         values = {view.name: seen[view.name] for view in members}
         ballots = (
             compare.differing_slots(values)
@@ -197,7 +192,7 @@ def _outvoted(
                 else compare.vote(votes)
             )
             if isinstance(verdict, Majority):
-                reference = peer_groups.agreeing(verdict.nodes, verdict.of, group)
+                reference = _agreeing(verdict.nodes, verdict.of, group)
                 for one in verdict.others:
                     view = views[one.node]
                     yield raw_findings.differs(
@@ -207,14 +202,18 @@ def _outvoted(
                 yield raw_findings.undecided(rule, ballot, verdict, group, views)
 
 
-def _grown(
-    rule: Rule, view: View, items: dict[str, JsonValue], notes: GrowthNotes
-) -> Iterator[RawFinding]:
-    for one in growth.verdicts(rule, view, items, _judged_items, notes):
-        if isinstance(one, UnknownGrowth):
-            raw = raw_findings.unknown(rule, view, one.device, one.found, one.expected)
-            yield replace(raw, tags=frozenset({NO_GROWTH}))
-        else:
-            yield raw_findings.difference(
-                rule, view, one.device, (one.found, one.expected), one.reference
-            )
+def _group(view: View, peers: Peers, clusters: list[str]) -> str:
+    """Return a phrase that names a node's peers in findings: ``of class hgx-h200``."""
+    if peers is Peers.OS:
+        return f"of cluster {' and '.join(clusters)}"
+    if peers is Peers.ROLE:
+        return f"of role {view.plan.role.value}"
+    name = view.plan.hardware.name
+    redefined = f" of {view.context.label}" if name in view.context.redefined else ""
+    return f"of class {name}{redefined}"
+
+
+def _agreeing(nodes: int, of: int, group: str) -> str:
+    """Return the reference: how many peers agree, and out of how many if several differ."""
+    agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
+    return f"{Reference.PEERS.value}: {agree} {group}"

@@ -1,99 +1,117 @@
-"""One drift, one finding: consequences are folded into their cause, equal devices into one."""
+"""Folds findings: consequences into their cause, equal findings on several devices into one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from lockstep.checks.cause import At, Cause, Effect
 from lockstep.checks.raw_findings import NO_GROWTH, RawFinding
-from lockstep.report import Finding, Status, fold
+from lockstep.checks.rule import At, Cause, Effect
+from lockstep.report import Finding, Status, alike, fold
 
 NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
-"""GPUs and adapters, ``gpu3`` and ``mlx5_0``, in rules that list the existing devices."""
+"""Matches the names of GPUs and adapters: ``gpu3``, ``mlx5_0``."""
 NAMED_DEVICES = 8
-"""Up to this many consequences of one rule are named one by one."""
+"""If the consequences of one rule are on more devices than this, only their number is shown."""
 
 ONE_REASON = Cause("*", tag=NO_GROWTH, of=Effect(unread=True, tag=NO_GROWTH))
-"""A clock that was set, or counters that were reset, are one cause for all growth rules."""
+"""If a node's counters cannot be compared with an earlier record, for example because its clock
+was set back, one growth rule reports it for all growth rules."""
 
 
 def folded(found: list[RawFinding]) -> list[RawFinding]:
-    """Return the findings; numbered devices of one node with the same difference become one."""
-    alike: dict[Finding, list[RawFinding]] = {}
-    for raw in found:
-        finding = raw.finding
-        listed = raw.rule.look.devices is not None
-        numbered = listed and NUMBERED.fullmatch(finding.device) is not None
-        same = replace(finding, device="*", repair="") if numbered else finding
-        alike.setdefault(same, []).append(raw)
-    merged = []
-    for group in alike.values():
-        first = group[0]
-        if len(group) > 1:
-            device = fold(raw.finding.device for raw in group)
-            devices = frozenset(raw.finding.device for raw in group)
-            finding = replace(first.finding, device=device)
-            first = replace(first, finding=finding, devices=devices)
-        merged.append(first)
-    return merged
+    """Return the findings; those of a node that differ only in the device number become one."""
+    return [
+        group[0] if len(group) == 1 else _joined(group)
+        for group in alike(found, _without_number).values()
+    ]
+
+
+def _without_number(raw: RawFinding) -> Finding:
+    """Return the finding, without device and repair if the device is numbered."""
+    listed = raw.rule.look.devices is not None
+    numbered = listed and NUMBERED.fullmatch(raw.finding.device) is not None
+    return replace(raw.finding, device="*", repair="") if numbered else raw.finding
+
+
+def _joined(group: list[RawFinding]) -> RawFinding:
+    devices = frozenset(raw.finding.device for raw in group)
+    finding = replace(group[0].finding, device=fold(devices))
+    return replace(group[0], finding=finding, devices=devices)
 
 
 def explain(found: list[RawFinding], controllers: Mapping[str, str]) -> list[RawFinding]:
-    """Return the findings without mere consequences; their causes name these.
+    """Return the findings that are not consequences; each cause lists its consequences.
 
     Args:
-        found: by all rules.
-        controllers: node -> the node that runs its slurmctld.
+        found: the findings of all rules.
+        controllers: node -> the node that runs slurmctld for it.
     """
+    roots = _roots(found, controllers)
+    if any(raw.sides for raw in found):
+        # Once its cause is known, an undecided finding explains only findings on the cause's nodes.
+        found = [_settled(raw, found[roots[index]]) for index, raw in enumerate(found)]
+        roots = _roots(found, controllers)
+    together = alike(range(len(found)), roots.__getitem__)
+    return [
+        _with_effects(found[root], [found[index] for index in together[root]])
+        for root in sorted(together)
+    ]
+
+
+def _settled(raw: RawFinding, cause: RawFinding) -> RawFinding:
+    """Limit an undecided finding to those of its nodes on which its cause was found."""
+    side = raw.nodes & cause.nodes
+    return replace(raw, nodes=side) if raw.sides and side else raw
+
+
+def _roots(found: list[RawFinding], controllers: Mapping[str, str]) -> list[int]:
+    """Return, for each finding, the index of its root cause, or its own index if it has none."""
     by_node: dict[str, list[int]] = {}
     for index, raw in enumerate(found):
         for node in raw.nodes:
             by_node.setdefault(node, []).append(index)
     parent: dict[int, int] = {}
     for index, raw in enumerate(found):
-        for cause in (*raw.rule.explained_by, ONE_REASON):
-            explanation = _explanation(index, cause, found, by_node, controllers)
-            if explanation is not None:
-                parent[index] = explanation
-                break
+        causes = (*raw.rule.explained_by, ONE_REASON)
+        origins = (_explanation(index, one, found, by_node, controllers) for one in causes)
+        if (origin := next((one for one in origins if one is not None), None)) is not None:
+            parent[index] = origin
 
     def root(index: int) -> int:
         seen: list[int] = []
         while index in parent and index not in seen:
             seen.append(index)
             index = parent[index]
-        # Rules that explain each other: one of the cycle stays, or the drift would be lost.
+        # If findings explain each other in a circle, one finding must stay.
         return min(seen[seen.index(index) :]) if index in seen else index
 
-    devices: dict[tuple[int, str], set[str]] = {}
-    for index, raw in enumerate(found):
-        if (origin := root(index)) != index:
-            devices.setdefault((origin, raw.finding.rule), set()).add(raw.finding.device)
-    effects: dict[int, dict[str, set[str]]] = {}
-    for index, raw in enumerate(found):
-        if (origin := root(index)) != index:
-            finding = raw.finding
-            several = len(devices[origin, finding.rule])
-            what = finding.device if several <= NAMED_DEVICES else f"{several} items"
-            named = finding.rule + (f" ({what})" if what else "")
-            elsewhere = effects.setdefault(origin, {}).setdefault(named, set())
-            elsewhere |= raw.nodes - found[origin].nodes
-    kept = []
-    for index, raw in enumerate(found):
-        if root(index) != index:
-            continue
-        if index in effects:
-            also = "hence also: " + ", ".join(
-                named + (f" on {fold(elsewhere)}" if elsewhere else "")
-                for named, elsewhere in effects[index].items()
-            )
-            detail = "; ".join(part for part in (raw.finding.detail, also) if part)
-            raw = replace(raw, finding=replace(raw.finding, detail=detail))
-        kept.append(raw)
-    return kept
+    return [*map(root, range(len(found)))]
+
+
+def _with_effects(cause: RawFinding, together: list[RawFinding]) -> RawFinding:
+    """Return a cause whose detail lists its effects; ``together`` includes the cause itself."""
+    also = ", ".join(
+        named
+        for rule, raws in alike(together, lambda raw: raw.finding.rule).items()
+        for named in _named(rule, [raw for raw in raws if raw is not cause], cause.nodes)
+    )
+    parts = (cause.finding.detail, f"hence also: {also}" if also else "")
+    detail = "; ".join(part for part in parts if part)
+    return replace(cause, finding=replace(cause.finding, detail=detail))
+
+
+def _named(rule: str, effects: list[RawFinding], nodes: frozenset[str]) -> Iterator[str]:
+    """Yield the effects that one rule found, with those of their nodes that the cause lacks."""
+    several = len({raw.finding.device for raw in effects})
+    elsewhere: dict[str, set[str]] = {}
+    for raw in effects:
+        what = raw.finding.device if several <= NAMED_DEVICES else f"{several} items"
+        elsewhere.setdefault(what, set()).update(raw.nodes - nodes)
+    for what, others in elsewhere.items():
+        yield rule + (f" ({what})" if what else "") + (f" on {fold(others)}" if others else "")
 
 
 def _explanation(
@@ -103,37 +121,44 @@ def _explanation(
     by_node: dict[str, list[int]],
     controllers: Mapping[str, str],
 ) -> int | None:
-    """Return the index of the finding that is this cause of a finding; None: there is none."""
+    """Return the index of a finding that is the given cause of a finding; None: there is none."""
     effect = found[index]
     if not _concerns(cause.of, effect):
         return None
     nodes = effect.nodes
     if cause.at is At.CONTROLLER:
         nodes = frozenset(controllers.get(name, name) for name in nodes)
-    unknown = Status.UNKNOWN.value
     parties = (nodes, *effect.sides)
     candidates = {one: None for party in parties for one in by_node.get(min(party), ())}
-    for candidate in candidates:
-        other = found[candidate]
-        if candidate == index or not fnmatchcase(other.finding.rule, cause.rule):
-            continue
-        if not any(party <= other.nodes for party in parties):
-            continue
-        if cause.device is not None and other.finding.device != cause.device:
-            continue
-        if cause.tag and cause.tag not in other.tags:
-            continue
-        if cause.at is At.DEVICE and not effect.covers <= other.covers:
-            continue
+    return next(
+        (
+            one
+            for one in candidates
+            if one != index
+            and _explains(cause, found[one], effect)
+            and any(party <= found[one].nodes for party in parties)
+        ),
+        None,
+    )
+
+
+def _explains(cause: Cause, other: RawFinding, effect: RawFinding) -> bool:
+    """Return whether a finding explains another finding; the nodes are not compared."""
+    return (
+        fnmatchcase(other.finding.rule, cause.rule)
+        and cause.device in (None, other.finding.device)
+        and (not cause.tag or cause.tag in other.tags)
+        and (cause.at is not At.DEVICE or effect.covers <= other.covers)
         # An unread value explains other unread values, never a difference.
-        if other.finding.status == unknown and effect.finding.status != unknown:
-            continue
-        return candidate
-    return None
+        and (
+            other.finding.status != Status.UNKNOWN.value
+            or effect.finding.status == other.finding.status
+        )
+    )
 
 
 def _concerns(effect: Effect, raw: RawFinding) -> bool:
-    """Say whether a finding is one of those that a cause explains."""
+    """Return whether a finding is one of the effects that a cause explains."""
     return (
         effect.device in (None, raw.finding.device)
         and effect.found in raw.finding.found

@@ -1,4 +1,4 @@
-"""The rules that a node judges alone, as data for its program. Pure: made from the plan."""
+"""The rules by which a node checks itself, as data for the node check. Pure: uses only the plan."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.probe.record import Record
 
 TEXTFILE = "/var/lib/prometheus/node-exporter/lockstep.prom"
-"""In Debian's folder of the textfile collector (prometheus-node-exporter --help)."""
+"""Its folder is Debian's default for the textfile collector of prometheus-node-exporter."""
 _NUMBER = 424242
-"""Stands for any number, to see the words around it."""
+"""A placeholder: formatting it shows the text that a rule writes around a number."""
 _REQUEST = {"spank_plugins": [PYXIS_PLUGIN], "srun_options": [PYXIS_OPTION]}
-"""What the probe takes by name only; all other readings that nodes judge are taken without."""
+"""Objects that the node check asks the probe to read; other readings need no request."""
 _DEFAULTS = {field.name: field.default for field in fields(Judgement)}
 
 
 def judgements(plan: NodePlan) -> tuple[Judgement, ...]:
-    """Return what the node of a plan is to judge."""
-    # The plan alone: nothing was read, and no peer is in sight.
-    record = Record(format=1, taken_at=0, duration_s=0, readings={})
-    view = View(plan, record, Context(plan.cluster, {}, lambda node: ()))
+    """Return the checks that a node runs on itself."""
+    # Only the plan is known: there are no readings and no peers.
+    nothing_read = Record(format=1, taken_at=0, duration_s=0, readings={})
+    view = View(plan, nothing_read, Context(plan.cluster, {}, lambda node: ()))
     return tuple(
         replace(one, rule=rule.id, at_jobs=rule.on_node.when is Local.JOBS)
         for rule in rules_of(plan.spec)
@@ -39,20 +39,21 @@ def judgements(plan: NodePlan) -> tuple[Judgement, ...]:
 
 
 def configuration(plan: NodePlan) -> str:
-    """Return the file that the program on the node reads."""
+    """Return the text of the node check's configuration file."""
     document = {
         "node": plan.name,
         "housekeeping": plan.hardware.cpu.housekeeping,
         "textfile": TEXTFILE,
-        "request": _REQUEST if "pyxis" in plan.capabilities else {},
+        "request": _REQUEST if "pyxis" in plan.roles else {},
     }
     # The longest part is the same for all nodes of a kind.
-    judged = plan.once("judgements", partial(_as_json, plan))
-    return json.dumps(document, indent=1).removesuffix("\n}") + judged
+    return json.dumps(document, indent=1).removesuffix("\n}") + plan.once(
+        "judgements", partial(_as_json, plan)
+    )
 
 
 def _as_json(plan: NodePlan) -> str:
-    """Return the end of the file: all judgements."""
+    """Return the end of the file, which contains the node's checks."""
     judged = [
         {name: value for name, value in asdict(one).items() if value != _DEFAULTS[name]}
         for one in judgements(plan)
@@ -61,14 +62,14 @@ def _as_json(plan: NodePlan) -> str:
 
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
-    """Return a rule that is data already; nothing where only the peers could judge."""
-    # The node leaves out what is not supported, whatever rule it is.
+    """Return the node's checks for a rule without code; none if only the peers give the value."""
+    # The node check skips unsupported values in every rule.
     picks = rule.look.pick not in (None, supported)
     expects = rule.expected
     if rule.look.items or picks or expects.by_device:
-        raise TypeError(f"{rule.id}: judges by code, so a node needs its own judgements")
+        raise TypeError(f"{rule.id}: the rule uses code; set OnNode.judgements")
     if rule.kind not in (Kind.EQUAL, Kind.SLOTS, Kind.ABSOLUTE):
-        raise TypeError(f"{rule.id}: no node can judge {rule.kind.value} alone")
+        raise TypeError(f"{rule.id}: a node without its peers cannot check kind {rule.kind.value}")
     expected = None if expects.common is None else expects.common(view)
     if expected is None and expects.default is None:
         return ()

@@ -1,6 +1,7 @@
-"""Readings that are not compared on purpose, each with its reason.
+"""Readings that are deliberately not compared, each with the reason.
 
-Names are those of records. ``files.*.sha256`` is a place inside a reading; so is a list's entry.
+The names are those in records. A place inside a reading follows after a dot: a key of a map
+(``files.*.sha256``) or an entry of a list (``kernel.cmdline.root=*``).
 """
 
 from __future__ import annotations
@@ -8,72 +9,88 @@ from __future__ import annotations
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Kind
 from lockstep.checks.rules.boot import OWN
+from lockstep.node.readers.collect import OF_ROLES
 
 NOT_JUDGED = {
-    "time.own_clock": "the reference follows itself; time.synchronised judges the others",
-    "hugepages.free": "falls while jobs run: for the record only",
-    "cpuset.groups": "the lists behind cpuset.services, which is judged",
-    "hugepages.tried": "roles ask for it: a kernel is asked once for huge pages",
-    "os.groups": "roles ask for it; a check names no group",
-    "files.changed": "roles ask for it: which files a unit has read",
-    "packages.interrupted": "dpkg may be at work; packages.broken judges what it left",
-    "os.locales": "roles make the planned one; os.locale judges the choice",
-    "systemd.started": "roles ask for it: which files systemd has read",
-    "units.started": "roles ask for it: which files a unit has read",
-    "rdma.type": "the adapter's model, for people; rdma.board is more exact",
+    **dict.fromkeys(OF_ROLES, "only roles request this reading"),
+    "time.own_clock": "the time server may follow its own clock; time.synchronised checks the rest",
+    "hugepages.free": "falls while jobs run; it is only recorded",
+    "cpuset.groups": "cpuset.services, which a rule checks, is made from these CPU lists",
+    "driver.kernels": "roles build modules for each kernel; rules check the running and next one",
+    "driver.loaded": "roles request it; rules check driver.module, driver.helpers and nouveau",
+    "kernel.initramfs": "roles request it, to see whether the initramfs has the driver's options",
+    "kernel.next": "roles request it; driver.module_next and kernel.newest check it",
+    "kernel.cmdline_entries": "grubby changes all entries; a rule checks the default entry",
+    "hugepages.tried": "roles request it, so that they ask a kernel only once for huge pages",
+    "os.groups": "roles request it; no check needs groups",
+    "files.changed": "roles request it, to know which files a unit has read",
+    "packages.interrupted": "dpkg may be running; packages.broken checks the result",
+    "slurm.jobs": "the rollout requests it; no check needs the jobs",
+    "slurm.node": "the rollout requests it; rules check slurm.nodes",
+    "os.init_started": "the rollout requests it, to see whether a container has rebooted",
+    "os.reboot_required": "packages request a reboot; other rules check the values that it changes",
+    "os.rebooted_in_vain": "the rollout requests it: reasons for a reboot that remained after one",
+    "os.locales": "roles generate the planned locale; os.locale checks which one is set",
+    "systemd.started": "roles request it, to know which files systemd has read",
+    "units.started": "roles request it, to know which files a unit has read",
+    "rdma.type": "the adapter's model name, for display; rdma.board is more exact",
 }
-"""No rule judges them."""
+"""Readings that no rule checks."""
 
 NOT_ALONE = {
-    "device.files": "numbers are the node's own; containers are compared with them",
-    "driver.module_next.kernel": "the kernel of the module on disk",
+    "device.files": "device numbers are the node's own; containers are compared with them",
+    "driver.module_next.kernel": "the kernel for which the module on disk was built",
     "gpu.lost": "explains why gpu.count is too low",
     "gpu.power.requested_w": "explains why gpu.power_limit differs",
     "gpu.pstate": "shows whether a low clock is an idle clock",
     "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
     "gpu.utilization": "shows whether a GPU is busy",
-    "limits.memlock.*": "jobs are children of slurmd; it alone is judged",
-    "manifest.packages.*": "planned packages are in it; package.present judges those",
-    "munge.credential": "other nodes decode it; munge.round_trip judges that",
-    "os.boot_id": "shows whether an earlier record is of the same boot",
+    "limits.memlock.*": "jobs inherit the limit of slurmd, so a rule checks only slurmd",
+    "manifest.packages.*": "it contains the planned packages, which package.present checks",
+    "munge.credential": "other nodes decode it, which munge.round_trip checks",
+    "os.boot_id": "shows whether an earlier record is from the same boot",
     "rdma.phys_state": "explains why a port is not active",
-    "sysctl.persisted.*": "file.content judges Lockstep's file; another file that wins is judged",
-    "units.*.started_at": "when a unit was last started",
+    "sysctl.persisted.*": "file.content checks Lockstep's file; a rule checks other files",
+    "units.*.started_at": "the time when a unit was last started",
     "units.*.sub": "explains why a unit is not active",
 }
-"""They help to judge other readings: by themselves they are neither right nor wrong."""
+"""Readings that rules need to judge other readings; on their own they are not right or wrong."""
 
 CHANGES_BY_ITSELF = {
     "cpuset.groups": "services come and go",
-    "files.changed": "roles ask for it, checks do not",
-    "packages.interrupted": "dpkg may be at work",
-    "systemd.started": "every boot has another",
-    "units.started": "says when a unit was last started",
+    "files.changed": "only roles request it",
+    "kernel.initramfs": "only roles request it",
+    "packages.interrupted": "dpkg may be running",
+    "systemd.started": "new for each boot",
+    "units.started": "shows when a unit was last started",
     "os.boot_id": "new for each boot",
+    "os.init_started": "new for each boot",
     "munge.credential": "new for each reading",
-    "time.offset_s": "changes all the time; time.offset judges it",
-    "units.*.started_at": "when a unit was last started",
-    "driver.xid": "a log; gpu.xid judges it",
-    "driver.sxid": "a log; gpu.sxid judges it",
-    "gpu.answered_in_s": "varies; gpu.answer_time judges it",
-    "gpu.clocks.memory_mhz": "follows the load; gpu.clock_memory judges it",
-    "gpu.pcie.generation": "follows the load; gpu.pcie_generation_busy judges it",
-    "gpu.slowdown.active": "follows the load; gpu.slowdown judges it",
+    "time.offset_s": "changes all the time; time.offset checks it",
+    "units.*.started_at": "the time when a unit was last started",
+    "driver.xid": "a log; gpu.xid checks it",
+    "driver.sxid": "a log; gpu.sxid checks it",
+    "gpu.answered_in_s": "varies; gpu.answer_time checks it",
+    "gpu.clocks.memory_mhz": "follows the load; gpu.clock_memory checks it",
+    "gpu.pcie.generation": "follows the load; gpu.pcie_generation_busy checks it",
+    "gpu.slowdown.active": "follows the load; gpu.slowdown checks it",
     "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
-    "gpu.temperature.margin_c": "follows the load; gpu.temperature judges it",
-    "gpu.clocks.sm_mhz": "follows the load; gpu.clock_idle judges it",
+    "gpu.temperature.margin_c": "follows the load; gpu.temperature checks it",
+    "gpu.clocks.sm_mhz": "follows the load; gpu.clock_idle checks it",
     "gpu.memory.used_mib": "follows the load",
     "gpu.pstate": "follows the load",
     "gpu.utilization": "follows the load",
-    "time.own_clock": "the reference follows itself; time.synchronised judges the others",
+    "time.own_clock": "the time server may follow its own clock; time.synchronised checks the rest",
     "hugepages.free": "falls while jobs run",
-    "services.cpu_share": "follows the load; service.cpu judges it",
-    "storage.inodes": "files come and go; storage.inodes judges it",
-    "storage.space": "files come and go; storage.space judges it",
-    "slurm.nodes.*.state": "follows the jobs; slurm.state judges it",
-    "slurm.nodes.*.reason": "comes with the state",
+    "services.cpu_share": "follows the load; service.cpu checks it",
+    "storage.inodes": "files come and go; storage.inodes checks it",
+    "storage.space": "files come and go; storage.space checks it",
+    "slurm.jobs": "only roles request it",
+    "slurm.node": "only roles request it",
+    "slurm.nodes.*.state": "follows the jobs; slurm.state checks it",
+    "slurm.nodes.*.reason": "changes with the state",
 }
-"""Two readings of one node can differ although nothing was changed."""
+"""Readings that can change on a node although nobody changed the node."""
 
 DIFFERS_BETWEEN_NODES = {
     "os.hostname": "the node's own name",
@@ -81,30 +98,30 @@ DIFFERS_BETWEEN_NODES = {
     "os.machine_id": "the node's own",
     "net.addresses": "the node's own",
     "net.mac": "the interface's own",
-    "collectors": "listen on the node's own address; collector.settings judges them",
+    "collectors": "they listen on the node's own address; collector.settings checks them",
     "gpu.uuid": "the GPU's own",
     "gpu.serial": "the GPU's own",
     "driver.boards": "names the GPUs by their UUIDs",
     "rdma.guid": "the adapter's own",
-    "memory_mib": "firmware reserves a varying number of MiB; memory.at_least judges it",
-    "munge.credential": "the controller's own",
-    "munge.decoded": "the controller does not decode its own",
-    "slurm.nodes": "read on the controller only",
+    "memory_mib": "firmware reserves a varying number of MiB; memory.at_least checks it",
+    "munge.credential": "only the controller has this reading",
+    "munge.decoded": "the controller does not decode its own credential",
+    "slurm.nodes": "only the controller has this reading",
     **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
 }
-"""Equal nodes have different values; on one node a change is a difference."""
+"""Readings that differ between equal nodes; on one node, a change over time is a difference."""
 
 
 def counters() -> dict[str, str]:
-    """Return the readings that only grow: growth rules compare them with earlier ones."""
+    """Return the counters, which growth rules compare with earlier records -> the reason."""
     return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
 
 
 def at_two_times() -> dict[str, str]:
-    """Return what is not compared between two records of one node, with the reasons."""
+    """Return the readings that two records of one node may differ in -> the reason."""
     return CHANGES_BY_ITSELF | counters()
 
 
 def between_nodes() -> dict[str, str]:
-    """Return what is not compared between two nodes, with the reasons."""
+    """Return the readings that two nodes may differ in -> the reason."""
     return at_two_times() | DIFFERS_BETWEEN_NODES

@@ -1,4 +1,4 @@
-"""The objects of a node, and which of them a finding is about: a file, a package, a unit."""
+"""The objects of a node, such as files, packages and units, to which findings refer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 
 class ObjectKind(enum.Enum):
-    """What a difference between two nodes can be about."""
+    """The kinds of objects that can differ between nodes."""
 
     FILE = "file"
     GPU = "gpu"
@@ -55,7 +55,7 @@ OF_READINGS = {
     "kernel.modules": ObjectKind.KERNEL_MODULE,
     "listeners": ObjectKind.LISTENER,
 }
-"""Patterns of readings whose items are objects: the item is the object's name."""
+"""Pattern of reading names -> kind of object. An item of such a reading has an object's name."""
 
 FILES = {
     "hosts.entries": "/etc/hosts",
@@ -66,11 +66,11 @@ FILES = {
     "os.machine_id": "/etc/machine-id",
     "slurm.conf_sha256": "/etc/slurm/slurm.conf",
 }
-"""Readings that are about one file, whatever their items are."""
+"""Reading -> the one file that it describes; its items do not matter."""
 
 
 def objects_of(reading: str, device: str) -> tuple[Object, ...]:
-    """Return the objects that an item of a reading is; none for an item of the whole node."""
+    """Return the objects that an item of a reading names; none if it is about the whole node."""
     if reading in FILES:
         return (Object(ObjectKind.FILE, FILES[reading]),)
     if not device:

@@ -1,4 +1,4 @@
-"""Two clusters that should be identical: where their plans differ, except names and addresses."""
+"""Compares the plans of two clusters that should be equal, except in names and addresses."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from lockstep.checks.context import OwnedFile
 from lockstep.checks.difference import ABSENT, Difference, of_values
+from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan, plan
-from lockstep.report import fold
+from lockstep.report import alike, fold
 from lockstep.spec.names import expand
 
 _WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
-"""Names, ranges of names, addresses and what is written like them; no full stop behind them."""
+"""Matches names, name ranges, addresses and similar words, without a full stop at the end."""
 
 
-Files = Callable[[NodePlan], tuple[OwnedFile, ...]]
-"""The files of a node, without those that hold secrets."""
+Files = Callable[[NodePlan], tuple[ManagedFile, ...]]
+"""Returns the files of a node, without those that contain secrets."""
 
 
 def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
-    """Return where two plans differ, for each kind of node that both have."""
+    """Return the differences between two plans, for each kind of node."""
     left, right = _without_name(left), _without_name(right)
     here, there = _kinds(left), _kinds(right)
-    found = [*of_values(_checks(left), _checks(right))]
+    found = [
+        *of_values(
+            *({"checks": side.spec.checks.model_dump(mode="json")} for side in (left, right))
+        )
+    ]
     for kind in sorted({*here, *there}):
         if kind not in here or kind not in there:
             sides = (fold(side[kind]) if kind in side else ABSENT for side in (here, there))
@@ -45,33 +49,29 @@ def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Diffe
 
 
 def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
-    """Return the hardware classes that have one name and are two things."""
+    """Return the hardware classes that have the same name but different definitions."""
     here, there = left.spec.hardware, right.spec.hardware
     return frozenset(name for name in here.keys() & there.keys() if here[name] != there[name])
 
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
-    """Return the plan of the same cluster without a name: any word of a file may equal a name."""
-    cluster = named.spec.model_copy(update={"name": "CLUSTER"})
-    return plan(cluster, named.roles, named.inventory)
-
-
-def _checks(of: ClusterPlan) -> dict[str, JsonValue]:
-    return {"checks": of.spec.checks.model_dump(mode="json")}
+    """Return the plan under the name CLUSTER: replacing the name in files could hit other words."""
+    return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.roles, named.inventory)
 
 
 def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
-    """Return kind of node -> names: what has one role, one class and one set of services."""
-    kinds: dict[str, list[str]] = {}
-    for name, node in of.nodes.items():
+    """Return kind -> node names. A kind is a node role, a hardware class and a set of services."""
+
+    def kind(name: str) -> str:
+        node = of.nodes[name]
         runs = ", ".join(service.value for service in node.node.runs)
-        kind = f"{node.role.value} {node.hardware.name}" + (f" with {runs}" if runs else "")
-        kinds.setdefault(kind, []).append(name)
-    return kinds
+        return f"{node.role.value} {node.hardware.name}" + (f" with {runs}" if runs else "")
+
+    return alike(of.nodes, kind)
 
 
 def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
-    """Return everything that a node of an identical cluster has as well."""
+    """Return a node's values that must equal those of the same kind of node in another cluster."""
     document = node.to_json()
     for own in ("name", "role", "runs", "hardware", "management", "fabric"):
         del document[own]
@@ -80,8 +80,8 @@ def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
         **document,
         "os": node.spec.os.release,
         "packages": {name: version or "any version" for name, version in packages.items()},
-        "masked units": list(node.masked_units),
-        "held packages": list(node.held),
+        "masked units": list(node.system.masked_units),
+        "held packages": list(node.software.held),
         "files": sorted(_files(node, files)),
     }
 
@@ -95,7 +95,7 @@ def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Differe
 
 
 def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
-    """Return path -> lines."""
+    """Return path -> distinct lines, with placeholders for node names and addresses."""
     return {
         file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
         for file in files(node)
@@ -103,7 +103,7 @@ def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
 
 
 def _neutral(of: ClusterPlan, text: str) -> Iterator[str]:
-    """Yield the lines with the cluster's names of nodes and addresses replaced by what they are."""
+    """Yield the lines with node names and addresses replaced by placeholders."""
 
     def what(found: re.Match[str]) -> str:
         word = found[0]

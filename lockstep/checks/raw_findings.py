@@ -1,7 +1,8 @@
-"""Findings as one rule makes them, before equal ones and consequences are folded."""
+"""Findings of single rules, before equal findings and consequences are folded."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,39 +10,38 @@ from pydantic import JsonValue
 
 from lockstep.checks.compare import Split, Vote
 from lockstep.checks.context import View
-from lockstep.checks.repair import DEPLOY
-from lockstep.checks.rule import Kind, Rule, as_text
+from lockstep.checks.rule import DEPLOY, Kind, Rule, as_text
 from lockstep.plan import owners
-from lockstep.report import Finding, Reference, Status, fold
+from lockstep.report import Finding, Reference, Status, alike, fold
 
 NO_GROWTH = "no growth"
-"""Tag of a finding that a node's counters cannot be compared with an earlier record."""
+"""The tag of findings about counters that cannot be compared with an earlier record."""
 
 
 @dataclass(frozen=True)
 class RawFinding:
-    """A finding of one rule, with the set of its nodes."""
+    """A finding of one rule, with the nodes to which it applies."""
 
     finding: Finding
     nodes: frozenset[str]
     rule: Rule
     tags: frozenset[str] = frozenset()
     devices: frozenset[str] = frozenset()
-    """The devices, where one finding was made of several."""
+    """The devices, if findings on several devices were joined."""
     sides: tuple[frozenset[str], ...] = ()
-    """Where it is open which value is right: the nodes with each value. A cause on all nodes of
-    one side explains the difference."""
+    """One set of nodes for each value, if no value has a majority among the peers. A cause on all
+    nodes with one of the values explains the difference."""
 
     @property
     def covers(self) -> frozenset[str]:
-        """The devices of the finding, one by one."""
+        """All devices of the finding."""
         return self.devices or frozenset({self.finding.device})
 
 
 def differs(
     rule: Rule, view: View, device: str, value: JsonValue, wanted: JsonValue, reference: str
 ) -> RawFinding:
-    """Return the finding that a device differs from a reference."""
+    """Return the finding that a device's value differs from the reference."""
     text = rule.text
     if text.words is not None:
         found, expected = text.words(value, wanted)
@@ -60,14 +60,14 @@ def difference(
     reference: str,
     wanted: JsonValue = "",
 ) -> RawFinding:
-    """Return the finding of a difference with given texts."""
+    """Return the finding of a difference, with the found and the expected value as texts."""
     found, expected = texts
     repair = rule.repair
-    pending = repair.pending is not None and repair.pending.when(view, device)
+    pending = repair.pending
+    if pending is not None and not pending.when(view, device):
+        pending = None
     by_peers = reference.startswith(Reference.PEERS.value)
-    template = (repair.peers if by_peers else None) or repair.text
-    if pending and repair.pending is not None:
-        template = repair.pending.repair
+    template = pending.repair if pending else (by_peers and repair.peers) or repair.text
     roles = _roles(rule, view, device) if template.startswith(DEPLOY) else ()
     if template.startswith(DEPLOY) and not roles:
         template = repair.no_role
@@ -85,14 +85,19 @@ def difference(
         status=(Status.PENDING_REBOOT if pending else Status.DIFFERS).value,
         detail="" if rule.text.detail is None else rule.text.detail(view, device),
     )
-    tags = frozenset[str]() if rule.tags is None else rule.tags(view, device)
+    tags = frozenset() if rule.tags is None else rule.tags(view, device)
     return RawFinding(finding, frozenset({view.name}), rule, tags)
 
 
 def unknown(
-    rule: Rule, view: View, device: str, found: str, expected: str = "a reading"
+    rule: Rule,
+    view: View,
+    device: str,
+    found: str,
+    expected: str = "a reading",
+    tags: frozenset[str] = frozenset(),
 ) -> RawFinding:
-    """Return the finding that something was not read, or cannot be compared."""
+    """Return the finding that a value was not read, or cannot be compared."""
     finding = Finding(
         rule=rule.id,
         node=view.name,
@@ -102,37 +107,36 @@ def unknown(
         expected=expected,
         reference=Reference.SPEC.value,
         repair=(
-            f"find out why on {view.plan.name}, then read it again: lockstep check "
-            f"{_inventory(view)} --limit {view.plan.name} --rule {rule.id}"
+            f"find the cause on {view.plan.name}, then check again: "
+            f"lockstep check {view.plan.cluster.inventory or 'INVENTORY'} "
+            f"--limit {view.plan.name} --rule {rule.id}"
         ),
         severity=rule.severity.unread.value,
         status=Status.UNKNOWN.value,
     )
-    return RawFinding(finding, frozenset({view.name}), rule)
+    return RawFinding(finding, frozenset({view.name}), rule, tags)
 
 
 def undecided(
     rule: Rule, device: str, split: Split, group: str, views: Mapping[str, View]
 ) -> RawFinding:
-    """Return the finding that peers differ and none of them is in a clear majority."""
-    nodes = frozenset(one.node for side in split.sides for one in side)
-    owned: dict[str, int] = {}
-    for side in split.sides:
-        for one in side:
-            owned[one.node] = owned.get(one.node, 0) + 1
+    """Return the finding that peers differ and no value has a majority."""
+    owned = Counter(one.node for side in split.sides for one in side)
+    nodes = frozenset(owned)
 
     def holders(side: tuple[Vote, ...]) -> str:
-        names: dict[str, list[str]] = {}
-        for one in side:
-            names.setdefault(one.node, []).append(one.device)
-        whole = [name for name, devices in names.items() if len(devices) == owned[name]]
-        parts = [fold(whole)] if whole else []
-        parts += [f"{name} {fold(d)}" for name, d in names.items() if len(d) < owned[name]]
-        return ", ".join(parts)
+        names = alike(side, lambda one: one.node)
+        whole = [name for name, votes in names.items() if len(votes) == owned[name]]
+        parts = [
+            f"{name} {fold(one.device for one in votes)}"
+            for name, votes in names.items()
+            if name not in whole
+        ]
+        return ", ".join([fold(whole), *parts] if whole else parts)
 
     sides = "; ".join(f"{rule.text.show(side[0].value)} on {holders(side)}" for side in split.sides)
     first = views[split.sides[0][0].node]
-    template = rule.repair.peers or "decide which value is right, then make the others equal to it"
+    template = rule.repair.peers or "decide which value is right, and set it on the other nodes"
     finding = Finding(
         rule=rule.id,
         node=fold(nodes),
@@ -150,7 +154,7 @@ def undecided(
 
 
 def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> RawFinding:
-    """Return the finding that several devices have a value that must be unique."""
+    """Return the finding that several devices share a value that must be unique."""
     nodes = frozenset(one.node for one in same)
     where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
     first = views[same[0].node]
@@ -160,7 +164,7 @@ def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> R
         device="",
         field=rule.reading,
         found=f"{rule.text.show(same[0].value)} on {where}",
-        expected="a value used once",
+        expected="a unique value",
         reference=Reference.PEERS.value,
         repair=_repair(rule, first, "", fold(nodes), rule.repair.text, ""),
         severity=rule.severity_on(first, "").value,
@@ -170,8 +174,8 @@ def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> R
 
 def _roles(rule: Rule, view: View, device: str) -> tuple[str, ...]:
     """Return the roles that set an item of a node, in deploy order."""
-    repair = rule.repair
-    named = (repair.owner,) if repair.roles is None else repair.roles(view, device)
+    roles = rule.repair.roles
+    named = (rule.repair.owner,) if roles is None else roles(view, device)
     return owners.together(view.plan, named)
 
 
@@ -186,7 +190,7 @@ def _repair(
     roles: tuple[str, ...] = (),
 ) -> str:
     return template.format(
-        inventory=_inventory(view),
+        inventory=view.plan.cluster.inventory or "INVENTORY",
         node=node,
         role=view.plan.role.value,
         roles=",".join(roles or _roles(rule, view, device)),
@@ -195,7 +199,3 @@ def _repair(
         value=as_text(value),
         address=view.plan.address,
     )
-
-
-def _inventory(view: View) -> str:
-    return view.plan.cluster.inventory or "INVENTORY"

@@ -1,4 +1,4 @@
-"""What a rule is: data. The engine knows seven kinds and nothing about any single rule."""
+"""A rule is data. The engine knows the seven kinds of rules and nothing about any single rule."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import Cause
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.objects import Object, objects_of
-from lockstep.checks.repair import Repair, by_hand
 from lockstep.node.check.judge import Judgement
 from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 
+DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
+"""Repairs everything that a role sets. ``lockstep repair`` runs repairs that begin with it."""
+
+NO_ROLE = "on {node}: find what changed {device}; no role sets it"
+"""The repair for an item that no role sets on this node."""
+
+REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
+"""Repairs a setting that is right on disk and waits for a reboot."""
+
+REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
+"""Reboots after a change that is not in the description, and so not part of a rollout."""
+
 
 class Kind(enum.Enum):
-    """How values are compared."""
+    """How a rule compares values."""
 
     EQUAL = "equal"
-    """All devices of a node, or of all peers, have one value."""
+    """All devices of a node, or of all peers, have the same value."""
     MULTISET = "multiset"
     """Nodes have the same values; which device has which value does not matter."""
     SLOTS = "slots"
@@ -31,20 +41,20 @@ class Kind(enum.Enum):
     UNIQUE = "unique"
     """No value appears twice."""
     GROWTH = "growth"
-    """No more than in an earlier record of the same boot."""
+    """A counter has not grown by more than allowed since an earlier record of the same boot."""
     ABSOLUTE = "absolute"
     """At least, or at most, a limit."""
 
 
 class Bound(enum.Enum):
-    """Which side of a limit is right (kinds absolute and within)."""
+    """Which side of a limit is right (for the kinds absolute and within)."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
 
 
 class Peers(enum.Enum):
-    """The nodes that a node is compared with. CLASS: never with other hardware."""
+    """The nodes with which a node is compared: its hardware class, its cluster or its node role."""
 
     CLASS = "class"
     OS = "os"
@@ -52,15 +62,15 @@ class Peers(enum.Enum):
 
 
 class Local(enum.Enum):
-    """When a node judges itself by a rule, and drains itself (docs/node-check.md)."""
+    """When a node checks itself by a rule and, if it fails, drains itself (docs/node-check.md)."""
 
     HEALTH = "health check"
     JOBS = "health check, prolog, epilog"
-    """Fast to read, and no job can run well without it."""
+    """For readings that are fast to take and that every job depends on."""
 
 
 class Skip(enum.Enum):
-    """What ``Look.pick`` returns for an item that the rule does not judge."""
+    """The result of ``Look.pick`` for an item that the rule does not check."""
 
     SKIP = "skip"
 
@@ -78,52 +88,43 @@ def as_text(value: object) -> str:
     return str(value)
 
 
-def everywhere(view: View) -> bool:
-    """Apply to every node."""
-    return True
-
-
 @dataclass(frozen=True)
 class Look:
-    """Which items of a reading a rule judges; by default all, as they were read."""
+    """Which items of a reading a rule checks; by default all items, as they were read."""
 
     items: Callable[[View], Items] | None = None
-    """Item -> value, where the reading is not taken as it is."""
-    pick: Callable[[JsonValue], JsonValue | Skip] | None = None
-    """The part of an item that matters."""
+    """Returns item -> value; None if the rule checks the reading as it is."""
+    pick: Callable[[JsonValue], Value | Skip] | None = None
+    """Returns the part of an item that matters."""
     devices: str | None = None
-    """Another reading whose items are the existing devices: a missing item counts as unread."""
+    """Another reading, which lists the existing devices: a device without an item is unread."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The value that a rule expects. ``same``, ``each``, ``some`` and the others make it.
+    """The value that a rule expects. Use ``same``, ``each``, ``some`` or ``at_most``.
 
-    Where it is silent about an item, the item's peers decide.
+    If there is no value for an item, the expected value comes from the peers.
     """
 
     common: Callable[[View], JsonValue] | None = None
-    """One value of the description for every device; None: it declares none."""
+    """Returns one declared value for every device, or None if no value is declared."""
     by_device: Callable[[View], Mapping[str, JsonValue]] | None = None
-    """A value of the description for each device that it names."""
+    """Returns device -> declared value, for some of the devices."""
     only_named: bool = False
-    """Devices without a value of their own are not judged."""
+    """Devices that ``by_device`` does not name are not checked."""
     default: str | None = None
-    """A reading: the device's own default, used where the description declares nothing."""
+    """The reading with the device's own default, for devices without a declared value."""
     bound: Bound = Bound.AT_LEAST
 
     @property
     def is_declared(self) -> bool:
-        """Say whether the description can declare a value."""
+        """Return whether the description can declare a value."""
         return self.common is not None or self.by_device is not None
 
     def judged(self, view: View) -> Mapping[str, JsonValue] | None:
-        """Return the only devices that are judged, with their values; None: all are."""
+        """Return the devices to check, with their values; None if all devices are checked."""
         return self.by_device(view) if self.by_device is not None and self.only_named else None
-
-
-NOTHING = Expected()
-DEFAULT_REPAIR = by_hand()
 
 
 def same(
@@ -132,7 +133,7 @@ def same(
     default: str | None = None,
     bound: Bound = Bound.AT_LEAST,
 ) -> Expected:
-    """Expect one value of every device."""
+    """Expect the same value on every device."""
     common: Callable[[View], JsonValue] = value if callable(value) else lambda view: value
     return Expected(common=common, default=default, bound=bound)
 
@@ -144,9 +145,9 @@ def each(
     default: str | None = None,
     bound: Bound = Bound.AT_LEAST,
 ) -> Expected:
-    """Expect a value of each named device; other devices are not judged.
+    """Expect a value on each named device; other devices are not checked.
 
-    A named device without a value (None) has the common one.
+    For a named device whose value is None, the common value is expected.
     """
     return Expected(common, by_device, only_named=True, default=default, bound=bound)
 
@@ -154,13 +155,8 @@ def each(
 def some(
     by_device: Callable[[View], Mapping[str, JsonValue]], *, bound: Bound = Bound.AT_LEAST
 ) -> Expected:
-    """Expect a value of the named devices; the peers decide about the others."""
+    """Expect a value on the named devices; other devices are compared with the peers."""
     return Expected(by_device=by_device, bound=bound)
-
-
-def default(reading: str) -> Expected:
-    """Expect of each device its own default, which another reading has."""
-    return Expected(default=reading)
 
 
 def at_most(limit: JsonValue | Callable[[View], JsonValue]) -> Expected:
@@ -168,17 +164,13 @@ def at_most(limit: JsonValue | Callable[[View], JsonValue]) -> Expected:
     return same(limit, bound=Bound.AT_MOST)
 
 
-AT_MOST_PEERS = Expected(bound=Bound.AT_MOST)
-"""No more than the peers have (kind within); by default it is no less."""
-
-
 @dataclass(frozen=True)
 class Text:
-    """How a finding writes what was found and what is expected."""
+    """How a finding shows the found and the expected value."""
 
     show: Callable[[JsonValue], str] = as_text
     words: Callable[[JsonValue, JsonValue], tuple[str, str]] | None = None
-    """Texts of found and expected, where they depend on each other."""
+    """Returns both texts, if they depend on each other."""
     detail: Callable[[View, str], str] | None = None
 
 
@@ -189,7 +181,7 @@ class Severities:
     differs: Severity = Severity.ERROR
     unread: Severity = Severity.ERROR
     of: Callable[[View, str], Severity] | None = None
-    """Where it depends on what was found."""
+    """Returns the severity, if it depends on the value."""
 
 
 ERROR = Severities()
@@ -198,11 +190,99 @@ WARNING = Severities(Severity.WARNING)
 
 @dataclass(frozen=True)
 class OnNode:
-    """The node judges itself by the rule as well, without its peers, and drains itself."""
+    """A node also checks itself by the rule, without its peers, and drains itself if it fails."""
 
     when: Local
     judgements: Callable[[View], Iterable[Judgement]] | None = None
-    """What the node judges, where the rule looks, picks or expects by more than data."""
+    """Returns the node's own checks, for a rule whose look or expected value is code."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """When a node needs only a reboot, and the repair for that case."""
+
+    when: Callable[[View, str], bool]
+    note: str = ""
+    """The condition in words, for the documentation."""
+    repair: str = REBOOT
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The repair for the findings of a rule.
+
+    Texts may contain {inventory} {node} {role} (head, worker) {roles} (Lockstep's roles) {address}
+    {device} {expected} (as text) {value}.
+    """
+
+    owner: str
+    """The role that sets the item, or "person"; a phrase if several roles set items."""
+    text: str = DEPLOY
+    roles: Callable[[View, str], Iterable[str]] | None = None
+    """Returns the roles that set an item, if ``owner`` is a phrase."""
+    no_role: str = NO_ROLE
+    """The repair if ``text`` is a deploy but no role sets the item on this node."""
+    peers: str | None = None
+    """The repair if the expected value comes from the peers, so that no role can set it."""
+    pending: Pending | None = None
+
+
+by_role = Repair
+
+
+def by_hand(
+    text: str = NO_ROLE, *, peers: str | None = None, pending: Pending | None = None
+) -> Repair:
+    """Return a repair by a person; ``peers`` applies if the expected value comes from the peers."""
+    return Repair("person", text, peers=peers, pending=pending)
+
+
+class At(enum.Enum):
+    """Where the cause is, relative to the finding that it explains."""
+
+    NODE = "same node"
+    DEVICE = "same device of the same node"
+    CONTROLLER = "the node that runs slurmctld"
+
+
+SAME_DEVICE, CONTROLLER = At.DEVICE, At.CONTROLLER
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Which findings of a rule a cause explains; by default all findings."""
+
+    device: str | None = None
+    """Only the finding on this device."""
+    found: str = ""
+    """Only findings whose ``found`` contains this text."""
+    unread: bool = False
+    """Only findings about values that could not be read, not about differences."""
+    tag: str = ""
+    """Only findings with this tag (``Rule.tags``)."""
+
+
+EVERY = Effect()
+UNREAD = Effect(unread=True)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A finding of another rule that explains findings of this rule."""
+
+    rule: str
+    """The id of the other rule; ``munge.*`` for all rules of a family."""
+    device: str | None = None
+    """Only the finding of the other rule on this device."""
+    tag: str = ""
+    """Only findings of the other rule with this tag."""
+    at: At = At.NODE
+    of: Effect = EVERY
+
+
+def same_device(*rules: str, tag: str = "") -> tuple[Cause, ...]:
+    """Return one cause per rule: the finding of that rule on the same device."""
+    return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=tag)) for rule in rules)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,72 +291,69 @@ class Rule:
 
     id: str
     claim: str
-    """What is true of a healthy node, as one sentence."""
+    """One sentence that is true for a healthy node."""
     why: str = ""
-    """What goes wrong where it is not true."""
+    """What goes wrong on a node for which the claim is not true."""
     blind: str = ""
-    """What the rule cannot see."""
+    """What the rule cannot find."""
     source: str = ""
     """Where the rule comes from: a manual page, a measurement, another project's check."""
     reading: str
-    """Name of the reading, as records have it."""
+    """The name of the reading in records."""
     look: Look = Look()
     kind: Kind = Kind.EQUAL
-    expected: Expected = NOTHING
+    expected: Expected = Expected()
     peers: Peers | None = None
     tolerance: float = 0.0
-    """Kind within: share of the median. Kind growth: what a counter may grow by in an hour."""
+    """Kind within: a share of the median. Kind growth: the allowed growth of a counter per hour."""
     text: Text = Text()
     severity: Severities = ERROR
-    repair: Repair = DEFAULT_REPAIR
+    repair: Repair = Repair("person", NO_ROLE)
     tags: Callable[[View, str], frozenset[str]] | None = None
-    """Tags of a finding. A cause can ask for a tag, where it does not explain every finding."""
-    applies: Callable[[View], bool] = everywhere
+    """Returns the tags of a finding. A cause can be limited to findings with a tag."""
+    applies: Callable[[View], bool] = lambda view: True
     on_node: OnNode | None = None
     explained_by: tuple[Cause, ...] = ()
     objects: Callable[[View, str], Iterable[Object]] | None = None
-    """The objects whose differences a finding about an item explains; None: by its reading."""
+    """Returns the objects whose differences a finding explains; None: the reading's objects."""
     changes: tuple[Override, ...] = field(default=(), repr=False)
-    """What the site changes; at most one for a hardware class."""
+    """Changes by the site; at most one for each hardware class."""
 
     @property
     def switched_off(self) -> tuple[SwitchedOff, ...]:
-        """Return where the site switched it off, and why."""
+        """Return where the site switched the rule off, and why."""
         return tuple(SwitchedOff(self.id, one.classes, one.off) for one in self.changes if one.off)
 
     @property
     def is_off(self) -> bool:
-        """Say whether it is judged nowhere."""
+        """Return whether the rule is switched off on all nodes."""
         return any(not off.classes for off in self.switched_off)
 
     def change(self, view: View) -> Override | None:
-        """Return what the site changed for a node."""
-        if not self.changes:
-            return None
-        name = view.plan.hardware.name
-        return next((one for one in self.changes if one.covers(name)), None)
+        """Return the site's change that covers a node."""
+        return next((one for one in self.changes if one.covers(view.plan.hardware.name)), None)
 
     def judges(self, view: View) -> bool:
-        """Say whether it applies to a node, and is on there."""
+        """Return whether the rule applies to a node and is not switched off for it."""
         if self.expected.is_declared and self.repair.owner in view.plan.spec.unmanaged:
             return False
         change = self.change(view)
         return (change is None or change.off is None) and self.applies(view)
 
     def severity_on(self, view: View, device: str) -> Severity:
-        """Return how severe a difference is there."""
+        """Return how severe a difference is on a node."""
         change = self.change(view)
         if change is not None and change.severity is not None:
             return Severity(change.severity)
-        severity = self.severity
-        return severity.differs if severity.of is None else severity.of(view, device)
+        of = self.severity.of
+        return self.severity.differs if of is None else of(view, device)
 
     def tolerance_on(self, view: View) -> float:
-        """Return the tolerance on a node."""
+        """Return the tolerance of the rule on a node."""
         change = self.change(view)
-        if change is not None and change.tolerance is not None:
-            return change.tolerance
-        return self.tolerance
+        if change is None or change.tolerance is None:
+            return self.tolerance
+        return change.tolerance
 
     def explains(self, view: View, device: str) -> tuple[Object, ...]:
         """Return the objects whose differences a finding about an item explains."""

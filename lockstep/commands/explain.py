@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import sqlite3
 import textwrap
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
-from lockstep.commands._arguments import WrongUse, no_node, no_rule, reports_errors
+from lockstep.commands import Argument, Command, WrongUse, no_rule, node_named
 from lockstep.commands.rules import described, references
 from lockstep.forms.text import whole
-from lockstep.history import findings, records
-from lockstep.history.store import opened
+from lockstep.history import findings, records, store
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
-from lockstep.probe.record import Reading
 from lockstep.reading import context, history_of, kept, now
 from lockstep.report import ExitStatus, Report, fold
+from lockstep.spec.checks import SiteRule
 from lockstep.when import utc
-
-if TYPE_CHECKING:
-    from lockstep.commands import Subparsers
 
 FORMS = """\
 lockstep explain RULE
@@ -36,114 +31,77 @@ WIDTH = 100
 LABEL = 13
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add ``explain`` to the command line."""
-    parser = subparsers.add_parser(
-        "explain",
-        usage=FORMS,
-        help="show why a rule exists, or everything known about a node",
-        description="For a node: the findings in its newest record, its peers and its plan. "
-        "Exit status: for a node that of lockstep check, for a rule 0; 3 usage error.",
-    )
-    parser.add_argument(
-        "what",
-        metavar="RULE | INVENTORY RULE | INVENTORY NODE",
-        nargs="+",
-        help="a rule (lockstep rules lists them) or a node",
-    )
-    parser.add_argument(
-        "--fresh", action="store_true", help="read all nodes now instead of using saved records"
-    )
-    parser.set_defaults(run=run)
-
-
-@reports_errors
-def run(arguments: argparse.Namespace) -> int:
-    """Print the explanation; return the exit status."""
-    what = arguments.what
-    if len(what) == 2:
-        return _of_cluster(*what, fresh=arguments.fresh)
-    if len(what) > 2 or what[0].endswith(".py") or arguments.fresh:
-        raise WrongUse(f"lockstep explain {' '.join(what)}: wrong arguments\n  expected  {FORMS}")
-    known = {rule.id: rule for rule in all_rules()}
-    if what[0] not in known:
+def _run(arguments: argparse.Namespace) -> int:
+    *inventories, name = arguments.what
+    if len(inventories) > 1 or (not inventories and (name.endswith(".py") or arguments.fresh)):
         raise WrongUse(
-            f"{no_rule(what[0], known)}\n  node      lockstep explain INVENTORY {what[0]}"
+            f"lockstep explain {' '.join(arguments.what)}: wrong arguments\n  expected  {FORMS}"
         )
-    print(_rule(known[what[0]], "INVENTORY"))
-    return ExitStatus.CONSISTENT
+    inventory = inventories[0] if inventories else "INVENTORY"
+    plan = load(inventory) if inventories else None
+    known = {rule.id: rule for rule in (rules_of(plan.spec) if plan else all_rules())}
+    if name in known:
+        print(_rule(known[name], inventory, plan.spec.checks.rules if plan else ()))
+        return ExitStatus.CONSISTENT
+    if plan is None:
+        raise WrongUse(
+            f"{no_rule(name, known)}\n  next      for a node: lockstep explain INVENTORY {name}"
+        )
+    if "." in name and name not in plan.nodes:
+        raise no_rule(name, known)
+    node = node_named(plan, name)
+    report, origin = _judged(plan, name, inventory, fresh=arguments.fresh)
+    print("\n".join(_about(node, origin)) + "\n")
+    print(whole(report), end="")
+    return report.exit_status
 
 
-def _of_cluster(inventory: str, name: str, *, fresh: bool) -> int:
-    plan = load(inventory)
-    known = {rule.id: rule for rule in rules_of(plan.spec)}
-    if name in plan.nodes:
-        return _node(plan, inventory, name, fresh=fresh)
-    if name not in known:
-        raise no_rule(name, known) if "." in name else no_node(name, plan.nodes)
-    print(_rule(known[name], inventory))
-    return ExitStatus.CONSISTENT
-
-
-def _rule(rule: Rule, inventory: str) -> str:
+def _rule(rule: Rule, inventory: str, own: Sequence[SiteRule]) -> str:
     rows = [
-        *((label.lower(), text.replace("`", "")) for label, text in described(rule)),
+        *((label.lower(), text.replace("`", "")) for label, text in described(rule, own)),
         ("compared", rule.kind.value),
         ("from", ", ".join(references(rule))),
         ("severity", rule.severity.differs.value),
         ("repaired by", rule.repair.owner),
         ("check it", f"lockstep check {inventory} --rule {rule.id}"),
     ]
-    return "\n".join([f"{rule.id}: {rule.claim}", *_lines(rows)])
+    return "\n".join([textwrap.fill(f"{rule.id}: {rule.claim}", WIDTH), *_lines(rows)])
 
 
-def _node(plan: ClusterPlan, inventory: str, name: str, *, fresh: bool) -> int:
-    report, read_at = _fresh(plan, name) if fresh else _kept(plan, inventory, name)
-    print("\n".join(_about(plan.nodes[name], read_at)) + "\n")
-    print(whole(report), end="")
-    return report.exit_status
+def _judged(plan: ClusterPlan, name: str, inventory: str, *, fresh: bool) -> tuple[Report, str]:
+    """Return the report of a node, and the origin of its record as text.
 
-
-def _fresh(plan: ClusterPlan, name: str) -> tuple[Report, str]:
-    reading = now(plan)
-    read_at = time.time()
-    with opened(history_of(plan)) as history:
-        report = _report(plan, reading, history, name, read_at)
-    return report, f"read now, {utc(read_at)}"
-
-
-def _kept(plan: ClusterPlan, inventory: str, name: str) -> tuple[Report, str]:
-    with opened(history_of(plan)) as history:
-        times, reading = records.times(history, name), kept(plan, history)
-        report = _report(plan, reading, history, name, times[-1] if times else time.time())
-    kept_since = _since(times) if times else "none saved"
+    Raises:
+        WrongUse: the node has no saved record.
+    """
+    reading = now(plan) if fresh else None
+    rules = rules_of(plan.spec)
+    counters = counter_families(rules)
+    with store.opened(history_of(plan)) as history:
+        times = records.times(history, name)
+        read_at = time.time() if fresh or not times else times[-1]
+        reading = reading or kept(plan, history)
+        earlier = records.earlier(history, {name: reading[name]}, counters, read_at)
+        report = check(rules, context(plan, reading, *earlier), [name])
+        report.findings = findings.remembered(history, report.findings)
+    if fresh:
+        return report, f"read now, {utc(read_at)}"
+    newest = (
+        f"from {utc(read_at)}, the newest of {len(times)} since {utc(times[0])}"
+        if times
+        else "none saved"
+    )
     down = next((finding for finding in report.findings if finding.rule == REACHABLE), None)
     if down is None:
-        return report, kept_since
+        return report, newest
     if not down.since:
         raise WrongUse(
             f"no saved record of {name}\n  next      lockstep explain {inventory} {name} --fresh"
         )
-    return report, f"unreachable since {down.history}; before that: {kept_since}"
+    return report, f"unreachable since {down.history}; before that: {newest}"
 
 
-def _since(times: list[float]) -> str:
-    return f"from {utc(times[-1])}, the newest of {len(times)} since {utc(times[0])}"
-
-
-def _report(
-    plan: ClusterPlan, reading: Reading, history: sqlite3.Connection, name: str, read_at: float
-) -> Report:
-    rules = rules_of(plan.spec)
-    mine, counters = {name: reading[name]}, counter_families(rules)
-    before = records.earlier(history, mine, counters, read_at)
-    latest = records.latest(history, mine, counters, read_at)
-    report = check(rules, context(plan, reading, before, latest), [name])
-    report.findings = findings.remembered(history, report.findings)
-    return report
-
-
-def _about(node: NodePlan, read_at: str) -> list[str]:
+def _about(node: NodePlan, origin: str) -> list[str]:
     hardware = node.hardware
     peers = [
         other.name
@@ -157,18 +115,20 @@ def _about(node: NodePlan, read_at: str) -> list[str]:
     ]
     gpu, nics, stack = node.gpu, hardware.hardware.nics, node.spec.software.nvidia
     rows = [
-        ("record", read_at),
+        ("record", origin),
         ("peers", fold(peers) or "none: it is the only node of its hardware class"),
         ("runs", ", ".join(service.value for service in node.node.runs)),
         ("GPUs", f"{gpu.count} x {gpu.model}" if gpu else ""),
         ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),
         ("driver", stack.driver if stack and node.nvidia else ""),
         ("huge pages", ", ".join(pages)),
-        ("kernel", " ".join(node.kernel_args)),
+        ("kernel", " ".join(node.system.kernel_args)),
         ("whole plan", f"lockstep plan {node.cluster.inventory} {node.name}"),
     ]
-    head = f"{node.name}: {node.role.value} of class {hardware.name}, {node.address}"
-    return [head, *_lines([(label, text) for label, text in rows if text])]
+    return [
+        f"{node.name}: {node.role.value} of class {hardware.name}, {node.address}",
+        *_lines([(label, text) for label, text in rows if text]),
+    ]
 
 
 def _lines(rows: list[tuple[str, str]]) -> list[str]:
@@ -184,3 +144,23 @@ def _lines(rows: list[tuple[str, str]]) -> list[str]:
         )
         for label, text in rows
     ]
+
+
+COMMAND = Command(
+    run=_run,
+    usage=FORMS,
+    help="show why a rule exists, or everything known about a node",
+    description="For a node: the findings in its newest record, its peers and its plan. "
+    "Exit status: 0 for a rule; for a node, the exit status of lockstep check; 3 usage error.",
+    arguments=(
+        Argument(
+            "what",
+            metavar="RULE | INVENTORY RULE | INVENTORY NODE",
+            nargs="+",
+            help="a rule (lockstep rules lists them) or a node",
+        ),
+        Argument(
+            "--fresh", action="store_true", help="read all nodes now instead of using saved records"
+        ),
+    ),
+)

@@ -1,75 +1,64 @@
-"""``lockstep rules``: lists the rules of the check, as a table or as the page docs/rules.md."""
+"""``lockstep rules``: lists all rules, as a table or as the page docs/rules.md."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.not_compared import NOT_ALONE, NOT_JUDGED
-from lockstep.checks.repair import NO_ROLE
-from lockstep.checks.rule import Bound, Kind, Rule
-from lockstep.checks.site import PREFIX, changed, rules_of
-from lockstep.checks.unchecked import UNCHECKED
-from lockstep.commands._arguments import WrongUse, reports_errors
+from lockstep.checks.rule import NO_ROLE, Bound, Kind, Rule, as_text
+from lockstep.checks.site import changed, rules_of
+from lockstep.commands import Argument, Command, WrongUse
+from lockstep.forms import table
 from lockstep.inventory import load
-from lockstep.report import Reference
-
-if TYPE_CHECKING:
-    from lockstep.commands import Subparsers
+from lockstep.report import ExitStatus, Reference
+from lockstep.roles import declared
+from lockstep.spec.checks import SiteRule
 
 NODE_CHECK = "docs/node-check.md"
-LINK = "node-check.md"
-"""``NODE_CHECK`` relative to docs/rules.md."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add ``rules`` to the command line."""
-    parser = subparsers.add_parser("rules", help="list the rules of the check, with their reasons")
-    parser.add_argument(
-        "inventory",
-        metavar="INVENTORY",
-        nargs="?",
-        help="include the rules that this inventory adds or changes",
-    )
-    parser.add_argument("--markdown", action="store_true", help="print the page docs/rules.md")
-    parser.set_defaults(run=run)
-
-
-@reports_errors
-def run(arguments: argparse.Namespace) -> int:
-    """Print the rules; return the exit status."""
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.inventory in {rule.id for rule in all_rules()}:
         raise WrongUse(
             f"{arguments.inventory} is a rule, not an inventory\n"
-            f"  expected  lockstep explain {arguments.inventory}"
+            f"  next      lockstep explain {arguments.inventory}"
         )
-    judged = rules_of(load(arguments.inventory).spec) if arguments.inventory else all_rules()
-    print(page(judged) if arguments.markdown else _table(judged), end="")
-    return 0
+    spec = load(arguments.inventory).spec if arguments.inventory else None
+    judged = rules_of(spec) if spec else all_rules()
+    own = spec.checks.rules if spec else ()
+    print(page(judged, own) if arguments.markdown else _table(judged), end="")
+    return ExitStatus.CONSISTENT
 
 
 def references(rule: Rule) -> list[str]:
-    """Return where the expected value comes from, in the order in which sources are asked."""
-    sources = ["spec"] if rule.expected.is_declared else []
-    sources += ["device"] if rule.expected.default else []
-    sources += [f"peers ({rule.peers.value})"] if rule.peers else []
-    sources += [Reference.EARLIER.value] if rule.kind is Kind.GROWTH else []
-    return sources or ["the rule itself"]
+    """Return the sources of the expected value, in the order in which they are used."""
+    sources = {
+        "spec": rule.expected.is_declared,
+        "device": rule.expected.default,
+        f"peers ({rule.peers and rule.peers.value})": rule.peers,
+        Reference.EARLIER.value: rule.kind is Kind.GROWTH,
+    }
+    return [source for source, used in sources.items() if used] or ["the rule itself"]
 
 
-def described(rule: Rule) -> list[tuple[str, str]]:
-    """Return what a rule says beside its claim, by labels."""
+def described(rule: Rule, own: Iterable[SiteRule] = ()) -> list[tuple[str, str]]:
+    """Return the labels and texts that explain a rule, without its claim.
+
+    Args:
+        rule: a built-in rule or a rule of the site.
+        own: the rules of the site.
+    """
     repair, pending, changes = rule.repair, rule.repair.pending, changed(rule)
     compared_only = not rule.expected.is_declared and rule.expected.default is None
     entries = [
         ("Why", rule.why),
         ("Pending", pending.note if pending else ""),
         ("Blind", rule.blind),
-        ("Site", "its own rule" if rule.id.startswith(PREFIX) else ""),
         ("Site", changes),
         ("Reading", f"`{rule.reading}`"),
+        *(row for one in own if one.id == rule.id for row in _declared(one)),
         ("Tolerance", _tolerance(rule)),
         ("Repair", f"`{(compared_only and repair.peers) or repair.text}`"),
         ("By hand", f"`{repair.no_role}`" if repair.no_role != NO_ROLE else ""),
@@ -79,44 +68,64 @@ def described(rule: Rule) -> list[tuple[str, str]]:
     return [(label, text) for label, text in entries if text]
 
 
-def page(judged: Sequence[Rule]) -> str:
-    """Return docs/rules.md: every rule with its reasons."""
+def _declared(own: SiteRule) -> list[tuple[str, str]]:
+    """Return the labels and texts that only a rule of the site has."""
+    limit = "" if own.expected is None else f"{own.bound or ''} {as_text(own.expected)}".strip()
+    return [
+        ("Path", f"`{' '.join(own.path)}`" if own.path else ""),
+        ("Expected", limit),
+        ("Classes", ", ".join(own.classes)),
+        ("Site", "its own rule"),
+    ]
+
+
+def page(judged: Sequence[Rule], own: Sequence[SiteRule] = ()) -> str:
+    """Return the page docs/rules.md; ``own`` are the rules of the site."""
+    rows = [
+        f"| [{rule.id}](#{rule.id.replace('.', '')}) | {rule.claim} | {rule.kind.value} "
+        f"| {', '.join(references(rule))} | {rule.repair.owner} |"
+        for rule in judged
+    ]
+    sections = [
+        line.replace(NODE_CHECK, "[node-check.md](node-check.md)")
+        for rule in judged
+        for line in (
+            *("", f"## {rule.id}", "", rule.claim, ""),
+            *(f"- {label}: {text}" for label, text in described(rule, own)),
+        )
+    ]
     lines = [
         "# Rules",
         "",
         "Generated by `lockstep rules --markdown`; a test fails when this page is stale.",
-        "A finding names where its expected value comes from: the description (spec), the device's",
-        "own default, or the peers. An unread value is a finding of its own, never ok.",
+        "A finding names the source of its expected value: the description (spec), the device's",
+        "own default, the peers or an earlier record. An unread value is a finding of its own.",
         "",
         "| rule | claim | kind | expected from | repaired by |",
         "|---|---|---|---|---|",
+        *rows,
+        *sections,
+        *_listed(
+            "Not compared",
+            "These readings alone are neither right nor wrong:",
+            NOT_JUDGED | NOT_ALONE,
+        ),
+        *_listed(
+            "Not checked",
+            "No rule checks the result of these operations of roles:",
+            {
+                f"{role.name}.{operation}": why
+                for role in declared()
+                for operation, why in role.unchecked.items()
+            },
+        ),
     ]
-    lines += [
-        f"| [{rule.id}](#{_anchor(rule.id)}) | {rule.claim} | {rule.kind.value} "
-        f"| {', '.join(references(rule))} | {rule.repair.owner} |"
-        for rule in judged
-    ]
-    for rule in judged:
-        lines += ["", f"## {rule.id}", "", rule.claim, ""]
-        lines += [f"- {label}: {text}" for label, text in described(rule)]
-    lines = [line.replace(NODE_CHECK, f"[{LINK}]({LINK})") for line in lines]
-    lines += [
-        "",
-        "## Not compared",
-        "",
-        "These readings are by themselves neither right nor wrong:",
-        "",
-    ]
-    lines += [f"- `{name}`: {why}" for name, why in sorted((NOT_JUDGED | NOT_ALONE).items())]
-    lines += [
-        "",
-        "## Not checked",
-        "",
-        "Operations of roles; a change of their result gives no finding:",
-        "",
-    ]
-    lines += [f"- `{name}`: {why}" for name, why in sorted(UNCHECKED.items())]
     return "\n".join(lines) + "\n"
+
+
+def _listed(title: str, introduction: str, reasons: Mapping[str, str]) -> list[str]:
+    entries = [f"- `{name}`: {why}" for name, why in sorted(reasons.items())]
+    return ["", f"## {title}", "", introduction, "", *entries]
 
 
 def _tolerance(rule: Rule) -> str:
@@ -129,15 +138,23 @@ def _tolerance(rule: Rule) -> str:
 
 
 def _table(judged: Sequence[Rule]) -> str:
-    rows = [("RULE", "CLAIM", "EXPECTED FROM", "REPAIRED BY", "")]
-    rows += [(r.id, r.claim, ", ".join(references(r)), r.repair.owner, changed(r)) for r in judged]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        + "\n"
-        for row in rows
-    )
+    rows = [
+        ("RULE", "CLAIM", "EXPECTED FROM", "REPAIRED BY", ""),
+        *((r.id, r.claim, ", ".join(references(r)), r.repair.owner, changed(r)) for r in judged),
+    ]
+    return "".join(f"{line}\n" for line in table(rows))
 
 
-def _anchor(rule: str) -> str:
-    return rule.replace(".", "")
+COMMAND = Command(
+    run=_run,
+    help="list all rules",
+    arguments=(
+        Argument(
+            "inventory",
+            metavar="INVENTORY",
+            nargs="?",
+            help="include the rules that this inventory adds or changes",
+        ),
+        Argument("--markdown", action="store_true", help="print docs/rules.md, with all reasons"),
+    ),
+)

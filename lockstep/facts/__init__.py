@@ -1,1 +1,1 @@
-"""The probe over pyinfra's connections: as a fact of one host, and of all nodes at once."""
+"""The questions that roles ask about a host; readings answer them."""

@@ -1,81 +1,75 @@
-"""Kernel arguments and huge pages: what the boot loader has, what the kernel has."""
+"""Questions about kernel arguments, boot entries, the initramfs, and huge pages."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyinfra.api import FactBase
-from typing_extensions import override
-
-from lockstep.facts.reading import Question, Taken
+from lockstep.facts.files import is_younger
+from lockstep.node.readers.grub import ENTRIES as FOLDER
 from lockstep.node.readers.memory import HUGEPAGES_TRIED as HUGEPAGES_TRIED
 from lockstep.node.readers.reading import ABSENT
+from lockstep.plan.reboot import absent
+from lockstep.question import Question, Taken, Unreadable, question
 
 MENU = "/boot/grub/grub.cfg"
-LATER = "/etc/kernel/cmdline"
-"""Arguments that kernel-install(8) gives to kernels that are installed later."""
+NEXT, ENTRIES = "kernel.cmdline_persisted", "kernel.cmdline_entries"
+NO_ENTRY = (
+    f"no entries in {FOLDER}, so grubby cannot change kernel arguments. Next: make GRUB read its "
+    "entries from that folder (GRUB_ENABLE_BLSCFG=true in /etc/default/grub), or declare "
+    "boot_loader: none for this hardware class"
+)
 
 
 def in_grub(argument: str) -> str:
-    """Return a kernel argument as GRUB's script language takes it: ";" would end the command."""
+    """Return a kernel argument, quoted for GRUB if it has a ";", which would end the command."""
     key, _, value = argument.partition("=")
-    # Only the value is quoted: grubby finds an argument by what stands before the first "=".
+    # Only the value is quoted: grubby finds an argument by the text before the first "=".
     return f"{key}='{value}'" if ";" in value else argument
 
 
-def arguments(text: str) -> tuple[str, ...]:
-    """Return the kernel arguments in a piece of GRUB's script language, quotes removed."""
-    try:
-        return tuple(shlex.split(text))
-    except ValueError:  # a lone quote: GRUB itself would stumble over it too
-        return tuple(text.split())
+@question("boot loader", NEXT)
+def next_arguments(taken: Taken) -> tuple[str, ...]:
+    """Ask for the kernel arguments of the next boot: those of the boot loader's default entry."""
+    return tuple(taken[NEXT])
 
 
-@dataclass(frozen=True)
-class BootLoaderState:
-    """What the next boot will have, as far as the boot loader's menu says."""
+def menu_is_due(files: Iterable[str], args: tuple[str, ...]) -> Question[bool]:
+    """Ask whether GRUB's menu is older than its source files, or lacks kernel arguments.
 
-    args: tuple[str, ...]
-    """Kernel arguments of the first entry."""
-    stale: bool
-    """A file the menu is made from is newer than the menu."""
+    Args:
+        files: the drop-ins in /etc/default/grub.d.
+        args: kernel arguments that the next boot must have.
+    """
+    sources = tuple(files)
 
+    def answer(taken: Taken) -> bool:
+        # An outdated menu is not read, because its default entry may be unclear.
+        if is_younger(taken, sources, taken.item("files.changed", MENU)):
+            return True
+        return bool(absent(args, tuple(taken[NEXT])))
 
-class BootLoader(FactBase[BootLoaderState]):
-    """Returns the kernel arguments of the boot loader's menu, and whether it is out of date."""
-
-    @override
-    def command(self, files: Iterable[str]) -> str:
-        quoted = " ".join(shlex.quote(path) for path in files)
-        return (
-            f'for f in {quoted}; do if [ "$f" -nt {MENU} ]; then echo stale; fi; done; '
-            f"if [ -r {MENU} ]; then grep -m1 -E '^[[:space:]]*linux' {MENU} | sed 's/^/args /'; "
-            "fi; echo end"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> BootLoaderState:
-        lines = list(output)
-        menu = [arguments(line)[3:] for line in lines if line.startswith("args ")]
-        return BootLoaderState(menu[0] if menu else (), "stale" in lines)
+    return Question("GRUB's menu", (NEXT, "files.changed"), answer, {"changed": (MENU, *sources)})
 
 
-class BootEntries(FactBase[tuple[tuple[str, ...], ...]]):
-    """Returns the kernel arguments of each entry that grubby(8) manages, and of later kernels."""
+@question("boot entries", ENTRIES)
+def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
+    """Ask for the kernel arguments of each grubby(8) entry and of kernels installed later."""
+    if not taken[ENTRIES]:
+        raise Unreadable("boot entries", NO_ENTRY)
+    return tuple(tuple(taken.item(ENTRIES, name)) for name in taken[ENTRIES])
 
-    @override
-    def command(self) -> str:
-        return (
-            f"grubby --info=ALL && "
-            f'if [ -r {LATER} ]; then echo "args=\\"$(paste -sd\' \' {LATER})\\""; fi'
-        )
 
-    @override
-    def process(self, output: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        said = [line.strip() for line in output if line.startswith("args=")]
-        return tuple(arguments(line.removeprefix('args="').removesuffix('"')) for line in said)
+def initramfs_is_due(files: Iterable[str]) -> Question[bool]:
+    """Ask whether files are newer than the initramfs of the running kernel, if it has one."""
+    sources = tuple(files)
+
+    def answer(taken: Taken) -> bool:
+        made = taken["kernel.initramfs"]
+        return isinstance(made, str) and is_younger(taken, sources, made)
+
+    readings = ("kernel.initramfs", "files.changed")
+    return Question("initramfs", readings, answer, {"changed": sources})
 
 
 @dataclass(frozen=True)
@@ -83,69 +77,72 @@ class HugepagesState:
     """Huge pages of the running kernel."""
 
     counts: dict[tuple[str, int], int]
-    """(size, NUMA node) -> pages."""
+    """(page size, NUMA node) -> number of pages."""
     tried: str
-    """What this boot's kernel was asked for and gave; "" when nothing."""
+    """The last request since boot, and the counts after it; "" if there was none."""
     reached: str = ""
-    """What ``REACHED`` prints now."""
+    """The current counts, as ``REACHED`` prints them."""
 
 
 SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
-"""Folder names below /sys/devices/system/node/node*/hugepages (kernel doc, hugetlbpage)."""
+"""Folder names in /sys/devices/system/node/node*/hugepages (kernel documentation, hugetlbpage)."""
 
 
 REACHED = (
-    # In the order of the reading. A kernel without huge pages has no such files: nothing.
+    # Sorted as in the reading. A kernel without huge page support has no such files: no output.
     "export LC_ALL=C; "
     "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
 )
-"""Shell command: all counts on one line. Only ever compared with the reading of the same."""
+"""Shell command that prints all counts on one line, as the reading hugepages.tried has them."""
 
 
-def hugepages_state() -> Question[HugepagesState]:
-    """Ask for the huge pages per size and NUMA node."""
-
-    def answer(taken: Taken) -> HugepagesState:
-        tried = taken["hugepages.tried"]
-        # A kernel without huge pages has no counts; any other reason is an error of this node.
-        lacks_them = not tried["reached"] and taken.unread("hugepages") is not None
-        counts = {} if lacks_them else taken["hugepages"]
-        return HugepagesState(
-            {
-                (size, int(node)): pages
-                for size, split in counts.items()
-                if size in SIZES
-                for node, pages in split.items()
-            },
-            tried["tried"],
-            tried["reached"],
-        )
-
-    return Question("huge pages", ("hugepages", "hugepages.tried"), answer)
+@question("huge pages", "hugepages", "hugepages.tried")
+def hugepages_state(taken: Taken) -> HugepagesState:
+    """Ask for the huge pages per size and NUMA node, and for the last request since boot."""
+    tried = taken["hugepages.tried"]
+    # A kernel without huge page support has no counts. Any other unread value is an error.
+    lacks_them = not tried["reached"] and taken.unread("hugepages") is not None
+    counts = {} if lacks_them else taken["hugepages"]
+    return HugepagesState(
+        {
+            (size, int(node)): pages
+            for size, split in counts.items()
+            if size in SIZES
+            for node, pages in split.items()
+        },
+        **tried,
+    )
 
 
 @dataclass(frozen=True)
 class HugetlbMount:
-    """One mounted hugetlbfs: the rights on its root."""
+    """A mounted hugetlbfs: the mode and GID of its root."""
 
     mode: str
     gid: int
 
 
+MOUNTS = {
+    "2M": ("/dev/hugepages", "dev-hugepages.mount"),
+    "1G": ("/dev/hugepages1G", "dev-hugepages1G.mount"),
+}
+"""Page size -> mount point and unit. The 2M unit is systemd's own; the role adds a drop-in."""
+
+
 def hugetlb_mounts(points: Iterable[str]) -> Question[dict[str, HugetlbMount]]:
-    """Ask for mount point -> rights, of those that are mounted."""
+    """Ask for the mode and GID of these mount points; those without a mount are left out."""
     asked = tuple(points)
 
     def answer(taken: Taken) -> dict[str, HugetlbMount]:
         there = [point for point in asked if point in taken["hugepages.mounts"]]
-        found = {point: taken.item("hugepages.mounts", point) for point in there}
-        return {point: HugetlbMount(one["mode"], one["gid"]) for point, one in found.items()}
+        read = {point: taken.item("hugepages.mounts", point) for point in there}
+        return {point: HugetlbMount(one["mode"], one["gid"]) for point, one in read.items()}
 
     return Question("hugetlbfs", ("hugepages.mounts",), answer)
 
 
 def group_of(gid: int) -> Question[str]:
-    """Ask for the name of the group with a number; "" when no group has it."""
+    """Ask for the name of the group with this GID; "" if no group has it."""
 
     def answer(taken: Taken) -> str:
         name = str(taken.item("os.groups", str(gid)))

@@ -1,15 +1,16 @@
-"""What files are on a node: content hash, mode, owner, group, for many paths in one reading."""
+"""Questions about files: their hash, mode, owner and group, and which one is newer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lockstep.facts.reading import Question, Taken
+from lockstep.question import Question, Taken
 
 
 @dataclass(frozen=True)
 class FileState:
-    """One regular file as it is."""
+    """The current state of a regular file."""
 
     sha256: str
     mode: str
@@ -19,13 +20,28 @@ class FileState:
 
 
 def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]:
-    """Ask for the state of each file; None for one that is not there as a regular file."""
+    """Ask for the state of each file; None if it is absent or not a regular file."""
 
     def answer(taken: Taken) -> dict[str, FileState | None]:
-        return {path: _state(taken.item("files", path)) for path in paths}
+        found = {path: taken.item("files", path) for path in paths}
+        return {path: FileState(**one) if "sha256" in one else None for path, one in found.items()}
 
     return Question("files", ("files",), answer, {"files": paths})
 
 
-def _state(found: dict[str, str]) -> FileState | None:
-    return FileState(**found) if "sha256" in found else None
+def is_younger(taken: Taken, paths: Iterable[str], than: object) -> bool:
+    """Return whether one of these files was changed after another file, or that file is missing.
+
+    Args:
+        taken: readings that include ``files.changed`` for the files.
+        paths: the paths of the files; a missing file does not count as newer.
+        than: the value of ``files.changed`` for the other file.
+    """
+    if not isinstance(than, str):
+        return True
+    times = (taken.item("files.changed", path) for path in paths)
+    return any(_seconds(time) > _seconds(than) for time in times if isinstance(time, str))
+
+
+def _seconds(changed: str) -> float:
+    return float(changed.split()[0])

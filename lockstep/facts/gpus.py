@@ -1,289 +1,90 @@
-"""Settings of the GPUs on a node, from nvidia-smi."""
+"""Questions about the GPUs of a node, which nvidia-smi answers."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pyinfra.api import FactBase, FactProcessError
-from typing_extensions import override
-
-from lockstep.node.readers.driver import DRIVER, PARAMETERS
-from lockstep.node.readers.mig import mig_devices
-from lockstep.node.readers.reading import Unread
+from lockstep.node.readers.gpu import NO_ROW
 from lockstep.plan.reboot import RECOVERED
-
-CDI_SPEC = "/var/run/cdi/nvidia.yaml"
-"""Where nvidia-cdi-refresh.service writes it (NVIDIA/nvidia-container-toolkit)."""
-CRI_NAMESPACE = "k8s.io"
-"""containerd's namespace of what its CRI knows."""
-
-LOADED = f"[ -r {DRIVER} ]"
-"""Without it a question to NVML loads the module (nvidia-modprobe(1)) with its present options."""
-
-FIELDS = (
-    "uuid",
-    "enforced.power.limit",
-    "power.default_limit",
-    "persistence_mode",
-    "compute_mode",
-    "ecc.mode.pending",
-    "mig.mode.current",
-    "ecc.mode.current",
-    "mig.mode.pending",
-)
-MIG = FIELDS.index("mig.mode.current") + 1
-"""Its column, as cut(1) counts."""
+from lockstep.question import Taken, question
 
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """One GPU. Limits in watts; words as nvidia-smi prints them; None where it does not say."""
+    """The settings of a GPU as nvidia-smi prints them. None: nvidia-smi printed no value."""
 
     uuid: str
-    enforced_limit_w: float | None
-    default_limit_w: float | None
-    persistence: str | None
-    compute_mode: str | None
-    ecc_pending: str | None
-    mig: str | None
-    ecc: str | None
-    mig_pending: str | None
+    enforced_limit_w: float | None = None
+    default_limit_w: float | None = None
+    persistence: str | None = None
+    compute_mode: str | None = None
+    ecc_pending: str | None = None
+    mig: str | None = None
+    ecc: str | None = None
+    mig_pending: str | None = None
     busy: bool = False
     """A process has a compute context on it."""
     mig_devices: tuple[str, ...] = ()
-    """Profiles of what it is divided into, sorted."""
+    """Profiles of its MIG devices, sorted."""
 
 
 @dataclass(frozen=True)
-class Boards:
-    """What nvidia-smi says of the GPUs."""
+class GpuStates:
+    """All GPUs of a node, as nvidia-smi reports them."""
 
     every: tuple[GpuSettings, ...] = ()
     answered: bool = True
-    """False: no answer (no driver, a lost board), so nothing is known of any GPU."""
+    """False: no answer (no loaded driver, a lost GPU), so the state of every GPU is unknown."""
+    to_reset: tuple[str, ...] = ()
+    """UUIDs of the GPUs that need a reset: a row remapping is pending, there were uncorrected
+    errors since the last reset, or the driver recommends it."""
 
 
-class Gpus(FactBase[Boards]):
-    """Returns the GPUs, and whether nvidia-smi answered at all."""
+SETTINGS = {
+    "enforced_limit_w": "gpu.power.enforced_w",
+    "default_limit_w": "gpu.power.default_w",
+    "persistence": "gpu.persistence",
+    "compute_mode": "gpu.compute_mode",
+    "ecc_pending": "gpu.ecc.pending",
+    "mig": "gpu.mig.current",
+    "ecc": "gpu.ecc.current",
+    "mig_pending": "gpu.mig.pending",
+}
+RESETS = ("gpu.remapped.pending", "gpu.recovery_action", "gpu.ecc.uncorrected_volatile")
 
-    ahead_only_if = LOADED
 
-    @override
-    def command(self) -> str:
-        form = "--format=csv,noheader,nounits"
-        # nvidia-smi fails when the driver is not there: an answer, which the role reports.
-        return (
-            f"{{ boards=$(timeout 30 nvidia-smi --query-gpu={','.join(FIELDS)} {form}) && "
-            """printf '%s\\n' "$boards" && """
-            f"timeout 30 nvidia-smi --query-compute-apps=gpu_uuid {form} | sed 's/^/busy, /' && "
-            # Each call takes its time: only a board in MIG mode has devices to list.
-            f"""if printf '%s\\n' "$boards" | cut -d, -f{MIG} | grep -q Enabled; then """
-            "listed=$(timeout 30 nvidia-smi -L) && "
-            """printf '%s\\n' "$listed" | sed 's/^/listed, /'; fi; } 2>/dev/null || echo unread"""
+@question(
+    *("GPUs", "gpu.uuid", "gpu.lost", "gpu.processes", "gpu.mig.devices"),
+    *SETTINGS.values(),
+    *RESETS,
+)
+def gpu_states(taken: Taken) -> GpuStates:
+    """Ask for the settings of all GPUs, and which GPUs need a reset."""
+    why = taken.unread("gpu.uuid")
+    if why is not None and not why.startswith(NO_ROW):
+        return GpuStates(answered=False)
+    uuids = {gpu: str(taken.item("gpu.uuid", gpu)) for gpu in taken["gpu.uuid"]}
+    # None: the GPU does not have this value, or the driver does not report it.
+    to_reset = tuple(
+        uuid
+        for gpu, uuid in uuids.items()
+        if any(_asks(taken.known(reading, gpu)) for reading in RESETS)
+    )
+    if taken["gpu.lost"] or taken.unread("gpu.processes"):
+        return GpuStates((), False, to_reset)
+    is_divided = any(taken.known(SETTINGS["mig"], gpu) == "Enabled" for gpu in uuids)
+    divided = taken["gpu.mig.devices"] if is_divided else {}
+    every = tuple(
+        GpuSettings(
+            uuid,
+            **{name: taken.known(reading, gpu) for name, reading in SETTINGS.items()},
+            busy=uuid in taken["gpu.processes"],
+            mig_devices=tuple(divided.get(gpu, ())),
         )
-
-    @override
-    def process(self, output: Iterable[str]) -> Boards:
-        lines = [line for line in output if line]  # of no boards nothing is said
-        if "unread" in lines:
-            return Boards(answered=False)
-        listed = [line.removeprefix("listed, ") for line in lines if line.startswith("listed, ")]
-        try:
-            divided = {uuid: tuple(found) for _, uuid, found in mig_devices("\n".join(listed))}
-        except Unread as reason:
-            raise FactProcessError(str(reason)) from reason
-        rows = [[column.strip() for column in line.split(",")] for line in lines]
-        busy = {row[1] for row in rows if row[0] == "busy"}
-        boards = []
-        for line, row in zip(lines, rows, strict=True):
-            if row[0] in ("busy", "listed"):
-                continue
-            if len(row) != len(FIELDS):
-                raise FactProcessError(f"nvidia-smi, unexpected line {line!r}")
-            uuid, enforced, default, *words = row
-            persistence, compute_mode, ecc_pending, mig, ecc, mig_pending = map(_word, words)
-            boards.append(
-                GpuSettings(
-                    uuid,
-                    _watts(enforced),
-                    _watts(default),
-                    persistence,
-                    compute_mode,
-                    ecc_pending,
-                    mig,
-                    ecc,
-                    mig_pending,
-                    uuid in busy,
-                    divided.get(uuid, ()),
-                )
-            )
-        return Boards(tuple(boards))
+        for gpu, uuid in uuids.items()
+    )
+    return GpuStates(every, True, to_reset)
 
 
-class BoardsToReset(FactBase[tuple[str, ...]]):
-    """Returns the boards that need a reset.
-
-    A row of memory is to be replaced, errors were not corrected since the last one, or the driver
-    says so. Asked field by field: one that a driver does not know spoils the whole answer.
-    """
-
-    ahead_only_if = LOADED
-
-    @override
-    def command(self) -> str:
-        asked = (
-            f"timeout 30 nvidia-smi --query-gpu=uuid,{field} --format=csv,noheader 2>/dev/null; "
-            for field in (
-                "remapped_rows.pending",
-                "gpu_recovery_action",
-                "ecc.errors.uncorrected.volatile.total",
-            )
-        )
-        return "".join(asked) + "echo end"
-
-    @override
-    def process(self, output: Iterable[str]) -> tuple[str, ...]:
-        rows = (line.partition(", ") for line in output)
-        return tuple(
-            dict.fromkeys(
-                uuid
-                for uuid, _, said in rows
-                if said in ("Yes", *RECOVERED) or (said.isdigit() and int(said) > 0)
-            )
-        )
-
-
-def _watts(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:  # [N/A] and its relatives
-        return None
-
-
-def _word(text: str) -> str | None:
-    return None if text.startswith("[") or text == "N/A" else text
-
-
-class LoadedDriver(FactBase[str]):
-    """Returns the version of NVIDIA's loaded kernel module; "" when none is loaded.
-
-    /proc/driver/nvidia/version begins with "NVRM version: NVIDIA UNIX ... Module  550.163.01  ...".
-    """
-
-    @override
-    def command(self) -> str:
-        return (
-            "if [ -r /proc/driver/nvidia/version ]; then "
-            "sed -n -E '/^NVRM version/s/.* Module( for [^ ]+)? +([0-9.]+).*/\\2/p' "
-            "/proc/driver/nvidia/version; else echo none; fi"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> str:
-        (version,) = output
-        return "" if version == "none" else version
-
-
-@dataclass(frozen=True)
-class LoadedModuleState:
-    """NVIDIA's kernel module as it is loaded."""
-
-    flavour: str = ""
-    """``open`` or ``proprietary``; "": none is loaded."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-
-class LoadedModule(FactBase[LoadedModuleState]):
-    """Returns which of the two modules is loaded, and the parameters that it works with."""
-
-    @override
-    def command(self) -> str:
-        return (
-            f"if [ -r {DRIVER} ]; then grep -m 1 '^NVRM version' {DRIVER}; cat {PARAMETERS}; "
-            "else echo none; fi"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> LoadedModuleState:
-        version, *lines = output
-        if version == "none":
-            return LoadedModuleState()
-        rows = [line.partition(":") for line in lines]
-        return LoadedModuleState(
-            "open" if "Open Kernel Module" in version else "proprietary",
-            {name: value.strip().strip('"') for name, _, value in rows},
-        )
-
-
-class OlderInitramfs(FactBase[tuple[str, ...]]):
-    """Returns the files that are younger than the running kernel's initramfs."""
-
-    @override
-    def command(self, files: Iterable[str]) -> str:
-        quoted = " ".join(shlex.quote(path) for path in files)
-        return (
-            'i="/boot/initrd.img-$(uname -r)"; '
-            f"for f in {quoted}; do "
-            'if [ -e "$i" ] && [ "$f" -nt "$i" ]; then echo "younger $f"; fi; '
-            "done; echo end"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> tuple[str, ...]:
-        words = [line.split(" ", 1) for line in output]
-        return tuple(word[1] for word in words if word[0] == "younger")
-
-
-class CdiSpecification(FactBase[bool]):
-    """Returns whether it is what would be written now.
-
-    It names devices and the driver's libraries by version: an older one gives containers fewer
-    boards, or none.
-    """
-
-    ahead_only_if = LOADED
-
-    @override
-    def command(self) -> str:
-        return (
-            f"if [ -s {CDI_SPEC} ] && nvidia-ctk cdi generate 2>/dev/null | cmp -s - {CDI_SPEC}; "
-            "then echo current; else echo differs; fi"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["current"]
-
-
-class CheckImage(FactBase[bool]):
-    """Returns whether an engine has the image that the check starts containers from."""
-
-    @override
-    def command(self, engine: str, image: str) -> str:
-        # Asked at its socket (docker.socket), a Docker that does not run would be started.
-        runs = "systemctl is-active --quiet docker.service && " if engine == "docker" else ""
-        asked = f"{runs}{engine} image inspect {image} >/dev/null 2>&1"
-        if engine == "containerd":
-            asked = f'[ -n "$(ctr -n {CRI_NAMESPACE} images ls -q name=={image})" ]'
-        return f"if {asked}; then echo yes; else echo no; fi"
-
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["yes"]
-
-
-class DockerEndsContainers(FactBase[bool]):
-    """Returns whether a Docker runs whose restart would end its containers."""
-
-    @override
-    def command(self) -> str:
-        return (
-            "if systemctl is-active --quiet docker.service; then "
-            "docker info --format '{{.LiveRestoreEnabled}}'; else echo stopped; fi"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["false"]
+def _asks(value: str | int | None) -> bool:
+    return value > 0 if isinstance(value, int) else value in ("Yes", *RECOVERED)

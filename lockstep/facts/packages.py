@@ -1,25 +1,25 @@
-"""Which versions of packages are installed, and whether dpkg was interrupted."""
+"""A question about packages: installed versions, holds, and whether dpkg was interrupted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lockstep.facts.reading import Question, Taken
+from lockstep.question import Question, Taken
 
 
 @dataclass(frozen=True)
 class PackageState:
-    """Installed versions of the packages asked for."""
+    """The state of the requested packages."""
 
     installed: dict[str, str]
-    """Package -> version, for those that are wholly installed."""
+    """Package -> version, for those that are completely installed."""
     interrupted: bool
-    """dpkg was stopped in the middle; ``dpkg --configure -a`` is due before anything else."""
+    """dpkg was interrupted; ``dpkg --configure -a`` must run before anything else."""
     held: frozenset[str] = frozenset()
-    """Those of them that apt leaves alone (apt-mark(8), hold)."""
+    """Packages on hold, which apt does not change (apt-mark(8))."""
     unfinished: frozenset[str] = frozenset()
-    """Those of them that dpkg began with and did not finish."""
+    """Packages whose installation dpkg began and did not finish."""
 
 
 READINGS = ("packages", "packages.broken", "packages.held", "packages.interrupted")

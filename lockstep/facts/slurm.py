@@ -1,126 +1,96 @@
-"""What Slurm says: of its database, of its daemons, of a node."""
+"""Questions about Slurm: its database, its daemons, and a node."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyinfra.api import FactBase
-from typing_extensions import override
-
-from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
+from lockstep.facts.files import is_younger
+from lockstep.node.readers.slurm import OURS as OURS
+from lockstep.plan.slurm_files import SLURM_CONF
+from lockstep.question import Question, Taken, question
 
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
-"""Touched when every slurmd was told to fetch the configuration."""
-
-"""Slurm's HealthCheckProgram, installed by the role node_check."""
-OURS = "lockstep:"
-"""How a reason begins that the health check gave."""
+"""File that is touched after slurmctld has told every slurmd to fetch the configuration."""
 
 
-class DatabaseLogin(FactBase[bool]):
-    """Returns whether slurmdbd's own account and password open its database.
+@question("database", "slurm.database_login")
+def database_login(taken: Taken) -> bool:
+    """Ask whether slurmdbd's account and password can log in to its database."""
+    return bool(taken["slurm.database_login"])
 
-    The password is read on the node from slurmdbd.conf and handed over on standard input.
+
+@question("slurm.clusters", "slurm.clusters")
+def accounting_clusters(taken: Taken) -> tuple[str, ...]:
+    """Ask for the clusters in the accounting database; empty if slurmdbd does not answer."""
+    # Before the role has run, slurmdbd may be missing. The role waits for it and asks again.
+    return tuple(taken.known("slurm.clusters") or ())
+
+
+def configuration_distributed(files: Iterable[str]) -> Question[bool]:
+    """Ask whether slurmctld has told every slurmd to fetch the configuration on disk."""
+    asked = tuple(files)
+
+    def answer(taken: Taken) -> bool:
+        return not is_younger(taken, asked, taken.item("files.changed", DISTRIBUTED))
+
+    about = {"changed": (*asked, DISTRIBUTED)}
+    return Question("Slurm configuration", ("files.changed",), answer, about)
+
+
+def newly_named(what: str, named_in: str) -> Question[bool]:
+    """Ask whether a file does not contain a name yet.
+
+    Without a slurm.conf the answer is False: no job has run yet, so no job can need it.
     """
+    asked = f"{named_in} {what}"
 
-    @override
-    def command(self) -> str:
-        return (
-            "sed -n 's/^StoragePass=\\(.*\\)$/[client]\\nuser=slurm\\npassword=\\1/p' "
-            "/etc/slurm/slurmdbd.conf | "
-            "mariadb --defaults-extra-file=/dev/stdin -N -e 'select 1' slurm_acct_db 2>/dev/null "
-            # A refused login is an answer, not a failure.
-            "|| echo refused"
-        )
+    def answer(taken: Taken) -> bool:
+        no_job_has_run = "absent" in taken.item("files", SLURM_CONF)
+        return not no_job_has_run and not taken.item("files.naming", asked)
 
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["1"]
+    about = {"files": (SLURM_CONF,), "naming": (asked,)}
+    return Question(asked, ("files", "files.naming"), answer, about)
 
 
-class AccountingClusters(FactBase[tuple[str, ...]]):
-    """Returns the clusters that slurmdbd knows; empty when it does not answer."""
-
-    @override
-    def command(self) -> str:
-        return "timeout 60 sacctmgr -nP list cluster format=cluster 2>/dev/null; echo end"
-
-    @override
-    def process(self, output: Iterable[str]) -> tuple[str, ...]:
-        return tuple(line for line in output if line != "end")
-
-
-class ConfigurationDistributed(FactBase[bool]):
-    """Returns whether the slurmds were told of the configuration that is on disk."""
-
-    @override
-    def command(self, files: Iterable[str]) -> str:
-        quoted = " ".join(shlex.quote(path) for path in files)
-        return (
-            f"for f in {quoted}; do "
-            f'if [ ! -e {DISTRIBUTED} ] || [ "$f" -nt {DISTRIBUTED} ]; then echo stale; fi; done; '
-            "echo end"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return "stale" not in list(output)
-
-
-class NewlyNamed(FactBase[bool]):
-    """Returns whether a file does not name something yet, on a node that has a slurm.conf.
-
-    Without a slurm.conf no job has run: nothing counts on anything yet.
-    """
-
-    @override
-    def command(self, what: str, named_in: str) -> str:
-        return (
-            f"if [ -e {SLURM_CONF} ] && ! grep -q -s -F {shlex.quote(what)} "
-            f"{shlex.quote(named_in)}; then echo new; else echo old; fi"
-        )
-
-    @override
-    def process(self, output: Iterable[str]) -> bool:
-        return list(output) == ["new"]
+SLURMD = "slurmd.service"
+CLOCK_GRAIN_S = 1.0
+"""Slurm shows whole seconds."""
 
 
 @dataclass(frozen=True)
 class SlurmNodeState:
-    """A node as slurmctld shows it."""
+    """A node as slurmctld sees it."""
 
-    states: frozenset[str]
+    states: frozenset[str] = frozenset()
     """Base state and flags, ``IDLE``, ``DOWN``, ``NOT_RESPONDING``; empty: no answer."""
-    reason: str
-    healthy: bool
-    """The node's own health check had a reason, and finds nothing wrong now."""
+    reason: str = ""
+    restarted_at: float | None = None
+    """When slurmd started, in seconds since the epoch, if it has not registered since then."""
 
 
-class SlurmNode(FactBase[SlurmNodeState]):
-    """Returns what the controller says of a node; scontrol(1), show node."""
+def slurm_node(node: str) -> Question[SlurmNodeState]:
+    """Ask the controller for the state of a node (``scontrol show node``)."""
 
-    @override
-    def command(self, node: str) -> str:
-        return (
-            f"said=$(timeout 30 scontrol -o show node {shlex.quote(node)} 2>/dev/null); "
-            """printf '%s\\n' "$said"; """
-            # It reads the whole node: only where its answer counts.
-            f'case "$said" in *" Reason={OURS}"*) echo "health $({HEALTH_CHECK} status)";; esac'
-        )
+    def answer(taken: Taken) -> SlurmNodeState:
+        shown = taken.known("slurm.node", node)
+        if shown is None:
+            return SlurmNodeState()  # no answer from the controller: the role waits for one
+        started = (taken.known("units.started", SLURMD) or {}).get("at")
+        registered = shown["registered_at"]
+        late = None
+        if started is not None and registered is not None and registered < started - CLOCK_GRAIN_S:
+            late = float(started)
+        return SlurmNodeState(frozenset(shown["state"]), shown["reason"], late)
 
-    @override
-    def process(self, output: Iterable[str]) -> SlurmNodeState:
-        lines = list(output)
-        healthy = "health ok" in lines
-        state = re.search(r" State=(\S+)", lines[0])
-        reason = re.search(r" Reason=(.*?)(?: \[\w+@|$)", lines[0])
-        if state is None:
-            return SlurmNodeState(frozenset(), "", healthy)
-        words = state.group(1)
-        states = set(words.rstrip("*").split("+"))
-        if words.endswith("*"):  # the older spelling of NOT_RESPONDING
-            states.add("NOT_RESPONDING")
-        return SlurmNodeState(frozenset(states), reason.group(1) if reason else "", healthy)
+    about = {"slurm_nodes": (node,), "units": (SLURMD,)}
+    return Question("node in Slurm", ("slurm.node", "units.started"), answer, about)
+
+
+@question("health", "slurm.health")
+def is_healthy(taken: Taken) -> bool:
+    """Ask whether the node's own health check finds no problem now.
+
+    The check reads the whole node and runs nvidia-smi, so ask only if the answer matters.
+    """
+    return bool(taken.known("slurm.health"))

@@ -1,8 +1,6 @@
-"""The same deploy with fewer round trips: pyinfra's ssh connector, reading facts ahead.
+"""pyinfra's ssh connector with a record of each host, so that a deploy needs fewer round trips.
 
-Nothing here decides what is done to a node. ``LOCKSTEP_FAST=0`` leaves pyinfra as it is, one
-execution per fact; only the connector stays ours, because it keeps the failure of a node to itself.
+Nothing in this package decides what to change on a node. With ``LOCKSTEP_FAST=0`` each question
+runs a command on the node, as in pyinfra. The connector is still used then, because with it a node
+that fails does not affect the others.
 """
-
-from lockstep.fast_path import inventory_name as inventory_name
-from lockstep.fast_path import wanted as wanted

@@ -1,14 +1,16 @@
-"""pyinfra's ssh connector, with failures that stay with their host.
+"""pyinfra's ssh connector, changed so that a fault fails only its own host.
 
-pyinfra catches ``OSError`` and ``SSHException`` of a command and fails its host. Anything else ends
-the run of all hosts, and three faults raise nothing at all: a session that hangs, output that is
-not text, and a sudo that asks for a password. Here each of them is an ``OSError`` with a reason.
+If a command raises ``OSError`` or ``SSHException``, pyinfra fails the host. Any other error ends
+the run on all hosts, and three faults raise no error at all: a session that hangs, a sudo that asks
+for a password, and output that is not text. Here errors of paramiko and pyinfra, a hang and a sudo
+prompt become an ``OSError`` with a reason, and ``Output.is_text`` marks output that is not text.
+This also holds with ``LOCKSTEP_FAST=0``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,42 +32,45 @@ from pyinfra.connectors.util import (
 )
 from typing_extensions import override
 
-from lockstep.fast.watch import Watch, arrives
+from lockstep import fast_path
+from lockstep.fast import transport
+from lockstep.fast.along import LONGER_HERE_S, Along
+from lockstep.fast.watch import Watch, close_unless
 
 READ_WITHIN_S = 120.0
-"""A reading that takes longer counts as unreadable; the slowest have three ``timeout 30``."""
+"""Seconds. A reading that takes longer counts as unreadable."""
 KILL_AFTER_S = 5
-"""timeout(1) kills a command that ignores SIGTERM after this time."""
-LONGER_HERE_S = 15.0
-"""The node ends a reading itself where it can: then it says so. Here it is given up later."""
+"""Seconds after which timeout(1) kills a command that ignores SIGTERM."""
+ENDS_WITHIN_S = 0.2
+"""Seconds within which a lost connection closes after its sessions have closed."""
 ENDED_BY_TIMEOUT = (124, 137)
-"""timeout(1): it ended the command, or killed it."""
+"""Exit statuses of timeout(1) after it terminated (124) or killed (137) the command."""
 
 
 class _Limit(local):  # type: ignore[misc]  # gevent's has no types
     within_s: float | None = None
+    """Seconds that a command of this greenlet may take; None: no limit."""
 
 
-_limit = _Limit()
+limit = _Limit()
 
 
 @contextmanager
-def reading(within_s: float | None = None) -> Iterator[None]:
-    """Limit the commands that this greenlet runs, on the node and here: they only read."""
-    before = _limit.within_s
-    _limit.within_s = READ_WITHIN_S if within_s is None else within_s
+def reading() -> Iterator[None]:
+    """Limit how long the commands of this greenlet may take, on the node and on this side."""
+    before, limit.within_s = limit.within_s, READ_WITHIN_S
     try:
         yield
     finally:
-        _limit.within_s = before
+        limit.within_s = before
 
 
 @contextmanager
 def connection_errors() -> Iterator[None]:
-    """Turn what a connection raises into ``OSError``, which fails one host.
+    """Turn errors from paramiko and pyinfra into ``OSError``, which fails only this host.
 
     Raises:
-        OSError: with the reason.
+        OSError: paramiko or pyinfra reported an error.
     """
     try:
         yield
@@ -76,7 +81,7 @@ def connection_errors() -> Iterator[None]:
 
 
 class SudoRefused(OSError):
-    """sudo wants a password."""
+    """sudo asks for a password."""
 
 
 @dataclass
@@ -84,56 +89,65 @@ class Output(CommandOutput):
     """The output of a command."""
 
     is_text: bool = True
-    """Standard output is UTF-8; where it is not, the bytes are shown as ``\\xff``."""
+    """Whether standard output is UTF-8; bytes that are not UTF-8 appear as ``\\xff``."""
 
 
 class FailsAlone(SSHConnector):
-    """Runs commands as pyinfra does, but never waits for ever, never asks, and loses no error."""
+    """Runs commands as pyinfra does, but limits their time, reports all faults and never asks."""
 
     watch: Watch | None = None
 
     @override
+    def make_paramiko_kwargs(self) -> dict[str, Any]:
+        arguments = super().make_paramiko_kwargs()
+        if fast_path.wanted():
+            arguments["transport_factory"] = transport.prompt
+        return arguments
+
+    @override
     def connect(self) -> None:
         super().connect()
-        transport = self.client.get_transport() if self.client is not None else None
-        if transport is not None:
-            self.watch = Watch(transport)
+        connected = self.client.get_transport() if self.client is not None else None
+        if connected is not None:
+            self.watch = Watch(connected)
 
     @override
     def run_shell_command(
         self,
-        command: StringCommand,  # text, where a fact says it so
+        command: StringCommand,  # some facts pass a str
         print_output: bool = False,
         print_input: bool = False,
+        *,
+        _get_pty: bool = False,
+        _timeout: float | None = None,
+        _stdin: Any = None,
+        _success_exit_codes: Iterable[int] | None = None,
         **arguments: Any,
     ) -> tuple[bool, CommandOutput]:
-        wants_terminal = arguments.pop("_get_pty", False)
-        timeout_s = arguments.pop("_timeout", None)
-        stdin = arguments.pop("_stdin", None)
-        fine = arguments.pop("_success_exit_codes", None) or [0]
-        within_s = _limit.within_s
+        within_s = limit.within_s
         if within_s is not None:
             command = StringCommand(
                 f"timeout -k {KILL_AFTER_S} {within_s:g} sh -c",
                 QuoteString(command),
             )
-            timeout_s = within_s + LONGER_HERE_S
+            _timeout = within_s + LONGER_HERE_S
         with connection_errors():
             whole = make_unix_command_for_host(self.state, self.host, command, **arguments)
             if print_input:
                 echo(f"{self.host.print_prefix}>>> {whole}", err=True)
             status, output = self._execute(
                 whole.get_raw_value(),
-                stdin,
-                timeout_s,
-                get_pty=wants_terminal,
+                _stdin,
+                _timeout,
+                get_pty=_get_pty,
                 print_output=print_output,
             )
         if within_s is not None and status in ENDED_BY_TIMEOUT:
-            raise TimeoutError(f"the node did not finish it within {within_s:g} s")
-        if status not in fine:
+            raise TimeoutError(f"the command did not finish within {within_s:g} s")
+        succeeded = status in (_success_exit_codes or [0])
+        if not succeeded:
             _refuse_sudo_that_asks(output)
-        return status in fine, output
+        return succeeded, output
 
     def _execute(
         self,
@@ -146,40 +160,44 @@ class FailsAlone(SSHConnector):
     ) -> tuple[int, Output]:
         client = self.client
         if client is None or client.get_transport() is None:
-            raise OSError("connection lost: it was closed")
+            raise OSError("connection lost: it was closed before this command was sent")
         try:
-            # Standard input is kept: paramiko ends it when nothing refers to its file any more.
+            # paramiko closes standard input when its file object is no longer referenced.
             to_node, from_node, _ = client.exec_command(command, get_pty=get_pty)
             channel = from_node.channel
         except (EOFError, OSError, SSHException) as error:
             raise OSError(f"connection lost: {self._why(error)}") from error
-        ended, limit = Event(), None
-        if timeout_s:
-            limit = gevent.spawn(_close_unless, ended, timeout_s, channel)
+        ended = Event()
+        late = gevent.spawn(close_unless, ended, timeout_s, channel) if timeout_s else None
+        output, fault = Output([]), None
         try:
             output = self._talk(channel, to_node, stdin, print_output=print_output)
         except (EOFError, OSError, SSHException) as error:
-            output, why = Output([]), self._why(error)
-        else:
-            why = self._why(None)
+            fault = error
         finally:
             ended.set()
-        if limit is not None and limit.get():
+        if late is not None and late.get():
             raise TimeoutError(f"no answer within {timeout_s:g} s")
         status = channel.recv_exit_status()
-        transport = channel.get_transport()
-        if status == -1 and (transport is None or not transport.is_active()):
-            raise OSError(f"connection lost: {why}")
+        connected = channel.get_transport()
+        if status == -1:
+            # When a connection is lost, its sessions close first, and then the connection.
+            gevent.sleep(ENDS_WITHIN_S)
+        if status == -1 and (connected is None or not connected.is_active()):
+            raise OSError(f"connection lost: {self._why(fault)}")
         return status, output
 
     def _talk(
         self, channel: Channel, to_node: ChannelStdinFile, stdin: Any, *, print_output: bool
     ) -> Output:
-        read = [_Text(channel.makefile("rb")), _Text(channel.makefile_stderr("rb"))]
-        # Both are read while standard input is written: a command may answer before it has all.
+        from_node = _Text(channel.makefile("rb"))
+        shown = stdin.pass_on(from_node, channel) if isinstance(stdin, Along) else from_node
+        # Both outputs are read while standard input is written: a command may print something
+        # before it has read all of its input.
         reading = gevent.spawn(
             read_output_buffers,
-            *read,
+            shown,
+            _Text(channel.makefile_stderr("rb")),
             timeout=None,
             print_output=print_output,
             print_prefix=self.host.print_prefix,
@@ -191,8 +209,8 @@ class FailsAlone(SSHConnector):
         except OSError:
             if not channel.closed:
                 raise
-            # The command ended without reading all of it: its status says how.
-        return Output(reading.get().combined_lines, is_text=read[0].is_text)
+            # The command ended without reading all of its input; its status is the result.
+        return Output(reading.get().combined_lines, is_text=from_node.is_text)
 
     def _why(self, error: Exception | None) -> str:
         if self.watch is not None and self.watch.lost:
@@ -200,18 +218,18 @@ class FailsAlone(SSHConnector):
         return str(error or "") or "the session ended without an exit status"
 
     @override
+    @connection_errors()
     def put_file(self, *arguments: Any, **named: Any) -> bool:
-        with connection_errors():
-            return super().put_file(*arguments, **named)
+        return super().put_file(*arguments, **named)
 
     @override
+    @connection_errors()
     def get_file(self, *arguments: Any, **named: Any) -> bool:
-        with connection_errors():
-            return super().get_file(*arguments, **named)
+        return super().get_file(*arguments, **named)
 
 
 class _Text(Iterable[str]):
-    """Lines of bytes as text. What is not UTF-8 is shown, and noted."""
+    """Decodes lines. Bytes that are not UTF-8 become ``\\xff``, and ``is_text`` becomes False."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = lines
@@ -227,24 +245,15 @@ class _Text(Iterable[str]):
                 yield line.decode(errors="backslashreplace")
 
 
-def _close_unless(ended: Event, within_s: float, channel: Channel) -> bool:
-    """Close a session whose command does not end in time; say so."""
-    if arrives(ended, within_s):
-        return False
-    with suppress(OSError, EOFError, SSHException):
-        channel.close()
-    return True
-
-
 def _refuse_sudo_that_asks(output: CommandOutput) -> None:
-    """Fail where sudo wants a password: pyinfra would ask a person for it, and all hosts wait.
+    """Fail if sudo asks for a password: pyinfra would prompt for it, and all hosts would wait.
 
     Raises:
-        SudoRefused: it does.
+        SudoRefused: sudo asks for a password.
     """
     for line in output.output_lines:
         if line.strip() in SUDO_PASSWORD_REQUIRED_LINES:
             raise SudoRefused(
-                f"sudo refused: {line.strip()}. Next: allow this login sudo without a password "
-                "(NOPASSWD in sudoers), or run pyinfra with --same-sudo-password"
+                f"sudo refused: {line.strip()}. Next: allow sudo without a password for "
+                "this account (NOPASSWD in sudoers), or run pyinfra with --same-sudo-password"
             )

@@ -1,60 +1,26 @@
-"""ssh connections that wait for the other side as seldom as they can."""
+"""ssh connections that send without delay and rarely wake up while they wait."""
 
 from __future__ import annotations
 
 import socket
-import threading
-from functools import cache
-from types import ModuleType
 from typing import Any
 
-import paramiko.transport
 from gevent import Greenlet, spawn
 from paramiko import Channel, SSHException, Transport
 from typing_extensions import override
 
 CIPHER = "aes128-gcm@openssh.com"
-"""Preferred: of the others paramiko compares each packet's hash in Python, byte by byte."""
-POLLS_S = 0.1
-"""How long paramiko waits before it looks again: where 50 nodes take 15 s to answer, these are
-7,500 awakenings, a fifth of a check's CPU; waiting for sessions is a sixth of its reader's."""
-LOOKS_EVERY_S = 5.0
-"""Instead, a connection that waits: whether its keys are old. What arrives or ends wakes it."""
-ASKS_EVERY_S = 2.0
-"""Instead, who waits for a login or a session: whether we closed the connection ourselves, and
-whether the time is over, which is therefore noticed so much later. What arrives, and an end by the
-other side, wakes him at once."""
-
-
-class Event(threading.Event):
-    """Is waited for, where paramiko's own is asked ten times a second."""
-
-    @override
-    def wait(self, timeout: float | None = None) -> bool:
-        return super().wait(ASKS_EVERY_S if timeout == POLLS_S else timeout)
-
-
-class _Threading(ModuleType):
-    """``threading``, as paramiko's transport sees it."""
-
-    Event = Event
-
-    @override
-    def __getattr__(self, name: str) -> Any:
-        return getattr(threading, name)
-
-
-@cache
-def _waited_for() -> None:
-    """Wait for login, session and key exchange. Only where connections are made in this way."""
-    ours = _Threading("threading")
-    setattr(paramiko.transport, "threading", ours)  # noqa: B010  # a name that it only imported
+"""The preferred cipher. It needs no MAC, which paramiko would compare byte by byte in Python."""
+WAKES_EVERY_S = 5.0
+"""Seconds after which a waiting connection wakes up to check whether its keys need renewal. Data
+and the end of the connection wake it at once. paramiko's own value is 0.1; a check of 50 nodes in
+15 s would spend a fifth of its CPU time on that."""
 
 
 class OpensAhead(Transport):
-    """Opens the session of the next execution while this one runs: a round trip less for each.
+    """Opens the session for the next command while the current one runs, to save a round trip.
 
-    From the second one on: where a rerun has nothing to do there is only one.
+    It does so from the second command on: a rerun with nothing to do has only one.
     """
 
     _used = False
@@ -81,28 +47,26 @@ class OpensAhead(Transport):
         try:
             return super().open_session()
         except (SSHException, EOFError, OSError):
-            # sshd has enough with one session (MaxSessions), or the connection is at its end.
+            # sshd allows only one session (MaxSessions), or the connection has ended.
             self._allowed = False
             return None
 
 
 def prompt(sock: Any, **arguments: Any) -> Transport:
-    """Return paramiko's transport over a socket that sends at once.
+    """Return a paramiko transport whose socket sends small packets at once.
 
-    An execution is several small packets. With Nagle's algorithm on, one of them waits until the
-    other side acknowledges the one before, which that side delays: 40 ms each time.
+    Running a command takes several small packets. With Nagle's algorithm, one of them waits for the
+    acknowledgement of the previous one, which the other side delays by 40 ms.
     """
-    _waited_for()
     below = sock
-    while isinstance(below, Channel):  # of the connection to a jump host
+    while isinstance(below, Channel):  # a channel of the connection to a jump host
         below = below.get_transport().sock
-    if isinstance(below, socket.socket):  # a ProxyCommand has pipes
+    if isinstance(below, socket.socket):  # a ProxyCommand uses pipes
         below.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     transport = OpensAhead(sock, **arguments)
     if isinstance(sock, socket.socket):
-        # What arrives, an end and a close are noticed at once, whatever this is.
-        sock.settimeout(LOOKS_EVERY_S)
+        sock.settimeout(WAKES_EVERY_S)
     options = transport.get_security_options()
-    if CIPHER in options.ciphers:  # not every paramiko and its cryptography have it
+    if CIPHER in options.ciphers:  # not every version of paramiko and cryptography has it
         options.ciphers = (CIPHER, *(cipher for cipher in options.ciphers if cipher != CIPHER))
     return transport

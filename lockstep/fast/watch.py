@@ -1,46 +1,57 @@
-"""Time limits for what a node answers, and a watch over its connection.
+"""Time limits for the answers of a node, and a watch on its connection.
 
-Only time in which this process could listen counts. While it computes (fifty hosts prepare, rules
-are imported) answers wait in its sockets: a plain time-out would then give up healthy nodes.
+Time in which this process could not listen does not count. While it computes (prepares fifty hosts,
+imports modules), answers wait in its sockets, and a plain timeout would give up on healthy nodes.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import gevent
-from paramiko import SSHException, Transport
+from paramiko import Channel, SSHException, Transport
 
 TICK_S = 1.0
-"""A wait is made of these. One that took longer, because this process computed, counts once."""
+"""Seconds. Waits are counted in ticks. A tick that lasts longer because this process is busy counts
+as one tick."""
 EVERY_S = 15.0
-"""How often a node is asked for a sign of life, and how long it has to give one."""
+"""Seconds between keepalive requests; a node has to answer each within this time."""
 MOST = 3
-"""So many requests without an answer end the connection."""
+"""Number of successive requests without an answer after which the connection is closed."""
 REQUEST = "keepalive@openssh.com"
-"""A global request (RFC 4254, 4). sshd refuses it, which is an answer; paramiko's own keepalive
-wants none and so sees nothing."""
+"""A global request (RFC 4254, section 4). sshd rejects it, which is an answer. paramiko's own
+keepalive requests no answer, so it detects nothing."""
 
 
 def arrives(awaited: Any, within_s: float) -> bool:
-    """Wait for a gevent event or greenlet; say whether it came in the time that counts."""
+    """Wait for a gevent event or greenlet; return whether it was ready in time (``TICK_S``)."""
     tick = min(TICK_S, within_s)
-    # One more: what arrived during the last one may not have been looked at yet.
+    # One more tick, because what arrived during the last one may not be handled yet.
     return any(gevent.wait([awaited], timeout=tick) for _ in range(math.ceil(within_s / tick) + 1))
 
 
+def close_unless(ended: Any, within_s: float, channel: Channel) -> bool:
+    """Close a session whose command does not end in time; return whether that happened."""
+    late = not arrives(ended, within_s)
+    if late:
+        with suppress(OSError, EOFError, SSHException):
+            channel.close()
+    return late
+
+
 class Watch:
-    """Closes the connection to a node without a sign of life; what waits for it then ends."""
+    """Closes the connection to a node that does not answer, which ends all waits for it."""
 
     def __init__(self, transport: Transport) -> None:
         """Watch a connection until it ends.
 
         Args:
-            transport: of the connection.
+            transport: the transport of the connection.
         """
         self.lost = ""
-        """Why the connection was given up; "": it was not."""
+        """The reason why the connection was closed; "": it was not closed."""
         self._transport = transport
         gevent.spawn(self._look)
 
@@ -55,11 +66,10 @@ class Watch:
                 unanswered = 0
                 gevent.sleep(EVERY_S)
             if unanswered == MOST:
-                self.lost = f"no answer to {MOST} requests, one every {EVERY_S:g} s"
+                self.lost = f"no answer to {MOST} keepalive requests, one every {EVERY_S:g} s"
                 self._transport.close()
 
     def _ask(self) -> None:
-        try:
+        # If the connection has ended, its users get the error.
+        with suppress(OSError, EOFError, SSHException):
             self._transport.global_request(REQUEST, wait=True)
-        except (OSError, EOFError, SSHException):
-            return  # the connection has ended: its users get an error

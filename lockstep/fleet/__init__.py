@@ -1,1 +1,1 @@
-"""How all nodes are reached at once: connections, shards, Slurm, ClusterShell, progress."""
+"""Reads all nodes of a cluster at once: with its own processes, Slurm or ClusterShell."""

@@ -1,4 +1,4 @@
-"""What a process is told that reads a share of the nodes: a line, so that it needs no plan."""
+"""The instructions for a process that reads nodes: one line, so it does not need the plan."""
 
 from __future__ import annotations
 
@@ -12,49 +12,35 @@ from lockstep.probe.ship import Request, table
 
 @dataclass(frozen=True)
 class Share:
-    """Nodes, what to look at on each, and how it is reached."""
+    """Some nodes, with the request and the login for each."""
 
     requests: Mapping[str, Request]
-    hosts: Mapping[str, tuple[str, dict[str, Any]]]
-    """What pyinfra's inventory calls a node, and the data of its login."""
+    logins: Mapping[str, dict[str, Any]]
+    """Node name -> the data with which pyinfra connects to it."""
     controller: str = ""
-    """Makes the credential that the others decode; "": there is none."""
+    """The node that makes the munge credential for the others to decode; "": there is none."""
     workers: Collection[str] = ()
     at_once: int = 1
     through: str = ""
-    """Another program that reads the workers; "": each directly."""
+    """The program that reads the workers; "": none, each is read directly."""
 
 
 def dumps(share: Share) -> str:
-    """Return it as one line."""
+    """Return a share as one line of JSON."""
     requests, nodes = table(share.requests)
-    return json.dumps(
-        {
-            "requests": requests,
-            "nodes": nodes,
-            "hosts": share.hosts,
-            "controller": share.controller,
-            "workers": sorted(share.workers),
-            "at_once": share.at_once,
-            "through": share.through,
-        }
-    )
+    workers = sorted(share.workers)
+    return json.dumps({**vars(share), "requests": requests, "nodes": nodes, "workers": workers})
 
 
 def loads(line: str) -> Share:
-    """Return what ``dumps`` wrote."""
-    said = json.loads(line)
+    """Return the share that ``dumps`` wrote."""
+    found = json.loads(line)
     kinds = [
-        Request(**{name: _tuple(value) for name, value in one.items()}) for one in said["requests"]
+        Request(**{name: _tuple(value) for name, value in one.items()})
+        for one in found.pop("requests")
     ]
-    return Share(
-        {name: kinds[number] for name, number in said["nodes"].items()},
-        {name: (called, data) for name, (called, data) in said["hosts"].items()},
-        said["controller"],
-        frozenset(said["workers"]),
-        said["at_once"],
-        said["through"],
-    )
+    nodes = found.pop("nodes")
+    return Share({name: kinds[number] for name, number in nodes.items()}, **found)
 
 
 def _tuple(value: Any) -> Any:

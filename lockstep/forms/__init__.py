@@ -1,13 +1,10 @@
-"""Output formats of a report: one module per format, pure functions; ``groups`` is shared."""
+"""Output formats of a report: one module of pure functions per format; they share ``groups``."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -25,34 +22,18 @@ class Run:
     rules: tuple[str, ...] = ()
     """Values of the ``--rule`` options; empty: all rules."""
 
-    @property
-    def again(self) -> str:
-        """Return the command that repeats this report; options can be appended."""
-        return with_rules(self.command, self.rules)
+    def alone(self, *rules: str) -> str:
+        """Return the command that repeats this report for these rules only.
 
-    def alone(self, rule: str) -> str:
-        """Return the command that repeats this report for one rule only."""
-        return with_rules(self.command, (rule,))
+        Further options can be appended to it.
+        """
+        return " ".join([self.command, *(f"--rule {shlex.quote(rule)}" for rule in rules)])
 
 
-def with_rules(command: str, rules: Iterable[str]) -> str:
-    """Return the command with a ``--rule`` option for each rule."""
-    return " ".join([command, *(f"--rule {shlex.quote(rule)}" for rule in rules)])
-
-
-def plain(text: str) -> str:
-    """Return one line of text that is safe for terminals and XML; nodes may send anything."""
-    if text.isprintable():
-        return text
-    return CONTROL.sub("?", re.sub(r"[\t\n\r]+", " ", text))
-
-
-def shortened(text: str, width: int) -> str:
-    """Return the text in one line, shortened to ``width`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 3].rstrip()}..."
-
-
-def joined(parts: Iterable[str]) -> str:
-    """Return the non-empty parts, separated by spaces."""
-    return " ".join(part for part in parts if part)
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

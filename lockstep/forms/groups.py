@@ -5,31 +5,26 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
 from typing_extensions import override
 
-from lockstep.forms import joined, plain
-from lockstep.report import Finding, Severity, Status, fold
+from lockstep.report import Finding, Severity, Status, alike, fold
 
 NAMED_IN_A_COMMAND = 8
-"""Maximum number of nodes in a pyinfra command; for more, ``lockstep repair`` is suggested."""
+"""Maximum number of nodes in a pyinfra command; for more, the repair is ``lockstep repair``."""
 NODE_IN_REPAIR = (
     r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) deploys/(?P<file>\w+)\.py) --limit |"
     r"(?P<limit>--limit )|(?<![\w-])){}(?![\w-])(?(deploy)(?P<roles> --data roles=[\w,]*\w)?)"
 )
-"""A node in a repair: in a deploy's --limit, in the --limit of lockstep, or on its own."""
-WORD = re.compile(r"[\w-]+")
+"""Pattern for a node name in a repair: after the --limit of pyinfra or lockstep, or elsewhere."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 NUMBERED = re.compile(r"[A-Za-z_]+\d+(_\d+)?")
-"""Devices that are folded like node names; others (files, units) are not."""
+"""Device names that are folded like node names; others (files, units) are not."""
 FOLDED = re.compile(r"\w+\[[\d,-]+\]")
-APART = ("node", "device", "repair", "since", "checks")
-BESIDES = attrgetter(*(one.name for one in fields(Finding) if one.name not in APART))
-BY_SEVERITY = tuple(severity.value for severity in Severity)
-BY_STATUS = tuple(status.value for status in Status)
 
 
 @dataclass(frozen=True)
@@ -41,27 +36,25 @@ class Place:
 
     @override
     def __str__(self) -> str:
-        """Return ``worker[1-2] gpu[0-7]``."""
-        return joined((self.nodes, self.device))
+        """Return the nodes and the device: ``worker[1-2] gpu[0-7]``."""
+        return f"{self.nodes} {self.device}".strip()
 
 
 @dataclass(frozen=True)
 class Value:
-    """A wrong value, the expected value and all places with this finding."""
+    """A found value, the expected value and all places with this finding."""
 
-    found: str
-    expected: str
-    reference: str
+    first: Finding
+    """The first finding, with ``since`` and ``checks`` of the oldest."""
     details: tuple[str, ...]
     places: tuple[Place, ...]
     nodes: frozenset[str]
-    history: str
-    """Age and count of the oldest of these findings; "" without history."""
 
     @override
     def __str__(self) -> str:
-        """Return the value found, the value expected and the source of the latter."""
-        return f"{self.found}, expected {self.expected} (from: {self.reference})"
+        """Return the found value, the expected value and the source of the expected value."""
+        first = self.first
+        return f"{first.found}, expected {first.expected} (from: {first.reference})"
 
 
 @dataclass(frozen=True)
@@ -77,59 +70,45 @@ class Repair:
 class Group:
     """All findings of one rule with the same severity and status."""
 
-    rule: str
-    field: str
-    severity: str
-    status: str
+    first: Finding
+    """The first finding, with ``since`` and ``checks`` of the oldest."""
     devices: int
-    """Total over all nodes; a finding about the node itself counts as one."""
+    """Number of devices on all nodes; a finding about the node itself counts as one."""
     nodes: frozenset[str]
     values: tuple[Value, ...]
     """Sorted by number of nodes, highest first."""
     repairs: tuple[Repair, ...]
     """Sorted by number of nodes, highest first."""
-    since: str
-    """Age of the oldest finding; "" without history."""
 
     @property
     def anchor(self) -> str:
         """Return an identifier that is unique within a report."""
-        return f"{self.rule}-{self.severity}-{self.status}".replace(" ", "-")
-
-    @property
-    def label(self) -> str:
-        """Return the first word of the group's heading."""
-        return label(self.status, self.severity)
+        return "-".join((self.first.rule, self.first.severity, *self.first.status.split()))
 
 
-def label(status: str, severity: str) -> str:
-    """Return the word for a result: UNKNOWN or REBOOT by status, else its severity."""
-    words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
-    return words.get(status, severity.upper())
-
-
-def rank(result: Finding | Group) -> tuple[int, int]:
-    """Return a sort key: most severe first."""
-    return BY_SEVERITY.index(result.severity), BY_STATUS.index(result.status)
+def rank(finding: Finding) -> tuple[int, int]:
+    """Return a sort key that puts the most severe findings first."""
+    return [*Severity].index(Severity(finding.severity)), [*Status].index(Status(finding.status))
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
     """Return the findings grouped by rule: most severe first, then by number of nodes."""
-    rules: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.severity, finding.status, finding.rule)
-        rules.setdefault(key, []).append(cleaned(finding))
-    groups = [_group(found) for found in rules.values()]
+    rules = alike(map(cleaned, findings), attrgetter("severity", "status", "rule"))
     return sorted(
-        groups,
-        key=lambda group: (rank(group), -len(group.nodes), group.rule),
+        map(_group, rules.values()),
+        key=lambda group: (rank(group.first), -len(group.nodes), group.first.rule),
     )
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
     """Merge findings that differ only in device or node; keep the order."""
+
+    def of_any_node(finding: Finding) -> Finding:
+        repair = _repair_of_any_node(finding)
+        return replace(finding, node="", repair=repair, since="", checks=0)
+
     merged = []
-    for same in _alike(_devices_folded(map(cleaned, findings))):
+    for same in alike(_devices_folded(map(cleaned, findings)), of_any_node).values():
         nodes = [finding.node for finding in same]
         node = fold(nodes) if len(same) > 1 else nodes[0]
         merged.append(replace(_dated(same), node=node, repair=_repair(same[0], nodes)))
@@ -137,108 +116,88 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def devices(finding: Finding) -> list[str]:
-    """Return the devices of a finding, expanded."""
+    """Return the single devices of a finding: ``gpu[0-1]`` -> ``gpu0``, ``gpu1``."""
     return list(NodeSet(finding.device)) if FOLDED.fullmatch(finding.device) else [finding.device]
 
 
 def nodes_of(finding: Finding) -> list[str]:
-    """Return the nodes of a finding, expanded."""
+    """Return the single nodes of a finding: ``worker[1-2]`` -> ``worker1``, ``worker2``."""
     return list(NodeSet(finding.node)) if "[" in finding.node else finding.node.split(",")
 
 
 def cleaned(finding: Finding) -> Finding:
-    """Return the finding with its texts made safe to print."""
+    """Replace control characters, unsafe in terminals and XML: nodes can send any text."""
     if all(str(text).isprintable() for text in vars(finding).values()):
         return finding
     texts: dict[str, Any] = {
-        name: plain(text) for name, text in vars(finding).items() if isinstance(text, str)
+        name: CONTROL.sub("?", re.sub(r"[\t\n\r]+", " ", text))
+        for name, text in vars(finding).items()
+        if isinstance(text, str)
     }
     return replace(finding, **texts)
 
 
 def _group(findings: list[Finding]) -> Group:
-    first = findings[0]
-    by_value: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in _devices_folded(findings):
-        key = (finding.found, finding.expected, finding.reference)
-        by_value.setdefault(key, []).append(finding)
+    by_value = alike(_devices_folded(findings), attrgetter("found", "expected", "reference"))
     values = [_value(same) for same in by_value.values()]
     repairs = [
         Repair(_repair(same[0], nodes), len(nodes), same[0].repair)
-        for same in _by_repair(findings)
+        for same in alike(findings, _repair_of_any_node).values()
         if (nodes := sorted({finding.node for finding in same}))
     ]
     return Group(
-        rule=first.rule,
-        field=first.field,
-        severity=first.severity,
-        status=first.status,
+        first=_dated(findings),
         devices=sum(len(devices(finding)) for finding in findings),
         nodes=frozenset[str]().union(*(value.nodes for value in values)),
         values=tuple(sorted(values, key=lambda value: -len(value.nodes))),
         repairs=tuple(sorted(repairs, key=lambda repair: -repair.nodes)),
-        since=_dated(findings).since,
     )
 
 
 def _value(same: list[Finding]) -> Value:
-    on: dict[str, list[str]] = {}
-    for finding in same:
-        on.setdefault(finding.device, []).append(finding.node)
-    places = sorted(on.items(), key=lambda place: (-len(place[1]), place[0]))
+    by_device = alike(same, attrgetter("device"))
+    places = sorted(by_device.items(), key=lambda place: (-len(place[1]), place[0]))
     return Value(
-        found=same[0].found,
-        expected=same[0].expected,
-        reference=same[0].reference,
+        first=_dated(same),
         details=tuple(dict.fromkeys(finding.detail for finding in same if finding.detail)),
-        places=tuple(Place(fold(nodes), device) for device, nodes in places),
+        places=tuple(Place(fold(one.node for one in found), device) for device, found in places),
         nodes=frozenset(node for finding in same for node in nodes_of(finding)),
-        history=_dated(same).history,
     )
 
 
 def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge findings of a node that differ only in the number of the device."""
-    alike: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        numbered = NUMBERED.fullmatch(finding.device)
-        kind = "" if numbered else finding.device
-        alike.setdefault((kind, finding.node, finding.repair, *BESIDES(finding)), []).append(
-            finding
-        )
+    """Merge findings on one node that differ only in the device number."""
+
+    def of_any_number(finding: Finding) -> Finding:
+        device = "" if NUMBERED.fullmatch(finding.device) else finding.device
+        return replace(finding, device=device, since="", checks=0)
+
     return [
         replace(_dated(same), device=fold(finding.device for finding in same))
         if len(same) > 1
         else same[0]
-        for same in alike.values()
+        for same in alike(findings, of_any_number).values()
     ]
 
 
 def _dated(same: list[Finding]) -> Finding:
-    """Return the first of these findings, with the age and count of the oldest."""
-    kept = [finding for finding in same if finding.since]
+    """Return the first of these findings, with ``since`` and ``checks`` of the oldest."""
+    kept = (finding for finding in same if finding.since)
     oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
     return replace(same[0], since=oldest.since, checks=oldest.checks)
 
 
-def _alike(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
-    """Return groups of findings that differ only in their node."""
-    alike: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        repair = _named(finding.repair, finding.node, "{node}")
-        alike.setdefault((finding.device, repair, *BESIDES(finding)), []).append(finding)
-    return alike.values()
-
-
-def _by_repair(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
-    alike: dict[str, list[Finding]] = {}
-    for finding in findings:
-        alike.setdefault(_named(finding.repair, finding.node, "{node}"), []).append(finding)
-    return alike.values()
+def _repair_of_any_node(finding: Finding) -> str:
+    """Return the repair with a placeholder in place of the node name."""
+    return re.sub(
+        r"[\w-]+",
+        lambda word: "{node}" if word[0] == finding.node else word[0],
+        finding.repair,
+    )
 
 
 def _repair(first: Finding, nodes: list[str]) -> str:
-    """Return the repair of the first node, rewritten for all of these nodes."""
+    """Return the repair from the first finding, rewritten for all of these nodes."""
     if len(nodes) < 2:
         return first.repair
     folded = fold(nodes)
@@ -251,12 +210,8 @@ def _repair(first: Finding, nodes: list[str]) -> str:
             return limit if named["limit"] else folded
         if len(nodes) <= NAMED_IN_A_COMMAND:
             return f"{named['deploy']} {each}{named['roles'] or ''}"
-        if named["file"] == "reboot":  # without a limit it reboots the nodes with a pending reboot
+        if named["file"] == "reboot":  # without --limit, it reboots every node that needs it
             return named["deploy"]
         return f"lockstep repair {named['inventory']} --rule {first.rule} {limit}"
 
     return re.sub(NODE_IN_REPAIR.format(re.escape(first.node)), of_all, first.repair)
-
-
-def _named(text: str, node: str, name: str) -> str:
-    return WORD.sub(lambda word: name if word[0] == node else word[0], text)

@@ -12,14 +12,14 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def metrics(report: Report, run: Run) -> str:
-    """Return the report as gauges; each finding is a series per node with the value 1."""
+    """Return the report as gauges; each finding is one series per node and device, value 1."""
     unread = len(run.unread)
     families: tuple[tuple[str, str, Iterable[tuple[str, float]]], ...] = (
         ("finding", "One series per finding, value 1.", ((f, 1) for f in _findings(report))),
         ("rules", "Number of rules checked.", [("", len(report.rules))]),
         (
             "rule_off",
-            "Rules switched off by the site, value 1; classes: off only for these classes.",
+            "Rules switched off by the site, value 1; without classes: for all hardware classes.",
             ((_labels(rule=off.rule, classes=",".join(off.classes)), 1) for off in report.off),
         ),
         (
@@ -41,8 +41,8 @@ def metrics(report: Report, run: Run) -> str:
 
 
 def _findings(report: Report) -> list[str]:
-    """Return the labels of every finding without duplicates, which Prometheus rejects."""
-    found = {
+    """Return the labels of all findings without duplicates, which Prometheus rejects."""
+    labels = {
         _labels(
             rule=finding.rule,
             node=node,
@@ -54,9 +54,9 @@ def _findings(report: Report) -> list[str]:
         for node in nodes_of(finding)
         for device in devices(finding)
     }
-    return sorted(found)
+    return sorted(labels)
 
 
 def _labels(**labels: str) -> str:
     pairs = (f'{name}="{value.translate(ESCAPES)}"' for name, value in labels.items())
-    return "{" + ",".join(pairs) + "}"
+    return f"{{{','.join(pairs)}}}"

@@ -1,11 +1,11 @@
-"""Text output of a report: one block per finding, or a summary that fits a screen."""
+"""Text output of a report: one block per finding, or a summary that fits on a screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lockstep.forms import Run, joined, shortened
-from lockstep.forms.groups import Group, Value, grouped, label, merged
+from lockstep.forms import Run
+from lockstep.forms.groups import Group, Place, Value, grouped, merged
 from lockstep.report import Finding, Report, count
 
 LINES, COLUMNS = 50, 100
@@ -13,15 +13,18 @@ LINES, COLUMNS = 50, 100
 BLOCKS = 8
 """Maximum number of blocks on a screen."""
 GROUPS_WITH_VALUES = 6
-"""Number of rules shown with values and repair; all others get one line each."""
+"""Maximum number of groups shown with values and a repair; the others get one line each."""
 WHY = "Reasons and limits of a rule: lockstep explain RULE"
 VALUES = 2
 VALUE_COLUMNS = 50
 
 
 def text(report: Report, run: Run) -> str:
-    """Return the report, summarised if it does not fit a screen."""
-    return _ended(_screen(report, run), report) if _many(report) else whole(report)
+    """Return the report, summarised if it does not fit on a screen."""
+    rules = {finding.rule for finding in report.findings}
+    if len(rules) > BLOCKS or len(merged(report)) > BLOCKS:
+        return _ended(_screen(report, run), report)
+    return whole(report)
 
 
 def whole(report: Report) -> str:
@@ -34,39 +37,31 @@ def _ended(lines: list[str], report: Report) -> str:
     return "\n".join([*lines, *why, *report.remarks, report.summary()]) + "\n"
 
 
-def _many(report: Report) -> bool:
-    rules = {finding.rule for finding in report.findings}
-    return len(rules) > BLOCKS or len(merged(report)) > BLOCKS
-
-
 def paragraph(groups: Iterable[Group]) -> str:
-    """Return all findings of one rule: values, places and repairs."""
+    """Return the text for all findings of one rule: values, places and repairs."""
     lines: list[str] = []
     for group in groups:
         for value in group.values:
-            lines.append(f"{group.label}  {value}")
+            lines.append(f"{group.first.label}  {value}")
             lines += [f"  on        {place}" for place in value.places]
             lines += [f"  detail    {detail}" for detail in value.details]
-            lines += [f"  since     {value.history}"] if value.history else []
-        lines.append(f"  reading   {group.field}")
+            lines += [f"  since     {value.first.history}"] if value.first.history else []
+        lines.append(f"  reading   {group.first.field}")
         lines += [f"  repair    {repair.text}" for repair in group.repairs]
     return "\n".join(lines)
 
 
 def _block(finding: Finding) -> list[str]:
-    where = " ".join(part for part in (finding.node, finding.device) if part)
-    block = [
-        f"{label(finding.status, finding.severity):7} {finding.rule}  {where}",
+    return [
+        f"{finding.label:7} {finding.rule}  {Place(finding.node, finding.device)}",
         f"  reading   {finding.field}",
         f"  found     {finding.found}",
         f"  expected  {finding.expected}   (from: {finding.reference})",
+        *([f"  detail    {finding.detail}"] if finding.detail else []),
+        *([f"  since     {finding.history}"] if finding.history else []),
+        f"  repair    {finding.repair}",
+        "",
     ]
-    if finding.detail:
-        block.append(f"  detail    {finding.detail}")
-    if finding.history:
-        block.append(f"  since     {finding.history}")
-    block += [f"  repair    {finding.repair}", ""]
-    return block
 
 
 def _screen(report: Report, run: Run) -> list[str]:
@@ -74,23 +69,27 @@ def _screen(report: Report, run: Run) -> list[str]:
     lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
     others = groups[GROUPS_WITH_VALUES:]
     room = LINES - len(lines) - len(("", "more", "one rule", "", WHY, *report.remarks, "summary"))
-    width = max((len(group.rule) for group in others[:room]), default=0)
+    width = max((len(group.first.rule) for group in others[:room]), default=0)
     lines += [_one_line(group, width) for group in others[:room]]
     left = len(others) - room
     more = f"... and {count(left, 'more rule')}: " if left > 0 else "All details: "
     return [
         *lines,
         *([""] if others else []),
-        f"{more}{run.again} --all",
-        f"Only one rule: {run.alone(groups[0].rule)}",
+        f"{more}{run.alone(*run.rules)} --all",
+        f"Only one rule: {run.alone(groups[0].first.rule)}",
         "",
     ]
 
 
 def _folded(group: Group) -> list[str]:
-    since = f", since {group.since}" if group.since else ""
-    lines = [f"{group.label:7} {group.rule}  {_size(group)}{since}"]
-    lines += [_value(value) for value in group.values[:VALUES]]
+    places = f", {group.devices} places" if group.devices > len(group.nodes) else ""
+    since = f", since {group.first.since}" if group.first.since else ""
+    size = count(len(group.nodes), "node")
+    lines = [f"{group.first.label:7} {group.first.rule}  {size}{places}{since}"]
+    for value in group.values[:VALUES]:
+        found = f"  found     {_found(value)}  "
+        lines.append(found + _places(value, COLUMNS - len(found)))
     others = group.values[VALUES:]
     if others:
         nodes = frozenset[str]().union(*(value.nodes for value in others))
@@ -111,40 +110,34 @@ def _repair(group: Group) -> str:
     return whole + (f"   ({', '.join(remarks)})" if remarks else "")
 
 
-def _size(group: Group) -> str:
-    size = count(len(group.nodes), "node")
-    return size if group.devices <= len(group.nodes) else f"{size}, {group.devices} places"
-
-
-def _value(value: Value) -> str:
-    text = f"  found     {_found(value)}  "
-    return text + _places(value, COLUMNS - len(text))
-
-
 def _found(value: Value) -> str:
-    """Return the value found and, if short enough, the value expected."""
+    """Return the found value and, if it is short enough, the expected value."""
     if len(whole := str(value)) <= VALUE_COLUMNS:
         return whole
-    expected = f", expected {value.expected}"
+    expected = f", expected {value.first.expected}"
     if len(expected) > VALUE_COLUMNS // 2:
-        return shortened(value.found, VALUE_COLUMNS)
-    return shortened(value.found, VALUE_COLUMNS - len(expected)) + expected
+        expected = ""
+    found, width = " ".join(value.first.found.split()), VALUE_COLUMNS - len(expected)
+    shortened = found if len(found) <= width else f"{found[: width - 3].rstrip()}..."
+    return shortened + expected
 
 
 def _one_line(group: Group, width: int) -> str:
-    start = f"{group.label:7} {group.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
+    start = (
+        f"{group.first.label:7} {group.first.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
+    )
     others = len(group.values) - 1
     more = f" and {count(others, 'more value')}" if others else ""
     return start + _places(group.values[0], COLUMNS - len(start) - len(more)) + more
 
 
 def _places(value: Value, width: int) -> str:
-    """Return the places of a value; places that do not fit are counted."""
+    """Return the places of a value; if they do not fit, the first ones and the number of nodes."""
     whole = ", ".join(map(str, value.places))
     if len(whole) <= width:
         return whole
     first = value.places[0]
-    ending = joined((first.device, f"({count(len(value.nodes), 'node')})"))
+    ending = f"{first.device} ({count(len(value.nodes), 'node')})".lstrip()
     room = width - len(ending) - len(",...] ")
     if len(first.nodes) <= room:
         return f"{first.nodes},... {ending}"

@@ -1,4 +1,4 @@
-"""Age of findings: the consecutive checks in which each was found."""
+"""The age of findings: since when, and in how many consecutive checks, each was found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import TypeAlias
 
 from lockstep.history.records import KEPT_FOR_S
@@ -16,7 +17,7 @@ from lockstep.when import utc
 Place: TypeAlias = tuple[str, str, str]
 """Rule, node and device of a finding."""
 _FOLDED = re.compile(r"(?=.*[,\[])[\w:.,\[\]-]+")
-"""Several names, as ``fold`` writes them."""
+"""Several names in the notation of ``fold``."""
 
 
 def noted(
@@ -32,24 +33,23 @@ def noted(
         history: the open history.
         findings: the findings of this check.
         rules: ids of the rules that were checked; findings of other rules are kept.
-        nodes: nodes that were checked; findings of nodes without a record are kept.
+        nodes: nodes that were checked and have a record; findings of other nodes are kept.
         now: Unix time at which the nodes were read.
     """
-    rows = _rows(history)
     current = {place for finding in findings for place in _places(finding)}
     ended = [
-        place for place in rows if place[0] in rules and place[1] in nodes and place not in current
+        (rule, node, device)
+        for rule, node, device in _rows(history)
+        if rule in rules and node in nodes and (rule, node, device) not in current
     ]
     history.executemany("DELETE FROM finding WHERE (rule, node, device) = (?, ?, ?)", ended)
+    history.executemany(
+        "INSERT INTO finding VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (rule, node, device)"
+        " DO UPDATE SET last = excluded.last, checks = checks + 1",
+        [(*place, now, now) for place in current],
+    )
     history.execute("DELETE FROM finding WHERE last < ?", (now - KEPT_FOR_S,))
-    for place in current:
-        since, checks = rows.get(place, (now, 0))
-        rows[place] = (since, checks + 1)
-        history.execute(
-            "INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?, ?)",
-            (*place, since, now, checks + 1),
-        )
-    return [_with_row(finding, rows) for finding in findings]
+    return remembered(history, findings)
 
 
 def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list[Finding]:
@@ -59,9 +59,10 @@ def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list
 
 
 def last_found(history: sqlite3.Connection, rule: str) -> dict[str, float]:
-    """Return node -> time of the last check with a finding of this rule that still exists."""
-    rows = history.execute("SELECT node, last FROM finding WHERE rule = ? AND device = ''", (rule,))
-    return dict(rows)
+    """Return node -> time of the last check, for nodes with a current finding of this rule."""
+    return dict(
+        history.execute("SELECT node, last FROM finding WHERE rule = ? AND device = ''", (rule,))
+    )
 
 
 def _with_row(finding: Finding, rows: dict[Place, tuple[float, int]]) -> Finding:
@@ -73,19 +74,21 @@ def _with_row(finding: Finding, rows: dict[Place, tuple[float, int]]) -> Finding
 
 
 def _rows(history: sqlite3.Connection) -> dict[Place, tuple[float, int]]:
-    every = history.execute("SELECT rule, node, device, since, checks FROM finding")
-    return {(rule, node, device): (since, checks) for rule, node, device, since, checks in every}
+    return {
+        (rule, node, device): (since, checks)
+        for rule, node, device, since, checks in history.execute(
+            "SELECT rule, node, device, since, checks FROM finding"
+        )
+    }
 
 
 def _places(finding: Finding) -> Iterator[Place]:
-    """Yield each single (rule, node, device): folded names change from check to check."""
-    for node in _names(finding.node):
-        for device in _names(finding.device):
-            yield finding.rule, node, device
+    """Yield (rule, node, device) with single names: folded names change from check to check."""
+    return product([finding.rule], _names(finding.node), _names(finding.device))
 
 
 def _names(text: str) -> tuple[str, ...]:
     try:
         return expand(text) if _FOLDED.fullmatch(text) else (text,)
-    except ValueError:  # the name of a device looks like a folded name
+    except ValueError:  # a device name that only looks like a folded name
         return (text,)

@@ -6,35 +6,33 @@ import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from lockstep.history.store import HistoryError
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import record as parsed
 from lockstep.probe.parse import text
-from lockstep.probe.record import BOOT, Reading, Record
+from lockstep.probe.record import BOOT, Reading, Record, only_records
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 APART_S = 10 * MINUTE_S
-"""Minimum age of a record for comparing counters: rates over seconds mean little. However often
-nodes are read, every moment lies between two compared records."""
+"""Minimum age of a record that counters are compared with: a rate over a few seconds means little.
+However often nodes are read, the compared periods leave no gap."""
 SOON_S = 2 * MINUTE_S
-"""Minimum age in the first minutes after a boot, when no older record of the boot exists."""
+"""Minimum age in the first minutes after a boot, when no older record of that boot exists."""
 
 KEPT_FOR_S = 90 * DAY_S
-"""Three months: covers the time between two maintenance windows and driver updates."""
+"""Three months: longer than the time between two maintenance windows or driver updates."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
-"""(age, interval): all records of the last two hours are kept for counters, then one per hour for
-a day, then one per day. With 16 KB each this is 2 MB per node."""
+"""(age, interval): of the records older than ``age``, one per interval is kept. All records of the
+last two hours are kept for counters. At 16 KB per record, this takes 2 MB per node."""
 COMPRESSION = 1
-"""zlib's fastest level: a third of the default level's time for a sixth more space."""
+"""zlib's fastest level: it takes a third of the default level's time and a sixth more space."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A saved record, and when it was read by the control host's clock."""
+    """A saved record and the time at which it was read, by the clock of the control host."""
 
-    node: str
     read_at: float
     record: Record
 
@@ -43,77 +41,62 @@ def save(history: sqlite3.Connection, reading: Reading, now: float) -> None:
     """Save the new records, and thin out old ones."""
     rows = [
         (name, now, boot(record), zlib.compress(text(record), COMPRESSION))
-        for name, record in reading.items()
-        if isinstance(record, Record)
+        for name, record in only_records(reading).items()
     ]
     history.executemany("INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?)", rows)
-    _thin_out(history, now)
+    history.execute("DELETE FROM record WHERE read_at < ?", (now - KEPT_FOR_S,))
+    for age, period in THINNED:
+        # Keep the newest record of each period.
+        history.execute(
+            "DELETE FROM record WHERE read_at < :until AND EXISTS ("
+            " SELECT 1 FROM record AS later WHERE later.node = record.node"
+            " AND later.read_at > record.read_at"
+            " AND CAST(later.read_at / :period AS INTEGER)"
+            " = CAST(record.read_at / :period AS INTEGER))",
+            {"until": now - age, "period": period},
+        )
 
 
 def boot(record: Record) -> str | None:
-    """Return the boot id of a record; None when it could not be read."""
+    """Return the boot id of a record; None if it could not be read."""
     found = record.get(BOOT)
     return found if isinstance(found, str) else None
 
 
 def earlier(
     history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
-) -> dict[str, Record]:
-    """Return each node's newest record of the same boot that is at least ``APART_S`` old.
+) -> tuple[dict[str, Record], dict[str, Record]]:
+    """Return two earlier records of each node, both from its current boot.
+
+    The first is the newest that is at least ``APART_S`` old; soon after a boot, it is the oldest
+    that is at least ``SOON_S`` old. The second is the newest that is less than ``APART_S`` but at
+    least a minute old: a counter that was reset after the first record is compared with it.
 
     Args:
         history: the open history.
         reading: the new records, with the current boot of each node.
-        families: prefixes of the readings to load; 2,000 whole records would need too much
+        families: prefixes of the readings to load; 2,000 complete records would take too much
             memory.
-        now: Unix time of ``reading``.
+        now: Unix time at which ``reading`` was taken.
     """
-    found = _of_boot(history, reading, families, (0.0, now - APART_S), "DESC")
+
+    def of_boot(nodes: Reading, after: float, until: float, order: str) -> dict[str, Record]:
+        where = f"boot = ? AND read_at > ? AND read_at <= ? ORDER BY read_at {order}"
+        kept = {
+            name: _first(history, name, where, (boot(record), after, until), families)
+            for name, record in only_records(nodes).items()
+        }
+        return {name: one.record for name, one in kept.items() if one is not None}
+
+    found = of_boot(reading, 0.0, now - APART_S, "DESC")
     others = {name: record for name, record in reading.items() if name not in found}
-    return found | _of_boot(history, others, families, (0.0, now - SOON_S), "ASC")
-
-
-def latest(
-    history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
-) -> dict[str, Record]:
-    """Return each node's newest record of the same boot that is too new for ``earlier``.
-
-    A counter that was reset after the earlier record is compared with this one. The record is at
-    least a minute old. The arguments are those of ``earlier``.
-    """
-    return _of_boot(history, reading, families, (now - APART_S, now - MINUTE_S), "DESC")
-
-
-def _of_boot(
-    history: sqlite3.Connection,
-    reading: Reading,
-    families: Collection[str],
-    span: tuple[float, float],
-    order: Literal["ASC", "DESC"],
-) -> dict[str, Record]:
-    found: dict[str, Record] = {}
-    for name, record in reading.items():
-        if not isinstance(record, Record):
-            continue
-        row = history.execute(
-            "SELECT node, read_at, data FROM record"
-            " WHERE node = ? AND boot = ? AND read_at > ? AND read_at <= ?"
-            f" ORDER BY read_at {order} LIMIT 1",
-            (name, boot(record), *span),
-        ).fetchone()
-        if row is not None:
-            found[name] = _kept(row, families).record
-    return found
+    found |= of_boot(others, 0.0, now - SOON_S, "ASC")
+    return found, of_boot(reading, now - APART_S, now - MINUTE_S, "DESC")
 
 
 def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
     """Return the newest record of a node at or before a time."""
-    row = history.execute(
-        "SELECT node, read_at, data FROM record WHERE node = ? AND read_at <= ?"
-        " ORDER BY read_at DESC LIMIT 1",
-        (node, moment),
-    ).fetchone()
-    return None if row is None else _kept(row)
+    return _first(history, node, "read_at <= ? ORDER BY read_at DESC", (moment,))
 
 
 def times(history: sqlite3.Connection, node: str) -> list[float]:
@@ -128,26 +111,24 @@ def newest(history: sqlite3.Connection, nodes: Iterable[str]) -> Mapping[str, Ke
     return {name: kept for name, kept in found if kept is not None}
 
 
-def _kept(row: tuple[str, float, bytes], families: Collection[str] | None = None) -> Kept:
-    node, read_at, data = row
-    try:
-        return Kept(node, read_at, parsed(zlib.decompress(data), families))
-    except (zlib.error, ProbeFormatError) as error:
-        raise HistoryError(
-            f"the saved record of {node}, {utc(read_at)}, is damaged: {str(error)[:120]}\n"
-            "  next      restore the history from a backup, or rename it to start a new one"
-        ) from error
-
-
-def _thin_out(history: sqlite3.Connection, now: float) -> None:
-    history.execute("DELETE FROM record WHERE read_at < ?", (now - KEPT_FOR_S,))
-    for age, period in THINNED:
-        # Keep the newest record of each period.
-        history.execute(
-            "DELETE FROM record WHERE read_at < :until AND EXISTS ("
-            " SELECT 1 FROM record AS later WHERE later.node = record.node"
-            " AND later.read_at > record.read_at"
-            " AND CAST(later.read_at / :period AS INTEGER)"
-            " = CAST(record.read_at / :period AS INTEGER))",
-            {"until": now - age, "period": period},
-        )
+def _first(
+    history: sqlite3.Connection,
+    node: str,
+    where: str,
+    values: tuple[object, ...],
+    families: Collection[str] | None = None,
+) -> Kept | None:
+    """Return the first record of a node that matches ``where``: a condition, with its ORDER BY."""
+    query = f"SELECT read_at, data FROM record WHERE node = ? AND {where} LIMIT 1"
+    for read_at, data in history.execute(query, (node, *values)):
+        try:
+            return Kept(read_at, parsed(zlib.decompress(data), families))
+        except (zlib.error, ProbeFormatError) as error:
+            path = history.execute("PRAGMA database_list").fetchone()[2]
+            raise HistoryError(
+                f"{path}: the saved record of {node} from {utc(read_at)} is damaged: "
+                f"{str(error)[:120]}\n"
+                f"  next      restore {path} from a backup, or rename it: the next check creates a "
+                "new one"
+            ) from error
+    return None

@@ -14,11 +14,11 @@ from lockstep import state
 FORMAT = 1
 """Version of the tables (SQLite's user_version). Records have their own format version."""
 APPLICATION_ID = 0x4C6F636B
-"""SQLite's application_id, "Lock": protects databases of other programs."""
+"""SQLite's application_id, "Lock": it prevents writing to databases of other programs."""
 WAIT_S = 30.0
-"""Time to wait while another ``lockstep check`` saves; 2,000 records take some seconds."""
+"""Time to wait while another ``lockstep check`` saves; 2,000 records take a few seconds."""
 PRIVATE = 0o600
-"""Mode of the file: hashes and versions of all nodes would help an attacker."""
+"""Mode of files with records: the hashes and versions in them would help an attacker."""
 
 _TABLES = """
 CREATE TABLE record (
@@ -41,7 +41,7 @@ CREATE TABLE finding (
 
 
 class HistoryError(Exception):
-    """The history cannot be used; the text has the problem, the expectation and the next step."""
+    """The history cannot be used; the message says why, what is expected and what to do next."""
 
 
 def file(cluster: str, folder: str | None = None) -> Path:
@@ -53,14 +53,22 @@ def file(cluster: str, folder: str | None = None) -> Path:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the history for one transaction; create it if it does not exist.
 
-    Writers wait for each other. WAL mode is not used: it needs shared memory between processes,
-    which home directories on a file server do not provide (sqlite.org/wal.html).
+    Writers wait for each other. WAL mode is not used, because it does not work on network file
+    systems, and home directories are often on one (sqlite.org/wal.html).
 
     Raises:
-        HistoryError: the file is readable by others, damaged, of another version or locked.
+        HistoryError: the file is readable by others, damaged, locked, in another format, or a
+            database of another program.
     """
     try:
-        _made_private(path)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # SQLite creates its journal with the mode of the database.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise HistoryError(
+                f"{path}: mode {mode:04o}\n  expected  0600\n  next      chmod 600 {path}"
+            )
         database = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise HistoryError(_advice(path, str(error))) from error
@@ -70,47 +78,38 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield database
         database.execute("COMMIT")
     except sqlite3.Error as error:
-        raise HistoryError(_advice(path, str(error), _damaged(error))) from error
+        damaged = error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+        raise HistoryError(_advice(path, str(error), damaged)) from error
     finally:
         database.close()  # rolls back an uncommitted transaction
 
 
-def _made_private(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # SQLite creates its journal with the mode of the database.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        raise HistoryError(
-            f"{path}: mode {mode:04o}\n  expected  0600\n  next      chmod 600 {path}"
-        )
-
-
 def _with_tables(database: sqlite3.Connection, path: Path) -> None:
-    (application,) = database.execute("PRAGMA application_id").fetchone()
-    (version,) = database.execute("PRAGMA user_version").fetchone()
+    application, version = (
+        database.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    )
     if (application, version) == (APPLICATION_ID, FORMAT):
         return
     if application == APPLICATION_ID:
-        found = f"created by another version of lockstep, format {version}"
-        raise HistoryError(_advice(path, found, move=True))
+        raise HistoryError(
+            _advice(path, f"created by another version of Lockstep, format {version}", move=True)
+        )
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise HistoryError(_advice(path, "the database of another program", move=True))
+        raise HistoryError(_advice(path, "this is the database of another program", move=True))
     for statement in _TABLES.split(";"):  # executescript() would commit the transaction
         database.execute(statement)
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def _damaged(error: sqlite3.Error) -> bool:
-    return error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-
-
 def _advice(path: Path, found: str, move: bool = False) -> str:
     step = (
         f"mv {path} {path}.old; the next check creates a new one"
         if move
-        else "see whether another process uses it or the disk is full, or use --no-history"
+        else "check whether another process uses it or the disk is full, or use --no-history"
     )
-    wanted = f"the history of a cluster, format {FORMAT}"
-    return f"{path}: {found}\n  expected  {wanted}\n  next      {step}"
+    return (
+        f"{path}: {found}\n  expected  the history of a cluster, format {FORMAT}\n"
+        f"  next      {step}"
+    )

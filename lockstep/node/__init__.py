@@ -1,1 +1,4 @@
-"""What runs on a node: readers and the node's own check. Python 3.9, standard library only."""
+"""The programs that run on a node: the readers and the node check.
+
+They need Python 3.9 or newer, and only its standard library.
+"""

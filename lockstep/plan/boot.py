@@ -11,7 +11,7 @@ from lockstep.spec import HardwareClass
 
 
 def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
-    """Return page size -> NUMA node -> number of pages; every NUMA node is named."""
+    """Return page size -> NUMA node -> number of pages, for every NUMA node."""
     sizes: dict[str, dict[int, int]] = {}
     for pages in hardware.hugepages:
         per_node = sizes.setdefault(pages.size, dict.fromkeys(range(hardware.numa_nodes), 0))
@@ -21,44 +21,45 @@ def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
 
 def hugepage_args(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the kernel arguments that reserve huge pages at boot, per NUMA node."""
-    args = []
-    for size, per_node in sorted(hugepages(hardware).items()):
-        # The form node:count keeps the split that was asked for; a plain total is spread evenly.
-        split = ",".join(f"{node}:{count}" for node, count in per_node.items())
-        args += [f"hugepagesz={size}", f"hugepages={split}"]
-    return tuple(args)
+    return tuple(
+        arg
+        for size, per_node in sorted(hugepages(hardware).items())
+        for arg in (
+            f"hugepagesz={size}",
+            # node:count keeps the declared split; the kernel spreads a plain total evenly.
+            "hugepages=" + ",".join(f"{node}:{count}" for node, count in per_node.items()),
+        )
+    )
 
 
 def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
-    """Return the kernel arguments that keep interrupts and callbacks off the workload CPUs."""
+    """Return the kernel arguments that keep interrupts and kernel work off the workload CPUs."""
     if not cpu.housekeeping or hardware.boot_loader == "none":
         return ()
-    args = [f"irqaffinity={cpu.housekeeping}", f"rcu_nocbs={cpu.workload}"]
     chosen = hardware.kernel.isolation
-    if "nohz_full" in chosen:
-        args.append(f"nohz_full={cpu.workload}")
-    # The order of the flags is free; a fixed one keeps the text comparable.
+    # The kernel accepts the flags in any order; a fixed one keeps the text comparable.
     flags = [flag for flag in ("managed_irq", "domain") if flag in chosen]
-    if flags:
-        args.append(f"isolcpus={','.join(flags)},{cpu.workload}")
-    return tuple(args)
+    return (
+        f"irqaffinity={cpu.housekeeping}",
+        f"rcu_nocbs={cpu.workload}",
+        *((f"nohz_full={cpu.workload}",) if "nohz_full" in chosen else ()),
+        *((f"isolcpus={','.join(flags)},{cpu.workload}",) if flags else ()),
+    )
 
 
 def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
-    """Return the kernel arguments of ``kernel``, and the further ones that the class declares."""
+    """Return the kernel arguments for a class's ``kernel`` settings, and its ``kernel_args``."""
     kernel = hardware.kernel
-    args = []
-    if kernel.iommu is not None:
-        args.append(f"iommu={kernel.iommu}")
-    if kernel.disable_acs_redir:
-        args.append(f"pci=disable_acs_redir={';'.join(kernel.disable_acs_redir)}")
-    if kernel.max_cstate is not None:
-        # Whichever of the two drivers runs the idle states (admin-guide/pm/intel_idle).
-        args += [
-            f"processor.max_cstate={kernel.max_cstate}",
-            f"intel_idle.max_cstate={kernel.max_cstate}",
-        ]
-    if kernel.cpu_governor is not None:
-        # tmpfiles.d may run before the driver's module is there; this is the kernel's own default.
-        args.append(f"cpufreq.default_governor={kernel.cpu_governor}")
-    return (*args, *hardware.kernel_args)
+    declared = (
+        ("iommu", kernel.iommu),
+        ("pci=disable_acs_redir", ";".join(kernel.disable_acs_redir) or None),
+        # One of these two drivers controls the idle states (admin-guide/pm/intel_idle).
+        ("processor.max_cstate", kernel.max_cstate),
+        ("intel_idle.max_cstate", kernel.max_cstate),
+        # tmpfiles.d may run before the cpufreq driver is loaded; this sets the kernel's default.
+        ("cpufreq.default_governor", kernel.cpu_governor),
+    )
+    return (
+        *(f"{name}={value}" for name, value in declared if value is not None),
+        *hardware.kernel_args,
+    )

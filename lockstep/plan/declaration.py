@@ -1,7 +1,7 @@
-"""What a role declares: data and pure functions of the plan. Nothing here needs pyinfra.
+"""A role's declaration: data and pure functions of the plan. Nothing here needs pyinfra.
 
-From the declarations of all roles follow what is installed and held, what the check expects, which
-role repairs a difference, the order of roles in a deploy, and what listens on the network.
+The declarations of all roles determine the packages of a node, the values that the check expects,
+the role that repairs a difference, the order of roles in a deploy, and the listening ports.
 """
 
 from __future__ import annotations
@@ -16,37 +16,68 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from lockstep.catalog.os import Release
-    from lockstep.plan import NodePlan
+    from lockstep.plan.node import NodePlan
+    from lockstep.question import Question
     from lockstep.secrets import Secrets
     from lockstep.spec import Cluster, Problem
 
 Condition = Callable[["NodePlan"], bool]
 Paths = Callable[["NodePlan"], tuple[str, ...]]
+Asks = Callable[["NodePlan"], "Iterable[Question[Any]]"]
 
 
 def always(plan: NodePlan) -> bool:
-    """Hold on every node."""
+    """Return True: the condition holds for every node."""
     return True
 
 
 def debian(plan: NodePlan) -> bool:
-    """Hold on nodes with Debian's paths: apt, /etc/default, /etc/chrony."""
+    """Return whether a node's release belongs to the Debian family (apt, /etc/default)."""
     return plan.cluster.release.family == "debian"
 
 
-def nothing(plan: NodePlan) -> tuple[str, ...]:
-    """Name nothing, on any node."""
+def nothing(plan: NodePlan) -> tuple[()]:
+    """Return an empty tuple for every node."""
     return ()
 
 
+# Shell commands that check a new file with the program that reads it (``File.validate``).
+SHELL = "sh -n {new}"
+
+TMPFILES = (
+    # In an empty tree there is nothing to write to: this checks the syntax only.
+    'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; systemd-tmpfiles --create --root="$d" {new}'
+)
+
+
+def drop_in(unit: str, name: str = "50-lockstep.conf") -> str:
+    """Return a command that checks a unit's drop-in with systemd-analyze."""
+    return _judged(unit, f'mkdir "$d/{unit}.d"; cp {{new}} "$d/{unit}.d/{name}"')
+
+
+def whole_unit(unit: str) -> str:
+    """Return a command that checks a complete unit file with systemd-analyze."""
+    return _judged(unit, f'cp {{new}} "$d/{unit}"')
+
+
+def _judged(unit: str, put: str) -> str:
+    return (
+        'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
+        f"{put}; "
+        # verify also fails because of other units: only its messages about this file count.
+        f'said="$(SYSTEMD_UNIT_PATH="$d:" systemd-analyze verify --man=no {unit} 2>&1 || true)"; '
+        'case "$said" in *"$d"*) echo "$said" >&2; exit 1;; esac'
+    )
+
+
 class Phase(enum.Enum):
-    """When a stage of a role runs in a deploy of the whole cluster."""
+    """When a role's stage runs in a deploy of the whole cluster."""
 
     BEFORE_HEADS = "before the heads"
-    """On workers, before the heads name it to jobs."""
+    """On workers, before the heads are deployed and jobs need the result."""
     MAIN = "main"
     AFTER_WORKERS = "after the workers"
-    """On heads, once every worker is done."""
+    """On heads, after all workers are deployed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +86,23 @@ class File:
 
     path: str
     template: str = ""
-    """Below templates/; ``<role>/<file>.j2``."""
+    """Path below templates/: ``<role>/<file>.j2``."""
     text: Callable[[NodePlan], str] | None = None
-    """The content, where it is not a template's."""
+    """The content, if it does not come from a template."""
     secret_content: Callable[[Secrets], bytes] | None = None
-    """The content, where it is a secret itself."""
+    """The content, if it is a secret itself."""
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False
     own: bool = False
-    """The content names the node itself; of the others, nodes alike have the same."""
+    """The content is specific to the node. Other files are the same on all nodes of a kind."""
     validate: str = ""
-    """Shell command; ``{new}`` is the candidate's path; "" where no program can judge it.
+    """Shell command that checks the new file, whose path is ``{new}``; "": nothing can check it.
 
-    With ``{every_new}`` in it, files in a row with the same command are judged at once.
+    With ``{every_new}``, consecutive files with the same command are checked together.
     """
     wanted: Condition = always
-    """Says whether the node has the file, beyond having the role."""
+    """Whether a node that has the role gets the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,118 +112,128 @@ class Unit:
     name: str
     """The canonical name: an alias would always look stopped."""
     program: str = ""
-    """What it runs; a new one is a restart."""
+    """The program that it runs; a changed program needs a restart."""
     reads: Paths = nothing
-    """Further files that it reads at its start, of this role or another one."""
+    """Other files that it reads when it starts, from this role or another."""
     reads_own_files: bool = True
-    """Whether it reads the files of its role, those apart that it reloads."""
+    """Whether it reads the files of its role when it starts, except those in ``reloads``."""
     reloads: str = ""
-    """Ending of the role's files that it reads again on ``systemctl reload``."""
+    """Suffix of the role's files that it reads again on ``systemctl reload``."""
     restart: Literal["changed", "never"] = "changed"
-    """"never": a restart would end programs of jobs; what is new waits for the next start."""
+    """``never``: a restart would kill job processes; changes wait for the next start."""
     essential: bool = True
-    """False: where it does not start, the deploy says so and goes on."""
+    """False: if it does not start, the deploy reports that and continues."""
     port: Callable[[NodePlan], int | None] | None = None
-    """TCP port, or UDP, where peers reach it; None: it is not reached from there."""
+    """The port on which other nodes reach it; None: they do not."""
     protocol: Literal["tcp", "udp"] = "tcp"
     runs_jobs: bool = False
-    """Jobs and containers begin in it, so it reaches the jobs' CPUs."""
+    """It starts the processes of jobs or containers, so it may also use the workload CPUs."""
     wanted: Condition = always
 
     def starts_with(self, plan: NodePlan) -> tuple[str, ...]:
-        """Return its program and what it reads at its start, beside the files of its role."""
+        """Return its program and the other files that it reads when it starts."""
         return (*((self.program,) if self.program else ()), *self.reads(plan))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What a role only contributes: another role's file holds it, and a repair runs both."""
+    """Contributions of a role to files of other roles. A repair runs both roles."""
 
-    sysctl: Callable[[NodePlan], Mapping[str, str]] | None = None
-    """Keys for the file of os_settings."""
+    sysctl: Callable[[NodePlan], Mapping[str, str]] = lambda plan: {}
+    """Sysctl keys that os_settings writes to its file."""
     kernel_args: Paths = nothing
-    """Arguments for the file of boot_loader."""
+    """Kernel arguments that boot_loader writes to its file."""
     masked_units: Paths = nothing
     """Units that must never start; os_settings masks them."""
     forbidden_units: Paths = nothing
-    """Units that must not run because the node lacks their hardware."""
+    """Units that must not run: the hardware is missing, or the feature is turned off."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One moment of a deploy at which a role does something."""
+    """One step of a role in a deploy."""
 
     function: str = "apply"
-    """In the role's module of operations; ``apply`` of a role without one is files and units."""
+    """Function in the role's operations module; without one, ``apply`` installs files and units."""
     title: str = ""
-    """As pyinfra shows it; "": the role's."""
+    """Title in pyinfra's output; "": the title of the role."""
     phase: Phase = Phase.MAIN
     after: tuple[str, ...] = ()
     """Roles, or stages of roles (``time_sync.gate``), that come first on the same node."""
     late: bool = False
-    """Of what could be next it is taken last: it waits for something that takes time."""
+    """It runs as late as the order allows, because it waits for something slow."""
     nodes: Condition = always
+    asks: Asks = nothing
+    """Questions that its operations ask, as in ``Declaration.asks``."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Declaration:
-    """A role: when a node has it, and what it owns there."""
+    """A role: which nodes have it, and what it owns on them."""
 
     name: str
-    """Its module's."""
+    """The name of its module."""
     title: str
-    """As pyinfra shows it."""
+    """Title in pyinfra's output."""
     when: Condition = always
-    """Of the description, the node and its class only, never of other roles."""
+    """It depends only on the description, the node and its class, never on other roles."""
     after: tuple[str, ...] = ()
     """Roles, or stages of roles, that come first on the same node."""
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Release (``debian_13``), else family (``debian``), else "" -> names."""
+    """Key -> package names. The first key that exists counts: release, family (``debian``), ""."""
     more_packages: Paths = nothing
-    """Those that depend on the description."""
+    """Packages that depend on the description."""
     files: tuple[File, ...] = ()
     units: tuple[Unit, ...] = ()
     makes: tuple[str, ...] = ()
     """Paths that its operations write and that units of other roles read."""
     contributes: Contribution = Contribution()
     users: Paths = nothing
-    """Users that its files or operations make."""
+    """Users that its files or operations create."""
     groups: Paths = nothing
-    """Groups that its files or operations make."""
+    """Groups that its files or operations create."""
     jobs_use: bool = False
-    """Running jobs use what it owns: nothing of it is removed from a busy node."""
+    """Running jobs use what it installs, so nothing of it is removed from a busy node."""
     operations: str = ""
-    """Module with what does not follow from packages, files and units; loaded when it is applied.
+    """Module with additional operations, which is imported when the role is applied.
 
-    ``apply(plan)`` there takes the place of "files, then units".
+    Its ``afterwards(plan)`` follows the role's files and units; its ``apply(plan)`` replaces them.
     """
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+    """Operation of that module -> why no rule checks its result."""
     stages: tuple[Stage, ...] = ()
-    """Further moments than the main one."""
+    """Stages in addition to the main one."""
+    asks: Asks = nothing
+    """Questions that its operations ask, besides those about its files and units.
+
+    They are answered in the first execution on a host. A reader must not start anything:
+    nvidia-smi runs only if the driver is loaded, and Docker's client only if Docker runs.
+    """
     problems: Callable[[Cluster], Iterable[Problem]] | None = None
-    """What is wrong with a description, as far as it concerns this role."""
+    """Function that finds a description's problems for this role; None: the role finds none."""
     settings: type[BaseModel] | None = None
-    """Of a site's own role: the model of its part of ``extensions`` in the description."""
+    """The model of a site role's settings in ``extensions``; None: the role has no settings."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """A part of a description that gives a node this role; tests need it."""
+    """A part of a description that gives a node this role; for tests."""
 
     def packages_on(self, release: Release) -> tuple[str, ...]:
         """Return the packages that every node with this role gets on a release."""
-        for key in (release.name, release.family, ""):
-            if key in self.packages:
-                return self.packages[key]
-        return ()
+        keys = (release.name, release.family, "")
+        return next((self.packages[key] for key in keys if key in self.packages), ())
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
-        """The main one and the further ones."""
+        """The main stage and the additional ones."""
         return (Stage(after=self.after), *self.stages)
 
 
 Step = tuple[Declaration, Stage]
+FIRST = "packages"
+"""The role that comes before all others: their units and users need its packages."""
 
 
 def key(step: Step) -> str:
-    """Return the name of a stage as ``after`` has it."""
+    """Return the name of a stage, as it is used in ``after``."""
     role, stage = step
     if stage.function == "apply":
         return role.name if stage.phase is Phase.MAIN else f"{role.name}.{stage.phase.value}"
@@ -200,42 +241,43 @@ def key(step: Step) -> str:
 
 
 def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
-    """Return the stages of roles in the order of a deploy; by name where ``after`` leaves it open.
+    """Return the stages of roles in deploy order; stages whose order is free are sorted by name.
+
+    All roles come after ``packages``, without having to declare it.
 
     Raises:
-        ValueError: roles that each come after the other, or after one that is not there.
+        ValueError: a role is declared to come after itself, or after a role that does not exist.
     """
     steps = {key((role, stage)): (role, stage) for role in roles for stage in role.all_stages}
+    first = steps.keys() & {FIRST}
     before = {
-        name: {*stage.after, *(() if name == role.name else (role.name,))}
+        name: {*stage.after, *({role.name, *first} - {name})}
         for name, (role, stage) in steps.items()
         if stage.phase is Phase.MAIN
     }
-    for name in sorted(before):
-        unknown = sorted(before[name] - before.keys())
-        if unknown:
-            raise ValueError(
-                f"{name} comes after {unknown[0]!r}; there is no role or stage of that name"
-            )
+    unknown = sorted((name, one) for name in before for one in before[name] - before.keys())
+    if unknown:
+        raise ValueError(
+            "{} is declared to come after {!r}: no role or stage has that name".format(*unknown[0])
+        )
     sorter = TopologicalSorter(before)
     try:
         sorter.prepare()
     except CycleError as error:
-        raise ValueError(f"roles come after each other: {' -> '.join(error.args[1])}") from error
+        raise ValueError(f"the order of roles has a cycle: {' -> '.join(error.args[1])}") from error
     found: list[str] = []
     ready: list[str] = []
     while sorter.is_active():
         ready = sorted((*ready, *sorter.get_ready()), key=lambda name: (steps[name][1].late, name))
         found.append(ready.pop(0))
         sorter.done(found[-1])
-    others = sorted(steps.keys() - before.keys())
-    return tuple(steps[name] for name in (*found, *others))
+    return tuple(steps[name] for name in (*found, *sorted(steps.keys() - before.keys())))
 
 
 def in_order(roles: Iterable[Declaration]) -> tuple[Declaration, ...]:
     """Return roles in the order of their main stages.
 
     Raises:
-        ValueError: as ``ordered``.
+        ValueError: as in ``ordered``.
     """
     return tuple(dict.fromkeys(role for role, stage in ordered(roles) if stage.function == "apply"))

@@ -1,4 +1,4 @@
-"""The driver of a node: packages, and kernel modules for the kernels that it runs and boots."""
+"""A node's driver: its packages, and its modules for the kernels that run or boot next."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of a node, as the node showed it."""
+    """One kernel on a node, as it was read there."""
 
     release: str
-    """As uname(1) says it."""
+    """As ``uname -r`` prints it."""
     headers: bool
-    """What modules are built with is there."""
+    """Whether the headers for building modules are installed."""
     module: str = ""
-    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; "" for none."""
+    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; "": none."""
 
 
 @dataclass(frozen=True)
 class BootKernels:
-    """The kernels that count on a node."""
+    """The kernels that a node runs now or may boot next."""
 
     running: Kernel
     next: tuple[Kernel, ...]
-    """The one that boots next; all of the menu, where it cannot be told which."""
+    """The kernel that boots next; all kernels in the boot menu if that is unknown."""
     unknown: str = ""
-    """Why it cannot be told; "" where it can."""
+    """Why it is unknown which kernel boots next; "": it is known."""
 
     @property
     def every(self) -> tuple[Kernel, ...]:
-        """The one that runs, then those that may boot next."""
+        """The running kernel, then those that may boot next."""
         return (self.running, *(one for one in self.next if one.release != self.running.release))
 
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver as planned."""
+    """The planned driver."""
 
     version: str
-    """Upstream."""
+    """Upstream version."""
     packages: Mapping[str, str]
     """Package -> version as a pattern."""
     flavour: str | None = None
-    """``open`` or ``proprietary`` modules; None: the kernel is not the machine's own."""
+    """``open`` or ``proprietary`` modules; None: the machine does not boot its own kernel."""
     replaced: tuple[str, ...] = ()
-    """Packages of the other flavour: apt would leave both installed."""
+    """Packages of the other flavour, which apt would leave installed."""
     headers: str = ""
-    """Package of a kernel's headers; holds {release}."""
+    """Name of the package with a kernel's headers; it contains {release}."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Declared parameters of the kernel module, as it shows them: without NVreg_."""
+    """Declared parameters of the kernel module, as /proc shows them: without NVreg_."""
 
     def lacking(self, kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
-        """Return the kernels that would not load the planned module."""
+        """Return the kernels for which the planned module is not on disk."""
         wanted = f"{self.version} ({self.flavour})"
         return tuple(one for one in kernels if self.flavour and one.module != wanted)
 
     def header_packages(self, kernels: Iterable[Kernel]) -> dict[str, str]:
-        """Return package -> kernel, of the headers without which a module cannot be built."""
+        """Return header package -> kernel, for kernels that lack both the module and headers."""
         return {
             self.headers.format(release=one.release): one.release
             for one in self.lacking(kernels)

@@ -1,6 +1,6 @@
-"""What NCCL, UCX and Open MPI are told of the fabric, and what RDMA needs of the kernel.
+"""Settings of NCCL, UCX and Open MPI for the fabric, and the kernel modules that RDMA needs.
 
-Values with their sources are in docs/fabric.md. Each is a default: what a job sets itself wins.
+docs/fabric.md lists the values and their sources. Each is a default that a job can override.
 """
 
 from __future__ import annotations
@@ -16,81 +16,72 @@ from lockstep.spec.model import Network
 
 @dataclass(frozen=True)
 class FabricPlan:
-    """Settings of the libraries that use the fabric, by the names that they read."""
+    """Settings of the libraries that use the fabric: name -> value."""
 
     nccl: Mapping[str, str]
     """/etc/nccl.conf"""
     ucx: Mapping[str, str]
     """/etc/ucx/ucx.conf"""
     open_mpi: Mapping[str, str]
-    """Environment: the file belongs to Debian's openmpi-common."""
+    """Environment variables: the configuration file belongs to Debian's openmpi-common."""
 
 
 def plan(nics: Nics, network: Network | None) -> FabricPlan:
-    """Return the settings for the machines of a class; empty ones where nothing is to be said."""
+    """Return the settings for the machines of a class; none without a fabric."""
     if network is None:
         return FabricPlan({}, {}, {})
     prefix, ipv6 = str(network.prefix), network.prefix.version == 6
+    named, rdma = interfaces(nics), devices(nics)
+    # UCX's list is for RDMA and TCP devices; it excludes every device that it does not name.
+    complete = named and (nics.rdma == "none" or rdma)
     return FabricPlan(
-        nccl=_nccl(nics, prefix, ipv6),
-        ucx=_ucx(nics, prefix, ipv6),
-        open_mpi=_open_mpi(nics, ipv6),
+        nccl={
+            **({"NCCL_SOCKET_FAMILY": "AF_INET6"} if ipv6 else {}),
+            # A leading "=" means exactly these names; without it mlx5_1 would match mlx5_10, too.
+            **({"NCCL_SOCKET_IFNAME": f"={','.join(named)}"} if named else {}),
+            **({"NCCL_IB_HCA": f"={','.join(rdma)}"} if rdma else {}),
+            # RoCE only: its GIDs are IP addresses. NCCL looks for IPv4 addresses; if there are
+            # none, it takes the GID at index 0: RoCE v1, link-local.
+            **(
+                {"NCCL_IB_ADDR_FAMILY": "AF_INET6", "NCCL_IB_ADDR_RANGE": prefix}
+                if ipv6 and nics.rdma == "roce"
+                else {}
+            ),
+        },
+        ucx={
+            **({"UCX_TCP_AF_PRIO": "inet6,inet"} if ipv6 else {}),
+            **(
+                {"UCX_NET_DEVICES": ",".join((*(f"{device}:1" for device in rdma), *named))}
+                if complete
+                else {}
+            ),
+            # Without it UCX takes the first IPv6 GID, which is link-local and not routed.
+            **({"UCX_IB_ROCE_SUBNETS": prefix} if ipv6 and nics.rdma == "roce" else {}),
+        },
+        open_mpi={
+            # Names, not the prefix: the tcp BTL accepts CIDR notation only for IPv4.
+            **({"OMPI_MCA_btl_tcp_if_include": ",".join(named)} if named else {}),
+            **({"OMPI_MCA_btl_tcp_disable_family": "4"} if ipv6 else {}),
+        },
     )
 
 
 def devices(nics: Nics) -> tuple[str, ...]:
     """Return the declared RDMA devices, in order."""
-    declared = nics.rdma != "none" and nics.rdma_devices
-    return names.expand(nics.rdma_devices) if declared else ()
+    return names.expand(nics.rdma_devices) if nics.rdma != "none" else ()
 
 
 def interfaces(nics: Nics) -> tuple[str, ...]:
     """Return the declared network interfaces, in order."""
-    return names.expand(nics.interfaces) if nics.interfaces else ()
-
-
-def _nccl(nics: Nics, prefix: str, ipv6: bool) -> dict[str, str]:
-    # "=" in front: these names exactly; without it mlx5_1 would also mean mlx5_10.
-    return {
-        **({"NCCL_SOCKET_FAMILY": "AF_INET6"} if ipv6 else {}),
-        **({"NCCL_SOCKET_IFNAME": f"={','.join(interfaces(nics))}"} if nics.interfaces else {}),
-        **({"NCCL_IB_HCA": f"={','.join(devices(nics))}"} if devices(nics) else {}),
-        # RoCE alone: its GIDs are IP addresses. NCCL looks for IPv4 ones and, finding none, takes
-        # the GID at index 0: RoCE v1, link-local.
-        **(
-            {"NCCL_IB_ADDR_FAMILY": "AF_INET6", "NCCL_IB_ADDR_RANGE": prefix}
-            if ipv6 and nics.rdma == "roce"
-            else {}
-        ),
-    }
-
-
-def _ucx(nics: Nics, prefix: str, ipv6: bool) -> dict[str, str]:
-    # The list holds for RDMA and TCP alike: devices that are not declared must not be shut out.
-    complete = nics.interfaces and (nics.rdma == "none" or devices(nics))
-    listed = (*(f"{device}:1" for device in devices(nics)), *interfaces(nics))
-    return {
-        **({"UCX_TCP_AF_PRIO": "inet6,inet"} if ipv6 else {}),
-        **({"UCX_NET_DEVICES": ",".join(listed)} if complete else {}),
-        # Without it the first IPv6 GID is taken, the link-local one, which no router passes on.
-        **({"UCX_IB_ROCE_SUBNETS": prefix} if ipv6 and nics.rdma == "roce" else {}),
-    }
-
-
-def _open_mpi(nics: Nics, ipv6: bool) -> dict[str, str]:
-    return {
-        # Names, not the prefix: in CIDR notation the tcp BTL knows IPv4 only.
-        **({"OMPI_MCA_btl_tcp_if_include": ",".join(interfaces(nics))} if nics.interfaces else {}),
-        **({"OMPI_MCA_btl_tcp_disable_family": "4"} if ipv6 else {}),
-    }
+    return names.expand(nics.interfaces)
 
 
 RENAMED = re.compile(r"(ib|roce|iw|opa|rdma)(P[0-9a-f]+)?([op]\d+|x[0-9a-f]{8,16}).*")
-"""Names that rdma_rename(8) of rdma-core gives: by board index, PCI address or GUID."""
+"""Names that rdma-core's rdma_rename gives: by onboard index, PCI address or GUID."""
 
 
 def keeps_kernel_names(nics: Nics) -> bool:
-    """Say whether the declared RDMA devices have the names that their drivers gave them."""
+    """Return whether the declared RDMA devices have the names that their drivers give them."""
     declared = devices(nics)
     return bool(declared) and not any(RENAMED.fullmatch(name) for name in declared)
 
@@ -100,11 +91,11 @@ SHOWN_BY = {
     "rdma_ucm": "/sys/class/misc/rdma_cm/dev",
     "ib_umad": "/sys/class/infiniband_mad/abi_version",
 }
-"""Kernel module -> the file that is there when it is loaded, or built in; with or without NICs."""
+"""Kernel module -> a file that exists if it is loaded or built in, even without a NIC."""
 
 
 def modules(nics: Nics) -> dict[str, str]:
-    """Return the modules that verbs, connections and, on InfiniBand, its tools need."""
+    """Return the kernel modules that a class's RDMA devices need -> the file in ``SHOWN_BY``."""
     wanted = {
         "none": (),
         "roce": ("ib_uverbs", "rdma_ucm"),

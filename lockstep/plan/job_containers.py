@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis: which node gets them, at which versions, for which Slurm."""
+"""Apptainer, enroot and pyxis: the nodes that get them, their versions, and Slurm's version."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 
 from lockstep.catalog import job_containers
 from lockstep.catalog.os import Release
-from lockstep.spec import Cluster, Node, Role, Service
+from lockstep.spec import Cluster, Node, NodeRole, Service
 
 PYXIS_PACKAGE = "nvslurm-plugin-pyxis"
 PYXIS_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
-"""NVIDIA/pyxis, debian/rules."""
+"""Path as in NVIDIA/pyxis, debian/rules."""
 PYXIS_PLUGSTACK = "/etc/slurm/plugstack.conf.d/50-lockstep-pyxis.conf"
-"""Each node's own line of plugstack.conf; also where plugstack.conf itself is fetched."""
+"""The node's own file, which plugstack.conf includes, even on nodes that fetch plugstack.conf."""
 PYXIS_OPTION = "--container-image"
 
 SLURM_LOADS = (
     # srun's help lists the options of the plugins that it loaded. Slurm has no other test of a
-    # plugin; with a slurm.conf of its own no other plugin and no controller is asked.
+    # plugin. With this slurm.conf it loads no other plugin and contacts no controller.
     'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
     "printf 'ClusterName=test\\nSlurmctldHost=localhost\\nPlugStackConfig=%s\\n' {new} "
     '> "$d/slurm.conf"; '
     'said="$(SLURM_CONF="$d/slurm.conf" timeout 30 srun --help 2>&1 || true)"; '  # judged below
     f'case "$said" in *{PYXIS_OPTION}*) ;; *) echo "$said" | head -3 >&2; exit 1;; esac'
 )
-"""Shell command that fails unless Slurm loads pyxis by the file ``{new}``."""
+"""Shell command that fails unless Slurm loads pyxis with the file ``{new}``."""
 
 ENROOT_TMPFILES = "/etc/tmpfiles.d/50-lockstep-enroot.conf"
 ENROOT_FOLDERS = {
@@ -34,56 +34,36 @@ ENROOT_FOLDERS = {
     "ENROOT_CACHE_PATH": "/var/cache/enroot",
     "ENROOT_DATA_PATH": "/var/lib/enroot",
 }
-"""Setting of enroot -> folder on the node's own disk (or in memory) with one folder per user."""
+"""enroot setting -> local folder (on disk or in /run) with one subfolder per user."""
 
 
 @dataclass(frozen=True)
 class JobContainersPlan:
-    """What a node gets to start jobs in containers."""
+    """The programs that start jobs in containers on a node."""
 
-    parts: Mapping[str, str]
-    """apptainer, enroot, pyxis -> upstream's version, for what it gets."""
+    packages_of: Mapping[str, Mapping[str, str]]
+    """Part (apptainer, enroot, pyxis) -> its packages -> their versions as patterns."""
     slurm_series: str
-    """Slurm loads SPANK plugins of its own series only, such as "24.11"."""
+    """Slurm's release series, such as "24.11": it rejects SPANK plugins of other series."""
     folders: Mapping[str, str] = field(default_factory=lambda: ENROOT_FOLDERS)
     plugin: str = PYXIS_PLUGIN
     plugstack: str = PYXIS_PLUGSTACK
-    option: str = PYXIS_OPTION
-
-    @property
-    def packages_of(self) -> dict[str, dict[str, str]]:
-        """Part -> its packages -> their versions as patterns."""
-        return {
-            part: dict(job_containers.packages(part, version))
-            for part, version in self.parts.items()
-        }
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Package -> version as a pattern."""
-        return {
-            name: pattern
-            for packages in self.packages_of.values()
-            for name, pattern in packages.items()
-        }
 
 
 def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
-    """Return what a node gets.
+    """Return the container programs of a node.
 
-    Where jobs are started from, srun needs the plugin too, and the plugin's package needs enroot.
+    On the controller, srun starts jobs and needs the plugin, whose package depends on enroot.
     """
-    containers = cluster.software.containers
-    parts: tuple[str, ...] = ()
-    if node.role is Role.WORKER:
-        parts = ("apptainer", "enroot", "pyxis")
-    elif Service.SLURM_CONTROLLER in node.runs and containers.pyxis:
-        parts = ("enroot", "pyxis")
-    declared = {part: version for part in parts if (version := getattr(containers, part))}
-    return JobContainersPlan(declared, _slurm_series(cluster, release))
-
-
-def _slurm_series(cluster: Cluster, release: Release) -> str:
+    programs = cluster.software.containers.programs
+    if node.role is not NodeRole.WORKER:
+        starts_jobs = Service.SLURM_CONTROLLER in node.runs and "pyxis" in programs
+        programs = {part: programs[part] for part in ("enroot", "pyxis") if starts_jobs}
     locked = re.match(r"(?:\d+:)?(\d+\.\d+)", cluster.software.versions.get("slurmd", ""))
     major, minor = release.slurm
-    return locked[1] if locked else f"{major}.{minor:02}"
+    return JobContainersPlan(
+        packages_of={
+            part: job_containers.packages(part, version) for part, version in programs.items()
+        },
+        slurm_series=locked[1] if locked else f"{major}.{minor:02}",
+    )

@@ -1,54 +1,54 @@
-"""The NVIDIA stack of a node: which parts, which packages at which versions, which units."""
+"""The NVIDIA stack of a node: its parts, with their packages, versions and units."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lockstep.catalog import gpus, nvidia
+from lockstep.plan.driver import Driver
 from lockstep.spec import Cluster, HardwareClass
-from lockstep.spec.software import Nvidia
+from lockstep.spec.hardware import Gpu
+from lockstep.spec.software import Containers, Nvidia
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
 
 DRIVER_PARTS = ("driver", "modules_open", "modules_proprietary", "fabric_manager", "nscq", "imex")
-"""Parts that change together, and never under a running job: they are of one driver version."""
+"""Parts that have the driver's version: they change together, never while a job runs."""
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
 PERSISTENCED = "nvidia-persistenced.service"
 DCGM = "nvidia-dcgm.service"
 CDI_REFRESH = "nvidia-cdi-refresh"
-"""A .path and a .service unit of the container toolkit, from 1.18 on."""
+"""A .path and a .service unit of the container toolkit, since version 1.18."""
 CHECK_IMAGE = "localhost/lockstep-check:1"
-"""Made on each node from its own busybox; no registry is asked."""
+"""Image for test containers; each node builds it from its own busybox, without a registry."""
 GPU_SETTINGS = "lockstep-gpu-settings.service"
 PREFIX = "NVreg_"
-"""Of the parameters in modprobe.d; /proc/driver/nvidia/params leaves it out."""
+"""Prefix of the parameters in modprobe.d; /proc/driver/nvidia/params omits it."""
 MODPROBE = "/etc/modprobe.d/50-lockstep-nvidia.conf"
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 MIG_MADE = "/run/lockstep/mig-made"
-"""Touched whenever MIG devices were made: slurmd looks for them when it starts."""
+"""Touched when MIG devices are created, so that slurmd is restarted and detects them."""
 
 
 @dataclass(frozen=True)
 class NvidiaPlan:
-    """What the nodes of a hardware class get of the stack."""
+    """The stack on the workers of a hardware class."""
 
     spec: Nvidia
-    parts: tuple[str, ...]
-    modules: str | None
-    """``open`` or ``proprietary``; None: the kernel is not the machine's own, nor its modules."""
+    driver: Driver
     packages_of: Mapping[str, Mapping[str, str]]
     """Part -> its packages -> their versions as patterns."""
     pins: Mapping[str, str]
-    """Further package -> pattern: what comes along by dependency, and must not be a newer one."""
-    driver_packages: tuple[str, ...]
-    """Those that never change under a running job."""
+    """Dependency -> version pattern, so that apt does not select a newer version."""
     load_modules: tuple[str, ...]
-    """Kernel modules to load at boot, in this order; none where the kernel is not its own."""
-    replaced: tuple[str, ...] = ()
-    """Packages of the other flavour of modules, which must not stay beside these."""
+    """Kernel modules to load at boot, in this order; none if the class has no kernel of its own."""
 
     @cached_property
     def versions(self) -> dict[str, str]:
@@ -59,36 +59,16 @@ class NvidiaPlan:
             for name, version in packages.items()
         }
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Every package of the stack on the node."""
-        return tuple(self.versions)
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """Declared parameters of the kernel module, as it shows them: without their prefix."""
-        return {
-            name.removeprefix(PREFIX): value for name, value in self.spec.module_options.items()
-        }
-
     def has(self, part: str) -> bool:
-        """Say whether the node gets a part."""
-        return part in self.parts
-
-
-def _load_modules(hardware: HardwareClass, flavour: str | None) -> tuple[str, ...]:
-    """Return what to load: peermem only where the modules cannot share memory by DMA-BUF.
-
-    NVIDIA's GPUDirect RDMA guide: open modules and kernel 5.12 need no nvidia-peermem.
-    """
-    if flavour is None:
-        return ()
-    peermem = flavour == "proprietary" and hardware.nics.rdma != "none"
-    return ("nvidia", "nvidia-uvm", *(("nvidia-peermem",) if peermem else ()))
+        """Return whether the class gets a part."""
+        return part in self.packages_of
 
 
 def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
-    """Return the units that must not run on a class: what they serve is not there or not wanted."""
+    """Return the units that must not run on nodes of a class.
+
+    The hardware that they serve is missing, or the feature is turned off.
+    """
     gpu = hardware.gpu
     return (
         *((FABRIC_MANAGER,) if gpu is None or not gpu.nvswitch else ()),
@@ -97,37 +77,52 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     )
 
 
-def modules(stack: Nvidia, hardware: HardwareClass) -> str | None:
-    """Return which kernel modules a class gets; None: none, its kernel is not its own."""
-    if hardware.boot_loader == "none" or hardware.gpu is None:
-        return None
-    if stack.modules is not None:
-        return stack.modules
-    return gpus.load(hardware.gpu.model).modules
+def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan | None:
+    """Return the stack of a hardware class; None without GPUs or without a declared stack.
 
-
-def plan(cluster: Cluster, hardware: HardwareClass) -> NvidiaPlan | None:
-    """Return the stack of a hardware class; None where it has no GPUs or nothing is declared."""
-    stack = cluster.software.nvidia
-    if stack is None or hardware.gpu is None:
+    Args:
+        cluster: the description.
+        hardware: the class.
+        headers: name of the package with a kernel's headers; it contains {release}.
+    """
+    stack, gpu = cluster.software.nvidia, hardware.gpu
+    if stack is None or gpu is None:
         return None
-    packaging = nvidia.load(stack.packaging)
-    chosen = tuple(_parts(cluster, stack, hardware))
-    of_part = {
-        part: dict(packaging.packages(part, version_of(stack, part), stack.driver, stack.cuda))
-        for part in chosen
+    packaging = nvidia.PACKAGINGS[stack.packaging]
+    flavour = None
+    if hardware.boot_loader != "none":
+        flavour = stack.modules or gpus.load(gpu.model).modules
+    packages_of = {
+        part: dict(packaging.packages(part, stack.version_of(part), stack.driver, stack.cuda))
+        for part in _parts(cluster.software.containers, stack, gpu, flavour)
     }
-    flavour = modules(stack, hardware)
+    locked, driver = cluster.software.versions, packaging.parts["driver"]
     return NvidiaPlan(
         spec=stack,
-        parts=chosen,
-        modules=flavour,
-        load_modules=_load_modules(hardware, flavour),
-        replaced=_replaced(packaging, stack, flavour),
-        packages_of=of_part,
-        pins=dict(packaging.pins("driver", stack.driver)),
-        driver_packages=tuple(
-            name for part in chosen if part in DRIVER_PARTS for name in of_part[part]
+        driver=Driver(
+            version=stack.driver,
+            packages={
+                name: locked.get(name, version)
+                for part in DRIVER_PARTS
+                for name, version in packages_of.get(part, {}).items()
+            },
+            flavour=flavour,
+            replaced=_replaced(packaging, stack, flavour),
+            headers=headers,
+            parameters={
+                name.removeprefix(PREFIX): value for name, value in stack.module_options.items()
+            },
+        ),
+        packages_of=packages_of,
+        pins={name: driver.version.format(version=stack.driver) for name in driver.brought},
+        load_modules=(
+            *(("nvidia", "nvidia-uvm") if flavour else ()),
+            # Open modules use DMA-BUF instead, from kernel 5.12 on (NVIDIA's GPUDirect RDMA guide).
+            *(
+                ("nvidia-peermem",)
+                if flavour == "proprietary" and hardware.nics.rdma != "none"
+                else ()
+            ),
         ),
     )
 
@@ -135,49 +130,49 @@ def plan(cluster: Cluster, hardware: HardwareClass) -> NvidiaPlan | None:
 def _replaced(packaging: nvidia.Packaging, stack: Nvidia, flavour: str | None) -> tuple[str, ...]:
     if flavour is None:
         return ()
-    ours, others = (
-        [name for name, _ in packaging.packages(f"modules_{one}", stack.driver, stack.driver, ())]
+    own, others = (
+        [name for name, _ in packaging.packages(f"modules_{one}", stack.driver, stack.driver)]
         for one in (flavour, "proprietary" if flavour == "open" else "open")
     )
-    return tuple(name for name in others if name not in ours)
+    return tuple(name for name in others if name not in own)
 
 
-def _parts(cluster: Cluster, stack: Nvidia, hardware: HardwareClass) -> Iterator[str]:
-    assert hardware.gpu is not None
-    yield "driver"
-    flavour = modules(stack, hardware)
-    if flavour is not None:
-        yield f"modules_{flavour}"
-    if stack.cuda:
-        yield f"cuda_{stack.cuda_parts}"
-    if hardware.gpu.nvswitch:
-        yield "fabric_manager"
-        if stack.nscq is not None:
-            yield "nscq"
-    if hardware.gpu.multi_node_nvlink:
-        yield "imex"
-    for part in ("dcgm", "dcgm_exporter", "nccl"):
-        if getattr(stack, part) is not None:
-            yield part
-    if stack.gdrcopy is not None and flavour is not None:
-        yield "gdrcopy"
-    containers = cluster.software.containers
-    if stack.container_toolkit is not None and (containers.engines or containers.enroot):
-        yield "container_toolkit"
+def _parts(containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None) -> tuple[str, ...]:
+    """Return the parts of the stack that a class with these GPUs gets."""
+    wanted = {
+        "driver": True,
+        f"modules_{flavour}": flavour is not None,
+        f"cuda_{stack.cuda_parts}": bool(stack.cuda),
+        "fabric_manager": gpu.nvswitch,
+        "nscq": gpu.nvswitch and stack.nscq is not None,
+        "imex": gpu.multi_node_nvlink,
+        "dcgm": stack.dcgm is not None,
+        "dcgm_exporter": stack.dcgm_exporter is not None,
+        "nccl": stack.nccl is not None,
+        "gdrcopy": stack.gdrcopy is not None and flavour is not None,
+        "container_toolkit": stack.container_toolkit is not None
+        and bool(containers.engines or containers.enroot),
+    }
+    return tuple(part for part, gets in wanted.items() if gets)
+
+
+def stack_packages(plan: NodePlan, *parts: str) -> tuple[str, ...]:
+    """Return the packages of those of the given parts that a node gets."""
+    of_part = plan.nvidia.packages_of if plan.nvidia is not None else {}
+    return tuple(name for part in parts for name in of_part.get(part, ()))
+
+
+def check_engines(plan: NodePlan) -> tuple[str, ...]:
+    """Return the container engines of a node that can start a container with all GPUs."""
+    if "container_runtime" not in plan.roles or plan.nvidia is None:
+        return ()
+    return plan.spec.software.containers.engines
 
 
 def mig_missing(declared: Iterable[str], seen: Iterable[str]) -> tuple[str, ...] | None:
-    """Return what a board's layout lacks, in the order in which it is made.
+    """Return the MIG devices that a GPU lacks, in the order in which they are created.
 
-    None: something else than declared is there, and has to go first.
+    None: the GPU has an undeclared device, which must be removed first.
     """
     wanted, there = Counter(declared), Counter(seen)
     return None if there - wanted else tuple((wanted - there).elements())
-
-
-def version_of(stack: Nvidia, part: str) -> str | None:
-    """Return the upstream version that a part is declared at; None for CUDA's, by release."""
-    if part.startswith("cuda_"):
-        return None
-    declared: str = stack.driver if part.startswith("modules_") else getattr(stack, part)
-    return declared

@@ -1,52 +1,57 @@
-"""Which role sets a unit or a package; and which roles have to run again after which."""
+"""Finds the roles that own units, packages and files, and the roles that must run together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from lockstep.plan import software
+from lockstep.plan.declaration import Declaration
 
 if TYPE_CHECKING:
-    from lockstep.plan import NodePlan
+    from lockstep.plan.node import NodePlan
+
+
+def first(plan: NodePlan, names: Callable[[Declaration], Iterable[str]]) -> dict[str, str]:
+    """Return name -> the first role of a node that has it."""
+    found: dict[str, str] = {}
+    for role in plan.roles.values():
+        for name in names(role):
+            found.setdefault(name, role.name)
+    return found
 
 
 def of_unit(plan: NodePlan, unit: str) -> tuple[str, ...]:
-    """Return the role that runs a unit; none for a unit that no role has."""
-    running = software.units_by_role(plan)
-    return tuple(role for role, units in running.items() if unit in {one.name for one in units})[:1]
+    """Return the role that runs a unit, or an empty tuple if no role does."""
+    role = plan.system.role_of_unit.get(unit)
+    return () if role is None else (role,)
 
 
 def of_package(plan: NodePlan, name: str) -> tuple[str, ...]:
-    """Return the role that installs a package, and those that run or configure its content."""
-    needed = software.packages_by_role(plan)
-    named = (role for role, names in needed.items() if name in names)
-    return tuple(dict.fromkeys(("packages", *named)))
+    """Return the role that installs a package, and the roles that need the package."""
+    needed_by = (role for role, names in plan.software.by_role.items() if name in names)
+    return tuple(dict.fromkeys(("packages", *needed_by)))
 
 
 def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
-    """Return role -> other roles whose files its units read at their start.
+    """Return role -> the other roles whose files its units read when they start.
 
-    It runs after them, or works with the old ones.
+    It must run after these roles; otherwise its units keep using the old files.
     """
     owner = {
         path: role.name
-        for role in plan.roles
+        for role in plan.roles.values()
         for path in (*role.makes, *(file.path for file in role.files if file.wanted(plan)))
     }
-    found = {
-        role.name: frozenset(
-            owner[path] for unit in role.units for path in unit.reads(plan) if path in owner
-        )
-        - {role.name}
-        for role in plan.roles
+    read = {
+        role.name: {owner.get(path, role.name) for unit in role.units for path in unit.reads(plan)}
+        for role in plan.roles.values()
     }
-    return {name: others for name, others in found.items() if others}
+    return {name: frozenset(of - {name}) for name, of in read.items() if of - {name}}
 
 
 def together(plan: NodePlan, roles: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these roles that a node has, with their readers, in deploy order."""
+    """Return the given roles that a node has, and those that read their files, in deploy order."""
     chosen = set(roles)
-    read_by = plan.once("readers", lambda: readers(plan))
-    chosen |= {role for role, read in read_by.items() if chosen & read}
-    return tuple(role for role in plan.capabilities if role in chosen)
+    of_others = plan.once(readers, lambda: readers(plan))
+    chosen |= {role for role, read in of_others.items() if chosen & read}
+    return tuple(role for role in plan.roles if role in chosen)

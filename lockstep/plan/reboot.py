@@ -1,5 +1,6 @@
-"""Whether a node waits for a reboot, and why: what was planned, what the next boot would have,
-and what this boot has. Pure; the readings come from ``lockstep.facts``.
+"""Decides whether a node needs a reboot, and why: compares the plan, the next boot and this one.
+
+Nothing is read here: the readings come from ``lockstep.facts``.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from dataclasses import dataclass, field, replace
 from typing_extensions import override
 
 from lockstep.plan.driver import BootKernels, Driver
+from lockstep.report import alike
 from lockstep.spec.software import fits
 
 REPEATED = ("hugepagesz", "hugepages", "console")
-"""Kernel arguments that may stand on the line more than once; of all others the last one counts."""
+"""Kernel arguments that may be repeated; of any other argument, the last one counts."""
 
 RECOVERED = ("Reset", "Reboot", "Drain and Reset")
-"""Recovery actions of a board that a reboot does (nvidia-smi --help-query-gpu)."""
+"""GPU recovery actions that the rollout performs (nvidia-smi --help-query-gpu)."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a node showed."""
+    """The values that were read on a node."""
 
     cmdline: tuple[str, ...]
     """Kernel arguments of this boot."""
@@ -31,60 +33,61 @@ class Seen:
     pages: Mapping[tuple[str, int], int]
     """(size, NUMA node) -> huge pages of this boot."""
     marker: str | None = None
-    """Packages that left /run/reboot-required; None: there is no such file."""
+    """Packages that need a reboot, from /run/reboot-required; None: there is no such file."""
     driver: Mapping[str, str] = field(default_factory=dict)
     """Installed driver packages -> version."""
     module: str = ""
     """Version of the driver's loaded kernel module; "": none is loaded."""
     flavour: str = ""
-    """``open`` or ``proprietary``, of the loaded module."""
+    """Flavour of the loaded module: ``open`` or ``proprietary``."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Parameters with which the loaded module works."""
+    """Parameters of the loaded module."""
     parameters_written: bool = False
-    """The next load of the module has the planned ones: their file is as planned."""
+    """Whether the file in modprobe.d is as planned, so that the next load uses these values."""
     kernels: BootKernels | None = None
-    """None: the machine has no boot loader of its own."""
+    """The kernels that run now or may boot next; None: the machine has no boot loader."""
     modes: tuple[str, ...] = ()
-    """UUIDs of boards on which the planned ECC or MIG mode waits for a reset."""
+    """UUIDs of GPUs on which the planned ECC or MIG mode waits for a reset."""
     layouts: tuple[str, ...] = ()
-    """UUIDs of boards that are divided in another way than planned."""
+    """UUIDs of GPUs whose MIG devices are not the planned ones."""
     resets: tuple[str, ...] = ()
-    """UUIDs of boards that need a reset."""
+    """UUIDs of GPUs that need a reset."""
     in_vain: tuple[str, ...] = ()
-    """Reasons, as text, that this boot was made for and did not end."""
+    """Reasons, as text, that remained after the last reboot."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that only a reboot brings into force; of boards, one for each.
+    """One reason for a reboot, which concerns the node or one of its GPUs.
 
-    It reads the same after a reboot that did not end it: by that it is known again.
+    Its text is the same before and after a reboot that does not resolve it, so the two can be
+    compared.
     """
 
     kind: str
-    """A few words, for Slurm's reason."""
+    """A few words, for the drain reason in Slurm."""
     detail: str
 
     @override
     def __str__(self) -> str:
-        """Return it as one phrase."""
+        """Return the reason as one phrase."""
         return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
 @dataclass(frozen=True)
 class Pending:
-    """Why to reboot, if at all; and what a reboot would not help."""
+    """The reasons to reboot, if any, and the problems that a reboot would not resolve."""
 
     reasons: tuple[Reason, ...] = ()
     in_vain: tuple[Reason, ...] = ()
-    """What there is instead: a reboot was made for each of them and did not end it."""
+    """Reasons that no longer count, because they remained after a reboot."""
     deploy_first: str = ""
-    """What the boot loader does not have yet: a reboot now would be for nothing."""
+    """Kernel arguments that the boot loader lacks: a reboot now would not help."""
     remark: str = ""
     change: tuple[str, ...] = ()
-    """Packages to change before the reboot, while nothing runs on the node."""
+    """Packages to change before the reboot, while no job runs on the node."""
     driver: Driver | None = None
-    """Its modules must be there for the kernel that boots next."""
+    """The driver whose modules the kernel that boots next needs."""
 
     @property
     def kinds(self) -> str:
@@ -98,27 +101,26 @@ class Pending:
 
 
 def listed(reasons: Iterable[Reason]) -> str:
-    """Return reasons as one line, those of a kind together."""
-    kinds: dict[str, list[str]] = {}
-    for reason in reasons:
-        kinds.setdefault(reason.kind, []).append(reason.detail)
-    return "; ".join(str(Reason(kind, ", ".join(details))) for kind, details in kinds.items())
+    """Return reasons as one line, grouped by kind."""
+    return "; ".join(
+        str(Reason(kind, ", ".join(reason.detail for reason in of_kind)))
+        for kind, of_kind in alike(reasons, lambda reason: reason.kind).items()
+    )
 
 
 def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the wanted kernel arguments that a command line does not put in force."""
+    """Return the wanted kernel arguments that a command line does not set."""
     last = {word.partition("=")[0]: word for word in line}
     missing = tuple((Counter(wanted) - Counter(line)).elements())
-    overridden = tuple(
+    return missing + tuple(
         word
         for word in wanted
         if word not in missing
         and (key := word.partition("=")[0]) not in REPEATED
         and last[key] != word
-        # Two of ours with one key (pci=, crashkernel=): the kernel reads both.
+        # Two wanted arguments with one key (pci=, crashkernel=): the kernel reads both.
         and last[key] not in wanted
     )
-    return missing + overridden
 
 
 def pending(
@@ -127,23 +129,23 @@ def pending(
     seen: Seen,
     driver: Driver | None = None,
 ) -> Pending:
-    """Say why a node waits for a reboot.
+    """Return the reasons why a node needs a reboot.
 
     Args:
-        args: planned kernel arguments; none for a machine without a boot loader.
+        args: planned kernel arguments; empty without a boot loader.
         hugepages: page size -> NUMA node -> planned pages.
-        seen: what the node showed.
+        seen: the values that were read on the node.
         driver: the planned driver; None: none is planned.
     """
     short = tuple(
-        f"fewer than {count} of {size} on node {node}"
+        f"fewer than {count} x {size} on NUMA node {node}"
         for size, split in hugepages.items()
         for node, count in split.items()
         if seen.pages.get((size, node), 0) < count
     )
     missing = absent(args, seen.cmdline)
     if missing and (unwritten := absent(args, seen.menu)):
-        # Also where something else waits: one reboot for both, once both are there.
+        # Even if there are other reasons: after a deploy, one reboot resolves all of them.
         return Pending(deploy_first=" ".join(unwritten))
     reasons = []
     remark = ""
@@ -152,8 +154,8 @@ def pending(
         reasons += [Reason("huge pages", which) for which in short]
     elif short and args:
         remark = (
-            f"huge pages {', '.join(short)}, booted with the planned arguments: a reboot does not "
-            "change that"
+            f"huge pages: {', '.join(short)}, although the node booted with the planned "
+            "arguments: a reboot does not help"
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))
@@ -161,10 +163,10 @@ def pending(
         running, *others = seen.kernels.every
         if not seen.kernels.unknown:
             reasons += [
-                Reason(f"kernel {one.release}", f"{running.release} runs") for one in others
+                Reason(f"kernel {one.release}", f"{running.release} is running") for one in others
             ]
         elif others or not remark:
-            remark = f"which kernel boots next is not known: {seen.kernels.unknown}"
+            remark = f"the kernel that boots next is unknown: {seen.kernels.unknown}"
     change = _other_version(driver, seen)
     if driver is not None and (why := _of_driver(driver, seen, change)):
         reasons.append(Reason(f"driver {driver.version}", why))
@@ -173,9 +175,12 @@ def pending(
             reasons.append(Reason("driver parameters", wrong))
         else:
             remark = f"driver parameters {wrong}: deploy first"
-    reasons += [Reason("ECC or MIG mode waits", board) for board in seen.modes]
-    reasons += [Reason("MIG layout differs", board) for board in seen.layouts]
-    reasons += [Reason("GPU reset due", board) for board in seen.resets]
+    of_gpus = {
+        "ECC or MIG mode pending": seen.modes,
+        "MIG layout differs": seen.layouts,
+        "GPU reset due": seen.resets,
+    }
+    reasons += [Reason(kind, gpu) for kind, gpus in of_gpus.items() for gpu in gpus]
     own = driver is not None and driver.flavour is not None and (seen.driver or change)
     due = Pending(tuple(reasons), remark=remark, change=change, driver=driver if own else None)
     if due.reasons and all(str(reason) in seen.in_vain for reason in reasons):
@@ -184,19 +189,19 @@ def pending(
 
 
 def _of_driver(driver: Driver, seen: Seen, change: tuple[str, ...]) -> str:
-    """Say what of the driver a boot changes; "" for nothing."""
-    if change:
-        listed = ", ".join(f"{name} {seen.driver.get(name, 'missing')}" for name in change)
-        return f"instead of {listed}"
-    if not seen.driver:
-        return ""
-    if seen.module not in ("", driver.version):
-        return f"{seen.module} is loaded"
-    if driver.flavour and not seen.module:
-        return "no module of it is loaded"
-    if driver.flavour and seen.flavour not in ("", driver.flavour):
-        return f"its {seen.flavour} module is loaded"
-    return ""
+    """Return what the next boot changes about the driver; "": nothing."""
+    installed = (f"{name} {seen.driver.get(name, 'missing')}" for name in change)
+    changes = (
+        (change, f"instead of {', '.join(installed)}"),
+        (not seen.driver, ""),
+        (seen.module not in ("", driver.version), f"{seen.module} is loaded"),
+        (driver.flavour and not seen.module, "its module is not loaded"),
+        (
+            driver.flavour and seen.flavour not in ("", driver.flavour),
+            f"its {seen.flavour} module is loaded",
+        ),
+    )
+    return next((text for holds, text in changes if holds), "")
 
 
 def _other_parameters(driver: Driver, seen: Seen) -> str:
@@ -210,13 +215,16 @@ def _other_parameters(driver: Driver, seen: Seen) -> str:
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
     """Return the driver packages to change.
 
-    None on a node without any: a deploy installs them, unless another driver is loaded.
+    Empty on a node without driver packages, where a deploy installs them, unless a different driver
+    is loaded there.
     """
     if driver is None or not (seen.driver or seen.module not in ("", driver.version)):
         return ()
-    wrong = tuple(
-        name
-        for name, version in driver.packages.items()
-        if not fits(seen.driver.get(name, ""), version)
+    return (
+        *(
+            name
+            for name, version in driver.packages.items()
+            if not fits(seen.driver.get(name, ""), version)
+        ),
+        *(name for name in driver.replaced if name in seen.driver),
     )
-    return wrong + tuple(name for name in driver.replaced if name in seen.driver)

@@ -1,8 +1,8 @@
-"""Settings of the running kernel that are files below /sys and /proc: no reboot, no sysctl key.
+"""Settings of the running kernel in files below /sys and /proc that are not sysctls.
 
-systemd-tmpfiles writes them at boot (tmpfiles.d(5), type "w"), the deploy at once. Formats: kernel
-documentation, admin-guide/mm/transhuge, admin-guide/pm/cpufreq, core-api/workqueue (cpumask),
-core-api/irq/irq-affinity.
+systemd-tmpfiles writes them at boot (tmpfiles.d(5), type "w"), and a deploy immediately. Formats:
+kernel documentation, admin-guide/mm/transhuge, admin-guide/pm/cpufreq, core-api/workqueue
+(cpumask), core-api/irq/irq-affinity.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 UNBOUND_WORK = "/sys/devices/virtual/workqueue/cpumask"
 NEW_INTERRUPTS = "/proc/irq/default_smp_affinity"
 
+Form = Literal["word", "choice", "mask"]
+
 
 @dataclass(frozen=True)
 class KernelFile:
-    """One setting: where, and what is to be read there."""
+    """One setting: its file, and the value that the file must show."""
 
     path: str
-    """May hold a ``*``: every file that it covers."""
+    """May contain ``*``; the setting then applies to all matching files."""
     value: str
-    form: Literal["word", "choice", "mask"]
-    """How the kernel shows it: the word itself, one of several in brackets, a CPU mask in hex."""
+    form: Form
+    """How the kernel shows it: the word, all words with the chosen one in brackets, or a mask."""
 
     def read(self, shown: str) -> str:
-        """Return what the kernel shows in the form of ``value``."""
+        """Return the text of the file in the same format as ``value``."""
         if self.form == "choice":
             chosen = re.search(r"\[(.+?)\]", shown)
             return chosen.group(1) if chosen else shown
@@ -42,20 +44,20 @@ class KernelFile:
 
 
 def kernel_files(hardware: HardwareClass) -> tuple[KernelFile, ...]:
-    """Return what ``kernel`` declares of a class."""
+    """Return the settings that ``kernel`` declares for a class."""
     kernel = hardware.kernel
-    files = []
-    if kernel.transparent_hugepages is not None:
-        files.append(KernelFile(f"{THP}/enabled", kernel.transparent_hugepages, "choice"))
-    if kernel.transparent_hugepages_defrag is not None:
-        files.append(KernelFile(f"{THP}/defrag", kernel.transparent_hugepages_defrag, "choice"))
-    if kernel.cpu_governor is not None:
-        files.append(KernelFile(GOVERNOR, kernel.cpu_governor, "word"))
-    return tuple(files)
+    settings: tuple[tuple[str, str | None, Form], ...] = (
+        (f"{THP}/enabled", kernel.transparent_hugepages, "choice"),
+        (f"{THP}/defrag", kernel.transparent_hugepages_defrag, "choice"),
+        (GOVERNOR, kernel.cpu_governor, "word"),
+    )
+    return tuple(
+        KernelFile(path, value, form) for path, value, form in settings if value is not None
+    )
 
 
 def cpu_files(hardware: HardwareClass, cpu: CpuPlan) -> tuple[KernelFile, ...]:
-    """Return where the kernel's own work and new interrupts run: on the housekeeping CPUs."""
+    """Return the CPU masks that keep unbound workqueues and new IRQs on the housekeeping CPUs."""
     if not cpu.housekeeping or hardware.boot_loader == "none":
         return ()
     mask = cpu_mask(cpu.housekeeping)
@@ -68,18 +70,15 @@ def cpu_files(hardware: HardwareClass, cpu: CpuPlan) -> tuple[KernelFile, ...]:
 def cpu_mask(cpulist: str) -> str:
     """Return a CPU list as the kernel's hex mask, in groups of 32 bits: ``1,00000001``."""
     digits = f"{sum(1 << cpu for cpu in cpus(cpulist)):x}"
-    groups = []
-    while digits:
-        groups.append(digits[-8:])
-        digits = digits[:-8]
-    return ",".join(reversed(groups))
+    first = len(digits) % 8
+    groups = (digits[at : at + 8] for at in range(first, len(digits), 8))
+    return ",".join(filter(None, (digits[:first], *groups)))
 
 
 def sysctl(hardware: HardwareClass, hugetlb_gid: int | None) -> dict[str, str]:
-    """Return the sysctl keys that follow from a class; the site declares all others."""
-    keys = {}
-    if hardware.kernel.numa_balancing is not None:
-        keys["kernel.numa_balancing"] = str(int(hardware.kernel.numa_balancing))
-    if hardware.hugepages and hugetlb_gid is not None:
-        keys["vm.hugetlb_shm_group"] = str(hugetlb_gid)
-    return keys
+    """Return the sysctls that a hardware class determines; ``os.sysctl`` declares all others."""
+    keys = {
+        "kernel.numa_balancing": hardware.kernel.numa_balancing,
+        "vm.hugetlb_shm_group": hugetlb_gid if hardware.hugepages else None,
+    }
+    return {key: str(int(value)) for key, value in keys.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Slurm's lines: nodes, generic resources, partitions; from the spec, never from a node.
+"""Slurm's settings for nodes, GPUs and partitions: from the spec, never read from a node.
 
 Keys: slurm.conf(5), gres.conf(5).
 """
@@ -6,101 +6,87 @@ Keys: slurm.conf(5), gres.conf(5).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from lockstep.catalog import gpus
 from lockstep.plan.cpu import CpuPlan
-from lockstep.report import fold
-from lockstep.spec import Cluster, HardwareClass, Node, Role
+from lockstep.report import alike, fold
+from lockstep.spec import Cluster, HardwareClass, Node, NodeRole
 from lockstep.spec.hardware import Gpu
-from lockstep.spec.names import cpulist, cpus, expand
+from lockstep.spec.model import Partition
+from lockstep.spec.names import cpus, expand
 
 MUNGE_KEY = "/etc/munge/munge.key"
 
 
 @dataclass(frozen=True)
-class GresLine:
-    """One line of gres.conf: GPUs that sit on one NUMA node."""
-
-    gres_type: str
-    file: str
-    cores: str
-
-
-@dataclass(frozen=True)
 class SlurmNodePlan:
-    """What Slurm is told about the nodes of one hardware class."""
+    """Slurm's view of the nodes of one hardware class."""
 
-    cpus: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-    real_memory_mib: int
+    hardware: HardwareClass
     mem_spec_limit_mib: int
     cpu_spec_list: str
     gres: str
-    gres_lines: tuple[GresLine, ...]
-    """None where slurmd finds the devices itself."""
+    gres_lines: Mapping[str, str]
+    """GPU device files of a NUMA node -> its cores; empty if slurmd detects the devices."""
     gres_types: tuple[str, ...]
     autodetect: str
-    """What slurmd finds the GPUs with, gres.conf(5); "": they are listed."""
+    """How slurmd detects the GPUs, gres.conf(5); "": they are listed."""
+    database_buffer_mib: int
+    """Size of InnoDB's buffer pool on a node that runs the accounting database."""
 
-
-@dataclass(frozen=True)
-class NodeLine:
-    """One NodeName line: every worker of a hardware class."""
-
-    names: str
-    node: SlurmNodePlan
-
-
-@dataclass(frozen=True)
-class PartitionLine:
-    """One PartitionName line."""
-
-    name: str
-    nodes: str
-    default: bool
-    max_time: str
+    def to_json(self) -> dict[str, Any]:
+        """Return the values under Slurm's own names, for programs."""
+        return {
+            "CPUs": self.hardware.cpus,
+            "CpuSpecList": self.cpu_spec_list,
+            "RealMemory": self.hardware.slurm_memory_mib,
+            "MemSpecLimit": self.mem_spec_limit_mib,
+            "Gres": self.gres,
+            "gres.conf": [f"AutoDetect={self.autodetect}"]
+            if self.autodetect
+            else [f"File={file} Cores={cores}" for file, cores in self.gres_lines.items()],
+        }
 
 
 @dataclass(frozen=True)
 class SlurmPlan:
     """The cluster's part of slurm.conf and gres.conf."""
 
-    nodes: tuple[NodeLine, ...]
-    partitions: tuple[PartitionLine, ...]
+    nodes: Mapping[str, SlurmNodePlan]
+    """All workers of a hardware class, as a name range -> Slurm's view of them."""
+    partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: bool
-    """False when any class has no cgroup controllers: one slurm.conf serves all nodes."""
+    """False if any class lacks cgroup controllers, because all nodes share one slurm.conf."""
     gpu_types: tuple[str, ...]
 
 
 def node_plan(hardware: HardwareClass, cpu: CpuPlan, system_memory_mib: int) -> SlurmNodePlan:
-    """Return what Slurm is told about one hardware class."""
+    """Return Slurm's view of a hardware class."""
     gpu = hardware.gpu
     counts = _gres_counts(gpu) if gpu else {}
     return SlurmNodePlan(
-        cpus=hardware.cpus,
-        sockets=hardware.sockets,
-        cores_per_socket=hardware.cores_per_socket,
-        threads_per_core=hardware.threads_per_core,
-        real_memory_mib=hardware.slurm_memory_mib,
+        hardware=hardware,
         mem_spec_limit_mib=system_memory_mib,
         cpu_spec_list=cpu.slurm_cpu_spec_list,
         gres=",".join(f"gpu:{name}:{count}" for name, count in counts.items()),
-        gres_lines=_gres_lines(gpu, cpu) if gpu and not gpu.mig else (),
+        gres_lines=_gres_lines(gpu, cpu) if gpu and not gpu.mig else {},
         gres_types=tuple(counts),
         autodetect="nvml" if gpu and gpu.mig else "",
+        database_buffer_mib=min(8192, max(128, hardware.memory_mib // 16)),
     )
 
 
 def _gres_counts(gpu: Gpu) -> dict[str, int]:
-    """Return GRES type -> GPUs, or MIG devices, of a node.
+    """Return GRES type -> number of GPUs, or of MIG devices, on a node.
 
-    MIG devices are typed as slurmd itself names them (gpu_nvml.c of 24.11): the product up to a
-    hyphen in lower case, then the profile. Their device files depend on where on the board an
-    instance came to lie: only NVML knows them.
+    The types of MIG devices are those that slurmd detects (gpu_nvml.c in 24.11): the product name
+    up to a hyphen, in lower case, then the profile. Only NVML knows their device files, which
+    depend on the position of an instance on the GPU.
     """
     if not gpu.mig:
         return {gpu.model: gpu.count}
@@ -117,54 +103,47 @@ def gpu_devices(gpu: Gpu) -> tuple[str, ...]:
 
 
 def gpu_numa(gpu: Gpu, numa_nodes: int) -> dict[int, frozenset[int]]:
-    """Return NUMA node -> GPU slots; undeclared: spread in order, as the boards are wired."""
+    """Return NUMA node -> GPU slots; if not declared, the GPUs are spread evenly, in order."""
     if gpu.numa:
         return {node: cpus(slots) for node, slots in sorted(gpu.numa.items())}
-    spread: dict[int, set[int]] = {}
-    for slot in range(gpu.count):
-        spread.setdefault(slot * numa_nodes // gpu.count, set()).add(slot)
+    spread = alike(range(gpu.count), lambda slot: slot * numa_nodes // gpu.count)
     return {node: frozenset(slots) for node, slots in spread.items()}
 
 
-def _gres_lines(gpu: Gpu, cpu: CpuPlan) -> tuple[GresLine, ...]:
+def _gres_lines(gpu: Gpu, cpu: CpuPlan) -> dict[str, str]:
     devices = gpu_devices(gpu)
-    lines = []
-    for node, slots in gpu_numa(gpu, len(cpu.numa)).items():
-        prefix = "/dev/nvidia"
-        chosen = [devices[slot] for slot in sorted(slots)]
-        if all(device.removeprefix(prefix).isdigit() for device in chosen):
-            numbers = cpulist(int(device.removeprefix(prefix)) for device in chosen)
-            file = f"{prefix}[{numbers}]" if len(chosen) > 1 else chosen[0]
-        else:
-            file = ",".join(chosen)
-        lines.append(GresLine(gpu.model, file, cpu.slurm_numa_cores[node]))
-    return tuple(lines)
+    return {
+        fold(devices[slot] for slot in slots): cpu.slurm_numa_cores[node]
+        for node, slots in gpu_numa(gpu, len(cpu.numa)).items()
+        if slots
+    }
 
 
 def plan(
     cluster: Cluster, all_nodes: tuple[Node, ...], classes: dict[str, SlurmNodePlan]
 ) -> SlurmPlan | None:
-    """Return the cluster's part of slurm.conf; None without a scheduler."""
+    """Return the cluster's part of slurm.conf and gres.conf; None without a scheduler."""
     if cluster.scheduler is None:
         return None
-    workers: dict[str, list[str]] = {}
-    for node in all_nodes:
-        if node.role is Role.WORKER:
-            workers.setdefault(node.hardware, []).append(node.name)
-    used = {name: classes[name] for name in workers}
-    partitions = tuple(
-        PartitionLine(p.name, p.nodes, p.default, p.max_time) for p in cluster.scheduler.partitions
-    ) or (
-        PartitionLine(
-            "batch", fold(n for names in workers.values() for n in names), True, "UNLIMITED"
-        ),
-    )
+    workers = [node for node in all_nodes if node.role is NodeRole.WORKER]
+    of_class = alike(workers, attrgetter("hardware"))
+    used = {name: classes[name] for name in of_class}
+    partitions = cluster.scheduler.partitions if workers else ()
+    if workers and not partitions:
+        every_worker = fold(node.name for node in workers)
+        partitions = (Partition(name="batch", nodes=every_worker, default=True),)
     return SlurmPlan(
-        nodes=tuple(NodeLine(fold(names), classes[name]) for name, names in workers.items()),
-        partitions=partitions if workers else (),
+        nodes={
+            fold(node.name for node in nodes): classes[name] for name, nodes in of_class.items()
+        },
+        partitions=partitions,
         def_mem_per_cpu_mib=min(
-            ((c.real_memory_mib - c.mem_spec_limit_mib) // c.cpus for c in used.values()), default=0
+            (
+                (c.hardware.slurm_memory_mib - c.mem_spec_limit_mib) // c.hardware.cpus
+                for c in used.values()
+            ),
+            default=0,
         ),
-        cgroup=all(cluster.hardware[name].cgroup == "v2" for name in workers),
+        cgroup=all(cluster.hardware[name].cgroup == "v2" for name in of_class),
         gpu_types=tuple(sorted({name for c in used.values() for name in c.gres_types})),
     )

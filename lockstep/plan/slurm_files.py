@@ -1,4 +1,4 @@
-"""Slurm's own files: on the controller, and on workers that cannot fetch them from it."""
+"""Slurm's configuration files, on the controller and on workers that cannot fetch them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from lockstep.plan.declaration import Condition, File, always
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
 FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
-"""Where a configless slurmd keeps what it fetched: below SlurmdSpoolDir."""
+"""The slurm.conf that a configless slurmd has fetched, below SlurmdSpoolDir."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
-"""HealthCheckProgram, Prolog and Epilog of slurm.conf(5)."""
+"""Slurm runs it as HealthCheckProgram, Prolog and Epilog (slurm.conf(5))."""
 
 SLURM_PARSES = (
-    # `scontrol ping` reads the whole file first, then names the controller, up or down; slurm has
-    # no other test of a file on this host in all supported releases.
+    # `scontrol ping` reads the whole file, then prints the controller and whether it is up. Slurm
+    # has no other local test of the file that works in all supported releases.
     'said="$(SLURM_CONF={new} scontrol ping 2>&1 || true)"; '  # a controller that is down is fine
     'case "$said" in *error:*|*fatal:*) echo "$said" >&2; exit 1;; *Slurmctld*) ;; '
     '*) echo "$said" >&2; exit 1;; esac'
@@ -20,10 +20,10 @@ SLURM_PARSES = (
 
 
 def configuration_files(wanted: Condition = always) -> tuple[File, ...]:
-    """Return Slurm's configuration as files of a role.
+    """Return Slurm's configuration files, for the declaration of a role.
 
     Args:
-        wanted: says whether the node has them, beyond having the role.
+        wanted: whether a node with the role gets them.
     """
     return tuple(
         File(

@@ -1,1 +1,1 @@
-"""What is: one program that reads a node, and the record it leaves. Knows nothing of the plan."""
+"""The program that reads a node, and the record that it prints. It knows nothing about the plan."""

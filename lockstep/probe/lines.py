@@ -1,4 +1,7 @@
-"""The output of a node as one line for the parser. No models: they cost 0.2 s to import."""
+"""One line per node, with its record or the reason why there is none.
+
+This module does not import pydantic, which would take 0.2 s.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,30 @@ from dataclasses import dataclass
 
 MARKER = "LOCKSTEP-RECORD 1"
 RECORD = ':{"record":'
-"""Stands in such a line between a node's name and its record."""
+"""The text between a node's name and its record in ``node_line``."""
 
 
 class ProbeFormatError(Exception):
-    """The text is not what the probe prints."""
+    """The text is not the output of the probe."""
 
 
 @dataclass(frozen=True)
 class Unreachable:
-    """A node that gave no record at all, and why."""
+    """A node without a record, and the reason."""
 
     reason: str
 
 
 def printed(output: str) -> str:
-    """Return the line of the record in the probe's output, as it stands there.
+    """Return the line with the record from the probe's output.
 
     Raises:
-        ProbeFormatError: there is none.
+        ProbeFormatError: the output contains no record.
     """
     lines = output.splitlines()
     if MARKER not in lines:
-        start = output.strip()[:120] or "nothing"
-        raise ProbeFormatError(f"no line {MARKER!r}; the output begins with: {start}")
+        start = output.strip()[:120] or "(empty)"
+        raise ProbeFormatError(f"no line {MARKER!r} in the output: {start}")
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")
@@ -38,7 +41,7 @@ def printed(output: str) -> str:
 
 
 def node_line(name: str, got: str | Unreachable) -> str:
-    """Return the line of a node in a file: its record as text, or why there is none."""
+    """Return the line about a node: its record, or the reason why there is none."""
     if isinstance(got, Unreachable):
         return f"{json.dumps(name)}:{json.dumps({'unreachable': got.reason})}"
     return f"{json.dumps(name)}{RECORD}{got}}}"

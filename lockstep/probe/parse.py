@@ -1,4 +1,4 @@
-"""From the probe's output to a record, and records to and from a file."""
+"""Parses the probe's output; reads and writes files of records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lockstep.probe.record import (
 
 ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
-"""Of saved records; between them stands one node on each line."""
+"""The first and the last line of a records file; each line between them is one node."""
 NOT_READ = (ValueError, RecursionError, msgspec.MsgspecError)
 Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
@@ -36,13 +36,13 @@ def parse(output: str) -> Record:
     """Return the record in the probe's output; a greeting of the login shell may precede it.
 
     Raises:
-        ProbeFormatError: there is no complete record.
+        ProbeFormatError: the output has no complete record.
     """
     return record(printed(output))
 
 
 def dumps(reading: Reading) -> str:
-    """Return what was read from all nodes, as text for a file."""
+    """Return the records of all nodes, as text for a file."""
     lines = (
         node_line(name, got if isinstance(got, Unreachable) else text(got).decode())
         for name, got in sorted(reading.items())
@@ -51,7 +51,7 @@ def dumps(reading: Reading) -> str:
 
 
 def text(record: Record) -> bytes:
-    """Return a record as ``record`` reads it: pydantic takes nine times as long for its JSON."""
+    """Return a record as JSON; pydantic would take nine times as long."""
     readings = {
         name: {"unread": got.unread} if isinstance(got, Unread) else {"value": got.value}
         for name, got in record.readings.items()
@@ -59,15 +59,15 @@ def text(record: Record) -> bytes:
     plain = {**vars(record), "readings": readings}
     try:
         return msgspec.json.encode(plain, enc_hook=vars)
-    except UnicodeEncodeError:  # the name of a file that is no text
+    except UnicodeEncodeError:  # a file name that is not valid Unicode
         return json.dumps(plain, default=vars).encode("ascii")
 
 
 def node_of(line: bytes) -> tuple[str, Record | Unreachable]:
-    """Return the node of one line, and what came of it; a text that is no record is named.
+    """Return the node name in a line, and the node's record or the reason why there is none.
 
     Raises:
-        ProbeFormatError: it is no such line.
+        ProbeFormatError: the line is not in the format of ``node_line``.
     """
     name, found, text = line.partition(RECORD.encode())
     if not found:
@@ -76,22 +76,22 @@ def node_of(line: bytes) -> tuple[str, Record | Unreachable]:
     try:
         node = json.loads(name)
     except ValueError as error:
-        raise ProbeFormatError(f"not the name of a node: {name[:100]!r}: {error}") from error
+        raise ProbeFormatError(f"not a node name: {name[:100]!r}: {error}") from error
     try:
         return node, record(text.removesuffix(b"}"))
     except ProbeFormatError as error:
-        return node, Unreachable(f"reached by ssh, but the answer is no record: {error}")
+        return node, Unreachable(f"reached by ssh, but the output is not a record: {error}")
 
 
 def load(file: Iterable[str], families: Collection[str] | None = None) -> Reading:
-    """Return what ``dumps`` wrote, node by node: 2,000 need no memory for the text.
+    """Parse the output of ``dumps`` node by node, without holding the whole text in memory.
 
     Args:
-        file: its lines; other JSON of the same content will do.
-        families: first words of the readings that are wanted; all without.
+        file: the lines of the file; JSON with other line breaks is accepted, too.
+        families: first words of the wanted readings' names (``gpu``); None: all.
 
     Raises:
-        ProbeFormatError: the text is something else.
+        ProbeFormatError: the file does not contain saved records.
     """
     lines = iter(file)
     first = next(lines, "")
@@ -106,40 +106,44 @@ def load(file: Iterable[str], families: Collection[str] | None = None) -> Readin
 
 
 def loads(text: str, families: Collection[str] | None = None) -> Reading:
-    """Return what ``dumps`` wrote.
+    """Parse the output of ``dumps``.
 
     Args:
-        text: all of it.
-        families: first words of the readings that are wanted; all without.
+        text: the whole file.
+        families: first words of the wanted readings' names (``gpu``); None: all.
 
     Raises:
-        ProbeFormatError: the text is something else.
+        ProbeFormatError: the text does not contain saved records.
     """
     try:
         saved = msgspec.json.decode(text, type=_Saved)
         return {name: _read(got, families) for name, got in saved.nodes.items()}
     except NOT_READ:
-        return _refused(text, SavedRecords, "not saved records: ").reading
+        nodes = _validated(text, SavedRecords, "not saved records: ").nodes
+        return {
+            name: got.record if isinstance(got, NodeRecord) else Unreachable(got.unreachable)
+            for name, got in nodes.items()
+        }
 
 
 def record(text: str | bytes, families: Collection[str] | None = None) -> Record:
-    """Return a record; what equal nodes have in common is in memory once.
+    """Parse a record; equal readings of several nodes are one object in memory.
 
     Args:
-        text: as the probe wrote it.
-        families: first words of the readings that are wanted, others may come too; all without.
+        text: the record as the probe printed it.
+        families: first words of the wanted readings' names; None: all. Others may be included.
 
     Raises:
-        ProbeFormatError: it is no record.
+        ProbeFormatError: the text is not a record.
     """
     try:
         return _record(msgspec.json.decode(text, type=_Record), families)
     except NOT_READ:
-        return _refused(text, Record)
+        return _validated(text, Record)
 
 
-# Readings are split off as they stand in the text: those that equal nodes have in common are not
-# parsed again. These classes say where they are; what a record is, say those of record.py.
+# These classes find the readings in the text without parsing them: a reading that another node also
+# has is not parsed again. The models in record.py define and validate a record.
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -165,7 +169,7 @@ def _read(got: _Node, families: Collection[str] | None) -> Record | Unreachable:
         return _record(got.record, families)
     if got.record is None and got.unreachable is not None:
         return Unreachable(got.unreachable)
-    raise ValueError("a record, or why there is none")
+    raise ValueError("neither a record nor the reason why there is none")
 
 
 def _record(split: _Record, families: Collection[str] | None) -> Record:
@@ -186,12 +190,12 @@ def _record(split: _Record, families: Collection[str] | None) -> Record:
 
 
 def _shared(text: msgspec.Raw) -> Taken | Unread:
-    """Return the one object for all readings of the same text."""
+    """Return the reading; the same text gives the same object."""
     key = blake2b(text, digest_size=16).digest()
     known = _KNOWN.get(key)
     if known is None:
         reading = json.loads(bytes(text))
-        # What json read needs no second look; it is most of a record.
+        # Values need no validation after json.loads, and most readings are values.
         taken = isinstance(reading, dict) and reading.keys() == {"value"}
         known = _KNOWN[key] = (
             Taken.model_construct(value=_interned(reading["value"]))
@@ -202,7 +206,7 @@ def _shared(text: msgspec.Raw) -> Taken | Unread:
 
 
 def _interned(value: Any) -> Any:
-    """Return a map with its names and texts in memory once: those of packages, of interrupts."""
+    """Return a value; the keys and strings of a map (packages, interrupts) are interned."""
     if not isinstance(value, dict):
         return value
     return {
@@ -211,22 +215,19 @@ def _interned(value: Any) -> Any:
     }
 
 
-def _refused(text: str | bytes, model: type[Model], said: str = "") -> Model:
-    """Return what was wanted after all, or say what is wrong with the text and where.
+def _validated(text: str | bytes, model: type[Model], prefix: str = "") -> Model:
+    """Parse with json and pydantic, which are slower, but accept NaN and locate an error.
 
     Raises:
-        ProbeFormatError: always, but for what JSON knows not and Python does (NaN).
+        ProbeFormatError: the text is not JSON, or does not fit the model.
     """
     try:
         return model.model_validate(json.loads(text))
     except ValidationError as error:
-        raise ProbeFormatError(f"{said}{_first(error)}") from error
+        detail = error.errors()[0]
+        # pydantic also names the classes that it tried, which are not in the text.
+        where = ".".join(str(part) for part in detail["loc"] if part not in ALTERNATIVES)
+        place = f"{where}: " if where else ""
+        raise ProbeFormatError(f"{prefix}{place}{detail['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise ProbeFormatError(f"{said or 'no JSON: '}{error}") from error
-
-
-def _first(error: ValidationError) -> str:
-    detail = error.errors()[0]
-    # pydantic names the classes that it tried as well: no place in the text.
-    where = ".".join(str(part) for part in detail["loc"] if part not in ALTERNATIVES)
-    return f"{where}: {detail['msg']}" if where else detail["msg"]
+        raise ProbeFormatError(f"{prefix or 'invalid JSON: '}{error}") from error

@@ -1,6 +1,7 @@
-"""A record in short lines, for a launcher that mixes the lines of many nodes in one output.
+"""A record as short lines, because srun and clush mix the lines of many nodes in one output.
 
-Shipped to the nodes with the probe: Python 3.9 or newer, standard library only.
+This module runs on the nodes as part of the probe, so it must run on Python 3.9 and import only
+the standard library.
 """
 
 from __future__ import annotations
@@ -11,29 +12,30 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 
-from lockstep.node.readers.aside import stand_aside
 from lockstep.node.readers.collect import collect
 from lockstep.node.readers.cpu import cpus
+from lockstep.node.readers.scheduling import run_in_background
 
 MARKER = "LOCKSTEP-PART"
 LONGEST = 900
-"""Slurm passes output on in messages of 1024 bytes (its io_hdr.h): a longer line can be torn."""
+"""Maximum number of characters in a part. Slurm forwards output in messages of 1024 bytes
+(io_hdr.h), which can split a longer line."""
 
 
 def main() -> None:
-    """Read the requests of all nodes and this one's name from the arguments, print its record."""
+    """Print this node's record; the arguments are the requests for all nodes and its name."""
     requests, nodes = json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
     name = sys.argv[2]
     if name not in nodes:
-        sys.exit(f"this node calls itself {name!r}: none of those that are read")
+        sys.exit(f"this node's name is {name!r}, but no node of that name is to be read")
     request = requests[nodes[name]]
-    stand_aside(cpus(request["housekeeping_cpus"]))
+    run_in_background(cpus(request["housekeeping_cpus"]))
     for line in parted(name, json.dumps(collect(request), separators=(",", ":"))):
         print(line)
 
 
 def parted(name: str, record: str) -> Iterator[str]:
-    """Return the lines of one node's record."""
+    """Yield the lines of one node's record."""
     text = base64.b64encode(zlib.compress(record.encode())).decode()
     parts = [text[at : at + LONGEST] for at in range(0, len(text), LONGEST)]
     for number, part in enumerate(parts):
@@ -41,7 +43,7 @@ def parted(name: str, record: str) -> Iterator[str]:
 
 
 def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return each node with a complete record, and the record; other lines are ignored."""
+    """Yield each node name with its complete record; ignore other lines."""
     found: dict[str, dict[int, str]] = {}
     for line in lines:
         words = line.split()
@@ -55,5 +57,5 @@ def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             try:
                 record = zlib.decompress(base64.b64decode(text)).decode()
             except (zlib.error, ValueError):
-                continue  # damaged: as if it had not come
+                continue  # damaged, so ignored like a missing one
             yield name, record

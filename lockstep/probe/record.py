@@ -1,4 +1,4 @@
-"""The record of one node: every reading by its full name, taken or unread with a reason."""
+"""The record of one node: every reading by its full name, either taken, or unread with a reason."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from lockstep.probe.lines import Unreachable as Unreachable
 
 BOOT = "os.boot_id"
-"""The reading that says which boot of its node a record is of."""
+"""The reading that identifies the boot of a node."""
 
 
 class _Part(BaseModel):
-    # scripts/generate/record_schemas.py makes the attributes' docstrings the descriptions of
-    # docs/*.schema.json: pydantic reads them from the source, which each run would pay for.
+    # scripts/generate/record_schemas.py copies the attributes' docstrings to the descriptions
+    # in docs/*.schema.json. pydantic would read them from the source in every run.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Unread(_Part):
-    """A reading that could not be taken. Never equal to any value, never a vote."""
+    """A reading that could not be taken. It equals no value and has no vote among the peers."""
 
     unread: str
     """The reason, in the words of the tool that failed."""
 
 
 MISSING = Unread(unread="not in the record")
-"""What the probe did not send."""
+"""A reading that the probe did not send."""
 
 
 class Taken(_Part):
@@ -37,25 +37,24 @@ class Taken(_Part):
 
     @cached_property
     def items(self) -> dict[str, JsonValue | Unread] | None:
-        """A map item by item, each may be unread by itself; None for what is no map."""
+        """The items of a map, each a value or unread; None if the value is not a map."""
         if not isinstance(self.value, dict):
             return None
-        entries = self.value.items()
-        unread = {key: item(entry) for key, entry in entries if isinstance(entry, dict)}
-        unread = {key: one for key, one in unread.items() if isinstance(one, Unread)}
-        # Mostly all of it was read: then no second map is kept.
+        maps = {key: item(entry) for key, entry in self.value.items() if isinstance(entry, dict)}
+        unread = {key: one for key, one in maps.items() if isinstance(one, Unread)}
+        # Usually all items were read; then no second map is kept.
         return (
             {**self.value, **unread} if unread else cast(dict[str, JsonValue | Unread], self.value)
         )
 
     @cached_property
     def parts(self) -> dict[str, JsonValue | Unread]:
-        """A map item by item; what is no map as the one item ""."""
+        """The items of a map; a value that is not a map is one item with the key ""."""
         return {"": self.value} if self.items is None else self.items
 
 
 class CommandRun(_Part):
-    """How one external command of the probe went."""
+    """One external command that the probe ran, and its result."""
 
     argv: tuple[str, ...]
     status: int | None
@@ -64,94 +63,76 @@ class CommandRun(_Part):
 
 
 class Record(_Part):
-    """All that was read from one node at one time."""
+    """All readings of one node at one time."""
 
     format: Literal[1]
-    """Of the layout; another number is another layout."""
+    """Version of the layout."""
     taken_at: float
     """Seconds since 1970, by the node's own clock."""
     duration_s: float
-    """Seconds that the reading took."""
+    """Seconds that reading the node took."""
     readings: dict[str, Taken | Unread]
-    """Name of a reading -> its value, or why there is none. New names may appear."""
+    """Name of a reading -> its value, or the reason why it is unread. New names may appear."""
     commands: tuple[CommandRun, ...] = ()
-    """The external commands that were run, in their order."""
+    """The external commands that the probe ran."""
 
     def get(self, name: str) -> JsonValue | Unread:
-        """Return a reading; unread when the probe did not send it."""
-        reading = self.readings.get(name)
-        if reading is None:
-            return MISSING
-        return reading if isinstance(reading, Unread) else reading.value
+        """Return a reading; unread if the probe did not send it."""
+        reading = self.readings.get(name, MISSING)
+        return reading.value if isinstance(reading, Taken) else reading
 
     def parts(self, name: str) -> dict[str, JsonValue | Unread]:
-        """Return a reading item by item; one item "" for what is no map or was not taken."""
-        reading = self.readings.get(name)
-        return reading.parts if isinstance(reading, Taken) else {"": self.get(name)}
+        """Return the items of a reading; one with the key "" if it is unread or not a map."""
+        reading = self.readings.get(name, MISSING)
+        return reading.parts if isinstance(reading, Taken) else {"": reading}
 
     def entry(self, name: str, key: str) -> JsonValue | Unread | None:
-        """Return one item of a reading that is a map; None when the map has no such item."""
-        value = self.get(name)
-        if isinstance(value, Unread):
-            return value
-        if not isinstance(value, dict):
-            return _no_map(value)
-        return item(value[key]) if key in value else None
+        """Return one item of a reading that is a map; None if the map has no such item."""
+        items = self.items(name)
+        return items.get(key) if isinstance(items, dict) else items
 
     def items(self, name: str) -> dict[str, JsonValue | Unread] | Unread:
-        """Return a reading that is a map, item by item; each may be unread by itself."""
-        value = self.get(name)
-        if isinstance(value, Unread):
-            return value
-        reading = self.readings[name]
-        items = reading.items if isinstance(reading, Taken) else None
-        return _no_map(value) if items is None else items
+        """Return the items of a reading that is a map; each is a value or unread."""
+        reading = self.readings.get(name, MISSING)
+        if not isinstance(reading, Taken):
+            return reading
+        if reading.items is None:
+            return Unread(unread=f"not a map: {reading.value!r:.60}")
+        return reading.items
 
 
 class NodeRecord(_Part):
-    """What a node gave."""
+    """A node with its record."""
 
     record: Record
 
 
 class NoRecord(_Part):
-    """What is there in place of a record."""
+    """A node without a record."""
 
     unreachable: str
-    """Why there is no record of the node."""
+    """The reason why there is no record."""
 
 
 class SavedRecords(_Part):
-    """A file of records: what was read from all nodes at one time."""
+    """A file of records: the readings of all nodes at one time."""
 
     format: Literal[1]
     nodes: dict[str, NodeRecord | NoRecord]
-    """Node name -> its record, or why there is none."""
-
-    @property
-    def reading(self) -> Reading:
-        """Return it as it was read."""
-        return {
-            name: got.record if isinstance(got, NodeRecord) else Unreachable(got.unreachable)
-            for name, got in self.nodes.items()
-        }
-
-
-def _no_map(value: JsonValue) -> Unread:
-    return Unread(unread=f"not a map: {value!r:.60}")
+    """Node name -> its record, or the reason why there is none."""
 
 
 def item(entry: JsonValue) -> JsonValue | Unread:
-    """Return one entry of a map; ``{"unread": reason}`` is an unread one."""
+    """Return an item of a map; ``{"unread": reason}`` becomes ``Unread``."""
     if isinstance(entry, dict) and entry.keys() == {"unread"}:
         return Unread(unread=str(entry["unread"]))
     return entry
 
 
 Reading = dict[str, Record | Unreachable]
-"""Node name -> what came of reading it."""
+"""Node name -> its record, or the reason why there is none."""
 
 
 def only_records(reading: Reading) -> dict[str, Record]:
-    """Return the records of the nodes that gave one."""
+    """Return the records of the nodes that have one."""
     return {name: got for name, got in reading.items() if isinstance(got, Record)}

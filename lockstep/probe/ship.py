@@ -1,4 +1,4 @@
-"""The probe as one shell command: its modules travel as text, nothing is left on the node."""
+"""The probe as one shell command: its modules are sent as text and leave no file on the node."""
 
 from __future__ import annotations
 
@@ -13,53 +13,49 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from lockstep.node.readers.asked import END, MARKER
 from lockstep.node.readers.collect import in_turn
+from lockstep.node.readers.selected import END, MARKER
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
 LARGEST_COMMAND = 100_000
-"""Linux refuses a single argument above 128 KiB."""
+"""Maximum length in bytes. Linux rejects a single argument longer than 128 KiB."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
-START = Path(__file__).with_name("shipped.py")
+START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
-ALONE = f"{PACKAGE}.collect"
-AMONG_MANY = parts.__name__
-ASKED = f"{PACKAGE}.asked"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
-"""Python's own parser takes thirty times as long (27 ms), for each check."""
+"""Used instead of Python's own parser, which takes thirty times as long: 27 ms per check."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to look at on one node: names only, so that no wish can colour what is seen."""
+    """The names of the objects to read on one node. The probe does not know their expected values.
+
+    The questions of roles contain more kinds of names (``lockstep.question.ABOUT``).
+    """
 
     files: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    """Files whose times of change are read, because roles ask for them."""
-    groups: tuple[str, ...] = ()
-    """Numbers of groups whose names are asked for: roles do."""
     units: tuple[str, ...] = ()
     sysctls: tuple[str, ...] = ()
     credential: str | None = None
-    """A munge credential of another node, to be decoded here."""
+    """A munge credential from another node, for this node to decode."""
     kernel_files: tuple[str, ...] = ()
-    """Files below /sys and /proc; each may hold a ``*``."""
+    """Paths below /sys and /proc; each may contain ``*``."""
     listeners: tuple[str, ...] = ()
-    """Ports: ``tcp/22``."""
+    """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()
-    """Engines that start one container each, only where somebody asked for it."""
+    """Container engines that start one container each; only with ``--containers``."""
     check_image: str = ""
-    """The image they start it from."""
+    """The image of these containers."""
     container_devices: tuple[str, ...] = ()
-    """Folders of device files that it gets beside the boards, as jobs do."""
+    """Folders of device files that these containers get in addition to the GPUs, as jobs do."""
     spank_plugins: tuple[str, ...] = ()
-    """Files of Slurm's plugins."""
+    """File names of SPANK plugins."""
     srun_options: tuple[str, ...] = ()
-    """Options of srun that plugins bring: ``--container-image``."""
+    """srun options that plugins add, such as ``--container-image``."""
     housekeeping_cpus: str = ""
-    """Where to run, away from the jobs; empty: anywhere."""
+    """The CPUs on which the probe runs, apart from the jobs; empty: all CPUs."""
 
 
 def command(request: Request) -> str:
@@ -68,37 +64,45 @@ def command(request: Request) -> str:
     Raises:
         ValueError: the request is too long for one command.
     """
-    asked = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
-    return _fitting(f'python3 -c "{_packed(ALONE)}" {asked}')
+    encoded = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
+    program = _packed(f"{PACKAGE}.collect")
+    return _fitting(f'python3 -c "{program}" {encoded}')
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
-    """Return a program for ``python3 -c`` and its argument, the same for all these nodes.
+    """Return a program for ``python3 -c`` and its first argument, the same for all these nodes.
 
-    Its second argument is the name of the node that it reads; it prints ``parts``.
+    The program's second argument is the node name. It prints the record as ``parts`` does.
 
     Raises:
         ValueError: together they are too long for one command.
     """
     asked = base64.b64encode(zlib.compress(json.dumps(table(requests)).encode(), 9)).decode()
-    program = _packed(AMONG_MANY)
+    program = _packed(parts.__name__)
     _fitting(program + asked)
     return program, asked
 
 
 def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Return the requests, each once, and the number of each node's: most are asked the same."""
+    """Return the distinct requests, and for each node the index of its request.
+
+    Most nodes get the same request.
+    """
     numbers = {one: number for number, one in enumerate(dict.fromkeys(requests.values()))}
     return [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
 
 
 def asking(only: frozenset[str], request: Mapping[str, Any]) -> str:
-    """Return a program for the standard input of ``python3 -``: some readings, of some names.
+    """Return a program for the standard input of ``python3 -`` that takes some readings.
 
-    It holds only the modules that these readings need, and prints what ``answered`` reads.
+    It contains only the modules that these readings need. ``answered`` parses its output.
+
+    Args:
+        only: the names of the readings.
+        request: the names of the objects to read (files, units), as in ``Request``.
 
     Raises:
-        LookupError: there is no such reading.
+        LookupError: a reading is unknown.
     """
     readers, program = _asking(only)
     question = json.dumps({"in_turn": readers, "request": dict(request)}, sort_keys=True)
@@ -107,48 +111,47 @@ def asking(only: frozenset[str], request: Mapping[str, Any]) -> str:
 
 @cache
 def _asking(only: frozenset[str]) -> tuple[list[list[Any]], str]:
-    """Return the readers of some readings by their names, and the program that has them."""
+    """Return the names of the readers for some readings, and the program that contains them."""
     groups = [rows for rows in in_turn(only) if rows]
     found = {name for rows in groups for _, names in rows for name in names}
     if only - found:
-        raise LookupError(f"no reading is called {', '.join(sorted(only - found))}")
+        raise LookupError(f"unknown readings: {', '.join(sorted(only - found))}")
     named = [[(of.__module__, of.__name__, names) for of, names in rows] for rows in groups]
     modules = frozenset(module for rows in named for module, _, _ in rows)
-    return [[list(row) for row in rows] for rows in named], _packed(ASKED, modules)
+    return [[list(row) for row in rows] for rows in named], _packed(f"{PACKAGE}.selected", modules)
 
 
 def answered(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the readings that a program of ``asking`` printed: name -> value, or unread.
+    """Return the readings that a program from ``asking`` printed: name -> value, or unread.
 
     Raises:
-        ProbeFormatError: it printed something else, or not all of it.
+        ProbeFormatError: the output is incomplete, or not in the expected format.
     """
-    mine = iter(lines)
-    try:
-        while next(mine).strip() != MARKER:
-            pass
-        packed, end = next(mine), next(mine).strip()
-    except StopIteration:
-        raise ProbeFormatError("the readings are not there, or were cut off") from None
+    stripped = [line.strip() for line in lines]
+    start = stripped.index(MARKER) if MARKER in stripped else len(stripped)
+    answer = stripped[start + 1 : start + 3]
+    if len(answer) != 2:
+        raise ProbeFormatError("the output contains no readings, or was cut off")
+    packed, end = answer
     if end != END:
-        raise ProbeFormatError(f"in place of the end of the readings: {end[:60]!r}")
+        raise ProbeFormatError(f"the readings do not end with {END!r}, but with {end[:60]!r}")
     try:
         readings = json.loads(zlib.decompress(base64.b64decode(packed)))
     except (ValueError, zlib.error) as error:
         raise ProbeFormatError(f"the readings cannot be unpacked: {error}") from None
     if not isinstance(readings, dict):
-        raise ProbeFormatError("the readings are no map")
+        raise ProbeFormatError("the readings are not a JSON object")
     return readings
 
 
 def _fitting(text: str) -> str:
     if len(text) > LARGEST_COMMAND:
-        raise ValueError(f"the probe's command is {len(text)} bytes, at most {LARGEST_COMMAND}")
+        raise ValueError(f"the probe's command has {len(text)} bytes, more than {LARGEST_COMMAND}")
     return text
 
 
 def sources() -> dict[str, str]:
-    """Return the probe's modules by their full names, each after those that it imports.
+    """Return the source of the probe's modules by full name, each after those that it imports.
 
     Raises:
         graphlib.CycleError: two modules import each other.
@@ -162,10 +165,10 @@ def sources() -> dict[str, str]:
 
 
 def _imported(text: str) -> set[str]:
-    """Return what a module imports: modules, and names in them.
+    """Return the full names of the modules and objects that a module imports.
 
-    As the probe's modules write it: ``from m import a, b``, at the beginning of a line; names in
-    parentheses where they are many.
+    The probe's modules write ``from m import a, b`` at the beginning of a line, with parentheses
+    around long lists.
     """
     return {
         name
@@ -174,30 +177,28 @@ def _imported(text: str) -> set[str]:
     }
 
 
-def _program(start: str, modules: frozenset[str]) -> str:
-    """Return one program that holds modules with what they import, or all, and runs one of them."""
-    texts = sources()
-    if modules:
-        needed = _needed({start, *modules}, texts)
-        texts = {name: text for name, text in texts.items() if name in needed}
-    if start == AMONG_MANY:
-        texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
-    return f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"
-
-
-def _needed(modules: Iterable[str], texts: Mapping[str, str]) -> set[str]:
-    """Return modules and all that they import."""
-    found: set[str] = set()
-    ahead = [*modules]
-    while ahead:
-        name = ahead.pop()
-        if name in texts and name not in found:
-            found.add(name)
-            ahead += [*_imported(texts[name]), name.rpartition(".")[0]]
-    return found
-
-
 @cache
 def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
-    packed = base64.b64encode(zlib.compress(_program(start, modules).encode(), 9)).decode()
+    """Return one program that runs a module.
+
+    Args:
+        start: the module that the program runs.
+        modules: the modules to include, with their imports; empty: all modules of the probe.
+    """
+    texts = sources()
+    if modules:
+        needed = {start, *modules}
+        for name in reversed(texts):  # each before those that it imports
+            if name in needed:
+                needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
+        texts = {name: text for name, text in texts.items() if name in needed}
+    if start == parts.__name__:
+        texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
+    program = f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"
+    return one_line(program)
+
+
+def one_line(program: str) -> str:
+    """Return a program, compressed, as one line of Python."""
+    packed = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{packed}')))"

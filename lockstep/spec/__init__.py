@@ -3,17 +3,19 @@
 from lockstep.spec.expand import Node, nodes
 from lockstep.spec.hardware import HardwareClass
 from lockstep.spec.load import load, located
-from lockstep.spec.model import Cluster, Role, Service, Slurm
+from lockstep.spec.model import Cluster, NodeRole, Service, Slurm
 from lockstep.spec.problem import Problem, message
+from lockstep.spec.validate import every_package
 
 __all__ = [
     "Cluster",
     "HardwareClass",
     "Node",
+    "NodeRole",
     "Problem",
-    "Role",
     "Service",
     "Slurm",
+    "every_package",
     "load",
     "located",
     "message",

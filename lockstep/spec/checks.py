@@ -25,7 +25,10 @@ class Override(Model):
     severity: SEVERITIES | None = None
     """Severity of a difference; the severity of an unreadable value does not change."""
     tolerance: Share | None = None
-    """Kind within: share of the peers' median. Kind growth: allowed increase per hour."""
+    """Kind within: allowed deviation, as a fraction of the peers' median.
+
+    Kind growth: allowed increase per hour.
+    """
     classes: tuple[Name, ...] = ()
     """Hardware classes that the rule applies to; empty: all classes."""
 
@@ -39,16 +42,19 @@ class SiteRule(Model):
 
     id: SiteRuleId
     title: Line
-    """The claim: a statement that is true on every node that follows the rule."""
+    """The claim: a statement that is true on every correct node."""
     reading: str
-    """Name of a reading, as in the records."""
+    """Name of a reading, as in a record."""
     path: tuple[str, ...] = ()
-    """Keys inside the reading; "*" matches every item. Empty: the whole reading."""
+    """Keys inside the reading; "*" matches every item. Empty: every item of the reading."""
     kind: Literal["equal", "multiset", "slots", "within", "unique", "growth", "absolute"]
     expected: JsonValue = None
-    """Kinds equal, slots, absolute: the expected value or bound. None: compare with the peers."""
+    """Kinds equal, slots: the expected value; None: the peers' value. Kind absolute: the bound."""
     bound: Literal["at least", "at most"] | None = None
-    """Kinds absolute, within: whether the value is a lower or an upper bound."""
+    """Kind absolute: whether ``expected`` is a lower or an upper bound.
+
+    Kind within: whether values too far below or too far above the median are findings.
+    """
     tolerance: Share | None = None
     """As in ``Override.tolerance``."""
     peers: Literal["class", "role", "os"] = "class"
@@ -58,9 +64,9 @@ class SiteRule(Model):
     source: Line
     """Reference for the rule: a document, a ticket, a person."""
     repair: Line
-    """Instructions for the operator; {node}, {device}, {expected} and others are filled in."""
+    """Instructions for the operator; {node}, {device}, {expected} and others are replaced."""
     local: Literal["health", "jobs"] | None = None
-    """The node also checks this rule itself and drains on failure; "jobs": before each job too."""
+    """The node check uses the rule; a failure drains the node. "jobs": also before each job."""
 
 
 class Checks(Model):

@@ -1,4 +1,4 @@
-"""Expands ranges of nodes: one ``Node`` per machine, with consecutive addresses."""
+"""Expands node ranges: one ``Node`` per machine, with consecutive addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netaddr import IPAddress
 
 from lockstep.spec import names
-from lockstep.spec.model import Cluster, Network, NodeGroup, Role, Service
+from lockstep.spec.model import Cluster, NodeRole, Service
 
 
 @dataclass(frozen=True)
@@ -16,44 +16,38 @@ class Node:
     """One machine."""
 
     name: str
-    role: Role
+    role: NodeRole
     hardware: str
     management: IPAddress
     fabric: tuple[IPAddress, ...]
-    """One address per rail; empty without a fabric address."""
+    """One address per rail; empty if the node group has no fabric address."""
     runs: tuple[Service, ...]
     group: int
-    """Index in ``Cluster.nodes``, for messages."""
+    """Index of the node group in ``Cluster.nodes``, for messages."""
 
 
 def nodes(cluster: Cluster) -> Iterator[Node]:
     """Yield every node of the cluster in the order of the description."""
     fabric = cluster.networks.get("fabric")
     for index, group in enumerate(cluster.nodes):
-        yield from _group(group, index, fabric)
-
-
-def _group(group: NodeGroup, index: int, fabric: Network | None) -> Iterator[Node]:
-    rails = range(fabric.rails if fabric else 1)
-    # Integers are faster: netaddr would create an object for every step of the arithmetic.
-    management, version = int(group.management), group.management.version
-    first = None if group.fabric is None else int(group.fabric)
-    for offset, name in enumerate(names.expand(group.name)):
-        yield Node(
-            name=name,
-            role=group.role,
-            hardware=group.hardware,
-            management=IPAddress(management + offset, version),
-            fabric=()
-            if first is None or group.fabric is None
-            else tuple(
-                IPAddress(first + offset + (rail << RAIL_SHIFT), group.fabric.version)
-                for rail in rails
-            ),
-            runs=group.runs,
-            group=index,
-        )
+        # Integers are faster: netaddr would create an object for every addition.
+        management, first = int(group.management), int(group.fabric or 0)
+        for offset, name in enumerate(names.expand(group.name)):
+            yield Node(
+                name=name,
+                role=group.role,
+                hardware=group.hardware,
+                management=IPAddress(management + offset, group.management.version),
+                fabric=tuple(
+                    IPAddress(first + offset + (rail << RAIL_SHIFT), group.fabric.version)
+                    for rail in range(fabric.rails if fabric else 1)
+                )
+                if group.fabric is not None
+                else (),
+                runs=group.runs,
+                group=index,
+            )
 
 
 RAIL_SHIFT = 64
-"""Rail r uses the r-th /64 of the fabric prefix: its addresses are r * 2**64 above rail 0."""
+"""Each rail has its own /64: the addresses on rail r are r * 2**64 above those on rail 0."""

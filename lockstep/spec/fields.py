@@ -1,9 +1,10 @@
-"""Types of single fields: the values that each accepts, and the error text for other values."""
+"""Field types: the values that each accepts, and the error text for all other values."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
@@ -28,100 +29,45 @@ class Model(BaseModel):
     )
 
 
-def _address(value: object) -> IPAddress:
-    if isinstance(value, IPAddress):
-        return value
-    try:
-        return IPAddress(str(value))
-    except (AddrFormatError, ValueError) as error:
-        raise ValueError("an IPv6 or IPv4 address without a prefix, such as fd12::11") from error
+def _parsed(parse: Callable[[str], object], allowed: str) -> BeforeValidator:
+    """Return a validator that parses a value; its error names the allowed values."""
+
+    def check(value: object) -> object:
+        try:
+            return parse(str(value))
+        except (AddrFormatError, ValueError) as error:
+            raise ValueError(allowed) from error
+
+    return BeforeValidator(check)
 
 
 def _network(value: object) -> IPNetwork:
-    if isinstance(value, IPNetwork):
-        return value
-    allowed = "a network with its prefix length, such as fd12:3456:789a::/64"
-    if "/" not in str(value):  # netaddr would accept it as a network of one address
-        raise ValueError(allowed)
+    text = str(value)
     try:
-        network = IPNetwork(str(value))
+        # netaddr would accept an address without a prefix length as a network of one address.
+        network = IPNetwork(text if "/" in text else "")
     except (AddrFormatError, ValueError) as error:
-        raise ValueError(allowed) from error
+        raise ValueError("a network with its prefix length, such as fd12:3456:789a::/64") from error
     if network.ip != network.network:
-        raise ValueError(f"{network.cidr}, without bits set after the prefix")
+        raise ValueError(f"{network.cidr}, with no host bits set")
     return network
 
 
-def _cpulist(value: object) -> str:
-    try:
-        return names.cpulist(names.cpus(str(value)))
-    except ValueError as error:
-        raise ValueError('numbers and ranges as text, such as "0-3,56-59"') from error
+def _range_of(pattern: str, allowed: str) -> BeforeValidator:
+    """Return a validator for a name range in which every name must match a pattern."""
 
+    def check(text: str) -> str:
+        if not all(re.fullmatch(pattern, name) for name in names.expand(text) or ("",)):
+            raise ValueError(allowed)
+        return text
 
-HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-"""RFC 1123: what hostname(7) accepts as one label."""
-
-
-def _noderange(value: object) -> str:
-    try:
-        expanded = names.expand(str(value))
-    except ValueError:
-        expanded = ()
-    if not expanded or not all(HOST_NAME.fullmatch(name) for name in expanded):
-        raise ValueError(
-            "a host name or a range of them, such as head1 or worker[01-16]: "
-            "letters, digits and '-' inside, at most 63 characters"
-        )
-    return str(value)
-
-
-def _devices(value: object) -> str:
-    text = str(value)
-    try:
-        listed = names.expand(text)
-    except ValueError:
-        listed = ("",)
-    if not all(name.startswith("/dev/") for name in listed):
-        raise ValueError("device files, such as /dev/nvidia[0-7]")
-    return text
-
-
-def _device_names(value: object) -> str:
-    text = str(value)
-    try:
-        listed = names.expand(text) if text else ()
-    except ValueError:
-        listed = ("/",)
-    if not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", name) for name in listed):
-        raise ValueError("names of devices or a range of them, such as mlx5_[0-7] or fabric0")
-    return text
+    return _parsed(check, allowed)
 
 
 def _memlock(value: object) -> object:
-    if value == "unlimited" or (
-        isinstance(value, int) and not isinstance(value, bool) and value > 0
-    ):
+    if value == "unlimited" or (type(value) is int and value > 0):
         return value
-    raise ValueError('"unlimited" or a number of KiB of at least 1')
-
-
-def _folder(value: object) -> str:
-    folder = os.path.expanduser(str(value))
-    if not os.path.isabs(folder):
-        raise ValueError("an absolute path, beginning with / or ~")
-    return folder
-
-
-Folder = Annotated[str, BeforeValidator(_folder)]
-Address = Annotated[IPAddress, BeforeValidator(_address), PlainSerializer(str)]
-Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
-CpuList = Annotated[str, BeforeValidator(_cpulist)]
-NodeRange = Annotated[str, BeforeValidator(_noderange)]
-Devices = Annotated[str, BeforeValidator(_devices)]
-DeviceNames = Annotated[str, BeforeValidator(_device_names)]
-Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
-NumaNode = Annotated[int, Field(ge=0)]
+    raise ValueError('"unlimited", or a whole number of KiB (1 or more)')
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
@@ -135,6 +81,43 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+Folder = Annotated[
+    str,
+    _matching(r"/.*", "an absolute path, beginning with / or ~"),
+    BeforeValidator(lambda value: os.path.expanduser(str(value))),
+]
+Address = Annotated[
+    IPAddress,
+    _parsed(IPAddress, "an IPv6 or IPv4 address without a prefix, such as fd12::11"),
+    PlainSerializer(str),
+]
+Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
+CpuList = Annotated[
+    str,
+    _parsed(
+        lambda text: names.cpulist(names.cpus(text)),
+        'numbers and ranges as text, such as "0-3,56-59"',
+    ),
+]
+NodeRange = Annotated[
+    str,
+    _range_of(
+        # RFC 1123: hostname(7) accepts this as one label.
+        r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?",
+        "a host name or a range of them, such as head1 or worker[01-16]: "
+        "letters, digits and '-' (neither first nor last), at most 63 characters",
+    ),
+]
+Devices = Annotated[str, _range_of(r"(/dev/.*)?", "device files, such as /dev/nvidia[0-7]")]
+DeviceNames = Annotated[
+    str,
+    _range_of(
+        r"[A-Za-z0-9_.-]{0,63}",
+        "device names or a range of them, such as fabric0 or mlx5_[0-7]",
+    ),
+]
+Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
+NumaNode = Annotated[int, Field(ge=0)]
 TimeZone = Annotated[
     str, _matching(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", "a name such as Europe/Berlin or Etc/UTC")
 ]
@@ -148,17 +131,21 @@ PciAddress = Annotated[
     ),
 ]
 SysctlValue = Annotated[
-    str, _matching(r"\S+([ \t]\S+)*", "a value on one line, words separated by single spaces")
+    str,
+    _matching(r"\S+([ \t]\S+)*", "a value on one line, with a single space or tab between words"),
 ]
 PackageVersion = Annotated[
     str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact package version (deb-version(7))")
 ]
 Upstream = Annotated[
     str,
-    _matching(r"\d+(\.[A-Za-z0-9]+)+", "a version without epoch and revision, such as 550.163.01"),
+    _matching(
+        r"\d+(\.[A-Za-z0-9]+)+", "an upstream version (no epoch, no revision), such as 550.163.01"
+    ),
 ]
 ModuleOption = Annotated[
-    str, _matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the kernel module such as NVreg_...")
+    str,
+    _matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the nvidia kernel module, such as NVreg_..."),
 ]
 CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
 MigProfile = Annotated[
@@ -172,13 +159,11 @@ PublicKey = Annotated[
         'Path("keys/vendor.asc").read_text()',
     ),
 ]
-Uri = Annotated[
-    str, _matching(r"(https?://|file:/)\S+", "the address of a repository, such as https://...")
-]
+Uri = Annotated[str, _matching(r"(https?://|file:/)\S+", "a repository URL, such as https://...")]
 Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
 HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
 SiteRuleId = Annotated[
-    str, _matching(r"site\.[a-z0-9_]+", "site. and a name, such as site.scratch_mounted")
+    str, _matching(r"site\.[a-z0-9_]+", "'site.' and a name, such as site.scratch_mounted")
 ]
 SlurmTime = Annotated[
     str,

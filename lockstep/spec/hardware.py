@@ -19,7 +19,7 @@ from lockstep.spec.fields import (
 )
 
 MEMORY_SHARE = 0.95
-"""Share of ``memory_mib`` given to Slurm: a node that reports less is drained."""
+"""Fraction of ``memory_mib`` declared to Slurm, which drains a node that reports less memory."""
 
 
 class Gpu(Model):
@@ -29,24 +29,24 @@ class Gpu(Model):
     """Name of a module in lockstep/catalog/gpus; also Slurm's GRES type."""
     count: Annotated[int, Field(ge=1, le=64)]
     devices: Devices = ""
-    """Device files, such as ``/dev/nvidia[0-7]``; empty: numbered from 0."""
+    """Device files, such as ``/dev/nvidia[0-7]``; empty: /dev/nvidia0 and so on."""
     numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
-    """NUMA node -> its GPU slots (``{0: "0-3", 1: "4-7"}``); empty: distributed in order."""
+    """NUMA node -> its GPU slots (``{0: "0-3", 1: "4-7"}``); empty: spread evenly, in order."""
     nvswitch: bool = False
     """The baseboard has NVSwitches (HGX with eight GPUs) and needs the fabric manager."""
     multi_node_nvlink: bool = False
-    """NVLink connects several nodes (GB200 NVL72), which needs IMEX."""
+    """NVLink connects the GPUs of several nodes (GB200 NVL72), which requires IMEX."""
     power_limit_w: Annotated[float, Field(gt=0)] | None = None
-    """Watts; None: the GPU's own default (power.default_limit)."""
+    """In watts; None: the GPU's own default (power.default_limit)."""
     clocks_mhz: tuple[Count, Count] | None = None
-    """Lowest and highest SM clock that the GPUs are locked to; None: not locked."""
+    """Lowest and highest SM clock to which the GPUs are locked; None: not locked."""
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
     ecc: bool = True
     persistence: bool = True
     in_sysfs: bool = True
     """The GPUs appear in /sys/bus/pci; False: simulated GPUs, or a VM that does not show them."""
     mig: tuple[MigProfile, ...] = ()
-    """GPU instances of each GPU, in order of creation; empty: MIG is off."""
+    """GPU instances to create on each GPU, in this order; empty: MIG is off."""
 
 
 class Nics(Model):
@@ -96,26 +96,26 @@ class Kernel(Model):
     iommu: Literal["pt", "nopt", "off"] | None = None
     """"pt": pass-through; devices access memory directly, which GPUDirect needs."""
     disable_acs_redir: tuple[PciAddress, ...] = ()
-    """PCI bridges that must not redirect peer-to-peer traffic to the root complex (pci=)."""
+    """PCI bridges that must not redirect peer-to-peer traffic to the root complex (ACS)."""
     isolation: tuple[Literal["managed_irq", "nohz_full", "domain"], ...] = ()
-    """How far the workload CPUs are isolated at boot, in addition to IRQs and RCU callbacks.
+    """Isolation of the workload CPUs at boot, in addition to moving IRQs and RCU callbacks away.
 
-    "domain" removes them from load balancing: threads of a job that are not bound individually
-    then all run on one CPU.
+    "domain" removes them from the scheduler's load balancing: unless the threads of a job are bound
+    individually, they then all run on one CPU.
     """
 
 
 class HardwareClass(Model):
-    """Machines purchased as identical; nodes are compared within a class."""
+    """Machines that were bought as identical; nodes are compared within a class."""
 
     sockets: Count
     cores_per_socket: Count
     threads_per_core: Annotated[int, Field(ge=1, le=8)] = 1
     cpu_numbering: Literal["threads_last", "threads_adjacent"] = "threads_last"
-    """How Linux numbers CPU threads: first threads of all cores first (x86), or core by core."""
+    """How Linux numbers CPUs: the first thread of every core first (x86), or core by core."""
     numa_nodes: Count = 1
     memory_mib: Annotated[int, Field(ge=512)]
-    """Minimum memory of every machine of the class (MemTotal of /proc/meminfo, in MiB)."""
+    """Minimum memory of each machine in the class, in MiB (MemTotal in /proc/meminfo)."""
     gpu: Gpu | None = None
     nics: Nics = Nics()
     hugepages: tuple[Hugepages, ...] = ()
@@ -132,9 +132,20 @@ class HardwareClass(Model):
     """"host": the host sets the clock (a container); chronyd only monitors it."""
 
     @property
+    def cores(self) -> int:
+        """Total number of cores."""
+        return self.sockets * self.cores_per_socket
+
+    @property
     def cpus(self) -> int:
         """Number of logical CPUs."""
-        return self.sockets * self.cores_per_socket * self.threads_per_core
+        return self.cores * self.threads_per_core
+
+    def core_of(self, cpu: int) -> int:
+        """Return the core (counted across all sockets) that a Linux CPU number belongs to."""
+        if self.cpu_numbering == "threads_last":
+            return cpu % self.cores
+        return cpu // self.threads_per_core
 
     @property
     def hugepages_mib(self) -> int:
@@ -143,5 +154,5 @@ class HardwareClass(Model):
 
     @property
     def slurm_memory_mib(self) -> int:
-        """Memory declared to Slurm (RealMemory), in MiB: a share of the total, minus huge pages."""
+        """Memory declared to Slurm (RealMemory), in MiB: part of the total, minus huge pages."""
         return int(self.memory_mib * MEMORY_SHARE) - self.hugepages_mib

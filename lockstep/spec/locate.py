@@ -1,30 +1,30 @@
 """Finds the line of an inventory file that defines a field of the description.
 
 An inventory is Python code: the description itself has no line numbers, but its literal does.
-Variables of the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
+Variables in the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 
-def line_of(source: str, path: tuple[str | int, ...], fields: frozenset[str]) -> int | None:
-    """Return the line of the deepest part of ``path`` written as a literal in ``source``.
+def line_of(source: str, path: tuple[str | int, ...], fields: Container[object]) -> int | None:
+    """Return the line of the deepest part of ``path`` that is a literal in ``source``.
 
     Args:
         source: the inventory file.
         path: keys from the top of the description.
-        fields: the top-level keys of a description; the dictionary with most of them is used.
+        fields: the top-level keys of a description; the dictionary with the most of them is used.
 
     Returns:
         The line, or None when no dictionary in the source has any of the fields.
     """
     tree = ast.parse(source)
     assigned = _assigned(tree)
-    dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    dicts = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
     top = max(dicts, key=lambda node: _known(node, fields), default=None)
     if top is None or not _known(top, fields):
         return None
@@ -37,12 +37,12 @@ def line_of(source: str, path: tuple[str | int, ...], fields: frozenset[str]) ->
     return node.lineno
 
 
-def _known(node: ast.Dict, fields: frozenset[str]) -> int:
+def _known(node: ast.Dict, fields: Container[object]) -> int:
     return sum(isinstance(key, ast.Constant) and key.value in fields for key in node.keys)
 
 
 def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the value of each variable; variables assigned twice are left out."""
+    """Return the value of each variable; variables assigned more than once are left out."""
     values = [
         (target.id, statement.value)
         for statement in tree.body
@@ -60,7 +60,7 @@ def _followed(node: ast.expr, assigned: Mapping[str, ast.expr]) -> ast.expr:
 
 def _entry(node: ast.expr, key: str | int, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
     if isinstance(node, ast.Dict):
-        # From the end: in Python, the last duplicate key wins.
+        # From the end: of duplicate keys, Python uses the last.
         for name, value in zip(reversed(node.keys), reversed(node.values), strict=True):
             if isinstance(name, ast.Constant) and name.value == key:
                 return value

@@ -28,11 +28,11 @@ from lockstep.spec.fields import (
     SysctlValue,
     TimeZone,
 )
-from lockstep.spec.hardware import HardwareClass
+from lockstep.spec.hardware import Gpu, HardwareClass
 from lockstep.spec.software import Software
 
 
-class Role(enum.Enum):
+class NodeRole(enum.Enum):
     """Purpose of a node: heads run services, workers run jobs."""
 
     HEAD = "head"
@@ -48,34 +48,34 @@ class Service(enum.Enum):
 
 
 class Network(Model):
-    """One network; with ``rails`` > 1 every node has one address per rail, each rail a subnet."""
+    """One network; each of its rails is a subnet, in which every node has one address."""
 
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of rails: rail r uses the r-th /64 (IPv6) of ``prefix``; a single rail all of it."""
+    """Several rails use consecutive /64 subnets (IPv6) of ``prefix``; one rail uses all of it."""
 
 
 class NodeGroup(Model):
-    """One node or a range of identical nodes; addresses are consecutive, in order of the names."""
+    """One node or a range of identical nodes, whose addresses are consecutive, in name order."""
 
     name: NodeRange
-    role: Role
+    role: NodeRole
     hardware: Name
     """Name of a hardware class."""
     management: Address
-    """Address of the first node in the management network."""
+    """Management address of the first node."""
     fabric: Address | None = None
-    """Address of the first node on the first rail of the fabric network."""
+    """Fabric address of the first node on the first rail."""
     runs: tuple[Service, ...] = ()
 
 
 class Access(Model):
-    """How the control host reaches the nodes: ssh to an unprivileged account with sudo."""
+    """How the control host reaches the nodes: over ssh, with an unprivileged account and sudo."""
 
     user: Annotated[str, StringConstraints(min_length=1)] = "ops"
     port: Annotated[int, Field(ge=1, le=65535)] = 22
     key: str | None = None
-    """Path of the private key; None: the ssh agent and ssh's default key files."""
+    """Path of the private key; None: the ssh agent's keys and ssh's default key files."""
     known_hosts: str | None = None
     """Path of the known_hosts file; None: the user's default. Host keys are always checked."""
 
@@ -99,20 +99,20 @@ class Os(Model):
 
     @property
     def memlock_bytes(self) -> str:
-        """Return the limit in the format of systemd.exec(5): bytes, or infinity."""
+        """The locked-memory limit in the format of systemd.exec(5): bytes, or infinity."""
         return "infinity" if self.memlock == "unlimited" else str(self.memlock * 1024)
 
     @property
     def hugetlb_access(self) -> str:
-        """Return the hugetlbfs mount options that control access to huge pages (hugetlbpage)."""
+        """The hugetlbfs mount options that control access to huge pages (hugetlbpage)."""
         return "mode=1777" if self.hugetlb_gid is None else f"mode=1770,gid={self.hugetlb_gid}"
 
 
 class Time(Model):
-    """Clock synchronisation; munge credentials expire after 300 s, so clock skew stops Slurm."""
+    """Clock synchronisation; munge credentials expire after 300 s, so a larger skew stops Slurm."""
 
     servers: tuple[HostName, ...] = ()
-    """NTP servers of the heads; empty: the first head is the cluster's time source."""
+    """NTP servers that the heads use; empty: the first head is the cluster's time source."""
     max_offset_s: Annotated[float, Field(gt=0)] = 0.05
 
 
@@ -146,9 +146,9 @@ class Slurm(Model):
     """Memory reserved for the system on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0)] = 300
     prolog_check: bool = True
-    """Check the node before each job; on failure drain it, and the job starts elsewhere."""
+    """Check the node before each job; a failure drains the node and requeues a batch job."""
     epilog_check: bool = True
-    """Check the node after each job; on failure drain it before the next job."""
+    """Check the node after each job; a failure drains the node before the next job."""
 
 
 class Monitoring(Model):
@@ -162,7 +162,7 @@ class Monitoring(Model):
     xid: dict[Annotated[int, Field(ge=1)], Literal["ignore", "warning", "error"]] = Field(
         default_factory=dict
     )
-    """XID of the NVIDIA driver -> the site's severity, in place of the catalogue's."""
+    """Xid of the NVIDIA driver -> the site's severity, which replaces the catalogue's."""
 
 
 class Cluster(Model):
@@ -181,10 +181,15 @@ class Cluster(Model):
     reboots: Reboots = Reboots()
     checks: Checks = Checks()
     extensions: dict[Name, Any] = Field(default_factory=dict)
-    """Role of the site -> its settings, as the role's own model has them."""
+    """Site role -> its settings, which the role's own model validates."""
     unmanaged: tuple[Name, ...] = ()
-    """Roles that the site takes care of: they are not deployed, repaired or judged."""
+    """Roles that the site manages itself: they are not deployed, repaired or checked."""
     secrets_dir: Folder | None = None
     """Folder on the control host for generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None
-    """Folder on the control host for records of the nodes; None: the user's state folder."""
+    """Folder on the control host for node records; None: the user's state folder."""
+
+    @property
+    def gpus(self) -> dict[str, Gpu]:
+        """Hardware class -> its GPUs; classes without GPUs are left out."""
+        return {name: one.gpu for name, one in self.hardware.items() if one.gpu is not None}

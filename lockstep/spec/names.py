@@ -14,10 +14,10 @@ from ClusterShell.RangeSet import RangeSet, RangeSetException
 
 @cache
 def expand(names: str) -> tuple[str, ...]:
-    """Return every name of a range, in order.
+    """Return every name in a range, in order.
 
     Raises:
-        ValueError: the text is not a range of names.
+        ValueError: the text is not a name range.
     """
     try:
         # No resolver: "@x" would otherwise look up ClusterShell's groups on this machine.

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+Relation: TypeAlias = tuple[object, Path, str, str]
+"""Whether a relation is violated, the field, the value found, and the values allowed."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a description. Problems are collected, not raised one by one."""
+    """One problem in a description. Problems are collected, not raised one by one."""
 
-    path: tuple[str | int, ...]
+    path: Path
     """Keys from the top of the description: ``("nodes", 2, "management")``."""
     value: str
     allowed: str
     node: str = ""
-    """Names of the affected nodes, folded; "" when the problem is not about nodes."""
+    """Names of the affected nodes, as a range; "" when the problem is not about nodes."""
     line: int | None = None
     """Line in the inventory file; None when it was not found."""
 
@@ -26,15 +32,20 @@ class Problem:
         return f"{place} {field or 'cluster'}{nodes}"
 
 
+def violated(here: Path, *relations: Relation, node: str = "") -> Iterator[Problem]:
+    """Yield a problem for each violated relation; its field is relative to ``here``."""
+    for wrong, field, value, allowed in relations:
+        if wrong:
+            yield Problem((*here, *field), value, allowed, node)
+
+
 def message(problems: list[Problem], file: str) -> str:
     """Return all problems, one block each, and the next step."""
-    lines = []
-    for problem in problems:
-        lines += [
-            f"ERROR {problem.where(file)}",
-            f"  found    {problem.value}",
-            f"  allowed  {problem.allowed}",
-        ]
-    count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
-    lines.append(f"{count} in {file}. No node was contacted. Correct the file and run it again.")
-    return "\n".join(lines)
+    blocks = (
+        f"ERROR {problem.where(file)}\n  found    {problem.value}\n  allowed  {problem.allowed}\n"
+        for problem in problems
+    )
+    return (
+        f"{''.join(blocks)}{len(problems)} problem{'s' if len(problems) != 1 else ''} in {file}. "
+        "No node was contacted. Correct the file and try again."
+    )

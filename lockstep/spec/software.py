@@ -1,4 +1,4 @@
-"""Software of the nodes: repositories, locked versions, the NVIDIA stack, container engines."""
+"""Node software: repositories, locked versions, the NVIDIA stack, container engines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from lockstep.catalog.job_containers import PACKAGES
 from lockstep.spec.fields import (
     CudaRelease,
     Model,
@@ -37,7 +38,7 @@ class Nvidia(Model):
     """A matching set of versions, from the driver to the container toolkit.
 
     Versions are upstream versions (550.163.01): the catalogue knows the packages, the repository
-    determines the package revision. ``software.versions`` locks single packages.
+    determines the package revision. ``software.versions`` locks individual packages.
     The set is validated before any node is contacted (docs/nvidia.md).
     """
 
@@ -47,7 +48,7 @@ class Nvidia(Model):
     modules: Literal["open", "proprietary"] | None = None
     """Kernel module flavour; None: open where the GPU architecture supports it."""
     module_options: dict[ModuleOption, Word] = Field(default_factory=dict)
-    """Parameters (NVreg_...) of the kernel module nvidia; they take effect after a reboot."""
+    """Parameters (NVreg_...) of the nvidia kernel module; they take effect after a reboot."""
     cuda: tuple[CudaRelease, ...] = ()
     cuda_parts: Literal["runtime", "toolkit"] = "toolkit"
     """"runtime": the libraries to run programs; "toolkit": the compiler as well."""
@@ -59,6 +60,11 @@ class Nvidia(Model):
     container_toolkit: Upstream | None = None
     nccl: Upstream | None = None
     gdrcopy: Upstream | None = None
+
+    def version_of(self, part: str) -> str | None:
+        """Return the upstream version of a part; None for CUDA, which has releases."""
+        versions = {**dict(self), "modules_open": self.driver, "modules_proprietary": self.driver}
+        return versions.get(part)
 
 
 class Containers(Model):
@@ -74,6 +80,11 @@ class Containers(Model):
     pyxis: Upstream | None = None
     """Slurm plugin that starts a job step in an enroot container (``--container-image``)."""
 
+    @property
+    def programs(self) -> dict[str, str]:
+        """The declared programs that run jobs in containers, with their versions."""
+        return {part: getattr(self, part) for part in PACKAGES if getattr(self, part)}
+
 
 class Software(Model):
     """Package sources and versions of the cluster."""
@@ -82,10 +93,10 @@ class Software(Model):
     versions: dict[str, PackageVersion] = Field(default_factory=dict)
     """Package -> exact version, pinned and checked. Other packages are compared between peers."""
     nvidia: Nvidia | None = None
-    """None: no driver is installed; the nodes' existing driver is used."""
+    """None: Lockstep installs no driver; the nodes keep the driver that they have."""
     containers: Containers = Containers()
 
 
 def fits(version: str, pattern: str) -> bool:
-    """Return whether a package's version matches a lock, which may be a pattern."""
+    """Return whether a package version matches a locked version, which may be a pattern."""
     return fnmatchcase(version, pattern)

@@ -9,39 +9,42 @@ from difflib import get_close_matches
 from lockstep.catalog import checks as known
 from lockstep.spec.checks import EACH, Checks, Override, SiteRule
 from lockstep.spec.model import Cluster
-from lockstep.spec.problem import Problem
+from lockstep.spec.problem import Problem, Relation, violated
 
 NUMBERS = ("within", "growth")
-"""Kinds with a tolerance."""
-BOUNDED = ("within", "absolute")
+"""Kinds of rules that have a tolerance."""
 COMPARED = ("equal", "slots", "absolute")
-"""Kinds that can compare with a value of the description."""
-ALWAYS = "node.reachable"
+"""Kinds of rules that can compare with a value from the description."""
 FILLED_IN = ("inventory", "node", "role", "address", "device", "expected", "value")
-
-Path = tuple[str | int, ...]
 
 
 def check_problems(checks: Checks) -> Iterator[Problem]:
-    """Yield problems of a site's rules that do not depend on its hardware."""
+    """Yield the problems of a site's rules and overrides that do not depend on its hardware."""
     for number, override in enumerate(checks.overrides):
-        path = ("checks", "overrides", number)
-        yield from _override(path, override)
-        yield from _twice(path, override, checks.overrides[:number])
+        earlier = checks.overrides[:number]
+        yield from violated(("checks", "overrides", number), *_override(override, earlier))
     ids = [rule.id for rule in checks.rules]
     for number, rule in enumerate(checks.rules):
-        path = ("checks", "rules", number)
-        if rule.id in ids[:number]:
-            yield Problem((*path, "id"), rule.id, "a unique id")
-        yield from _reading(path, rule)
-        yield from _kind(path, rule)
-        yield from _repair(path, rule)
-        if rule.local is not None:
-            yield from _local(path, rule)
+        yield from violated(
+            ("checks", "rules", number),
+            (rule.id in ids[:number], ("id",), rule.id, "a unique id"),
+            (
+                rule.path.count(EACH) > 1,
+                ("path",),
+                ", ".join(rule.path),
+                f"{EACH!r} at most once",
+            ),
+            *_kind(rule),
+            *_repair(rule),
+            *_local(rule),
+        )
+        if rule.reading not in known.READINGS:
+            allowed = f"{_near(rule.reading, known.READINGS)} (docs/record.schema.json)"
+            yield Problem(("checks", "rules", number, "reading"), rule.reading, allowed)
 
 
 def class_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield hardware classes that rules name but the cluster does not define."""
+    """Yield hardware classes that rules or overrides name but the cluster does not define."""
     for field in ("overrides", "rules"):
         for number, one in enumerate(getattr(cluster.checks, field)):
             for index, name in enumerate(one.classes):
@@ -50,87 +53,121 @@ def class_problems(cluster: Cluster) -> Iterator[Problem]:
                     yield Problem(path, name, _near(name, cluster.hardware))
 
 
-def _override(path: Path, override: Override) -> Iterator[Problem]:
-    rule, changes = override.rule, (override.severity, override.tolerance)
+def _override(override: Override, before: Iterable[Override]) -> Iterable[Relation]:
+    rule, off = override.rule, override.off is not None
     if rule not in known.RULES:
-        yield Problem((*path, "rule"), rule, f"{_near(rule, known.RULES)} (lockstep rules)")
-        return
-    if rule == ALWAYS:
-        yield Problem((*path, "rule"), rule, "another rule: unreachable nodes are always reported")
-    if override.off is None and changes == (None, None):
-        yield Problem(path, f"no change to {rule}", "off (with the reason), severity or tolerance")
-    if override.off is not None and changes != (None, None):
-        yield Problem(path, "off, and severity or tolerance", "either off, or the other fields")
-    if override.tolerance is not None and known.RULES[rule] not in NUMBERS:
-        kind = known.RULES[rule]
-        yield Problem((*path, "tolerance"), f"{override.tolerance:g}", _no_tolerance(kind))
+        return [(True, ("rule",), rule, f"{_near(rule, known.RULES)} (lockstep rules)")]
+    earlier = [
+        number
+        for number, other in enumerate(before)
+        if other.rule == rule
+        and ({*override.classes} & {*other.classes} or not (override.classes and other.classes))
+    ]
+    changed = override.severity is not None or override.tolerance is not None
+    return (
+        (
+            rule == "node.reachable",
+            ("rule",),
+            rule,
+            "another rule: unreachable nodes are always reported",
+        ),
+        (
+            not off and not changed,
+            (),
+            f"no change to {rule}",
+            "off (with the reason), severity or tolerance",
+        ),
+        (
+            off and changed,
+            (),
+            "off, and severity or tolerance",
+            "either off, or severity and tolerance",
+        ),
+        (
+            earlier,
+            ("rule",),
+            rule,
+            "one override per rule and class; "
+            f"overrides[{min(earlier, default=0)}] already changes this rule",
+        ),
+        _tolerance(known.RULES[rule], override.tolerance),
+    )
 
 
-def _twice(path: Path, override: Override, before: Iterable[Override]) -> Iterator[Problem]:
-    for number, other in enumerate(before):
-        shared = {*override.classes} & {*other.classes}
-        if other.rule == override.rule and (shared or not (override.classes and other.classes)):
-            allowed = f"one override per rule and class; overrides[{number}] already changes it"
-            yield Problem((*path, "rule"), override.rule, allowed)
-            return
-
-
-def _reading(path: Path, rule: SiteRule) -> Iterator[Problem]:
-    if rule.reading not in known.READINGS:
-        allowed = f"{_near(rule.reading, known.READINGS)} (docs/record.schema.json)"
-        yield Problem((*path, "reading"), rule.reading, allowed)
-    if rule.path.count(EACH) > 1:
-        yield Problem((*path, "path"), ", ".join(rule.path), f"{EACH!r} at most once")
-
-
-def _kind(path: Path, rule: SiteRule) -> Iterator[Problem]:
-    kind, expected = rule.kind, rule.expected
+def _kind(rule: SiteRule) -> Iterable[Relation]:
+    kind, expected, bounded = rule.kind, rule.expected, rule.kind in ("within", "absolute")
     number = isinstance(expected, int | float) and not isinstance(expected, bool)
-    if kind == "absolute" and not number:
-        yield Problem((*path, "expected"), repr(expected), "a number: the bound of kind absolute")
-    if expected is not None and kind not in COMPARED:
-        allowed = f"leave it out: kind {kind} compares records; use it with {', '.join(COMPARED)}"
-        yield Problem((*path, "expected"), repr(expected), allowed)
-    if (rule.bound is None) == (kind in BOUNDED):
-        allowed = "at least or at most" if kind in BOUNDED else f"no bound for kind {kind}"
-        yield Problem((*path, "bound"), rule.bound or "not set", allowed)
-    if kind == "within" and rule.tolerance is None:
-        allowed = "a share of the peers' median, such as 0.05"
-        yield Problem((*path, "tolerance"), "not set", allowed)
-    if kind not in NUMBERS and rule.tolerance is not None:
-        yield Problem((*path, "tolerance"), f"{rule.tolerance:g}", _no_tolerance(kind))
+    return (
+        (
+            kind == "absolute" and not number,
+            ("expected",),
+            repr(expected),
+            "a number: the bound that kind absolute needs",
+        ),
+        (
+            expected is not None and kind not in COMPARED,
+            ("expected",),
+            repr(expected),
+            f"leave it out: only the kinds {', '.join(COMPARED)} have an expected value",
+        ),
+        (
+            bounded == (rule.bound is None),
+            ("bound",),
+            rule.bound or "not set",
+            "at least or at most" if bounded else f"leave it out: kind {kind} has no bound",
+        ),
+        (
+            kind == "within" and rule.tolerance is None,
+            ("tolerance",),
+            "not set",
+            "a fraction of the peers' median, such as 0.05",
+        ),
+        _tolerance(kind, rule.tolerance),
+    )
 
 
-def _repair(path: Path, rule: SiteRule) -> Iterator[Problem]:
+def _tolerance(kind: str, tolerance: float | None) -> Relation:
+    return (
+        tolerance is not None and kind not in NUMBERS,
+        ("tolerance",),
+        f"{tolerance or 0:g}",
+        f"leave it out: only the kinds {' and '.join(NUMBERS)} have a tolerance",
+    )
+
+
+def _repair(rule: SiteRule) -> Iterable[Relation]:
     allowed = "text; the only names allowed in braces are " + ", ".join(FILLED_IN)
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(rule.repair)]
     except ValueError as error:
-        yield Problem((*path, "repair"), rule.repair, f"{allowed} ({error})")
-        return
-    for name in names:
-        if name is not None and name not in FILLED_IN:
-            yield Problem((*path, "repair"), f"{{{name}}}", allowed)
+        return [(True, ("repair",), rule.repair, f"{allowed} ({error})")]
+    return [(name not in (None, *FILLED_IN), ("repair",), f"{{{name}}}", allowed) for name in names]
 
 
-def _local(path: Path, rule: SiteRule) -> Iterator[Problem]:
-    found = f"{rule.local} for "
-    if rule.expected is None or rule.kind not in COMPARED:
-        kinds = ", ".join(COMPARED)
-        allowed = f"a rule of kind {kinds} with expected: a node cannot see its peers"
-        yield Problem((*path, "local"), f"{found}kind {rule.kind}", allowed)
-    if EACH in rule.path:
-        allowed = f"a path without {EACH!r}, or no path, which selects every item"
-        yield Problem((*path, "local"), f"{found}path {', '.join(rule.path)}", allowed)
-    if rule.reading in known.ASKED_BY_NAME:
-        allowed = "a reading that the node's own check takes; only lockstep check takes this one"
-        yield Problem((*path, "local"), f"{found}reading {rule.reading}", allowed)
-
-
-def _no_tolerance(kind: str) -> str:
-    return f"no tolerance for kind {kind}; only {' and '.join(NUMBERS)} have one"
+def _local(rule: SiteRule) -> Iterable[Relation]:
+    field, found = ("local",), f"{rule.local} for "
+    return (
+        (
+            rule.local and (rule.expected is None or rule.kind not in COMPARED),
+            field,
+            f"{found}kind {rule.kind}",
+            f"one of the kinds {', '.join(COMPARED)}, with expected: a node cannot see its peers",
+        ),
+        (
+            rule.local and EACH in rule.path,
+            field,
+            f"{found}path {', '.join(rule.path)}",
+            f"a path without {EACH!r}; no path at all selects every item",
+        ),
+        (
+            rule.local and rule.reading in known.ASKED_BY_NAME,
+            field,
+            f"{found}reading {rule.reading}",
+            "a reading that the node check takes; only lockstep check takes this one",
+        ),
+    )
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    """Return the most similar names."""
+    """Return the most similar names, as text."""
     return "such as " + ", ".join(get_close_matches(name, list(names), n=3, cutoff=0.0))

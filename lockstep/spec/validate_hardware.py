@@ -1,16 +1,16 @@
-"""Validates the fields of one hardware class against each other."""
+"""Validates the fields of one hardware class against each other and against its GPU model."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lockstep.catalog import gpus
+from lockstep.catalog.gpus import GpuModel
 from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics
-from lockstep.spec.problem import Problem
-from lockstep.spec.validate_gpus import gpu_problems
+from lockstep.spec.problem import Path, Problem, Relation, violated
 
 PLANNED_ARGS = {
     "isolcpus": "kernel.isolation",
@@ -30,155 +30,225 @@ PLANNED_ARGS = {
 
 def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
     """Yield the problems of one hardware class."""
-    path = ("hardware", name)
-    yield from _housekeeping(path, hardware)
-    yield from _hugepages(path, hardware)
-    if hardware.sockets * hardware.cores_per_socket % hardware.numa_nodes:
-        yield Problem(
-            (*path, "numa_nodes"),
-            str(hardware.numa_nodes),
-            f"a divisor of the {hardware.sockets * hardware.cores_per_socket} cores",
-        )
+    yield from violated(
+        ("hardware", name),
+        *_processors(hardware),
+        *_hugepages(hardware),
+        *_kernel(hardware),
+        *_kernel_arguments(hardware),
+        *_nics(hardware.nics),
+    )
     if hardware.gpu is not None:
-        yield from _gpu((*path, "gpu"), hardware, hardware.gpu)
-    yield from _kernel(path, hardware)
-    yield from _nics((*path, "nics"), hardware.nics)
-    for number, argument in enumerate(hardware.kernel_args):
-        if not re.fullmatch(r"[A-Za-z0-9_.,:;=/@+-]+", argument):
-            yield Problem(
-                (*path, "kernel_args", number), repr(argument), "one kernel argument, no spaces"
-            )
+        yield from violated(("hardware", name, "gpu"), *_gpu(hardware, hardware.gpu))
 
 
-def _housekeeping(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]:
-    chosen = names.cpus(hardware.housekeeping_cpus)
-    missing = sorted(cpu for cpu in chosen if cpu >= hardware.cpus)
-    if missing:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: CPU {names.cpulist(missing)} does not exist",
+def _processors(hardware: HardwareClass) -> Iterable[Relation]:
+    text, field = hardware.housekeeping_cpus, ("housekeeping_cpus",)
+    chosen, every = names.cpus(text), frozenset(range(hardware.cpus))
+    missing = chosen - every
+    cores = {hardware.core_of(cpu) for cpu in chosen}
+    split = {cpu for cpu in every - chosen if hardware.core_of(cpu) in cores}
+    return (
+        (
+            hardware.cores % hardware.numa_nodes,
+            ("numa_nodes",),
+            str(hardware.numa_nodes),
+            f"a divisor of the number of cores, {hardware.cores}",
+        ),
+        (
+            missing,
+            field,
+            f"{text}: CPU {names.cpulist(missing)} does not exist",
             f"CPUs 0-{hardware.cpus - 1} ({hardware.sockets} sockets x "
             f"{hardware.cores_per_socket} cores x {hardware.threads_per_core} threads)",
-        )
-        return
-    if len(chosen) == hardware.cpus:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: all CPUs",
+        ),
+        (
+            chosen == every,
+            field,
+            f"{text}: all CPUs",
             "some of the CPUs; jobs need the others",
-        )
-    split = sorted(
-        sibling for cpu in chosen for sibling in siblings(hardware, cpu) if sibling not in chosen
+        ),
+        (
+            split and not missing,
+            field,
+            f"{text}: shares cores with CPU {names.cpulist(split)}",
+            f"whole cores: {names.cpulist(chosen | split)}",
+        ),
     )
-    if split:
-        yield Problem(
-            (*path, "housekeeping_cpus"),
-            f"{hardware.housekeeping_cpus}: shares cores with CPU {names.cpulist(split)}",
-            f"whole cores: {names.cpulist(chosen | set(split))}",
-        )
 
 
-def siblings(hardware: HardwareClass, cpu: int) -> tuple[int, ...]:
-    """Return the Linux CPU numbers of all threads of the core that ``cpu`` belongs to."""
-    threads, cores = hardware.threads_per_core, hardware.cpus // hardware.threads_per_core
-    if hardware.cpu_numbering == "threads_last":
-        return tuple(cpu % cores + thread * cores for thread in range(threads))
-    return tuple(cpu // threads * threads + thread for thread in range(threads))
-
-
-def _hugepages(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]:
+def _hugepages(hardware: HardwareClass) -> Iterator[Relation]:
     memory_mib = hardware.memory_mib // hardware.numa_nodes
     taken: Counter[int] = Counter()
     for index, pages in enumerate(hardware.hugepages):
-        here: tuple[str | int, ...] = (*path, "hugepages", index)
-        if pages.numa_node >= hardware.numa_nodes:
-            yield Problem(
-                (*here, "numa_node"), str(pages.numa_node), f"0 to {hardware.numa_nodes - 1}"
-            )
-            continue
-        taken[pages.numa_node] += pages.mib
-        if taken[pages.numa_node] >= memory_mib:
-            yield Problem(
-                (*here, "count"),
-                f"{pages.count} pages of {pages.size}: {taken[pages.numa_node]} MiB of huge pages "
-                f"on NUMA node {pages.numa_node}",
+        node, exists = pages.numa_node, pages.numa_node < hardware.numa_nodes
+        taken[node] += pages.mib
+        yield from (
+            (
+                not exists,
+                ("hugepages", index, "numa_node"),
+                str(node),
+                f"0 to {hardware.numa_nodes - 1}",
+            ),
+            (
+                exists and taken[node] >= memory_mib,
+                ("hugepages", index, "count"),
+                f"{pages.count} pages of {pages.size}: {taken[node]} MiB of huge pages "
+                f"on NUMA node {node}",
                 f"less than the NUMA node's memory, {memory_mib} MiB",
-            )
+            ),
+        )
 
 
-def _kernel(path: tuple[str, ...], hardware: HardwareClass) -> Iterator[Problem]:
-    kernel = hardware.kernel
-    if hardware.boot_loader == "none" and (
-        hardware.kernel_args or hardware.hugepages or kernel != type(kernel)()
-    ):
-        yield Problem(
-            (*path, "boot_loader"),
+def _kernel(hardware: HardwareClass) -> Iterable[Relation]:
+    kernel, housekeeping = hardware.kernel, hardware.housekeeping_cpus
+    return (
+        (
+            hardware.boot_loader == "none"
+            and (hardware.kernel_args or hardware.hugepages or kernel != type(kernel)()),
+            ("boot_loader",),
             "none",
             '"grub": kernel, kernel_args and hugepages need a machine that boots its own kernel',
-        )
-    if kernel.isolation and not hardware.housekeeping_cpus:
-        yield Problem(
-            (*path, "kernel", "isolation"),
+        ),
+        (
+            kernel.isolation and not housekeeping,
+            ("kernel", "isolation"),
             ", ".join(kernel.isolation),
-            "housekeeping_cpus: the CPUs for everything except jobs",
-        )
-    if "nohz_full" in kernel.isolation and 0 not in names.cpus(hardware.housekeeping_cpus):
-        yield Problem(
-            (*path, "kernel", "isolation"),
-            f"nohz_full without CPU 0 in housekeeping_cpus {hardware.housekeeping_cpus}",
+            "set housekeeping_cpus as well: the CPUs for everything except jobs",
+        ),
+        (
+            "nohz_full" in kernel.isolation and 0 not in names.cpus(housekeeping),
+            ("kernel", "isolation"),
+            f"nohz_full without CPU 0 in housekeeping_cpus {housekeeping}",
             "CPU 0 in housekeeping_cpus: the kernel needs its tick for timekeeping",
-        )
+        ),
+    )
+
+
+def _kernel_arguments(hardware: HardwareClass) -> Iterator[Relation]:
+    kernel = hardware.kernel
     for number, argument in enumerate(hardware.kernel_args):
+        field = ("kernel_args", number)
         key, _, value = argument.partition("=")
         declared = {
             "iommu": kernel.iommu is not None,
             "numa_balancing": kernel.numa_balancing is not None,
             "pci": bool(kernel.disable_acs_redir) and value.startswith("disable_acs_redir"),
         }
-        if key in PLANNED_ARGS:
-            yield Problem(
-                (*path, "kernel_args", number), argument, f"the field {PLANNED_ARGS[key]}"
-            )
-        elif declared.get(key):
-            yield Problem((*path, "kernel_args", number), argument, "set it with the field kernel")
+        yield from (
+            (key in PLANNED_ARGS, field, argument, f"use the field {PLANNED_ARGS.get(key)}"),
+            (declared.get(key), field, argument, "use the matching field of kernel"),
+            (
+                not re.fullmatch(r"[A-Za-z0-9_.,:;=/@+-]+", argument),
+                field,
+                repr(argument),
+                "one kernel argument, without spaces",
+            ),
+        )
 
 
-def _nics(path: tuple[str, ...], nics: Nics) -> Iterator[Problem]:
-    if nics.rdma != "none" and not nics.count:
-        yield Problem((*path, "rdma"), nics.rdma, "a count: the number of RDMA interfaces")
-    for field, text in (("rdma_devices", nics.rdma_devices), ("interfaces", nics.interfaces)):
-        named = names.expand(text) if text else ()
-        if named and len(named) != nics.count:
-            yield Problem(
-                (*path, field),
-                f"{text}: {len(named)} names",
-                f"{nics.count} names, as in nics.count",
-            )
-    if nics.rdma_devices and nics.rdma == "none":
-        yield Problem((*path, "rdma_devices"), nics.rdma_devices, "rdma: infiniband or roce")
+def _nics(nics: Nics) -> Iterable[Relation]:
+    has_rdma = nics.rdma != "none"
+    return (
+        (
+            has_rdma and not nics.count,
+            ("nics", "rdma"),
+            nics.rdma,
+            "set nics.count, too: the number of RDMA interfaces",
+        ),
+        (
+            nics.rdma_devices and not has_rdma,
+            ("nics", "rdma_devices"),
+            nics.rdma_devices,
+            "set rdma to infiniband or roce",
+        ),
+        _as_many("names", ("nics", "rdma_devices"), nics.rdma_devices, "nics.count", nics.count),
+        _as_many("names", ("nics", "interfaces"), nics.interfaces, "nics.count", nics.count),
+    )
 
 
-def _gpu(path: tuple[str | int, ...], hardware: HardwareClass, gpu: Gpu) -> Iterator[Problem]:
-    if gpu.model not in gpus.known():
-        yield Problem((*path, "model"), gpu.model, "one of " + ", ".join(gpus.known()))
-    else:
-        yield from gpu_problems(path, gpu, gpus.load(gpu.model))
-    if gpu.devices:
-        listed = names.expand(gpu.devices)
-        if len(listed) != gpu.count:
-            yield Problem(
-                (*path, "devices"),
-                f"{gpu.devices}: {len(listed)} devices",
-                f"{gpu.count} devices, as in gpu.count",
-            )
-    if gpu.numa:
-        slots = Counter(slot for text in gpu.numa.values() for slot in names.cpus(text))
-        if set(slots) != set(range(gpu.count)) or max(slots.values()) > 1:
-            yield Problem(
-                (*path, "numa"), str(gpu.numa), f"each GPU 0 to {gpu.count - 1} on one NUMA node"
-            )
-        for node in gpu.numa:
-            if node >= hardware.numa_nodes:
-                yield Problem(
-                    (*path, "numa", node), str(node), f"NUMA node 0 to {hardware.numa_nodes - 1}"
-                )
+def _as_many(noun: str, field: Path, text: str, counter: str, count: int) -> Relation:
+    """Return the relation that a range, if set, has as many names as ``counter`` says."""
+    number = len(names.expand(text)) if text else count
+    return number != count, field, f"{text}: {number} {noun}", f"{count} {noun}, as in {counter}"
+
+
+def _gpu(hardware: HardwareClass, gpu: Gpu) -> Iterable[Relation]:
+    known, last = gpus.known(), hardware.numa_nodes - 1
+    slots = sorted(slot for text in gpu.numa.values() for slot in names.cpus(text))
+    return (
+        *(_gpu_model(gpu, gpus.load(gpu.model)) if gpu.model in known else ()),
+        (gpu.model not in known, ("model",), gpu.model, "one of " + ", ".join(known)),
+        _as_many("devices", ("devices",), gpu.devices, "gpu.count", gpu.count),
+        (
+            gpu.numa and slots != [*range(gpu.count)],
+            ("numa",),
+            str(gpu.numa),
+            f"each of the GPUs 0 to {gpu.count - 1} on exactly one NUMA node",
+        ),
+        *((node > last, ("numa", node), str(node), f"NUMA node 0 to {last}") for node in gpu.numa),
+    )
+
+
+def _gpu_model(gpu: Gpu, model: GpuModel) -> Iterable[Relation]:
+    """Return the relations between a class's GPU settings and the limits of its GPU model."""
+    lowest, highest = model.power_limits_w
+    low, high = gpu.clocks_mhz or (0, 0)
+    return (
+        (
+            gpu.power_limit_w is not None and not lowest <= gpu.power_limit_w <= highest,
+            ("power_limit_w",),
+            f"{gpu.power_limit_w or 0:g} W",
+            f"{lowest:g} to {highest:g} W ({model.product_name})",
+        ),
+        (
+            not low <= high <= model.max_sm_clock_mhz,
+            ("clocks_mhz",),
+            f"{low}, {high}",
+            f"the lower clock first, at most {model.max_sm_clock_mhz} MHz ({model.product_name})",
+        ),
+        (
+            gpu.mig and not model.mig_profiles,
+            ("mig",),
+            ", ".join(gpu.mig),
+            f"leave it out: {model.product_name} does not support MIG",
+        ),
+        *(_mig(gpu.mig, model.mig_profiles) if model.mig_profiles else ()),
+    )
+
+
+def _mig(layout: tuple[str, ...], profiles: tuple[str, ...]) -> Iterable[Relation]:
+    """Return the relations that the instances on one GPU must satisfy (MIG user guide)."""
+    if not {*layout} <= {*profiles}:
+        allowed = "one of " + ", ".join(profiles)
+        return [(name not in profiles, ("mig", n), name, allowed) for n, name in enumerate(layout)]
+    slices = sum(int(name.partition("g.")[0]) for name in layout)
+    whole = max(_gigabytes(name) for name in profiles)
+    # Profile names round the memory size; the GPU allocates memory in eighths, so count those.
+    eighths = sum(round(8 * _gigabytes(name) / whole) for name in layout)
+    extensions = sum(name.endswith("+me") for name in layout)
+    text = ", ".join(layout)
+    return (
+        (
+            slices > 7,
+            ("mig",),
+            f"{text}: {slices} slices",
+            "at most 7 slices (the number before the g)",
+        ),
+        (
+            eighths > 8,
+            ("mig",),
+            f"{text}: {eighths} eighths of the memory",
+            f"at most {whole} GB, 8 eighths",
+        ),
+        (
+            extensions > 1,
+            ("mig",),
+            f"{text}: {extensions} with +me",
+            "at most one instance with media extensions (+me)",
+        ),
+    )
+
+
+def _gigabytes(profile: str) -> int:
+    return int(profile.partition("g.")[2].partition("gb")[0])

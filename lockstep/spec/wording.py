@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from lockstep.spec.model import Cluster
@@ -27,29 +30,26 @@ WORDS = {
     "string_pattern_mismatch": "a name of lower-case letters, digits, '-' and '_', "
     "beginning with a letter or digit",
     "tuple_type": "a list, in [ ]",
-    "dict_type": "a dictionary, in { }",
+    "dict_type": "a dictionary, in {{ }}",
 }
 """pydantic's error type -> the allowed values; names in braces are filled from the error."""
 
 
-def allowed(detail: ErrorDetails) -> str:
+def allowed(detail: ErrorDetails, model: type[BaseModel] = Cluster) -> str:
     """Return the allowed values of the field that an error is about."""
     kind = detail["type"]
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        return "one of " + _fields(detail["loc"][:-1])
+        return "one of " + _fields(model, detail["loc"][:-1])
     if kind in ("model_type", "model_attributes_type"):
-        return "a dictionary, in { }, with " + _fields(detail["loc"])
+        return "a dictionary, in { }, with " + _fields(model, detail["loc"])
     words = WORDS.get(kind)
     return detail["msg"] if words is None else words.format(**detail.get("ctx", {}))
 
 
-def _fields(path: tuple[int | str, ...]) -> str:
-    model: object = Cluster
-    for key in path:
-        model = _inner(model, key)
-    return ", ".join(getattr(model, "model_fields", {}))
+def _fields(model: object, path: tuple[int | str, ...]) -> str:
+    return ", ".join(getattr(reduce(_inner, path, model), "model_fields", {}))
 
 
 def _inner(model: object, key: int | str) -> object:

@@ -1,71 +1,61 @@
-"""Applies roles to a node, in the order that they declare."""
+"""Applies roles to a node, in the order that the roles declare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
-from typing import Protocol
 
 from pyinfra import host
 from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Declaration, Phase, Stage, Step, key
+from lockstep.plan.declaration import FIRST, Declaration, Phase, Stage, Step, key
 from lockstep.roles import declared
-from lockstep.roles.operations.declared import files_and_units
+from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.manifest import recorded
-
-PACKAGES = "packages"
-"""The role after which a deploy records what it brings."""
-
-
-class Apply(Protocol):
-    """What a stage of a role does to a node of a plan."""
-
-    def __call__(self, plan: NodePlan) -> None:
-        """Bring the node to its plan."""
 
 
 def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN) -> None:
-    """Bring a node to its plan, as far as these roles are concerned; others are left alone.
+    """Apply the plan of some roles to a node; other roles are left alone.
 
     A run with ``--data roles=munge,slurm_worker`` applies only those.
 
     Args:
-        plan: of the node.
-        names: roles, in any order.
-        phase: which of their stages.
+        plan: the plan of the node.
+        names: the names of the roles, in any order.
+        phase: only the stages of this phase are applied.
 
     Raises:
-        PyinfraError: there is no role of a name.
+        PyinfraError: there is no role with one of the names.
     """
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
     _refuse_unknown(wanted, known)
-    chosen = wanted & set(plan.capabilities) & asked_for(host.data.get("roles"), known)
-    # pyinfra takes an operation's identity from line numbers and from the position in host.loop:
+    chosen = wanted & set(plan.roles) & asked_for(host.data.get("roles"), known)
+    # pyinfra derives an operation's identity from line numbers and from the position in host.loop:
     # a position per stage, the same on every host, keeps the stages of different roles apart.
     steps: Iterator[Step] = host.loop(plan.cluster.steps)  # type: ignore[no-untyped-call]  # pyinfra's
     for role, stage in steps:
         if role.name in chosen and stage.phase is phase and stage.nodes(plan):
             deploy(stage.title or role.title)(_operations(role, stage))(plan=plan)
-        if phase is Phase.MAIN and key((role, stage)) == PACKAGES and chosen:
-            roles = tuple(name for name in plan.capabilities if name in chosen)
+        if phase is Phase.MAIN and key((role, stage)) == FIRST and chosen:
+            roles = tuple(name for name in plan.roles if name in chosen)
             recorded(name="Manifest", plan=plan, roles=roles)
 
 
 def roles_of_site(plan: NodePlan) -> tuple[str, ...]:
-    """Return the roles that the site's inventory adds to those of Lockstep."""
+    """Return the roles that the site's inventory adds to Lockstep's own."""
     known = {role.name for role in declared()}
     return tuple(role.name for role in plan.cluster.roles if role.name not in known)
 
 
 def asked_for(roles: str | None, known: set[str]) -> set[str]:
-    """Return the roles that ``--data roles=munge,slurm_worker`` names; all without it.
+    """Return the roles that ``--data roles=munge,slurm_worker`` names, or all without it.
 
     Raises:
-        PyinfraError: there is no such role.
+        PyinfraError: there is no role with one of the names.
     """
     if roles is None:
         return known
@@ -77,18 +67,21 @@ def asked_for(roles: str | None, known: set[str]) -> set[str]:
 def _refuse_unknown(names: set[str], known: set[str]) -> None:
     unknown = sorted(names - known)
     if unknown:
-        raise PyinfraError(f"no role {unknown[0]!r}; the roles: {', '.join(sorted(known))}")
+        raise PyinfraError(f"unknown role {unknown[0]!r}; known roles: {', '.join(sorted(known))}")
 
 
-def _operations(role: Declaration, stage: Stage) -> Apply:
-    """Return what a stage does; a module with operations is imported when it is needed."""
+def _operations(role: Declaration, stage: Stage) -> Callable[..., None]:
+    """Return a stage's function; a role's operations are imported only when they are needed."""
+    own = import_module(role.operations) if role.operations else None
+    usual = partial(_usual, role=role.name, afterwards=getattr(own, "afterwards", None))
+    function: Callable[..., None] = getattr(own, stage.function, usual)
+    # A function of this call: pyinfra writes into it, and a site may name the argument otherwise.
+    return lambda plan: function(plan)
 
-    def applied(plan: NodePlan) -> None:
-        own = import_module(role.operations) if role.operations else None
-        special = getattr(own, stage.function, None)
-        if special is not None:
-            special(plan)
-        else:
-            files_and_units(plan, role.name)
 
-    return applied
+def _usual(plan: NodePlan, role: str, afterwards: Callable[[NodePlan], None] | None) -> None:
+    """Write a role's files, keep its units running with them, and then run its own steps."""
+    if put_files(plan, role):
+        keep_units(plan, role)
+        if afterwards:
+            afterwards(plan)

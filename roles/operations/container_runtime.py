@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Generator
 
-from pyinfra import host
-
-from lockstep.facts.gpus import (
+from lockstep.facts.containers import (
     CRI_NAMESPACE,
-    CdiSpecification,
-    CheckImage,
-    DockerEndsContainers,
-    Gpus,
+    cdi_is_current,
+    docker_ends_containers,
+    has_image,
 )
+from lockstep.facts.gpus import gpu_states
 from lockstep.plan import NodePlan
-from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE
+from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines
 from lockstep.roles.operations.declared import keep_units, put_files
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 from lockstep.roles.operations.service import service
 
 LOADERS = {
@@ -26,7 +23,7 @@ LOADERS = {
     "docker": "docker load",
     "podman": "podman load",
 }
-"""Each reads an archive as `docker save` writes it."""
+"""Engine -> command that loads an archive in the format of `docker save`."""
 
 MANIFEST = [{"Config": "config.json", "Layers": ["layer.tar"], "RepoTags": [CHECK_IMAGE]}]
 
@@ -45,55 +42,50 @@ ARCHIVE = (
 
 
 @operation()
-def cdi_specification(boards: int) -> Generator[str, None, None]:
-    """Have the CDI specification made anew when it is not what the toolkit would write now.
+def cdi_specification(gpus: int) -> CommandsOrReason:
+    """Regenerate the CDI specification if the toolkit would now write a different one.
 
     Args:
-        boards: as planned. A node that lacks one is not set up as a healthy smaller one.
+        gpus: the planned number of GPUs. If a GPU is missing, the file is not changed:
+            otherwise the node would look like a healthy node with fewer GPUs.
     """
-    present = len(host.get_fact(Gpus).every)
-    if present != boards:
-        host.noop(f"{present} of {boards} boards: the CDI specification is left as it is")
-    elif host.get_fact(CdiSpecification):
-        host.noop("the CDI specification is of these boards and this driver")
-    else:
+    present = len(ask(gpu_states()).every)
+    if present != gpus:
+        return f"{present} of {gpus} GPUs are present, so the CDI specification is not changed"
+    if not ask(cdi_is_current()):
         yield f"systemctl restart {CDI_REFRESH}.service"
+    return "the CDI specification matches the GPUs and the driver"
 
 
-@operation()
-def live_restore() -> Generator[str, None, None]:
-    """Have a running Docker take live-restore from its file, before anything restarts it.
+@operation("containers survive a restart of Docker")
+def live_restore() -> Commands:
+    """Make a running Docker read live-restore from its file before anything restarts Docker.
 
-    dockerd(8): live-restore is among what a reload takes over; without it a restart ends every
-    container.
+    dockerd(8): a reload applies live-restore; without it, a restart stops every container.
     """
-    if host.get_fact(DockerEndsContainers):
+    if ask(docker_ends_containers()):
         yield "systemctl reload docker.service"
-    else:
-        host.noop("a restart of Docker ends no container")
 
 
-@operation()
-def check_image(engine: str) -> Generator[str, None, None]:
-    """Make the image that the check starts containers from: the node's own busybox, nothing else.
+@operation("the engine has the check's image")
+def check_image(engine: str) -> Commands:
+    """Build the image for the check's containers; it contains only the node's own busybox.
 
     Args:
         engine: one of LOADERS.
     """
-    if host.get_fact(CheckImage, engine=engine, image=CHECK_IMAGE):
-        host.noop(f"{engine} has the image of the check")
-    else:
+    if not ask(has_image(engine, CHECK_IMAGE)):
         yield f"({ARCHIVE}) | {LOADERS[engine]} >/dev/null"
 
 
 def apply(plan: NodePlan) -> None:
-    """Configure and run each engine of the plan."""
+    """Configure and start each container engine of the plan."""
     put_files(plan, "container_runtime")
     if "docker" in plan.spec.software.containers.engines:
-        live_restore(name="Docker keeps containers over a restart")
+        live_restore(name="Docker keeps containers running during a restart")
     keep_units(plan, "container_runtime")
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
-        cdi_specification(name="CDI specification", boards=plan.gpu.count if plan.gpu else 0)
-    for engine in plan.check_engines:
-        check_image(name=f"Image of the check ({engine})", engine=engine)
+        cdi_specification(name="CDI specification", gpus=plan.gpu.count if plan.gpu else 0)
+    for engine in check_engines(plan):
+        check_image(name=f"Check image ({engine})", engine=engine)

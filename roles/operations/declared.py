@@ -1,50 +1,82 @@
-"""What follows from a declaration: its files are put in place, its units run on them."""
+"""Applies a declaration: writes its files, including secrets, and keeps its units running."""
 
 from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api import StringCommand
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Unit
 from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.secrets import secrets_of
+from lockstep.roles.operations.operation import Commands, operation
 from lockstep.roles.operations.service import units
-
-
-def files_and_units(plan: NodePlan, role: str) -> None:
-    """Put a role's files in place, then keep its units running on them."""
-    if put_files(plan, role):
-        keep_units(plan, role)
+from lockstep.secrets import Secrets, SecretsUnsafe, existing, obtain, store
 
 
 def put_files(plan: NodePlan, role: str) -> bool:
-    """Put a role's files in place; return False after an operation that fails for lack of secrets.
+    """Write a role's files; if secrets are missing, add an operation that fails and return False.
 
     Args:
-        plan: of the node.
-        role: one that the node has.
+        plan: the plan of the node.
+        role: a role of the node.
     """
-    declared = plan.role_named(role)
-    secrets = None
-    if any(file.secret for file in declared.files):
-        secrets = secrets_of(plan)
-        if secrets is None:
-            return False
-    if declared.files:
+    files = plan.roles[role].files
+    has_secrets = any(file.secret for file in files)
+    secrets = secrets_of(plan) if has_secrets else None
+    if has_secrets and secrets is None:
+        return False
+    if files:
         managed_files(name="Files", files=managed(plan, secrets, role))
     return True
 
 
-def keep_units(plan: NodePlan, role: str, *names: str) -> None:
-    """Keep the units of a role enabled, and running on the files that are there.
+@operation()
+def refused(why: str) -> Commands:
+    """Fail on this host only: an exception would end the run for all hosts.
 
     Args:
-        plan: of the node.
-        role: one that the node has.
-        names: of units; none: all of the role.
+        why: the message: what is wrong with the secrets, and the next step.
+    """
+    yield StringCommand("cat >&2; exit 1", _stdin=why)
+
+
+def secrets_of(plan: NodePlan) -> Secrets | None:
+    """Return the cluster's secrets; if that fails, add an operation that fails and return None.
+
+    New secrets are made only in a run that also deploys the controller. Otherwise a run for one
+    node on another machine would give that node a different key.
+    """
+    name, folder = plan.spec.name, plan.spec.secrets_dir
+    try:
+        controller = host.state.inventory.get_host(plan.cluster.controller_host, None)
+        if controller is not None and host.state.is_host_in_limit(controller):
+            return obtain(name, folder)
+        found = existing(name, folder)
+    except SecretsUnsafe as error:
+        refused(name="Secrets", why=str(error))
+        return None
+    if found is None:
+        refused(
+            name="Secrets",
+            why=f"{store(name, folder)}: no secrets for cluster {name} on this machine. Next: "
+            "deploy from the machine that has them, or include "
+            f"{plan.cluster.controller_host} in the run to create new secrets for all nodes",
+        )
+    return found
+
+
+def keep_units(plan: NodePlan, role: str, *names: str) -> None:
+    """Keep the units of a role enabled, and running with the current files.
+
+    Args:
+        plan: the plan of the node.
+        role: a role of the node.
+        names: the names of the units; if empty, all units of the role.
     """
     wanted = [
         unit
-        for unit in plan.role_named(role).units
+        for unit in plan.roles[role].units
         if unit.wanted(plan) and (not names or unit.name in names)
     ]
     if wanted:
@@ -54,13 +86,9 @@ def keep_units(plan: NodePlan, role: str, *names: str) -> None:
 def _service(
     plan: NodePlan, role: str, unit: Unit
 ) -> tuple[str, tuple[str, ...], tuple[str, ...], bool]:
-    """Return a unit, what it reads at its start, what it reads again, and whether it must run."""
-    own: tuple[str, ...] = ()
-    if unit.reads_own_files:
-        own = tuple(file.path for file in plan.role_named(role).files if file.wanted(plan))
+    """Return a unit's name, the files it reads at start and on reload, and whether it must run."""
+    files = plan.roles[role].files if unit.reads_own_files else ()
+    own = tuple(file.path for file in files if file.wanted(plan))
     again = tuple(path for path in own if unit.reloads and path.endswith(unit.reloads))
-    at_start = (
-        *(path for path in own if path not in again),
-        *unit.starts_with(plan),
-    )
+    at_start = (*(path for path in own if path not in again), *unit.starts_with(plan))
     return unit.name, at_start if unit.restart == "changed" else (), again, unit.essential

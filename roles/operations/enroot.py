@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from pyinfra import host
-
-from lockstep.facts.job_containers import FoldersForAll
+from lockstep.facts.containers import folders_open_to_all
 from lockstep.plan import NodePlan
 from lockstep.plan.job_containers import ENROOT_TMPFILES
-from lockstep.roles.operations.declared import put_files
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 
-@operation()
-def folders_for_all(folders: tuple[str, ...]) -> Generator[str, None, None]:
-    """Make the folders that tmpfiles.d makes at boot, where they are not as it makes them."""
-    if host.get_fact(FoldersForAll, folders=folders) == set(folders):
-        host.noop("the folders are there")
-    else:
+@operation("the folders exist and are open to all users")
+def folders_for_all(folders: tuple[str, ...]) -> Commands:
+    """Create the folders that systemd-tmpfiles creates at boot, if one is missing or differs."""
+    if ask(folders_open_to_all(folders)) != set(folders):
         yield f"systemd-tmpfiles --create {ENROOT_TMPFILES}"
 
 
-def apply(plan: NodePlan) -> None:
-    """Configure it."""
-    put_files(plan, "enroot")
+def afterwards(plan: NodePlan) -> None:
+    """Create the folders now; systemd-tmpfiles creates them again at each boot."""
     folders_for_all(name="Folders", folders=tuple(plan.job_containers.folders.values()))

@@ -1,57 +1,52 @@
-"""The operation that puts managed files in place: judged first, replaced whole, never half."""
+"""The operation that writes managed files: each is checked first and replaced atomically."""
 
 from __future__ import annotations
 
 import base64
 import itertools
 import shlex
-from collections.abc import Generator
 
-from pyinfra import host
 from pyinfra.api import StringCommand
 
 from lockstep.facts.files import FileState, file_states
-from lockstep.facts.reading import ask
 from lockstep.files import ManagedFile
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 
-@operation()
-def managed_files(files: tuple[ManagedFile, ...]) -> Generator[StringCommand, None, None]:
-    """Bring files to their content, mode and owner.
+@operation("every file of this role is as planned")
+def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
+    """Give files their planned content, mode and owner.
 
-    The content travels on standard input: not in a process list, not in a log, and not through
-    a temporary file that others can read. The candidate is written beside its destination with
-    mode 0600, judged by the program that will read it, and renamed over the old file.
+    The content travels on standard input, so that it appears in no process list, no log and no
+    temporary file that others can read. The new file is created beside its destination with mode
+    0600, gets its owner and mode, is checked by the program that will read it, and is renamed over
+    the old file.
 
     Args:
-        files: what is to be there, from ``lockstep.files.managed``.
+        files: the planned files, from ``lockstep.files.managed``.
     """
     if not files:
-        host.noop("no files of this role on this node")
         return
-    states = ask(host, file_states(tuple(file.path for file in files)))
-    differing = []
-    for file in files:
-        state = states.get(file.path)
-        if state == FileState(file.sha256, file.mode, file.user, file.group):
-            host.noop(f"{file.path} is as planned")
-        else:
-            differing.append(file)
+    states = ask(file_states(tuple(file.path for file in files)))
+    differing = [
+        file
+        for file in files
+        if states[file.path] != FileState(file.sha256, file.mode, file.user, file.group)
+    ]
     if differing:
         yield _put_all(differing)
 
 
 def _put_all(files: list[ManagedFile]) -> StringCommand:
-    """Return one command: a round trip for each of many small files is most of a fresh deploy."""
+    """Return one command for all files: each command costs a round trip to the node."""
     folders = dict.fromkeys(shlex.quote(file.path.rpartition("/")[0]) for file in files)
     steps = [
         "set -e",
         f"file={_named(files)}",
-        # Its parameters are the candidates.
+        # The shell's positional parameters are the new files.
         "set --",
         """trap 's=$?; rm -f "$@"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
-        # In a shell of its own: the umask counts for every folder that -p makes on the way.
+        # In a subshell, because the umask applies to every folder that mkdir -p creates.
         f"( umask 022; mkdir -p {' '.join(folders)} )",
         "umask 077",
     ]
@@ -62,17 +57,17 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
 
 
 def _named(files: list[ManagedFile]) -> str:
-    """Return how the shell is told which files it has to do with."""
+    """Return the paths of files as one shell word, for error messages."""
     return shlex.quote(" ".join(file.path for file in files))
 
 
 def _judged_with(file: ManagedFile) -> str:
-    """Return what neighbours that are judged by one call of their program have in common."""
+    """Return a grouping key: one call of the validating program checks all files with that key."""
     return file.validate if "{every_new}" in file.validate else file.path
 
 
 def _put(files: list[ManagedFile]) -> list[str]:
-    """Return the steps for files that are judged together, mostly one."""
+    """Return the steps for files that are checked together, usually only one."""
     news = [shlex.quote(f"{file.path}.lockstep-new") for file in files]
     steps = [f"set -- {' '.join(news)}"]
     owners: dict[str, list[str]] = {}
@@ -81,7 +76,7 @@ def _put(files: list[ManagedFile]) -> list[str]:
         steps += [
             f"file={shlex.quote(file.path)}",
             "IFS= read -r content",
-            # A builtin: what it prints is in no process list.
+            # printf is a builtin, so its arguments appear in no process list.
             f'printf %s "$content" | base64 -d > {new}',
         ]
         owners.setdefault(f"{file.user}:{file.group}", []).append(new)
@@ -89,11 +84,11 @@ def _put(files: list[ManagedFile]) -> list[str]:
     steps.append(f"file={_named(files)}")
     steps += [f"chown {owner} {' '.join(theirs)}" for owner, theirs in owners.items()]
     steps += [f"chmod {mode} {' '.join(theirs)}" for mode, theirs in modes.items()]
-    # On disk before the rename: a power cut leaves the old file or the new one, whole.
+    # Synced before the rename: after a power cut, the file is complete, whether old or new.
     steps.append(f"sync {' '.join(news)}")
     if files[0].validate:
         judge = files[0].validate.format(new=news[0], every_new=" ".join(news))
-        # What else is on standard input is the next file's.
+        # The rest of standard input is the content of the next files.
         steps.append(f"( {judge} ) </dev/null")
     for file, new in zip(files, news, strict=True):
         steps += [f"file={shlex.quote(file.path)}", f'mv -fT {new} "$file"']

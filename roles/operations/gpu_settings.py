@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
-from pyinfra import host
-
-from lockstep.facts.gpus import Gpus, GpuSettings
+from lockstep.facts.gpus import GpuSettings, gpu_states
 from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import MIG_MADE, mig_missing
-from lockstep.roles.operations.declared import files_and_units
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
-"""As nvidia-smi prints them; prohibited is Prohibited."""
+"""The description's compute mode -> nvidia-smi's. Not listed: "prohibited" -> "Prohibited"."""
 
 
 @operation()
-def running_settings(gpu: Gpu, default_w: float) -> Generator[str, None, None]:
-    """Bring GPUs that left their settings back to them; nvidia-smi(1).
+def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
+    """Restore the settings that a GPU has lost, with nvidia-smi(1).
 
     Args:
-        gpu: the settings as declared. Locked clocks cannot be read back: the unit sets them.
-        default_w: the model's own power limit. A board with another one is left alone: somebody
-            has to find out why, and the check names it.
+        gpu: the declared settings. Locked clocks cannot be read back, so only the unit sets them.
+        default_w: the default power limit of the GPU model. If no limit is declared, a GPU with a
+            different default keeps its limit; the check reports it.
     """
-    boards = host.get_fact(Gpus)
-    if not boards.answered:
-        host.noop("nvidia-smi gave no answer: nothing done")
-        return
-    wrong = False
-    # Persistence first: without it the driver unloads after each command and forgets the limit.
-    for board in boards.every:
+    gpus = ask(gpu_states())
+    if not gpus.answered:
+        return "nvidia-smi failed, or reported a lost GPU, so nothing was changed"
+    # Persistence mode first: without it the driver shuts down an idle GPU, and its limit is lost.
+    for board in gpus.every:
         for words in (
             *_at_once(gpu, board, default_w),
             *(_when_free(gpu, board) if not board.busy else ()),
         ):
-            wrong = True
             yield f"nvidia-smi -i {board.uuid} {words}"
         if missing := _missing(gpu, board):
-            wrong = True
             yield _divide(board.uuid, missing)
-    if not wrong:
-        host.noop("every GPU runs with its settings")
+    return "every GPU has the planned settings"
 
 
 def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
-    """Yield what a job on the board does not notice."""
+    """Yield nvidia-smi options for the changes that do not disturb a job on the GPU."""
     mode = "Enabled" if gpu.persistence else "Disabled"
     if board.persistence not in (mode, None):
         yield f"-pm {int(gpu.persistence)}"
@@ -58,7 +50,7 @@ def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
 
 
 def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
-    """Yield what ends or disturbs processes on the board."""
+    """Yield nvidia-smi options for the changes that need a GPU without processes."""
     compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
     if board.compute_mode not in (compute_mode, None):
         yield f"-c {compute_mode.upper()}"
@@ -69,9 +61,9 @@ def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
 
 
 def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
-    """Return the MIG devices to add; none where the board's mode does not allow it.
+    """Return the MIG devices to add; none if MIG mode is off and is not being switched on.
 
-    Something else than declared stays: a job may count on it. The rollout takes it away.
+    A MIG device that is not declared stays, because a job may use it. The rollout removes it.
     """
     switched_on = board.mig_pending == "Disabled" and not board.busy
     if board.mig != "Enabled" and not switched_on:
@@ -80,9 +72,9 @@ def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
 
 
 def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
-    """Return a command that adds MIG devices, where the mode is in force by now.
+    """Return a command that adds MIG devices if MIG mode is already in effect.
 
-    Before Hopper it waits for a reset of the board; what is there at boot makes the devices then.
+    Before Hopper, MIG mode takes effect at a GPU reset; the unit then adds the devices at boot.
     """
     return (
         f'if [ "$(nvidia-smi -i {uuid} --query-gpu=mig.mode.current --format=csv,noheader)" '
@@ -91,10 +83,9 @@ def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
     )
 
 
-def apply(plan: NodePlan) -> None:
-    """Set what differs."""
-    files_and_units(plan, "gpu_settings")
+def afterwards(plan: NodePlan) -> None:
+    """Change the settings that differ from the plan."""
     model = plan.hardware.gpu_model
-    assert plan.gpu is not None  # the role is for nodes with GPUs
-    assert model is not None  # a class with GPUs has one
+    assert plan.gpu is not None  # only nodes with GPUs have this role
+    assert model is not None  # a class with GPUs has a GPU model
     running_settings(name="Running settings", gpu=plan.gpu, default_w=model.default_power_limit_w)

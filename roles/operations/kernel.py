@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
+from lockstep.facts.settings import kernel_files
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.declared import put_files
-from lockstep.roles.operations.kernel_files import running_kernel_files
+from lockstep.plan.running import KernelFile
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 
-def apply(plan: NodePlan) -> None:
-    """Write what each boot sets, then set it now."""
-    put_files(plan, "kernel")
+@operation("the running kernel has the planned settings")
+def running_kernel_files(files: tuple[KernelFile, ...]) -> Commands:
+    """Write each setting that differs in the running kernel.
+
+    Args:
+        files: the planned settings. If a file does not exist (a kernel without cpufreq), the deploy
+            does not fail; the check reports the setting.
+    """
+    shown = ask(kernel_files(tuple(file.path for file in files))) if files else {}
+    for file in files:
+        for path in (path for path in shown if fnmatchcase(path, file.path)):
+            if file.read(shown[path]) != file.value:
+                yield f"echo {file.value} > {path}"
+
+
+def afterwards(plan: NodePlan) -> None:
+    """Apply the settings now; systemd-tmpfiles applies them at each boot."""
     running_kernel_files(name="Running kernel", files=plan.hardware.kernel_files)

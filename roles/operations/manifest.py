@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
 
-from pyinfra import host
 from pyinfra.api import StringCommand
 
-from lockstep.facts.manifest import Manifest, ShippedBy
+from lockstep.facts.manifest import manifest_state, shipped_by
 from lockstep.files import managed
 from lockstep.manifest import ManifestError, Sections, merged, parsed, wanted, written
 from lockstep.node.readers.manifest import MANIFEST
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.secrets import Secrets, SecretsUnsafe, existing
 
 
-@operation()
-def recorded(
-    plan: NodePlan, roles: tuple[str, ...], path: str = MANIFEST
-) -> Generator[StringCommand, None, None]:
-    """Record what a deploy of some roles brings; a node that has it recorded is left alone.
+@operation("the manifest is up to date")
+def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
+    """Record everything that a deploy of some roles writes, unless the manifest is up to date.
 
-    It comes after the packages, because only then dpkg knows the paths of their files, and before
-    all other roles: a deploy that is killed leaves nothing of them unrecorded.
+    This operation runs after the packages are installed, because dpkg then knows the paths of their
+    files. It runs before all other roles: if the deploy is killed, everything it wrote is recorded.
 
     Args:
-        plan: of the node.
-        roles: those that are deployed.
-        path: where the node has its manifest.
+        plan: the plan of the node.
+        roles: the roles that are deployed.
     """
-    state = host.get_fact(Manifest, path=path)
+    state = ask(manifest_state())
     try:
         held = parsed(state.text)
     except ManifestError as error:
@@ -40,19 +35,18 @@ def recorded(
     contents = [one for role in roles for one in managed(plan, _secrets(plan), role)]
     new = merged(held, wanted(plan, contents, roles), plan, roles, state.boot)
     if new == held:
-        host.noop("the manifest has all of it")
         return
     unknown = [file for file, entry in new["files"].items() if "package" not in entry]
     if unknown and plan.cluster.release.family == "debian":
-        shipped = host.get_fact(ShippedBy, paths=tuple(unknown))
+        shipped = ask(shipped_by(unknown))
         for file in unknown:
             new["files"][file]["package"] = shipped.get(file, "")
-    yield put(new, path)
+    yield put(new)
 
 
-def put(manifest: Sections, path: str) -> StringCommand:
-    """Return the command that replaces the manifest, whole or not at all."""
-    folder, file = shlex.quote(path.rpartition("/")[0]), shlex.quote(path)
+def put(manifest: Sections) -> StringCommand:
+    """Return the command that replaces the manifest atomically."""
+    folder, file = shlex.quote(MANIFEST.rpartition("/")[0]), shlex.quote(MANIFEST)
     return StringCommand(
         f"set -e; ( umask 022; mkdir -p {folder} ); umask 077; cat > {file}.lockstep-new; "
         f"sync {file}.lockstep-new; mv -fT {file}.lockstep-new {file}",
@@ -61,15 +55,15 @@ def put(manifest: Sections, path: str) -> StringCommand:
 
 
 def unreadable(error: ManifestError) -> str:
-    """Return what to do about a manifest that cannot be read."""
+    """Return the error message for a manifest that cannot be read."""
     return (
         f"{MANIFEST}: {error}. Next: restore it from a backup, or remove it; the next deploy "
-        "writes a new one, which does not know what earlier deploys left"
+        "writes a new one, which does not list what earlier deploys left"
     )
 
 
 def _secrets(plan: NodePlan) -> Secrets | None:
-    """Return the secrets; the roles that need them say why there are none."""
+    """Return the secrets, or None: roles that need secrets report what is wrong with them."""
     try:
         return existing(plan.spec.name, plan.spec.secrets_dir)
     except SecretsUnsafe:

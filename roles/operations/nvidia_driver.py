@@ -2,68 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from pyinfra import host
 
-from lockstep.facts.gpus import Boards, Gpus, OlderInitramfs
-from lockstep.facts.reading import ask
+from lockstep.facts.boot import initramfs_is_due
+from lockstep.facts.driver import NOUVEAU, boot_kernels, has_module, loaded_driver
+from lockstep.facts.gpus import GpuStates, gpu_states
+from lockstep.facts.packages import package_state
 from lockstep.facts.services import service_state
-from lockstep.files import paths
 from lockstep.plan import NodePlan
+from lockstep.plan.driver import Driver
 from lockstep.roles.operations.declared import keep_units, put_files
-from lockstep.roles.operations.modules import built, loaded
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
+from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
 
 
-@operation()
-def initramfs(files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Make the initramfs of every kernel anew when a file that belongs into it is younger.
+@operation("the initramfs has the module options")
+def initramfs(files: tuple[str, ...]) -> Commands:
+    """Rebuild every initramfs if the running kernel's is older than a file that belongs in it.
 
     Args:
-        files: configuration of modules; without it in the initramfs, nouveau loads from there.
+        files: the module options; an initramfs without them loads nouveau early in the boot.
     """
-    if files and host.get_fact(OlderInitramfs, files=files):
+    if bool(files) and ask(initramfs_is_due(files)):
         yield "update-initramfs -u -k all"
-    else:
-        host.noop("the initramfs has the module options")
 
 
 @operation()
-def idle_units(units: tuple[str, ...]) -> Generator[str, None, None]:
-    """Stop and disable units for which this node has no hardware.
-
-    Stopped only while no process is on a board: if it is the description that is wrong, a fabric
-    manager that ends takes all CUDA programs with it.
+def built(driver: Driver) -> CommandsOrReason:
+    """Have DKMS build the planned module for the running and the next kernel if they lack it.
 
     Args:
-        units: canonical names.
+        driver: the planned driver. If a different one is installed, the rollout replaces it.
     """
-    right = True
-    boards = host.get_fact(Gpus) if units else Boards()
-    free = boards.answered and not any(board.busy for board in boards.every)
+    names = tuple(driver.packages)
+    if wrong(ask(package_state(names)), names, driver.packages):
+        return "the rollout (deploys/reboot.py) changes the driver's packages"
+    for kernel in driver.lacking(ask(boot_kernels()).every):
+        yield (
+            f"dkms autoinstall -k {kernel.release} && "
+            f"{has_module(kernel.release, driver.version)} || {{ "
+            f'echo "dkms built no module {driver.version} for kernel {kernel.release}" >&2; '
+            f"{SAY_UNBUILT}; exit 1; }}"
+        )
+    return "the kernels have the driver's module"
+
+
+@operation()
+def loaded(driver: Driver, modules: tuple[str, ...]) -> CommandsOrReason:
+    """Load the driver's modules in order, unless a different driver is loaded.
+
+    Args:
+        driver: the planned driver. If a different one is loaded, it stays until the next boot.
+        modules: the module names for modprobe(8), in load order.
+    """
+    present = ask(loaded_driver())
+    if present.version not in ("", driver.version):
+        return f"driver {present.version} stays loaded until the next boot (deploys/reboot.py)"
+    if not present.version and NOUVEAU in present.modules:
+        # No failure: the rollout can reboot this node only after the rest of the deploy.
+        host.log("nouveau uses the GPUs until the node boots without it (deploys/reboot.py)")
+        return "the driver's modules cannot be loaded until the node boots without nouveau"
+    for name in modules:
+        if name.replace("-", "_") not in present.modules:
+            yield f"modprobe {name}"
+    return "the driver's modules are loaded"
+
+
+@operation("the units that the node does not need are stopped and disabled")
+def idle_units(units: tuple[str, ...]) -> Commands:
+    """Stop and disable units whose hardware is missing or whose feature is turned off.
+
+    They are stopped only while no process uses a GPU: if the description is wrong, stopping the
+    fabric manager ends all CUDA programs.
+
+    Args:
+        units: the canonical names of the units.
+    """
+    gpus = ask(gpu_states()) if units else GpuStates()
+    free = gpus.answered and not any(gpu.busy for gpu in gpus.every)
     for unit in units:
-        state = ask(host, service_state(unit))
+        state = ask(service_state(unit))
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
-            right = False
             if not free:
                 host.log(
-                    f"{unit}: disabled and left running: the GPUs are in use, or were not read"
+                    f"{unit}: disabled, but not stopped: the GPUs are in use or could not be read"
                 )
             yield f"systemctl disable {'--now ' if free else ''}{unit}"
-    if right:
-        host.noop("no unit runs without its hardware")
 
 
 def apply(plan: NodePlan) -> None:
-    """Configure it; the packages are there already."""
+    """Configure the driver; its packages are already installed."""
     put_files(plan, "nvidia_driver")
     initramfs(
         name="Initramfs",
-        files=tuple(path for path in paths(plan, "nvidia_driver") if "/modprobe.d/" in path),
+        files=tuple(path for path in plan.system.paths("nvidia_driver") if "/modprobe.d/" in path),
     )
-    if plan.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
-        built(name="Kernel modules", driver=plan.driver)
-        loaded(name="Load", driver=plan.driver, modules=plan.nvidia.load_modules)
-    idle_units(name="Units without hardware", units=plan.forbidden_units)
+    if plan.software.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
+        built(name="Kernel modules", driver=plan.software.driver)
+        loaded(name="Load", driver=plan.software.driver, modules=plan.nvidia.load_modules)
+    idle_units(name="Units that are not needed", units=plan.system.forbidden_units)
     keep_units(plan, "nvidia_driver")

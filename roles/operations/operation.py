@@ -1,40 +1,58 @@
-"""pyinfra's decorator for operations, for nodes that may not answer: each fails alone."""
+"""The decorator for operations: like pyinfra's, but a node that does not answer fails alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from gevent import GreenletExit
-from pyinfra.api import FunctionCommand, Host, State
+from pyinfra import host
+from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.api import operation as pyinfra_operation
 from pyinfra.api.arguments_typed import PyinfraOperation
 from pyinfra.context import ctx_host
 from typing_extensions import ParamSpec
 
+from lockstep.facts import reading
 from lockstep.fast.read import FAULTS, strictly
-from lockstep.unreadable import Unreadable
+from lockstep.question import Question, Unreadable
 
 P = ParamSpec("P")
+T = TypeVar("T")
+Command = str | StringCommand | FunctionCommand
+Commands = Generator[Command, None, None]
+CommandsOrReason = Generator[Command, None, str]
+"""Yields commands; the return value is the reason if there are none."""
 
 
-def operation() -> Callable[[Callable[P, Generator[Any, None, None]]], PyinfraOperation[P]]:
-    """Make an operation of a generator. What it cannot read fails its own host, and no other.
+def operation(
+    right: str = "",
+) -> Callable[[Callable[P, Generator[Any, None, str | None]]], PyinfraOperation[P]]:
+    """Turn a generator into an operation that fails only its own host if a value is unreadable.
 
-    ``host.get_fact`` raises ``Unreadable`` in it where pyinfra hands out the fact's default.
+    In the operation, ``host.get_fact`` raises ``Unreadable`` where pyinfra would return the fact's
+    default.
+
+    Args:
+        right: the text that ``pyinfra -v`` shows if the operation yields no command. An operation
+            with several such texts returns one of them instead.
     """
 
-    def decorate(function: Callable[P, Generator[Any, None, None]]) -> PyinfraOperation[P]:
+    def decorate(function: Callable[P, Generator[Any, None, str | None]]) -> PyinfraOperation[P]:
         @wraps(function)
         def alone(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, None, None]:
             commands = function(*args, **kwargs)
+            changes = False
             try:
                 while True:
                     try:
                         with strictly():
                             command = next(commands)
-                    except StopIteration:
+                    except StopIteration as end:
+                        why = end.value or right
+                        if why and not changes:
+                            host.noop(why)
                         return
                     except Unreadable as unreadable:
                         yield _fail(str(unreadable))
@@ -42,6 +60,7 @@ def operation() -> Callable[[Callable[P, Generator[Any, None, None]]], PyinfraOp
                     except FAULTS as error:
                         yield _fail(f"{function.__name__}: {error or type(error).__name__}")
                         return
+                    changes = True
                     yield command
             finally:
                 commands.close()
@@ -51,21 +70,35 @@ def operation() -> Callable[[Callable[P, Generator[Any, None, None]]], PyinfraOp
     return decorate
 
 
-def _fail(why: str) -> FunctionCommand:
-    """Return a command that fails on its host; where nothing is executed yet the host ends here."""
-    host: Host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
-    state = host.state
+def ask(question: Question[T]) -> T:
+    """Return the answer from the host on which the operation runs.
 
-    then = "" if "Next: " in why else f". Next: repair it on {host.name}, then run this again"
+    Raises:
+        Unreadable: see ``lockstep.facts.reading.ask``.
+    """
+    return reading.ask(host, question)
 
-    def failed(state: State, host: Host) -> bool:
-        host.log_styled(f"{host.name} failed: {why}{then}", fg="red", bold=True)
+
+def refusal(why: str) -> FunctionCommand:
+    """Return a command that fails on its host alone: an exception would end the whole run."""
+
+    def refused(state: State, host: Host) -> bool:
+        host.log_styled(why, fg="red", bold=True)
         return False
 
+    return FunctionCommand(refused, (), {})
+
+
+def _fail(why: str) -> FunctionCommand:
+    """Return a command that fails on its host; before execution, fail the host at once."""
+    failing: Host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
+    state = failing.state
+    then = "" if "Next: " in why else f". Next: repair {failing.name}, then run this again"
+    failed = refusal(f"{failing.name} failed: {why}{then}")
     if not state.is_executing:
-        failed(state, host)
+        failed.execute(state, failing, {})
         # Not State.fail_hosts: without -y it asks whether to go on, once for each of these hosts.
-        state.failed_hosts.add(host)
-        state.active_hosts.discard(host)
+        state.failed_hosts.add(failing)
+        state.active_hosts.discard(failing)
         raise GreenletExit
-    return FunctionCommand(failed, (), {})
+    return failed

@@ -1,83 +1,78 @@
-"""The operation that installs packages at their locked versions, all of a node in one go."""
+"""The operation that installs a node's packages at their locked versions, in one transaction."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from pyinfra import host
 
-from lockstep.facts.gpus import LoadedDriver
-from lockstep.facts.kernels import Kernels
+from lockstep.facts.driver import boot_kernels, loaded_driver
 from lockstep.facts.packages import PackageState, package_state
-from lockstep.facts.reading import ask
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
-from lockstep.roles.operations.declared import put_files
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 LOCK_TIMEOUT_S = 600
-"""How long apt waits for another apt: an interrupted deploy's may still be at work."""
+"""How long apt waits for its lock: the apt of an interrupted deploy may still be running."""
 
 OPTIONS = f"-q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S}"
 APT_GET = (
-    # Each package with a unit reloads systemd, a tenth of a second and more, some twenty times in a
-    # fresh deploy: told that systemd is not there, it leaves that to us (systemd's ENVIRONMENT.md).
+    # Each package with a unit reloads systemd, which takes 0.1 s or more, some twenty times in a
+    # fresh deploy. SYSTEMD_OFFLINE (systemd's ENVIRONMENT.md) avoids that; one reload follows.
     "env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 SYSTEMD_OFFLINE=1 "
     f"apt-get {OPTIONS} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
 )
 INSTALL = "--no-install-recommends --allow-downgrades"
 
 
-@operation()
+@operation("all packages are installed at the planned versions")
 def locked_packages(
     names: tuple[str, ...],
     versions: dict[str, str],
     held: tuple[str, ...] = (),
     driver: Driver | None = None,
-) -> Generator[str, None, None]:
-    """Install packages; those with a locked version at exactly that version.
+) -> Commands:
+    """Install packages, at exactly the locked version if they have one.
 
     Args:
-        names: packages that must be there.
+        names: packages that must be installed.
         versions: package -> locked version or a pattern (apt_preferences(5)); a different
-            installed version is replaced, also by an older one.
-        held: packages that no other apt may change.
-        driver: its packages are installed where they are missing; their version and flavour are
-            changed only while nothing runs on the node (deploys/reboot.py). Beside another driver
-            that is loaded, whoever installed it, they are not installed either.
+            installed version is replaced, even by an older one.
+        held: packages to put on hold (apt-mark(8)).
+        driver: its packages are installed if they are missing; their version and flavour are
+            changed only while nothing runs on the node (deploys/reboot.py). While a different
+            driver is loaded, whatever installed it, they are not installed either.
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
-    state = ask(host, package_state((*names, *replaced)))
+    state = ask(package_state((*names, *replaced)))
     differ = wrong(state, names, versions) + there(state, replaced)
-    loaded = host.get_fact(LoadedDriver) if driver and set(differ) & {*steady, *replaced} else ""
+    concerns_driver = set(differ) & {*steady, *replaced}
+    loaded = ask(loaded_driver()).version if concerns_driver else ""
     other_loaded = driver is not None and loaded not in ("", driver.version)
-    # Where the kernel is the machine's own and no module is loaded, nothing can use the driver.
+    # If the machine has a kernel of its own and no module is loaded, nothing can use the driver.
     unused = driver is not None and driver.flavour is not None and not loaded
     waiting = [] if unused else _waiting(state, differ, steady, replaced, other_loaded=other_loaded)
     if waiting and state.interrupted:
-        waiting = differ  # apt installs nothing beside packages that it cannot configure
+        waiting = differ  # apt installs nothing while other packages are not configured
     rest = [name for name in differ if name not in waiting]
-    # What the rollout will replace is not worth configuring now.
+    # Packages that the rollout will replace are not configured now.
     interrupted = state.interrupted and bool(rest or not waiting)
     headers = {}
     if driver and driver.flavour:
-        kernels = host.get_fact(Kernels)
-        # A driver that the rollout brings is only ever loaded by the kernel that boots next.
+        kernels = ask(boot_kernels())
+        # Only the kernel that boots next loads a driver that the rollout installs.
         headers = driver.header_packages(kernels.next if waiting else kernels.every)
     state = replace(state, interrupted=interrupted)
-    commands = tuple(change(state, rest, versions, held, replaced, headers))
     if waiting:
         host.log(
-            f"left at their versions until nothing runs here (deploys/reboot.py): "
+            f"not changed while the node is in use (deploys/reboot.py): "
             f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
-    if not commands:
-        host.noop("all packages are installed at their versions")
-    yield from commands
+    yield from change(state, rest, versions, held, replaced, headers)
 
 
 BROKEN = "(not configured)"
@@ -91,9 +86,9 @@ def _waiting(
     *,
     other_loaded: bool,
 ) -> list[str]:
-    """Return what waits for the rollout: of steady packages all or none, they go together.
+    """Return the driver packages that must wait for the rollout: all that differ, or none.
 
-    None where none is there yet, or where only some are missing and the others are right.
+    None wait if no driver is installed yet, or if some are missing and the others are right.
     """
     concerned = [name for name in differ if name in steady or name in replaced]
     other_version = any(name in state.installed for name in concerned)
@@ -102,7 +97,7 @@ def _waiting(
 
 
 def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, str]) -> list[str]:
-    """Return the packages that are missing or not at their version."""
+    """Return the packages that are missing or do not have the locked version."""
     return [
         name
         for name in names
@@ -112,7 +107,7 @@ def wrong(state: PackageState, names: Collection[str], versions: Mapping[str, st
 
 
 def there(state: PackageState, names: Collection[str]) -> list[str]:
-    """Return the packages that are installed, or half so."""
+    """Return the packages that are installed, completely or in part."""
     return [name for name in names if name in state.installed or name in state.unfinished]
 
 
@@ -124,15 +119,15 @@ def change(
     replaced: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the commands that bring packages to their versions, and hold what is to be held.
+    """Yield the commands that install packages at given versions and put some of them on hold.
 
     Args:
-        state: of at least these packages.
+        state: the current state of at least these packages.
         names: packages to install, upgrade or downgrade.
         versions: package -> version or pattern.
         held: packages that are on hold afterwards.
-        replaced: packages that are removed where they are among the names.
-        headers: package -> kernel, of the headers to install with them.
+        replaced: packages that are removed if ``names`` contains them.
+        headers: kernel headers package -> its kernel; these packages are installed as well.
     """
     headers = headers or {}
     names = (*headers, *names)
@@ -140,7 +135,7 @@ def change(
         yield _CONFIGURE
         if not names:
             yield _transaction("--fix-broken install")
-    # apt-get forgets a hold that it was allowed to pass, also where it then fails.
+    # apt-get drops a hold that it was allowed to ignore, even if it then fails.
     hold = sorted(
         name
         for name in held
@@ -155,11 +150,11 @@ def change(
         + ("-" if name in replaced else "")
         for name in names
     )
-    # A hold of ours must not keep us out, a person's on anything else must.
+    # Lockstep's own holds must not block this command; an administrator's holds must.
     own = set(names) & {*held, *replaced}
     ours = "--allow-change-held-packages " if own & state.held else ""
     install = f"{INSTALL} {ours}install {listed}"
-    # The lists are refreshed only when they do not know what is wanted: a rerun costs nothing.
+    # The package lists are refreshed only if they lack a wanted version, to keep reruns fast.
     yield f"apt-get {OPTIONS} --simulate {install} >/dev/null 2>&1 || {APT_GET} update"
     for package, kernel in headers.items():
         yield _refuse_without_headers(package, kernel)
@@ -179,12 +174,12 @@ def _hold(names: Iterable[str]) -> str:
 
 
 def _transaction(words: str, *after: str, assigned: str = "") -> str:
-    """Return a call of apt-get, with what is due afterwards also where it failed.
+    """Return a call of apt-get and the commands that must follow even if it fails.
 
     Args:
-        words: for apt-get.
-        after: commands; ``$status`` is apt-get's.
-        assigned: in front of it: a variable of its environment.
+        words: the arguments of apt-get.
+        after: the commands that follow; ``$status`` is the exit status of apt-get.
+        assigned: a variable assignment before the call, for the environment of apt-get.
     """
     reload = 'systemctl daemon-reload || [ "$status" != 0 ] || status=1'
     steps = (f"{assigned}{APT_GET} {words}", "status=$?", reload, *after, "exit $status")
@@ -196,15 +191,16 @@ SAY_UNBUILT = (
     "for log in /var/lib/dkms/*/*/build/make.log; do "
     'if [ -r "$log" ]; then echo "DKMS did not build '
     """$(sed -n '1s/.* make.log for //p' "$log"): """
-    # The compiler's first error, else make's: options of the compiler have the word as well.
-    '$(grep -m 1 -E "error: |[*]{3} " "$log"). All of it: $log" >&2; fi; done'
+    # The first error of the compiler or make; compiler options contain the word "error", too.
+    '$(grep -m 1 -E "error: |[*]{3} " "$log"). Full log: $log" >&2; fi; done'
 )
-"""Command that says which modules DKMS could not build, for which kernel, and why."""
+"""Command that prints which modules DKMS could not build, for which kernels, and why."""
 _SAY_FAILED = f'[ "$status" = 0 ] || {{ {SAY_UNBUILT}; }}'
 
 _CONFIGURE = (
-    # dpkg itself does not wait for the lock, so it is tried until the other one is done. What
-    # cannot be configured is no failure yet: the installation that follows replaces it, or fails.
+    # dpkg itself does not wait for the lock, so it is retried until the other process is done. A
+    # package that cannot be configured is no failure yet: the next installation replaces it or
+    # fails.
     f"for i in $(seq {LOCK_TIMEOUT_S // 5}); do "
     "said=$(DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 "
     "dpkg --configure -a --force-confdef --force-confold 2>&1) && exit 0; "
@@ -214,41 +210,40 @@ _CONFIGURE = (
 )
 
 REFUSED = "refused:"
-"""How a judgement of ours begins; apt adds lines of its own."""
+"""Prefix of Lockstep's own refusal; apt prints other lines around it."""
 _JUDGE_SAYS = (
-    # Behind apt's own configuration, an empty line, there is a line for each step: package, old
-    # version, <, new version, file (or what is done in its place).
+    # apt prints its configuration, an empty line, and a line for each step: package, old version,
+    # <, new version, file (or an action such as **REMOVE**).
     "kernels=$(sed -n -E '1,/^$/d; /[*]{2}CONFIGURE[*]{2}$/d; "
     "s/^(linux-(image|modules)[^ ]*) .*/\\1/p' | sort -u | paste -sd' '); "
     f'[ -z "$kernels" ] || {{ echo "{REFUSED} this would change the kernel: $kernels. '
-    'Install or remove it by itself first, or lock another version" >&2; exit 1; }'
+    'Next: install or remove this kernel on its own first, or lock other versions" >&2; exit 1; }'
 )
 _NO_KERNEL = f"LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)} "
 _JUDGE = (
     "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' -o DPkg::Tools::Options::sh::Version=2"
 )
-"""Has apt ask for a judgement before it calls dpkg, and end where that fails (apt.conf(5)): drivers
-bring or remove a kernel by dependencies, and the node would boot into what nobody planned."""
+"""Makes apt run a check before it calls dpkg, and stop if that fails (apt.conf(5)): a driver's
+dependencies may install or remove a kernel, and the node would then boot an unplanned kernel."""
 
 
 def _refuse_without_headers(package: str, kernel: str) -> str:
-    """Return a command that fails when no archive has the headers of a kernel of the node."""
+    """Return a command that fails if no repository has the headers of one of the node's kernels."""
     return (
         f"apt-cache show {package} >/dev/null 2>&1 || {{ "
-        f'echo "no archive of this node has {package}: no module of the driver can be built for '
+        f'echo "no repository of this node has {package}: DKMS cannot build the driver for '
         f"kernel {kernel}, which runs or boots next; nothing was installed. Next: install a kernel "
-        "that has headers there and boot it (deploys/reboot.py), or declare a repository that "
-        'keeps older ones (software.repositories)" >&2; exit 1; }'
+        "whose headers are available and boot it (deploys/reboot.py), or declare a repository that "
+        'keeps older headers (software.repositories)" >&2; exit 1; }'
     )
 
 
-def apply(plan: NodePlan) -> None:
-    """Install what the roles of the node need."""
-    put_files(plan, "packages")
+def afterwards(plan: NodePlan) -> None:
+    """Install the packages of the node's roles."""
     locked_packages(
         name="Install at locked versions",
-        names=plan.packages,
-        versions=plan.versions,
-        held=plan.held,
-        driver=plan.driver,
+        names=plan.software.packages,
+        versions=plan.software.versions,
+        held=plan.software.held,
+        driver=plan.software.driver,
     )

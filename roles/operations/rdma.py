@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
-from pyinfra import host
-
-from lockstep.facts.kernel_files import kernel_files
-from lockstep.facts.reading import ask
+from lockstep.facts.settings import kernel_files
 from lockstep.plan import NodePlan, fabric
-from lockstep.roles.operations.declared import put_files
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 
-@operation()
-def loaded_modules(modules: Mapping[str, str]) -> Generator[str, None, None]:
-    """Load the modules that are not there; a kernel without them fails here, and says so.
+@operation("the RDMA kernel modules are loaded")
+def loaded_modules(modules: Mapping[str, str]) -> Commands:
+    """Load missing modules; on a kernel without them modprobe fails with a message.
 
     Args:
-        modules: module -> the file below /sys that shows it.
+        modules: module -> a file in /sys that exists while the module is loaded.
     """
-    shown = ask(host, kernel_files(tuple(modules.values()))) if modules else {}
+    shown = ask(kernel_files(tuple(modules.values()))) if modules else {}
     missing = [name for name, path in modules.items() if path not in shown]
     if missing:
         yield f"modprobe -a {' '.join(missing)}"
-    else:
-        host.noop("the kernel has its RDMA interfaces")
 
 
-def apply(plan: NodePlan) -> None:
-    """Write the rule before any device of the node can appear, then load what is missing."""
-    put_files(plan, "rdma")
+def afterwards(plan: NodePlan) -> None:
+    """Load missing modules; the udev rule is in place before any RDMA device can appear."""
     loaded_modules(name="Modules", modules=fabric.modules(plan.hardware.hardware.nics))

@@ -1,19 +1,19 @@
-"""Operations that keep services, and systemd itself, running on the files that are there."""
+"""Operations that keep services, and systemd itself, running with the current files."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping
 from typing import Any
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
-from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
-from lockstep.facts.reading import ask
+from lockstep.facts.reading import connector_arguments
 from lockstep.facts.services import MANAGER, loaded_stamp, service_state
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 
+RUNNING = ("active", "reloading")
+"""Unit states that count as running; see systemctl(1), is-active."""
 DROP_INS = "/etc/systemd/system/"
 
 
@@ -23,30 +23,30 @@ def service(
     files: tuple[str, ...] = (),
     reload_files: tuple[str, ...] = (),
     essential: bool = True,
-) -> Generator[str | FunctionCommand, None, None]:
-    """Enable a unit, start it, and restart it when its files are not those it started with.
+) -> CommandsOrReason:
+    """Enable a unit, start it, and restart it if its files changed since it started.
 
-    Nothing happens to a unit that runs on what is on disk: no daemon-reload, no restart.
+    If a unit already runs with the files on disk, there is no daemon-reload and no restart.
 
     Args:
         unit: the unit's canonical name (an alias would always look stopped).
-        files: what the unit reads at its start only: configuration, drop-ins, its program.
-        reload_files: what the unit reads again on ``systemctl reload``.
-        essential: False: where it does not start, that is said and the deploy goes on.
+        files: files that the unit reads only when it starts: configuration, drop-ins, its program.
+        reload_files: files that the unit reads again on ``systemctl reload``.
+        essential: if False and the unit does not start, the deploy reports that and goes on.
     """
-    state = ask(host, service_state(unit, files, reload_files))
+    state = ask(service_state(unit, files, reload_files))
     name = shlex.quote(unit)
-    running = state.active in ("active", "reloading")
+    running = state.active in RUNNING
     starts = not running or state.stale
     has_drop_ins = any(path.startswith(DROP_INS) for path in files)
-    # NeedDaemonReload alone misses a first drop-in (seen with systemd 252): its folder is not in
-    # the manager's cache of paths.
+    # NeedDaemonReload alone misses a unit's first drop-in (seen with systemd 252): systemd's path
+    # cache does not contain the folder.
     reloads = state.needs_daemon_reload or (starts and has_drop_ins)
     steps = []
     if state.enabled == "masked":
         steps.append(f"systemctl unmask {name}")
     if state.enabled != "enabled":
-        # enable ends with a daemon-reload of its own, a tenth of a second and more.
+        # enable ends with its own daemon-reload, which takes 0.1 s or more.
         steps.append(f"systemctl enable {'--no-reload ' if reloads else ''}{name}")
     if reloads:
         steps.append("systemctl daemon-reload")
@@ -55,31 +55,33 @@ def service(
         f"{_active(name)} && {stamp}" if essential else f"! ({_active(name)}) || {{ {stamp}; }}"
     )
     if not running:
-        # A start that fails is judged by what runs then, with the unit's last words.
+        # The state afterwards decides, not the exit status; a failure shows the last log lines.
         steps.append(f"{{ systemctl reset-failed {name}; systemctl start {name}; {started}; }}")
     elif state.stale:
         steps.append(f"{{ systemctl restart {name}; {started}; }}")
     elif state.reload_due:
         steps.append(f"systemctl reload {name} && {stamp}")
-    if not steps:
-        host.noop(f"{unit} runs on the files it has")
-        return
-    yield " && ".join(steps)
+    if steps:
+        yield " && ".join(steps)
     if starts and not essential:
-        yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
+        now = ask(service_state(unit, files, reload_files))
+        if now.active not in RUNNING:
+            yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
+    return f"{unit} runs with the current files"
 
 
 @operation()
 def units(
     wanted: tuple[tuple[str, tuple[str, ...], tuple[str, ...], bool], ...],
-) -> Generator[str | FunctionCommand, None, None]:
-    """Keep the units of a role running, as ``service`` does with each.
+) -> Commands:
+    """Keep the units of a role running, each as in ``service``.
 
-    One operation for all of them: pyinfra takes an operation's identity from line numbers, so a
-    loop of calls would make one operation of different units of different hosts.
+    This is one operation for all units: pyinfra derives an operation's identity from line numbers,
+    so calls in a loop would merge different units of different hosts into one operation.
 
     Args:
-        wanted: unit, files that it reads at its start, files that it reloads, whether it must run.
+        wanted: for each unit its name, the files that it reads only when it starts, the files that
+            it reads again on reload, and whether it must run.
     """
     for unit, files, reload_files, essential in wanted:
         yield from service._inner(
@@ -87,26 +89,20 @@ def units(
         )
 
 
-def connector_arguments(host: Host) -> dict[str, Any]:
-    """Return pyinfra's arguments for the commands (``_sudo``) of the operation that runs now."""
-    arguments: Mapping[str, Any] = host.current_op_global_arguments or {}
-    return {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
-
-
 def _say_if_failed(state: State, host: Host, name: str, arguments: dict[str, Any]) -> bool:
-    """Show the last words of a unit that did not start; it is no failure of the operation."""
+    """Show the last log lines of a unit that did not start; the operation does not fail."""
     active, output = host.run_shell_command(StringCommand(_active(name)), **arguments)
     if not active:
-        host.log_styled(f"{name} failed, the deploy goes on:", fg="red", bold=True)
+        host.log_styled(f"{name} failed; the deploy goes on:", fg="red", bold=True)
         for line in output.stderr_lines:
             host.log_styled(f"  {line}", fg="red")
     return True
 
 
 def _active(name: str) -> str:
-    """Return a command that fails, with the unit's last words, when it did not really start.
+    """Return a command that fails, with the unit's last log lines, if the unit is not active.
 
-    This decides, not systemctl's own exit status: that is 0 when a condition of the unit kept it
+    systemctl's own exit status cannot decide this: it is 0 if an unmet condition kept the unit
     from starting.
     """
     return (
@@ -115,17 +111,14 @@ def _active(name: str) -> str:
     )
 
 
-@operation()
-def manager_configuration(files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Make systemd read its own configuration again (daemon-reexec) when it changed.
+@operation("systemd runs with the configuration on disk")
+def manager_configuration(files: tuple[str, ...]) -> Commands:
+    """Make systemd read its own configuration again (daemon-reexec) if it changed.
 
-    Running services keep going; defaults count for what starts from then on, slices at once.
+    Services keep running. Defaults apply to services that start later, slice limits at once.
 
     Args:
         files: system.conf.d drop-ins and drop-ins of slices.
     """
-    state = ask(host, service_state(MANAGER, (), files))
-    if not state.reload_due:
-        host.noop("systemd runs with the configuration on disk")
-        return
-    yield f"systemctl daemon-reexec && {loaded_stamp(MANAGER, files)}"
+    if ask(service_state(MANAGER, (), files)).reload_due:
+        yield f"systemctl daemon-reexec && {loaded_stamp(MANAGER, files)}"

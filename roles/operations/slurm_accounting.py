@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from pyinfra import host
 from pyinfra.api import StringCommand
 
-from lockstep.facts.slurm import DatabaseLogin
+from lockstep.facts.slurm import database_login
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.declared import keep_units, put_files
-from lockstep.roles.operations.operation import operation
-from lockstep.roles.operations.secrets import secrets_of
+from lockstep.roles.operations.declared import keep_units, put_files, secrets_of
+from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.secrets import Secrets
 
 
-@operation()
-def database(secrets: Secrets) -> Generator[StringCommand, None, None]:
-    """Create slurmdbd's database and account, or give the account its password again.
+@operation("slurmdbd's account can open its database")
+def database(secrets: Secrets) -> Commands:
+    """Create slurmdbd's database and account, or set the account's password again.
 
     Existing accounting data is never touched.
     """
-    if host.get_fact(DatabaseLogin):
-        host.noop("slurmdbd's account opens its database")
+    if ask(database_login()):
         return
     # The password is URL-safe base64: nothing in it needs quoting in SQL.
     statements = (
@@ -35,11 +30,11 @@ def database(secrets: Secrets) -> Generator[StringCommand, None, None]:
 
 
 def apply(plan: NodePlan) -> None:
-    """Run the database, then slurmdbd on it."""
+    """Configure and start MariaDB, then slurmdbd, which needs the database."""
     if not put_files(plan, "slurm_accounting"):
         return
     secrets = secrets_of(plan)
-    assert secrets is not None  # they were there for the files
+    assert secrets is not None  # put_files has already obtained them
     keep_units(plan, "slurm_accounting", "mariadb.service")
     database(name="Database account", secrets=secrets)
     keep_units(plan, "slurm_accounting", "slurmdbd.service")

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
-from pyinfra import host
-
-from lockstep.facts.slurm import DISTRIBUTED, AccountingClusters, ConfigurationDistributed
-from lockstep.files import paths
+from lockstep.facts.slurm import DISTRIBUTED, accounting_clusters, configuration_distributed
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
 from lockstep.roles.operations.declared import keep_units, put_files
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.workers_first import on_every_worker
 
 WAIT_S = 60
 
 
-@operation()
-def registered_in_accounting(cluster: str) -> Generator[str, None, None]:
-    """Add the cluster to the accounting database when it is not there."""
-    if cluster in host.get_fact(AccountingClusters):
-        host.noop("the accounting database knows the cluster")
+@operation("the cluster is in the accounting database")
+def registered_in_accounting(cluster: str) -> Commands:
+    """Add the cluster to the accounting database if it is missing."""
+    if cluster in ask(accounting_clusters()):
         return
-    # A fresh slurmdbd creates its tables first; it answers when it is done.
+    # A new slurmdbd answers only after it has created its tables.
     yield (
         f"for i in $(seq {WAIT_S}); do sacctmgr -nP list cluster >/dev/null 2>&1 && break; "
         "sleep 1; done; "
@@ -32,11 +26,10 @@ def registered_in_accounting(cluster: str) -> Generator[str, None, None]:
     )
 
 
-@operation()
-def distributed(files: tuple[str, ...]) -> Generator[str, None, None]:
-    """Wait for slurmctld and let every slurmd fetch the configuration, when it is newer."""
-    if host.get_fact(ConfigurationDistributed, files=files):
-        host.noop("every slurmd was told of this configuration")
+@operation("slurmctld has told every slurmd to fetch this configuration")
+def distributed(files: tuple[str, ...]) -> Commands:
+    """If the configuration has changed, wait for slurmctld and make every slurmd fetch it."""
+    if ask(configuration_distributed(files)):
         return
     yield (
         f"for i in $(seq {WAIT_S}); do scontrol ping 2>&1 | grep -q 'is UP' && break; sleep 1; "
@@ -53,4 +46,4 @@ def apply(plan: NodePlan) -> None:
     put_files(plan, "slurm_controller")
     registered_in_accounting(name="Cluster in the accounting database", cluster=plan.spec.name)
     keep_units(plan, "slurm_controller")
-    distributed(name="Configuration to every slurmd", files=paths(plan, "slurm_controller"))
+    distributed(name="Configuration to every slurmd", files=plan.system.paths("slurm_controller"))

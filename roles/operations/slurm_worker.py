@@ -2,63 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from pyinfra import host
 
 from lockstep.facts.files import file_states
-from lockstep.facts.reading import ask
-from lockstep.facts.slurm import OURS, SlurmNode
+from lockstep.facts.slurm import OURS, is_healthy, slurm_node
 from lockstep.fast.connector import read_anew_after
 from lockstep.files import slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import FETCHED, HEALTH_CHECK
-from lockstep.roles.operations.declared import files_and_units
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, ask, operation
 
 WAIT_S = 60
 
 
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
-"""Reasons that slurmctld itself gives to a node that went away: the deploy brings it back."""
+"""Reasons that slurmctld sets for nodes that did not answer: the deploy resumes such nodes."""
 
 OUTDATED = "CoreSpec differ"
-"""slurmctld's reason where a slurmd registers with the CPUs of the slurm.conf before: on a slow
-machine that happens between the controller's deploy and the worker's (seen with 24.11)."""
+"""The reason that slurmctld sets if a slurmd registers with the CPUs from the previous slurm.conf.
+
+On a slow machine that happens between the deploys of the controller and of the worker (seen with
+Slurm 24.11)."""
 
 
-@operation()
-def registered(node: str, controller: str) -> Generator[str, None, None]:
-    """Wait until the controller has the node, and return it from a state its absence caused.
+@operation("the node is registered with the controller")
+def registered(node: str, controller: str) -> Commands:
+    """Wait until the node is registered; resume it if only its absence took it out of service.
 
-    A node that a person took out stays out; one that the health check took out comes back when
-    that check finds nothing any more.
+    A node that an administrator drained stays drained. A node that the health check drained is
+    resumed if that check now finds no fault.
     """
-    # What came with the connection is of before slurmctld has seen what it was just told.
+    # Readings from the start of the connection are older than slurmctld's latest changes.
     read_anew_after(host, controller)
-    state = host.get_fact(SlurmNode, node=node)
-    away = not state.states or bool(state.states & {"NOT_RESPONDING", "UNKNOWN"})
-    taken_out = state.reason.startswith(OURS) and state.healthy
+    state = ask(slurm_node(node))
+    # slurmd registers seconds after it starts: it runs its health check first. Until then the
+    # controller shows the earlier state.
+    late = state.restarted_at is not None
+    away = late or not state.states or bool(state.states & {"NOT_RESPONDING", "UNKNOWN"})
+    since = int(state.restarted_at or 0)
+    taken_out = state.reason.startswith(OURS) and ask(is_healthy())
     returns = "DOWN" in state.states and state.reason in RETURNS
     returns |= "DRAIN" in state.states and state.reason == OUTDATED
     if not away and not taken_out and not returns:
-        host.noop("the controller has the node")
         return
     if away:
-        # scontrol itself waits long for a controller that is not there: each try has an end.
+        # scontrol itself waits long for a controller that is down, so each try has a time limit.
         yield (
-            # A new slurmd is there at once mostly; thousands of them must not ask more often.
+            # The first retry comes early; later ones must not overload the controller.
             f"pause=0.3; end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
             f"s=$(timeout 10 scontrol -o show node {node} 2>&1); "
             'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) ;; '
-            "NodeName=*) exit 0;; esac; sleep $pause; pause=1; done; "
-            f'echo "the controller does not have this node after {WAIT_S} s: '
-            '${s:-no answer from it}" >&2; exit 1'
+            f'NodeName=*) t=${{s#*SlurmdStartTime=}}; t=$(date -d "${{t%% *}}" +%s) || t=0; '
+            f"[ $t -ge {since} ] && exit 0;; esac; sleep $pause; pause=1; done; "
+            f'echo "this node did not register with the controller within {WAIT_S} s: '
+            '${s:-no answer from the controller}" >&2; exit 1'
         )
     if taken_out:
         yield HEALTH_CHECK
     else:
-        # The state may have changed while we waited, so the node asks again.
+        # The state may have changed during the wait, so the command reads it again.
         reasons = "|".join(
             (
                 *(f"*State=DOWN*Reason='{reason}'*" for reason in RETURNS),
@@ -71,37 +73,37 @@ def registered(node: str, controller: str) -> Generator[str, None, None]:
         )
 
 
-@operation()
-def configuration_fetched(sha256: str) -> Generator[str, None, None]:
-    """Restart slurmd when it works with another slurm.conf than the plan's.
+@operation("slurmd uses the planned slurm.conf")
+def configuration_fetched(sha256: str) -> Commands:
+    """Restart slurmd if its slurm.conf is not the planned one.
 
-    It fetched the file when it started and at each reconfigure that reached it; a node that was
-    cut off meanwhile has an old one.
+    slurmd fetches the file when it starts and at each reconfigure that reaches it. A node
+    that was unreachable at that time has an old file.
 
     Args:
-        sha256: of the controller's slurm.conf.
+        sha256: the SHA-256 hash of the planned slurm.conf.
     """
-    state = ask(host, file_states((FETCHED,)))[FETCHED]
+    state = ask(file_states((FETCHED,)))[FETCHED]
     if state is not None and state.sha256 == sha256:
-        host.noop("slurmd works with the plan's slurm.conf")
         return
     fetched = f"$(sha256sum < {FETCHED} | cut -d' ' -f1)"
     yield (
         f"systemctl restart slurmd.service && "
-        f'if [ "{fetched}" != {sha256} ]; then echo "the controller has another slurm.conf than '
-        'the plan: deploy the head first (deploys/head.py)" >&2; exit 1; fi'
+        f'if [ "{fetched}" != {sha256} ]; then echo "slurm.conf from the controller differs from '
+        'the plan. Next: deploy the head (deploys/head.py), then this node again" >&2; exit 1; fi'
     )
 
 
-def apply(plan: NodePlan) -> None:
-    """Configure and run slurmd, then see it registered."""
-    files_and_units(plan, "slurm_worker")
-    controller = plan.cluster.nodes[plan.controller_host]
-    # A slurm.conf that the site takes care of is not known here.
-    if plan.cluster.configless and "slurm_controller" in controller.capabilities:
+def afterwards(plan: NodePlan) -> None:
+    """Make slurmd use the planned slurm.conf, and wait until the node is registered."""
+    controller = plan.cluster.nodes[plan.cluster.controller_host]
+    # If the site manages slurm.conf itself, Lockstep does not know its content.
+    if plan.cluster.configless and "slurm_controller" in controller.roles:
         configuration_fetched(
             name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
         )
     registered(
-        name="Registered with the controller", node=plan.name, controller=plan.controller_host
+        name="Registered with the controller",
+        node=plan.name,
+        controller=plan.cluster.controller_host,
     )

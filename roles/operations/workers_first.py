@@ -1,62 +1,58 @@
-"""What jobs count on once the controller names it: on every worker first, then it is named."""
+"""Files that the controller's configuration names: every worker must have them first."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from gevent.pool import Pool
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, State, StringCommand
+from pyinfra.api import FunctionCommand, Host, State
 
 from lockstep.facts.files import file_states
+from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
-from lockstep.facts.slurm import NewlyNamed
+from lockstep.facts.slurm import newly_named
 from lockstep.files import ManagedFile
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.operation import operation
-from lockstep.roles.operations.service import connector_arguments
-from lockstep.spec import Role
+from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
+from lockstep.spec import NodeRole
 
 
 @operation()
-def on_every_worker(
-    plan: NodePlan, path: str, named_in: str
-) -> Generator[FunctionCommand, None, None]:
-    """Stop this head before it names a file that a worker does not have; jobs run there already.
+def on_every_worker(plan: NodePlan, path: str, named_in: str) -> CommandsOrReason:
+    """Fail on this head if its configuration is about to name a file that a worker lacks.
 
     Args:
-        plan: of the head.
-        path: of the file, on the workers.
-        named_in: file of the head that names it, once it does.
+        plan: the plan of the head.
+        path: the path of the file on the workers.
+        named_in: the head's file that will contain this path.
     """
-    if not host.get_fact(NewlyNamed, what=path, named_in=named_in):
-        host.noop(f"{named_in} names {path} already, or no job has run yet")
-        return
-    yield FunctionCommand(_all_have, (plan, path, connector_arguments(host)), {})
+    if ask(newly_named(path, named_in)):
+        yield FunctionCommand(_all_have, (plan, path, connector_arguments(host)), {})
+    return f"{named_in} already names {path}, or no job has run yet"
 
 
 @operation()
 def files_after_workers(
     plan: NodePlan, files: tuple[ManagedFile, ...], path: str, plugin: str
-) -> Generator[StringCommand, None, None]:
-    """Bring this head's files, once every worker has the one of the same path.
+) -> CommandsOrReason:
+    """Write this head's files once every worker has the file of the same path.
 
     Args:
-        plan: of the head.
-        files: as ``managed_files`` takes them.
-        path: of the file that waits for the workers'.
-        plugin: what it names.
+        plan: the plan of the head.
+        files: the files for ``managed_files``.
+        path: the head's file, which waits until every worker has a file with the same path.
+        plugin: the plugin that the file names.
     """
-    # Only when it is executed is it known what the workers have.
-    if host.state.is_executing and host.get_fact(NewlyNamed, what=plugin, named_in=path):
+    # The state of the workers is known only when the operation is executed.
+    if host.state.is_executing and ask(newly_named(plugin, path)):
         lacking = _lacking(host.state, plan, path, connector_arguments(host))
         if lacking:
             host.log_styled(f"left out: {_why(lacking, path, plan)}", fg="yellow")
-            host.noop(f"{path} waits for the workers")
-            return
+            return f"{path} waits for the workers"
     yield from managed_files._inner(files=files)
+    return ""
 
 
 def _all_have(
@@ -69,29 +65,26 @@ def _all_have(
 
 
 def _lacking(state: State, plan: NodePlan, path: str, arguments: dict[str, Any]) -> list[str]:
-    workers = [name for name, other in plan.cluster.nodes.items() if other.role is Role.WORKER]
+    workers = [name for name, other in plan.cluster.nodes.items() if other.role is NodeRole.WORKER]
 
     def has(name: str) -> bool:
         other: Host = state.inventory.get_host(name)
-        if other in state.failed_hosts and not other.connected:  # this run has waited for it
+        if other in state.failed_hosts and not other.connected:  # this run already waited for it
             return False
-        return _has(Conversation(other, arguments), path)
+        try:
+            return Conversation(other, arguments).ask(file_states((path,)))[path] is not None
+        except Unanswered:  # an unknown file counts as missing
+            return False
 
-    # Not state.pool: this greenlet is one of it, and it may be full of such.
+    # Not state.pool: this greenlet runs in it, and greenlets like this one may fill it.
     answers = Pool(state.config.PARALLEL).map(has, workers)
     return [name for name, there in zip(workers, answers, strict=True) if not there]
 
 
-def _has(talk: Conversation, path: str) -> bool:
-    try:
-        return talk.ask(file_states((path,)))[path] is not None
-    except Unanswered:  # not known is not there
-        return False
-
-
 def _why(lacking: list[str], path: str, plan: NodePlan) -> str:
     return (
-        f"{', '.join(lacking)}: no {path} there, or no answer; what jobs count on has to be on all "
-        f"workers first. Next: pyinfra -y {plan.cluster.inventory} deploys/cluster.py, without "
-        "--limit; a worker that stays away has to leave the description"
+        f"{', '.join(lacking)}: {path} is missing, or the node did not answer; every worker needs "
+        "this file before the head's configuration names it. Next: run "
+        f"pyinfra -y {plan.cluster.inventory} deploys/cluster.py, without --limit. If a worker "
+        "stays unreachable, remove it from the description"
     )

@@ -1,1 +1,1 @@
-"""Steps of a deploy that are no roles: the barrier and the rolling reboot."""
+"""Steps that are not roles: the barrier, the removal and the rolling reboot."""

@@ -1,22 +1,19 @@
-"""A point that every host passes: what stands below it starts after all above is done everywhere.
+"""A barrier: a host goes on only after every host has finished the operations before it.
 
-pyinfra orders the operations of each host, not of hosts against each other: chains that share no
-operation are interleaved. One operation that all hosts share ties them together.
+pyinfra orders the operations of each host, but not those of different hosts. An operation that all
+hosts share makes them wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from pyinfra import host
 
 from lockstep.fast.connector import read_anew
-from lockstep.roles.operations.operation import operation
+from lockstep.roles.operations.operation import Commands, operation
 
 
-@operation()
-def reached() -> Generator[str, None, None]:
+@operation("all hosts have reached this barrier")
+def reached() -> Commands:
     """Do nothing, on every host."""
-    read_anew(host)  # what a node was asked about another one
-    host.noop("all hosts are here")
+    read_anew(host)  # readings from other nodes may be out of date
     yield from ()

@@ -1,7 +1,7 @@
-"""Write every generated file that is out of date, and name it.
+"""Write every generated file that is out of date, and print its name.
 
-The names of readings and rules are written first, and the program starts anew when they changed:
-the library reads them while it is imported, and the other documents depend on them.
+The names of readings and rules are written first. If they changed, the program restarts: the
+library reads them at import, and the other documents depend on them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from scripts.generate.documents import ROOT, obsolete, wanted, write_changed
 
 
 def main() -> None:
-    """Write what is out of date and remove what is obsolete."""
+    """Write the files that are out of date, and remove obsolete ones."""
+    if problems := check_names.problems():
+        sys.exit("\n".join(problems))
     for name in write_changed(check_names.files()):
         print(f"written  {name}", flush=True)
         os.execv(sys.executable, [sys.executable, "-m", "scripts.generate"])
@@ -28,7 +30,7 @@ def main() -> None:
     for name in left:
         print(f"removed  {name}")
     current = len(files) - len(changed)
-    print(f"{len(files)} generated files: {current} were current. Read the difference: git diff")
+    print(f"{len(files)} generated files: {current} were up to date. Next: git diff")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every generated file of the project, with the content that it should have."""
+"""Every generated file of the project, with its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.golden import write
 ROOT = Path(__file__).resolve().parents[2]
 
 GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
-    check_names.files,  # first: a running program has read it already (see __main__)
+    check_names.files,  # first: the running program has already read this file (see __main__)
     rules_page.files,
     rule_counts.files,
     coverage_page.files,

@@ -1,6 +1,6 @@
-"""The tables of docs/nvidia.md, made from the catalogue.
+"""Generates the tables in docs/nvidia.md from the catalogue.
 
-What has a source has its number in the page's list of sources.
+The column ``sources`` has numbers from the list of sources on that page.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 def architectures() -> str:
-    """Return which drivers, modules and CUDA releases serve an architecture."""
-    boards: dict[str, list[str]] = {}
+    """Return the table of kernel modules, driver branches and CUDA releases per architecture."""
+    models: dict[str, list[str]] = {}
     for name in gpus.known():
-        boards.setdefault(gpus.load(name).architecture, []).append(f"`{name}`")
+        models.setdefault(gpus.load(name).architecture, []).append(f"`{name}`")
 
     return _table(
-        ("architecture", "boards", "kernel modules", "driver branches", "CUDA", "sources"),
+        ("architecture", "GPUs", "kernel modules", "driver branches", "CUDA", "sources"),
         *(
             (
                 name,
-                ", ".join(boards.get(name, ["none yet"])),
+                ", ".join(models.get(name, ["none yet"])),
                 " or ".join(served.modules),
                 f"{served.first_branch} to {served.last_branch}"
                 if served.last_branch
@@ -56,9 +56,9 @@ def architectures() -> str:
 
 
 def cuda() -> str:
-    """Return which drivers run programs of a CUDA release."""
+    """Return the table of the drivers for each CUDA release."""
     return _table(
-        ("CUDA", "oldest driver that runs it", "driver it was made with", "sources"),
+        ("CUDA", "oldest driver that runs it", "driver that it was released with", "sources"),
         *(
             (release, facts.CUDA_MINIMUM_DRIVER[release.partition(".")[0]], made_with, "2, 3")
             for release, made_with in facts.CUDA_RELEASES.items()
@@ -67,7 +67,7 @@ def cuda() -> str:
 
 
 def limits() -> str:
-    """Return the single limits."""
+    """Return the table of the parts that need a certain version."""
     return _table(
         ("part", "from", "why", "sources"),
         (
@@ -79,33 +79,33 @@ def limits() -> str:
         (
             "`dcgm`",
             facts.DCGM_FROM,
-            "its packages are named by CUDA major (`datacenter-gpu-manager-4-cuda12`)",
+            "package names contain the CUDA major version (`datacenter-gpu-manager-4-cuda12`)",
             "7",
         ),
         (
             "`dcgm` with a driver that runs CUDA 13",
             facts.DCGM_CUDA_13_FROM,
-            "the first for CUDA 13",
+            "the first version for CUDA 13",
             "7",
         ),
         (
             "`container_toolkit`",
             facts.CONTAINER_TOOLKIT_FROM,
-            "`nvidia-cdi-refresh` follows changes of the driver",
+            "`nvidia-cdi-refresh` updates the CDI files after a driver change",
             "8",
         ),
         (
             "`fabric_manager`, `nscq`, `imex`",
             "the driver's version",
-            "another one does not work with the driver",
+            "other versions do not work with the driver",
             "6",
         ),
     )
 
 
 def packages() -> str:
-    """Return the packages of each part in each packaging."""
-    theirs, debians = nvidia.load("nvidia"), nvidia.load("debian")
+    """Return the table of the packages of each part, by packaging."""
+    theirs, debians = nvidia.PACKAGINGS["nvidia"], nvidia.PACKAGINGS["debian"]
 
     def names(packaging: nvidia.Packaging, part: str) -> str:
         entry = packaging.parts[part]
@@ -130,7 +130,7 @@ def packages() -> str:
 
 
 def engines() -> str:
-    """Return the packages of each container engine."""
+    """Return the table of the packages of each container engine."""
     releases = {
         name: operating_systems.load(name).engines
         for name in operating_systems.known()
@@ -162,7 +162,7 @@ TABLES = {
 
 
 def written(text: str) -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with its tables regenerated."""
     return MARK.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[3]}", text)
 
 

@@ -1,4 +1,4 @@
-"""The published schemas of records, made from the models."""
+"""Generates the published JSON schemas of records from the models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep.probe import record
 
 
 def _described() -> dict[str, Any]:
-    """Return the module of the records, its models with docstrings as descriptions."""
+    """Return the names of the record module; its models have their docstrings as descriptions."""
     with patch.dict(BaseModel.model_config, use_attribute_docstrings=True):
         return runpy.run_path(record.__file__)
 
@@ -27,15 +27,15 @@ PUBLISHED: dict[str, type[BaseModel]] = {
 
 
 def text(model: type[BaseModel]) -> str:
-    """Return the schema of a model as it is published."""
+    """Return the published schema of a model."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema = dialect | model.model_json_schema()
     of_record = schema["$defs"].get("Record", schema)
-    # Names of today: a record with others is a record as well.
+    # The current names are examples: a record with other names is valid, too.
     of_record["properties"]["readings"]["propertyNames"] = {"examples": list(READINGS)}
     return json.dumps(schema, indent=2) + "\n"
 
 
 def files() -> dict[str, bytes]:
-    """Return the schemas below docs/."""
+    """Return the schema files in docs/."""
     return {f"docs/{name}": text(model).encode("utf-8") for name, model in PUBLISHED.items()}

@@ -1,4 +1,4 @@
-"""The number of rules in the sample reports of the pages."""
+"""Updates the number of rules in the sample reports on the pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT = re.compile(r"(?<=nodes, )\d+(?= rules\b)")
 
 
 def files() -> dict[str, bytes]:
-    """Return the pages with the number of rules that there are."""
+    """Return the pages with the current number of rules."""
     number = str(len(all_rules()))
     texts = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
     return {

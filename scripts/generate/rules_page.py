@@ -1,4 +1,4 @@
-"""docs/rules.md: every rule with its reasons, as ``lockstep rules --markdown`` prints it."""
+"""Generates docs/rules.md: every rule with its reasons, as in ``lockstep rules --markdown``."""
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.commands.rules import page

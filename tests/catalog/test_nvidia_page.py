@@ -1,4 +1,4 @@
-"""docs/nvidia.md says what the catalogue says, and its example is a valid version set."""
+"""docs/nvidia.md agrees with the catalogue, and its example is a valid version set."""
 
 import ast
 import re
@@ -47,11 +47,11 @@ def test_the_example_is_valid_and_its_parts_reach_the_node() -> None:
     node = plan(cluster).nodes["worker1"]
     assert node.nvidia is not None
     assert node.nvidia.has("fabric_manager")
-    assert node.versions["libcuda1"] == f"{shown['software']['nvidia']['driver']}-*"
-    assert node.versions["libnccl2"] == shown["software"]["versions"]["libnccl2"]
+    assert node.software.versions["libcuda1"] == f"{shown['software']['nvidia']['driver']}-*"
+    assert node.software.versions["libnccl2"] == shown["software"]["versions"]["libnccl2"]
 
 
-def test_the_message_that_the_page_shows_is_the_one_that_is_said() -> None:
+def test_the_message_on_the_page_is_the_real_one() -> None:
     wanted = description()
     wanted["software"] = shown = example()["software"]
     shown["nvidia"].update(driver="575.57.08", fabric_manager="575.57.08", nscq="575.57.08")

@@ -1,4 +1,4 @@
-"""A head that answers in its turn each command that it is given."""
+"""A head that answers its commands in a given order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pyinfra.api.inventory import Inventory
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from lockstep.fleet import gather, shard
+from lockstep.fleet import gather, read_nodes
 from lockstep.fleet.share import dumps, loads
 from lockstep.probe.lines import MARKER
 from tests.checks import recorded
@@ -42,13 +42,15 @@ def through(
     monkeypatch: pytest.MonkeyPatch,
     controller: Controller,
     option: str,
-) -> dict[str, shard.Got]:
+) -> dict[str, read_nodes.Got]:
     """Return what comes of the nodes of the recorded cluster through a head."""
     monkeypatch.setattr(Inventory, "get_host", lambda *_: controller)
-    found: dict[str, shard.Got] = {}
+    found: dict[str, read_nodes.Got] = {}
     plan = recorded.consistent().plan
     share = gather.share_of(plan, [*plan.nodes], through=option)
     # As it arrives in the process that reads.
     share = loads(dumps(share))
-    shard.read_through(share, lambda _: "MUNGE:x:", lambda name, got: found.update({name: got}))
+    read_nodes.read_through(
+        share, lambda _: "MUNGE:x:", lambda name, got: found.update({name: got})
+    )
     return found

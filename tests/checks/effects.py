@@ -1,4 +1,4 @@
-"""What the operations of roles write on a node, and what its record shows when that is gone."""
+"""What the operations of roles write on a node, and how its record shows that it is gone."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def files(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 
 def packages(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    held = list(plan.held)
-    for name in plan.packages:
+    held = list(plan.software.held)
+    for name in plan.software.packages:
         yield Effect("packages", "packages", (name,), REMOVED)
-    for name in plan.versions:
-        if plan.driver is None or name not in plan.driver.packages:  # those are the rollout's
+    driver = plan.software.driver
+    for name in plan.software.versions:
+        if driver is None or name not in driver.packages:  # those are the rollout's
             yield Effect("packages", "packages", (name,), "0.1-1")
     for name in held:
         others = sorted(other for other in held if other != name)
@@ -65,7 +66,7 @@ def packages(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 
 def units(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    for unit in plan.units:
+    for unit in plan.system.units:
         (role,) = owners.of_unit(plan, unit)
         yield Effect(role, "units", (unit, "active"), "inactive")
         yield Effect(role, "units", (unit, "enabled"), "disabled")
@@ -84,7 +85,7 @@ def manager_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
 def service_cpus(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if plan.hardware.cpu.housekeeping:
         for unit in _items(record, "cpuset.services"):
-            if unit not in plan.job_parents:
+            if unit not in plan.system.job_parents:
                 yield Effect("cpu_sets", "cpuset.services", (unit,), plan.hardware.cpu.all)
 
 
@@ -101,7 +102,7 @@ def _other(file: KernelFile) -> str:
 
 
 def kernel_arguments(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    args = list(plan.kernel_args)
+    args = list(plan.system.kernel_args)
     for argument in args:
         left = [other for other in args if other != argument]
         yield Effect("boot_loader", "kernel.cmdline_persisted", (), left)
@@ -111,9 +112,9 @@ def os_running(plan: NodePlan, record: Record) -> Iterator[Effect]:
     yield Effect("os_settings", "os.hostname", (), "localhost")
     yield Effect("os_settings", "os.time_zone", (), "Europe/Rome")
     yield Effect("os_settings", "os.locale", (), "")
-    for key in plan.sysctl:
+    for key in plan.system.sysctl:
         yield Effect("os_settings", "sysctl.running", (key,), "77")
-    for unit in plan.masked_units:
+    for unit in plan.system.masked_units:
         yield Effect("os_settings", "units", (unit, "load"), "loaded")
 
 
@@ -132,7 +133,7 @@ def hugepage_mounts(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 
 def gpu_settings(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    for board in range(plan.gpu.count if plan.gpu else 0):
+    for gpu in range(plan.gpu.count if plan.gpu else 0):
         for reading, value in (
             # Less of it alone would be a cap from below the driver, which no role set.
             ("gpu.power.enforced_w", 750.0),
@@ -142,17 +143,17 @@ def gpu_settings(plan: NodePlan, record: Record) -> Iterator[Effect]:
             ("gpu.mig.pending", "Disabled" if plan.gpu and plan.gpu.mig else "Enabled"),
             *((("gpu.mig.devices", []),) if plan.gpu and plan.gpu.mig else ()),
         ):
-            yield Effect("gpu_settings", reading, (f"gpu{board}",), value)
+            yield Effect("gpu_settings", reading, (f"gpu{gpu}",), value)
 
 
 def idle_units(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    for unit in plan.forbidden_units:
+    for unit in plan.system.forbidden_units:
         yield Effect("nvidia_driver", "units", (unit, "active"), "active")
         yield Effect("nvidia_driver", "units", (unit, "enabled"), "enabled")
 
 
 def built_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    if plan.nvidia is not None and plan.nvidia.modules is not None:
+    if plan.nvidia is not None and plan.nvidia.driver.flavour is not None:
         yield Effect("nvidia_driver", "driver.module_on_disk", ("version",), "absent")
         yield Effect("nvidia_driver", "driver.module_next", ("version",), "absent")
 
@@ -167,17 +168,17 @@ def cdi(plan: NodePlan, record: Record) -> Iterator[Effect]:
 
 
 def pyxis(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    if "pyxis" in plan.capabilities:
+    if "pyxis" in plan.roles:
         yield Effect("pyxis", "slurm.spank_plugins", (PYXIS_PLUGIN,), "23.11")
 
 
 def rdma_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    if "rdma" in plan.capabilities:
+    if "rdma" in plan.roles:
         yield Effect("rdma", "rdma.device_files", ("/dev/infiniband/rdma_cm",), REMOVED)
 
 
 def fetched(plan: NodePlan, record: Record) -> Iterator[Effect]:
-    if "slurm_worker" in plan.capabilities and plan.cluster.configless:
+    if "slurm_worker" in plan.roles and plan.cluster.configless:
         yield Effect("slurm_worker", "slurm.conf_sha256", (), "0" * 64)
 
 
@@ -187,8 +188,8 @@ WRITTEN: dict[str, Effects] = {
     "service.service": units,
     "service.units": units,
     "service.manager_configuration": systemd,
-    "kernel_files.running_kernel_files": kernel_files,
-    "modules.built": built_modules,
+    "kernel.running_kernel_files": kernel_files,
+    "nvidia_driver.built": built_modules,
     "workers_first.files_after_workers": files,
     "boot_loader.menu": kernel_arguments,
     "boot_loader.entries": kernel_arguments,
@@ -207,8 +208,14 @@ WRITTEN: dict[str, Effects] = {
 """Operation -> what it writes."""
 
 WRITES_NOTHING = (
-    "secrets.refused",  # fails
+    "declared.refused",  # fails
     "workers_first.on_every_worker",  # fails where one lacks a file
     "barrier.reached",
     "time_sync.clock_is_right",  # waits
+)
+
+OF_NO_ROLE = (
+    "manifest.recorded",  # the next deploy writes a lost manifest again
+    "reboot.rebooted",  # other rules judge whether a reboot is due
+    "removal.removed",  # the rules left_over.* judge what is left
 )

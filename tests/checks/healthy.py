@@ -1,4 +1,4 @@
-"""Random clusters in which nothing is wrong: what may differ between healthy nodes does."""
+"""Random clusters without faults; everything that may differ between healthy nodes differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan
 from lockstep.roles import declared
 from lockstep.spec import Service, load
-from tests.checks import healthy_boards, healthy_nodes, recorded
+from tests.checks import healthy_gpus, healthy_nodes, recorded
 
 MIG = {"a100": ["3g.40gb", "2g.20gb"], "h100": ["7g.80gb"], "h200": ["3g.71gb", "1g.18gb"]}
 SWITCHED = ("a100", "h100", "h200")
@@ -44,7 +44,7 @@ def records(planned: ClusterPlan, chance: Random) -> Iterator[tuple[str, dict[st
     for name, node in planned.nodes.items():
         raw = recorded.raw_record(node)
         changes = healthy_nodes.own(node, raw, kinds[node.hardware.name], chance)
-        changes |= healthy_boards.own(node, raw, name in at_work, chance)
+        changes |= healthy_gpus.own(node, raw, name in at_work, chance)
         if node.runs(Service.SLURM_CONTROLLER):
             changes["slurm.nodes"] = healthy_nodes.told_by_slurm(planned, at_work, chance)
         for reading, value in changes.items():
@@ -97,7 +97,7 @@ def _os(chance: Random, family: str) -> dict[str, Any]:
 
 
 def _of_heads(chance: Random, classes: dict[str, Any]) -> str:
-    """Return the class of the heads: theirs, or the one of workers without boards."""
+    """Return the class of the heads: theirs, or the one of workers without GPUs."""
     plain = [name for name, one in classes.items() if "gpu" not in one]
     return chance.choice(plain) if plain and chance.random() < 0.5 else "head"
 
@@ -205,13 +205,13 @@ def _gpu(chance: Random) -> dict[str, Any]:
 
 
 def _software(chance: Random, classes: dict[str, Any]) -> dict[str, Any]:
-    boards = [one["gpu"] for one in classes.values() if "gpu" in one]
-    if not boards or chance.random() < 0.2:
+    gpus = [one["gpu"] for one in classes.values() if "gpu" in one]
+    if not gpus or chance.random() < 0.2:
         return {}
-    volta = any(gpu["model"] == "v100" for gpu in boards)
+    volta = any(gpu["model"] == "v100" for gpu in gpus)
     driver, cuda = LAST_OF_VOLTA if volta else chance.choice(DRIVERS)
     nvidia: dict[str, Any] = {"driver": driver, "cuda": cuda}
-    if any(gpu["nvswitch"] for gpu in boards):
+    if any(gpu["nvswitch"] for gpu in gpus):
         nvidia["fabric_manager"] = driver
     if chance.random() < 0.7:
         nvidia |= {"dcgm": "4.5.0", "dcgm_exporter": "4.8.0"}

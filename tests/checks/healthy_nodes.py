@@ -1,4 +1,4 @@
-"""What healthy machines of one class have in common, and what is each one's own."""
+"""Readings that healthy machines of one class share, and those that differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Kind
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.running import KernelFile
-from lockstep.spec import Role, Service
+from lockstep.spec import NodeRole, Service
 from lockstep.spec.names import cpus
 from lockstep.when import HOUR_S
 
@@ -20,7 +20,7 @@ HOST_KEYS = ("ed25519", "ecdsa", "rsa")
 REMOTE = {"ipv6": "--remote=fd00:1::1001", "ipv4": "--remote=110.1.0.100"}
 """An address that all nodes are told, and one of theirs is a part of."""
 FURTHER = "mlx5_9"
-NO_OTHER = {"unread": "no credential of another node was given"}
+NO_OTHER = {"unread": "no credential from another node was given"}
 WORKING = (["ALLOCATED"], ["MIXED"], ["ALLOCATED", "COMPLETING"], ["MIXED", "RESERVED"])
 WAITING = (["IDLE"], ["IDLE", "PLANNED"], ["IDLE", "RESERVED"])
 
@@ -206,7 +206,7 @@ def _shown(file: KernelFile) -> dict[str, str]:
 
 
 def _packages(node: NodePlan, seen: dict[str, str], chance: Random) -> dict[str, str]:
-    patterns = {name: pattern.replace("*", "1") for name, pattern in node.versions.items()}
+    patterns = {name: pattern.replace("*", "1") for name, pattern in node.software.versions.items()}
     own = {f"own-{node.name}": f"{chance.randrange(9)}.0"} if chance.random() < 0.1 else {}
     return {**seen, **patterns, **own}
 
@@ -216,15 +216,15 @@ def told_by_slurm(planned: ClusterPlan, at_work: set[str], chance: Random) -> di
     return {
         name: {
             "state": chance.choice(WORKING if name in at_work else WAITING),
-            "cpus": node.hardware.slurm.cpus,
-            "real_memory": node.hardware.slurm.real_memory_mib,
+            "cpus": node.hardware.hardware.cpus,
+            "real_memory": node.hardware.hardware.slurm_memory_mib,
             "gres": node.hardware.slurm.gres,
             "cpu_spec_list": node.hardware.slurm.cpu_spec_list,
             "reason": "",
             "version": "24.11.5",
         }
         for name, node in planned.nodes.items()
-        if node.role is Role.WORKER
+        if node.role is NodeRole.WORKER
     }
 
 

@@ -1,4 +1,4 @@
-"""One changed value, and what the rules must say of it."""
+"""One changed value, and the finding that the rules must make of it."""
 
 from __future__ import annotations
 

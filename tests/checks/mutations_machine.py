@@ -1,4 +1,4 @@
-"""One changed value of platform, CPUs, memory or kernel, and the rule that names it."""
+"""Changed values of platform, CPUs, memory or kernel, and the rule that finds each."""
 
 from __future__ import annotations
 

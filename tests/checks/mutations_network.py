@@ -1,4 +1,4 @@
-"""One changed value of the networks, and the rule that names it."""
+"""Changed values of the networks, and the rule that finds each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NETWORK = (
     ),
     one("net.mac_unique", "net.mac", "fabric1", "a0:88:c2:00:05:01", "worker3 fabric1"),
     each("rdma.interface", "rdma.netdev", "mlx5_1", "fabric0", "fabric0"),
-    each("rdma.link_downed", "rdma.link_downed", "mlx5_1", 4, "4 times down"),
+    each("rdma.link_downed", "rdma.link_downed", "mlx5_1", 4, "4 link failures"),
     each("rdma.errors", "rdma.errors", "mlx5_1", 400, "400 errors"),
     each("rdma.discards", "rdma.discards", "mlx5_1", 4000, "4000 discards"),
-    each("rdma.ack_timeouts", "rdma.ack_timeouts", "mlx5_1", 4000, "4000 time-outs"),
+    each("rdma.ack_timeouts", "rdma.ack_timeouts", "mlx5_1", 4000, "4000 timeouts"),
     each("rdma.sequence_errors", "rdma.sequence_errors", "mlx5_1", 40000, "40000 gaps"),
     each("rdma.pcie_link", "rdma.pcie", "mlx5_1", "32 GT/s x8", "32 GT/s x8"),
     one("rdma.pci_control", "rdma.pci_control", "mlx5_1", "MaxReadReq 512", "1 x MaxReadReq 512"),
@@ -53,6 +53,6 @@ NETWORK = (
     ),
     one(
         *("rdma.settings", "rdma.settings", ("mlx5_1", "flow_steering_mode (runtime)"), "dmfs"),
-        *("more: flow_steering_mode (runtime)=dmfs; not: flow_steering_mode", "mlx5_1"),
+        *("additional: flow_steering_mode (runtime)=dmfs; missing: flow_steering_mode", "mlx5_1"),
     ),
 )

@@ -1,4 +1,4 @@
-"""One changed value of services, mounts, disks or identity, and the rule that names it."""
+"""Changed values of services, mounts, disks or identity, and the rule that finds each."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SYSTEM = (
         *({"soft": "1024", "hard": "524288"}, "1024 of 524288"),
     ),
     one("unit.failed", "units.failed", "", ["backup.service"], "failed", "backup.service"),
-    one("unit.peers", "units.enabled", "", [*ENABLED, "x.timer"], "more: x.timer"),
-    one("cron.jobs", "cron.jobs", "/etc/cron.d/x", "00", "more: /etc/cron.d/x"),
-    one("cron.jobs", "cron.jobs", "/etc/cron.daily/dpkg", "00", "other: /etc/cron.daily/dpkg"),
+    one("unit.peers", "units.enabled", "", [*ENABLED, "x.timer"], "additional: x.timer"),
+    one("cron.jobs", "cron.jobs", "/etc/cron.d/x", "00", "additional: /etc/cron.d/x"),
+    one("cron.jobs", "cron.jobs", "/etc/cron.daily/dpkg", "00", "different: /etc/cron.daily/dpkg"),
     each("collector.settings", "collectors", EXPORTER, [f"{EXPORTER} -c 1000"], "-c 1000"),
     each(
         *("collector.single", "collectors", EXPORTER),

@@ -1,4 +1,4 @@
-"""Eight recorded workers and their head, as the engine gets them: one capture and its deltas."""
+"""Records of eight workers and their head: one capture, and the differences of each node."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from lockstep.forms import Run
 from lockstep.forms import text as text_form
 from lockstep.inventory import planned as plan
 from lockstep.manifest import SECTIONS
+from lockstep.node.readers.collect import OF_ROLES
+from lockstep.node.readers.reading import NOT_ASKED
 from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.plan.nvidia import check_engines
 from lockstep.probe.parse import record as record_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.report import Finding, Report
 from lockstep.roles import declared
 from lockstep.secrets import Secrets
-from lockstep.spec import Role, load
+from lockstep.spec import NodeRole, load
 from lockstep.when import HOUR_S
-from tests.checks.recorded_boards import AT_WORK, WORKING, healthy, names
+from tests.checks.recorded_gpus import AT_WORK, WORKING, healthy, names
 from tests.checks.recorded_machine import machine
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
@@ -203,7 +206,7 @@ def only(findings: Iterable[Finding]) -> Finding:
 
 
 @cache
-def _rendered(name: str, role: Role, cluster: int) -> tuple[ManagedFile, ...]:
+def _rendered(name: str, role: NodeRole, cluster: int) -> tuple[ManagedFile, ...]:
     return managed(_PLANS[cluster].nodes[name], SECRETS)
 
 
@@ -216,7 +219,7 @@ def _files(node: NodePlan) -> tuple[ManagedFile, ...]:
 
 
 @cache
-def _capture(role: Role) -> str:
+def _capture(role: NodeRole) -> str:
     return (CAPTURES / f"{role.value}.json").read_text(encoding="utf-8")
 
 
@@ -225,10 +228,11 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(_capture(node.role))
     hardware, number = node.hardware, list(node.cluster.nodes).index(node.name)
     seen = {name: entry.get("value") for name, entry in record["readings"].items()}
-    line = [*seen["kernel.cmdline"], *node.kernel_args]
+    line = [*seen["kernel.cmdline"], *node.system.kernel_args]
     asked = request(node)
     changes: dict[str, Any] = {
         "os.hostname": node.name,
+        **dict.fromkeys(OF_ROLES, NOT_ASKED),
         "files.changed": {},
         "os.groups": {},
         "hugepages.tried": {"tried": "", "reached": "0,0"},
@@ -236,13 +240,23 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         "os.locales": ["c", "c.utf8", "en_us.utf8"],
         "systemd.started": {"invocation": f"{number:032x}", "at": 1795199783.0, "stamp": []},
         "time.own_clock": node.time.reference,
+        "slurm.jobs": {},
+        "slurm.node": {},
+        "os.init_started": 60,
+        "os.reboot_required": "absent",
+        "os.rebooted_in_vain": [],
         "os.boot_id": f"00000000-0000-4000-8000-{number:012}",
         "cpu.online": f"0-{hardware.hardware.cpus - 1}",
         "numa.cpus": {str(numa): cpus for numa, cpus in enumerate(hardware.cpu.numa)},
         # A declared size leaves room for what the kernel keeps for itself.
         "memory_mib": hardware.hardware.memory_mib * 103 // 100,
         "kernel.cmdline": line,
-        "kernel.cmdline_persisted": list(node.kernel_args),
+        "kernel.cmdline_persisted": list(node.system.kernel_args),
+        "kernel.cmdline_entries": {},
+        "driver.kernels": {},
+        "kernel.next": KERNEL,
+        "kernel.initramfs": "1795199783.000000000 11",
+        "driver.loaded": ["nvidia", "nvidia_uvm"] if node.gpu else [],
         "hugepages": {
             size: {
                 str(numa): hardware.hugepages.get(size, {}).get(numa, 0)
@@ -263,18 +277,18 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             }
             for file in _files(node)
         },
-        "sysctl.running": dict(node.sysctl),
+        "sysctl.running": dict(node.system.sysctl),
         "sysctl.persisted": {
             key: {"value": value, "file": "/etc/sysctl.d/99-zz-lockstep.conf"}
-            for key, value in node.sysctl.items()
+            for key, value in node.system.sysctl.items()
         },
         # The capture is older than some packages and units of the plan.
         "packages": {
-            **dict.fromkeys(node.packages, "1.0-1"),
+            **dict.fromkeys(node.software.packages, "1.0-1"),
             **seen["packages"],
-            **{name: pattern.replace("*", "1") for name, pattern in node.versions.items()},
+            **{name: pattern.replace("*", "1") for name, pattern in node.software.versions.items()},
         },
-        "packages.held": sorted(node.held),
+        "packages.held": sorted(node.software.held),
         "manifest": _manifest(node),
         **_kernel(node),
         **_services(node, seen["units"]),
@@ -284,16 +298,16 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         "slurm.srun_options": dict.fromkeys(asked.srun_options, True),
     }
     if node.gpu is not None:
-        boards = range(node.gpu.count)
-        changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in boards}
+        gpus = range(node.gpu.count)
+        changes["gpu.uuid"] = {f"gpu{i}": f"GPU-{number:08}-0000-{i:012}" for i in gpus}
         changes |= _driver(node) | healthy(node)
         if node.name == AT_WORK:
             changes |= {name: dict.fromkeys(names(node), v) for name, v in WORKING.items()}
         changes["driver.boards"] = {
             f"195:{i}": uuid for i, uuid in enumerate(changes["gpu.uuid"].values())
         }
-        changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in boards}
-    if node.role is Role.WORKER:
+        changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in gpus}
+    if node.role is NodeRole.WORKER:
         controller = _files(next(iter(node.cluster.nodes.values())))
         conf = {file.path: file.sha256 for file in controller}["/etc/slurm/slurm.conf"]
         changes["slurm.conf_sha256"] = conf
@@ -301,15 +315,15 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         changes["slurm.nodes"] = {
             name: {
                 "state": ["ALLOCATED" if name == AT_WORK else "IDLE"],
-                "cpus": worker.hardware.slurm.cpus,
-                "real_memory": worker.hardware.slurm.real_memory_mib,
+                "cpus": worker.hardware.hardware.cpus,
+                "real_memory": worker.hardware.hardware.slurm_memory_mib,
                 "gres": worker.hardware.slurm.gres,
                 "cpu_spec_list": worker.hardware.slurm.cpu_spec_list,
                 "reason": "",
                 "version": "24.11.5",
             }
             for name, worker in node.cluster.nodes.items()
-            if worker.role is Role.WORKER
+            if worker.role is NodeRole.WORKER
         }
     for name, value in changes.items():
         record["readings"][name] = {"value": value}
@@ -349,7 +363,7 @@ OTHER_DEVICES = {
 
 
 def _driver(node: NodePlan) -> dict[str, Any]:
-    """Return what the driver and its boards say when nothing runs on them."""
+    """Return what the driver and its GPUs say when nothing runs on them."""
     gpu = node.gpu
     assert gpu is not None
     idle = {
@@ -369,7 +383,7 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "gpu.fabric.status": "Success" if gpu.nvswitch else {"unread": "N/A"},
     }
     version = node.nvidia.spec.driver if node.nvidia else DRIVER
-    modules = node.nvidia.modules if node.nvidia else None
+    modules = node.nvidia.driver.flavour if node.nvidia else None
     module = {"version": version, "flavour": modules or "open"}
     devices = [f"/dev/nvidia{i}" for i in range(gpu.count)]
     files = {path: f"195:{i}" for i, path in enumerate(devices)} | OTHER_DEVICES
@@ -397,7 +411,7 @@ def _driver(node: NodePlan) -> dict[str, Any]:
                 "shm_kib": "65536",
                 "cpus": node.hardware.cpu.all,
             }
-            for engine in node.check_engines
+            for engine in check_engines(node)
         },
     }
 
@@ -407,7 +421,7 @@ def _manifest(node: NodePlan) -> dict[str, Any]:
     owner = {"role": "packages", "state": ""}
     return {
         **{section: {} for section in SECTIONS},
-        "packages": dict.fromkeys(node.packages, owner),
+        "packages": dict.fromkeys(node.software.packages, owner),
     }
 
 
@@ -464,14 +478,14 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
 def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
     """Return where the services of a node run, listen and what they may lock."""
     cpu = node.hardware.cpu
-    running = (*node.units, "ssh.service", "systemd-journald.service")
+    running = (*node.system.units, "ssh.service", "systemd-journald.service")
     memlock = node.spec.os.memlock
     limit = memlock if memlock == "unlimited" else str(memlock * 1024)
     return {
         "units": {
-            **dict.fromkeys(node.units, RUNNING),
-            **dict.fromkeys(node.masked_units, MASKED),
-            **dict.fromkeys(node.forbidden_units, OFF),
+            **dict.fromkeys(node.system.units, RUNNING),
+            **dict.fromkeys(node.system.masked_units, MASKED),
+            **dict.fromkeys(node.system.forbidden_units, OFF),
             **units,
         },
         "units.started": {
@@ -481,17 +495,17 @@ def _services(node: NodePlan, units: dict[str, Any]) -> dict[str, Any]:
                 "needs_daemon_reload": False,
                 "stamp": [],
             }
-            for unit in node.units
+            for unit in node.system.units
         },
         "cpuset.services": {
             unit: cpu.all if unit == "slurmd.service" else cpu.housekeeping or cpu.all
             for unit in running
         },
         "cpuset.groups": {},
-        "limits.memlock": {unit: {"soft": limit, "hard": limit} for unit in node.units},
+        "limits.memlock": {unit: {"soft": limit, "hard": limit} for unit in node.system.units},
         "listeners": {
             f"{one.protocol}/{one.port}": ["::"] if node.address_family == "ipv6" else ["0.0.0.0"]
-            for one in node.listeners
+            for one in node.system.listeners
         },
     }
 

@@ -1,13 +1,13 @@
-"""What healthy machines say of themselves beside their GPUs: firmware, CPUs, networks, services."""
+"""Readings of healthy machines except GPUs: firmware, CPUs, networks, services."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lockstep.node.readers import kernel, reading, roce
+from lockstep.node.readers import kernel, rdma, reading
 from lockstep.node.readers.collectors import COLLECTORS
 from lockstep.plan import NodePlan
-from lockstep.spec import Role
+from lockstep.spec import NodeRole
 
 KERNEL = "6.12.48+deb13-amd64"
 MODULE = "32 GiB: 4800 MT/s"
@@ -76,14 +76,14 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
         "kernel.modules": {name: loaded.get(name, reading.ABSENT) for name in kernel.KNOWN_MODULES},
         "kernel.tainted": 1 << 12 | 1 << 0,
         "kernel.log": {},
-        "sysctl.common": {**dict.fromkeys(kernel.COMMON_SYSCTLS, "1"), **node.sysctl},
+        "sysctl.common": {**dict.fromkeys(kernel.COMMON_SYSCTLS, "1"), **node.system.sysctl},
     }
 
 
 def _system(node: NodePlan, number: int) -> dict[str, Any]:
     collectors: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
     collectors["prometheus-node-exporter"] = [NODE_EXPORTER.format(node.address)]
-    if node.role is Role.WORKER:
+    if node.role is NodeRole.WORKER:
         collectors |= {"nv-hostengine": ["nv-hostengine -n"], "dcgm-exporter": [DCGM_EXPORTER]}
     return {
         "os.machine_id": f"1d{number:030x}",
@@ -95,10 +95,10 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
             "hosts": "files dns",
         },
         "units.failed": [],
-        "units.enabled": sorted({*node.units, "fstrim.timer", "getty@tty1.service"}),
+        "units.enabled": sorted({*node.system.units, "fstrim.timer", "getty@tty1.service"}),
         "cron.jobs": {"/etc/cron.daily/dpkg": "9f2f"},
         "limits.open_files": {
-            unit: {"soft": "131072", "hard": "131072"} for unit in sorted(node.job_parents)
+            unit: {"soft": "131072", "hard": "131072"} for unit in sorted(node.system.job_parents)
         },
         "collectors": collectors,
         "services.cpu_share": {"munge.service": 0.1 * (number % 10), "slurmd.service": 90.0},
@@ -136,7 +136,7 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
 
 def _fabric(node: NodePlan, number: int) -> dict[str, Any]:
     names = [f"mlx5_{index}" for index in range(node.hardware.hardware.nics.count)]
-    registers = dict.fromkeys(roce.ACCELERATIONS, 1)
+    registers = dict.fromkeys(rdma.ACCELERATIONS, 1)
     each: dict[str, Any] = {
         "rdma.errors": number,
         "rdma.link_downed": number % 2,

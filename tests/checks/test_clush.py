@@ -1,4 +1,4 @@
-"""The probe by clush of a head: what is run, and whose lines count."""
+"""Reading nodes with clush from a head: the command, and the lines that are accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.fleet import clush
+from lockstep.fleet.through import clush, own_lines
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
 from lockstep.probe.ship import Request
@@ -51,16 +51,14 @@ def test_one_command_reads_all_and_a_node_speaks_for_itself_only(
         "worker2": Request(files=("/etc/passwd",)),
         "worker3": Request(files=("/etc/passwd",)),
     }
-    done = subprocess.run(
-        ["sh", "-c", clush.run(requests)], capture_output=True, text=True, check=True
-    )
-    found = dict(joined(clush.own(done.stdout.splitlines())))
+    done = subprocess.run(["sh", "-c", clush(requests)], capture_output=True, text=True, check=True)
+    found = dict(joined(own_lines(done.stdout.splitlines())))
     assert list(found) == ["worker1"]
     files = record(found["worker1"]).get("files")
     assert isinstance(files, dict)
     assert list(files) == ["/etc/hostname"]
     assert done.stderr.splitlines() == [
-        "this node calls itself 'stranger': none of those that are read"
+        "this node's name is 'stranger', but no node of that name is to be read"
     ]
     words = (tmp_path / "clush.ran").read_text().split()
     assert {"-w", "worker[1-3]", "--nostdin", "--command_timeout=60"} <= set(words)
@@ -88,7 +86,7 @@ def test_a_line_counts_where_the_node_that_said_it_is_the_one_it_is_about(
     said: list[str], own: bool
 ) -> None:
     noise = ["", "worker1: Welcome", "worker1:", "clush: worker3: exited with exit code 1"]
-    assert [*clush.own([*noise, *said])] == (of("worker1") if own else [])
+    assert [*own_lines([*noise, *said])] == (of("worker1") if own else [])
 
 
 def test_workers_are_read_by_one_command_of_the_head(

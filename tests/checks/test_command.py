@@ -1,4 +1,4 @@
-"""``lockstep check`` as a user runs it, on saved records: words and exit statuses."""
+"""``lockstep check`` on saved records: its output and exit statuses."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--limit", "worker33"), "unknown node 'worker33'\n  expected  worker3"),
+        (("--limit", "worker33"), "inventory.py: unknown node 'worker33'\n  expected  worker3"),
         (("--limit", "worker[1-"), "--limit 'worker[1-': "),
-        (("--limit", "zzz"), "unknown node 'zzz'\n  expected  head1,worker[1-8]"),
+        (("--limit", "zzz"), "inventory.py: unknown node 'zzz'\n  expected  head1,worker[1-8]"),
         (("--rule", "gpu.power_limi"), "unknown rule 'gpu.power_limi'\n  expected  gpu.p"),
         (("--json", "/no/such/folder/x"), "--json /no/such/folder/x: the folder does not"),
     ],
@@ -154,7 +154,7 @@ def test_a_chosen_rule_does_not_hide_that_no_node_was_read(
     assert capsys.readouterr().out.startswith("ERROR   node.reachable  head1,worker[1-8]\n")
 
 
-def test_records_are_kept_for_nobody_else_where_others_could_read(inventory: str) -> None:
+def test_records_are_private_in_a_folder_that_others_can_read(inventory: str) -> None:
     Path("folder").mkdir()
     kept = Path("folder/kept.json")
     kept.write_text("old")
@@ -183,7 +183,7 @@ def test_records_can_be_kept_in_what_is_no_file(inventory: str) -> None:
     assert done.stdout.startswith(Path("records.json").read_text())
 
 
-def test_records_are_kept_for_nobody_else(inventory: str) -> None:
+def test_records_are_private(inventory: str) -> None:
     assert status(inventory, "--save-records", "kept.json") == 0
     assert Path("kept.json").stat().st_mode & 0o777 == 0o600
     assert Path("kept.json").read_text() == Path("records.json").read_text()

@@ -59,7 +59,7 @@ def found(one: Rule, context: Context) -> list[tuple[str, str, str]]:
     return [(f.node, f.device, f.found) for f in check([one], context) if f.rule == one.id]
 
 
-def test_slots_and_multisets_differ_where_two_boards_are_swapped() -> None:
+def test_slots_and_multisets_differ_where_two_gpus_are_swapped() -> None:
     def bus(one: str, two: str) -> dict[str, str]:
         return {"gpu0": one, "gpu1": two}
 
@@ -84,18 +84,18 @@ def test_a_clock_below_the_peers_is_found_and_one_above_is_not() -> None:
     assert found(one, context) == [("worker3", "gpu3", "1500")]
 
 
-def boards(node: str, *values: int) -> list[Vote]:
+def gpus(node: str, *values: int) -> list[Vote]:
     return [Vote(node, f"gpu{number}", value) for number, value in enumerate(values)]
 
 
-def test_of_two_nodes_a_board_is_named_that_its_own_neighbours_speak_against() -> None:
-    found = worse(boards("a", 345, 345, 1500, 345) + boards("b", *[345] * 4), Bound.AT_MOST, 0.5)
+def test_of_two_nodes_a_gpu_is_named_that_its_own_neighbours_speak_against() -> None:
+    found = worse(gpus("a", 345, 345, 1500, 345) + gpus("b", *[345] * 4), Bound.AT_MOST, 0.5)
     assert found == Majority(517.5, 2, 2, (Vote("a", "gpu2", 1500),))
 
 
 def test_of_two_nodes_neither_is_named_where_half_of_one_differs() -> None:
-    found = worse(boards("a", 345, 345, 1500, 1500) + boards("b", *[345] * 4), Bound.AT_MOST, 0.5)
+    found = worse(gpus("a", 345, 345, 1500, 1500) + gpus("b", *[345] * 4), Bound.AT_MOST, 0.5)
     assert isinstance(found, Split)
     assert [len(side) for side in found.sides] == [6, 2]
-    two = worse(boards("a", 1500) + boards("b", 345), Bound.AT_MOST, 0.5)
+    two = worse(gpus("a", 1500) + gpus("b", 345), Bound.AT_MOST, 0.5)
     assert isinstance(two, Split)

@@ -1,4 +1,4 @@
-"""Containers against their node: one drift, one finding, and unread is never ok."""
+"""Containers compared with their node: one drift is one finding, and unread is not ok."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_a_slice_without_its_capability_file_is_named() -> None:
 def test_a_number_that_no_gpu_has_is_shown() -> None:
     one = the_one(("containers", ("docker", "devices", "/dev/nvidia7"), "234:7"))
     assert one.rule == "container.uuids"
-    assert one.found.endswith("has no GPU at /dev/nvidia7 234:7")
+    assert one.found.endswith("has /dev/nvidia7 234:7, which belongs to no GPU of the node")
 
 
-def test_a_board_that_the_node_lost_is_not_the_containers_matter() -> None:
+def test_a_gpu_that_the_node_lost_is_not_the_containers_matter() -> None:
     start = recorded.consistent()
     for engine in ("docker", "podman"):
         start = changed(("containers", (engine, "devices", "/dev/nvidia7"), REMOVED), start=start)

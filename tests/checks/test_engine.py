@@ -1,4 +1,4 @@
-"""What holds for every rule: order, unread, votes, classes, consequences."""
+"""Properties of every rule: order, unread values, votes, classes, consequences."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from lockstep.checks import folding
 from lockstep.checks.catalogue import all_rules
-from lockstep.checks.cause import Cause
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
 from lockstep.checks.not_compared import NOT_JUDGED
 from lockstep.checks.raw_findings import RawFinding
+from lockstep.checks.rule import Cause
 from lockstep.node.readers import collect
 from lockstep.probe.record import Reading, Record
 from lockstep.report import ExitStatus, Finding, Status
@@ -28,7 +28,7 @@ WORKERS = tuple(f"worker{n}" for n in range(1, 9))
 ENFORCED = "gpu.power.enforced_w"
 
 
-def boards(value: object) -> dict[str, Any]:
+def gpus(value: object) -> dict[str, Any]:
     return {f"gpu{n}": value for n in range(8)}
 
 
@@ -45,7 +45,7 @@ def test_equal_nodes_give_no_finding() -> None:
 
 
 def test_the_order_of_nodes_and_devices_changes_nothing() -> None:
-    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", boards("1"))
+    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", gpus("1"))
     start = recorded.mutated(start, "worker7", ENFORCED, ("gpu3",), 350.0)
     start = recorded.mutated(start, "worker6", "packages", ("bash",), "5.2")
     expected = list(recorded.report(start))
@@ -92,7 +92,7 @@ def test_a_removed_reading_is_unknown_never_ok(rule: str, node: str, reading: st
     [one for one in MUTATIONS if one.path == ("gpu3",)],
     ids=lambda one: f"{one.rule}-{one.reading}",
 )
-def test_one_unread_board_is_named(one: Any) -> None:
+def test_one_unread_gpu_is_named(one: Any) -> None:
     answer = {"unread": "nvidia-smi: it is [N/A]"}
     for value in (REMOVED, answer):
         gone = recorded.mutated(recorded.consistent(), one.node, one.reading, one.path, value)
@@ -108,22 +108,22 @@ def test_a_driver_that_does_not_answer_is_one_finding() -> None:
     raw = record.model_dump(mode="json")
     for name in raw["readings"]:
         if name.startswith("gpu."):
-            raw["readings"][name] = {"unread": "nvidia-smi: no answer within 10 s"}
+            raw["readings"][name] = {"unread": "nvidia-smi: did not finish within 10 s"}
     silent = recorded.with_reading(start, {**start.reading, "worker3": Record.model_validate(raw)})
     found = recorded.only(recorded.report(silent))
     assert (found.rule, found.node, found.status) == ("gpu.count", "worker3", "unknown")
-    assert "no answer within 10 s" in found.found
+    assert "did not finish within 10 s" in found.found
     assert "gpu.power_limit" in found.detail
 
 
-def test_a_lost_board_hides_no_other_fault() -> None:
+def test_a_lost_gpu_hides_no_other_fault() -> None:
     start = recorded.mutated(recorded.consistent(), "worker3", "gpu.count", (), 7)
     start = recorded.mutated(start, "worker3", ENFORCED, ("gpu2",), 350.0)
     assert {f.rule for f in recorded.report(start)} == {"gpu.count", "gpu.power_limit"}
 
 
-def test_an_even_split_blames_nobody() -> None:
-    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", boards("old"))
+def test_an_even_split_blames_no_node() -> None:
+    start = on(recorded.consistent(), WORKERS[:4], "gpu.vbios", gpus("old"))
     found = recorded.only(recorded.report(start))
     assert found.status == Status.UNDECIDED.value
     assert found.node == "worker[1-8]"
@@ -145,7 +145,7 @@ def test_two_nodes_do_not_make_a_majority() -> None:
 
 def test_an_unread_value_is_no_vote() -> None:
     start = on(recorded.consistent(), WORKERS[:3], "gpu.vbios", REMOVED)
-    start = on(start, WORKERS[3:5], "gpu.vbios", boards("old"))
+    start = on(start, WORKERS[3:5], "gpu.vbios", gpus("old"))
     report = recorded.report(start, "gpu.vbios")
     assert [(f.node, f.status) for f in report] == [
         ("worker1", "unknown"),
@@ -167,7 +167,7 @@ def two_classes(description: dict[str, Any]) -> None:
 def test_two_classes_never_vote_on_each_other() -> None:
     start = recorded.clustered(two_classes)
     for reading in ("gpu.vbios", "gpu.driver_version"):
-        start = on(start, WORKERS[5:], reading, boards("another"))
+        start = on(start, WORKERS[5:], reading, gpus("another"))
     for reading in ("kernel.release", "kernel.newest"):
         start = on(start, WORKERS[5:], reading, "6.1.0-9")
     assert recorded.report(start).findings == []
@@ -176,8 +176,8 @@ def test_two_classes_never_vote_on_each_other() -> None:
     assert (found.rule, found.node, found.expected) == ("kernel.release", "worker8", "6.1.0-9")
 
 
-def test_a_uniformly_wrong_cluster_is_found_by_the_boards_own_default() -> None:
-    start = on(recorded.consistent(), WORKERS, ENFORCED, boards(350.0))
+def test_a_uniformly_wrong_cluster_is_found_by_the_gpus_own_default() -> None:
+    start = on(recorded.consistent(), WORKERS, ENFORCED, gpus(350.0))
     found = list(recorded.report(start))
     assert [(f.node, f.device, f.found, f.expected, f.reference) for f in found] == [
         (worker, "gpu[0-7]", "350 W", "700 W", "device") for worker in WORKERS
@@ -191,13 +191,13 @@ def declared_limit(description: dict[str, Any]) -> None:
 def test_a_declared_value_is_asked_before_the_device() -> None:
     start = recorded.clustered(declared_limit)
     assert {f.reference for f in recorded.report(start)} == {"spec"}
-    assert recorded.report(on(start, WORKERS, ENFORCED, boards(500.0))).findings == []
+    assert recorded.report(on(start, WORKERS, ENFORCED, gpus(500.0))).findings == []
 
 
 def test_peers_speak_where_spec_and_device_are_silent() -> None:
     start = on(recorded.consistent(), WORKERS, "gpu.power.default_w", REMOVED)
     start = recorded.mutated(start, "worker2", ENFORCED, ("gpu5",), 350.0)
-    (found,) = recorded.report(start).with_status(Status.DIFFERS)
+    (found,) = (one for one in recorded.report(start) if one.status == Status.DIFFERS.value)
     assert (found.rule, found.node, found.device) == ("gpu.power_limit", "worker2", "gpu5")
     assert found.reference == "peers: 8 nodes of class hgx-h200"
 
@@ -207,12 +207,12 @@ def test_a_bare_majority_says_out_of_how_many() -> None:
     for node in ("worker1", "worker2", "worker3"):
         start = recorded.mutated(start, node, "gpu.vbios", ("gpu5",), "old")
     found = [one for one in recorded.report(start) if one.rule == "gpu.vbios"]
-    assert {one.reference for one in found} == {"peers: 7 nodes of class hgx-h200"}  # other boards
-    start = on(start, WORKERS[:3], "gpu.vbios", dict.fromkeys(boards(0.0), "old"))
+    assert {one.reference for one in found} == {"peers: 7 nodes of class hgx-h200"}  # other GPUs
+    start = on(start, WORKERS[:3], "gpu.vbios", dict.fromkeys(gpus(0.0), "old"))
     found = [one for one in recorded.report(start) if one.rule == "gpu.vbios"]
     assert {one.node for one in found} == {"worker1", "worker2", "worker3"}
     assert {one.reference for one in found} == {"peers: 4 of 7 nodes of class hgx-h200"}
-    alone = on(recorded.consistent(), WORKERS[:1], "gpu.vbios", dict.fromkeys(boards(0.0), "old"))
+    alone = on(recorded.consistent(), WORKERS[:1], "gpu.vbios", dict.fromkeys(gpus(0.0), "old"))
     assert recorded.only(recorded.report(alone)).reference == "peers: 7 nodes of class hgx-h200"
 
 
@@ -270,7 +270,7 @@ def test_what_only_the_controller_knows_of_a_node_is_unknown_without_it(lost: st
         ("slurm.node", "worker1", "unknown"),
         ("slurm.state", "worker1", "unknown"),
     ]
-    assert all("head1, the controller" in finding.found for finding in report)
+    assert all("the controller, head1" in finding.found for finding in report)
     assert report.exit_status is ExitStatus.UNREAD
 
 
@@ -432,7 +432,7 @@ def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPat
 
         return noted
 
-    for function in (Record.get, Record.parts):
+    for function in (Record.get, Record.parts, Record.items):
         monkeypatch.setattr(Record, function.__name__, noting(function))
     recorded.report(recorded.consistent())
     # Some are asked for only where something differs: is it on disk for the next boot?
@@ -487,15 +487,15 @@ def test_a_missing_package_explains_its_missing_unit() -> None:
     assert found.detail == "hence also: unit.active (chrony.service), unit.enabled (chrony.service)"
 
 
-def test_nobody_logged_in_is_no_finding() -> None:
+def test_a_node_without_logins_has_no_finding() -> None:
     start = recorded.mutated(recorded.consistent(), "worker3", "cpuset.user_slice", (), None)
     assert recorded.report(start).findings == []
 
 
-def test_every_file_that_explains_something_is_one_of_ours() -> None:
+def test_every_file_that_explains_a_finding_is_managed() -> None:
     start = recorded.consistent()
     ours = {file.path for _, file in FILES}  # of all releases
-    units = {unit for view in start.views.values() for unit in view.plan.units}
+    units = {unit for view in start.views.values() for unit in view.plan.system.units}
     for rule in all_rules():
         for cause in rule.explained_by:
             if cause.rule == "file.content" and cause.device is not None:
@@ -540,3 +540,11 @@ def test_rules_that_explain_each_other_still_leave_one_finding() -> None:
     kept = folding.explain(raw_findings, {})
     assert [draft.finding.rule for draft in kept] == ["os.time_zone"]
     assert kept[0].finding.detail == "hence also: os.locale"
+
+
+@pytest.mark.parametrize("reading", ["driver.xid", "rdma.device_files"])
+@pytest.mark.parametrize("value", [True, [], "x"])
+def test_a_reading_that_should_be_a_map_and_is_none_is_unknown(reading: str, value: Any) -> None:
+    one = recorded.only(recorded.report(on(recorded.consistent(), ("worker3",), reading, value)))
+    assert (one.node, one.status) == ("worker3", Status.UNKNOWN.value)
+    assert "not a map" in one.found

@@ -1,4 +1,4 @@
-"""What a role writes is what the check reads: each thing that a role set, changed on one node."""
+"""The check reads what roles write: each effect of a role is changed on one node."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,11 @@ import pytest
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
-from lockstep.checks.unchecked import OF_ROLLOUT, UNCHECKED
 from lockstep.probe.record import Record
 from lockstep.report import Finding
 from lockstep.roles import declared
 from tests.checks import recorded
-from tests.checks.effects import WRITES_NOTHING, WRITTEN, Effect
+from tests.checks.effects import OF_NO_ROLE, WRITES_NOTHING, WRITTEN, Effect
 from tests.golden.write import production
 from tests.test_forgotten import ROLES
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def divided() -> Context:
-    """Boards in MIG devices, shared beyond the node by IMEX; containerd as well."""
+    """GPUs in MIG devices, shared beyond the node by IMEX; containerd as well."""
 
     def change(wanted: dict[str, Any]) -> None:
         wanted["hardware"]["hgx-h200"]["gpu"] |= {
@@ -90,8 +90,18 @@ def operations() -> set[str]:
     }
 
 
-def test_every_operation_says_what_it_writes_or_why_nobody_sees_it() -> None:
-    listed = [*WRITTEN, *WRITES_NOTHING, *UNCHECKED, *OF_ROLLOUT]
+def unchecked() -> list[str]:
+    """The operations whose role says why no rule judges their result."""
+    functions = [
+        getattr(import_module(role.operations), name)
+        for role in declared()
+        for name in role.unchecked
+    ]
+    return [f"{one.__module__.rpartition('.')[2]}.{one.__name__}" for one in functions]
+
+
+def test_every_operation_declares_its_effects_or_why_none_are_visible() -> None:
+    listed = [*WRITTEN, *WRITES_NOTHING, *OF_NO_ROLE, *unchecked()]
     assert sorted(listed) == sorted(operations())
 
 

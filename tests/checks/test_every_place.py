@@ -1,4 +1,4 @@
-"""Every place of a record, changed on one node of eight: one finding, or no comparison and why."""
+"""Every value of a record is changed on one of eight nodes: one finding, or a reason for none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record() -> Record:
 
 
 def places() -> list[Place]:
-    """One place of each shape: of equal items (files, units, boards) the first one."""
+    """One place of each shape: of equal items (files, units, GPUs) the first one."""
     found: dict[Place, Place] = {}
     for reading in sorted(READ & record().readings.keys()):
         value = record().get(reading)
@@ -66,7 +66,7 @@ def value_at(place: Place) -> Any:
 
 
 def shape(reading: str, path: tuple[str, ...]) -> Place:
-    """The place with its item (a file, a unit, a board) left open."""
+    """The place with its item (a file, a unit, a GPU) left open."""
     return reading, ("*", *path[1:]) if path else ()
 
 

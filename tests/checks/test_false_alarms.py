@@ -1,4 +1,4 @@
-"""Healthy clusters of many kinds: whatever may differ between their nodes is no finding."""
+"""Healthy clusters of many kinds have no findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that hang: what they cost the others, over pyinfra and over testinfra."""
+"""Nodes that hang: the delay of the other nodes, with pyinfra and with testinfra."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 from paramiko import Channel
 from typing_extensions import override
 
-from lockstep.fleet import gather, shard
-from lockstep.fleet.progress import Progress
+from lockstep.fleet import gather, read_nodes
 from lockstep.fleet.share import dumps, loads
 from lockstep.probe.lines import MARKER, node_line
 from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable
+from lockstep.reading import Progress
 from tests.checks import recorded
 
 RECORD = {"format": 1, "taken_at": 0, "duration_s": 0, "readings": {}}
@@ -94,7 +94,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
         assert request.files
         return "true"
 
-    monkeypatch.setattr(shard, "command", command)
+    monkeypatch.setattr(read_nodes, "command", command)
     return given
 
 
@@ -120,7 +120,7 @@ def read(
     told: AsyncResult[str] = AsyncResult()
     reading: Reading = {}
 
-    def done(name: str, got: shard.Got) -> None:
+    def done(name: str, got: read_nodes.Got) -> None:
         _, reading[name] = node_of(node_line(name, got).encode())
         if name == "head1":
             told.set(gather.credential(reading[name]))
@@ -128,7 +128,7 @@ def read(
     monkeypatch.setattr(Inventory, "get_host", host)
     plan = recorded.consistent().plan
     share = gather.share_of(plan, [*(nodes or plan.nodes)], at_once)
-    shard.read_all(loads(dumps(share)), lambda timeout: told.wait(timeout) or None, done)
+    read_nodes.read_all(loads(dumps(share)), lambda timeout: told.wait(timeout) or None, done)
     return reading
 
 
@@ -136,8 +136,8 @@ def read(
 def test_a_controller_that_hangs_makes_no_worker_unreachable(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None], hangs: str
 ) -> None:
-    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(shard, "CREDENTIAL_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(read_nodes, "NODE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(read_nodes, "CREDENTIAL_TIMEOUT_S", 0.8)
     connects_s, answers_s = (30.0, 0.0) if "connection" in hangs else (0.0, 30.0)
     begin = time.monotonic()
     reading = read(monkeypatch, connects_s, answers_s)
@@ -152,26 +152,26 @@ def test_the_credential_of_the_controller_reaches_the_others(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
 ) -> None:
     # The controller and a worker together take longer than one node may.
-    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 0.7)
+    monkeypatch.setattr(read_nodes, "NODE_TIMEOUT_S", 0.7)
     reading = read(monkeypatch, 0.0, 0.5)
     assert {type(got) for got in reading.values()} == {Record}
     assert list(asked.values()) == [None, *["MUNGE:x:"] * 8]
 
 
-def test_an_error_of_our_own_is_the_nodes_and_keeps_nobody_waiting(
+def test_an_internal_error_is_reported_for_its_node_and_delays_no_other(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None]
 ) -> None:
-    own = shard._one
+    own = read_nodes._one
 
-    def one(state: Any, node: str, *rest: Any) -> shard.Got:
+    def one(state: Any, node: str, *rest: Any) -> read_nodes.Got:
         if node == "head1":
             raise RuntimeError("ours")
         return own(state, node, *rest)
 
-    monkeypatch.setattr(shard, "_one", one)
+    monkeypatch.setattr(read_nodes, "_one", one)
     begin = time.monotonic()
     reading = read(monkeypatch, 0.0, 0.0)
-    assert time.monotonic() - begin < shard.CREDENTIAL_TIMEOUT_S / 2
+    assert time.monotonic() - begin < read_nodes.CREDENTIAL_TIMEOUT_S / 2
     assert reading.pop("head1") == Unreachable("not read: RuntimeError: ours")
     assert {type(got) for got in reading.values()} == {Record}
 
@@ -181,8 +181,8 @@ def test_only_so_many_connections_are_open_at_once(
     monkeypatch: pytest.MonkeyPatch, asked: dict[str, str | None], hangs: bool
 ) -> None:
     """Each is a file here and a login there, also on a jump host."""
-    monkeypatch.setattr(shard, "NODE_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(shard, "CREDENTIAL_TIMEOUT_S", 0.8)
+    monkeypatch.setattr(read_nodes, "NODE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(read_nodes, "CREDENTIAL_TIMEOUT_S", 0.8)
     monkeypatch.setattr(Client, "most", 0)
     assert len(read(monkeypatch, 0.0, 30.0 if hangs else 0.0, at_once=2)) == 9
     assert Client.open == []
@@ -235,7 +235,7 @@ class Reader:
         says: str,
         nodes: Collection[str] | None = None,
         screen: Any = None,
-        through: gather.ThroughSlurm | None = None,
+        through: str = "",
     ) -> Reading:
         self.path.write_text(STAND_IN.format(python=PYTHON, says=says, first=self.first))
         self.path.chmod(0o755)
@@ -336,7 +336,7 @@ if "worker2" in nodes:
     assert capsys.readouterr().err == "a process that reads nodes failed: no memory\n"
 
 
-def test_a_controller_whose_process_dies_keeps_nobody_waiting(
+def test_a_controller_whose_process_dies_delays_no_node(
     reader: Reader, three_processes: None
 ) -> None:
     reading = reader.gather('if "head1" in nodes:\n    sys.exit(1)' + SHARDS)
@@ -355,7 +355,7 @@ if through == "--through-slurm=7":
         say("worker%d" % number, record())
     sys.exit(0)
 """
-    reading = reader.gather(step + SHARDS, through=gather.ThroughSlurm("7"))
+    reading = reader.gather(step + SHARDS, through="--through-slurm=7")
     unread = {name: got for name, got in reading.items() if isinstance(got, Unreachable)}
     # Another credential: munge decodes none twice on a node.
     assert unread == dict.fromkeys(("worker6", "worker7", "worker8"), Unreachable("MUNGE:x: 128 4"))
@@ -370,7 +370,7 @@ assert through == "--through-slurm=", "a second process"
 for name in nodes:
     say(name, record())
 """
-    assert len(reader.gather(step, through=gather.ThroughSlurm())) == 9
+    assert len(reader.gather(step, through="--through-slurm=")) == 9
 
 
 def test_a_process_that_dies_before_it_was_told_costs_its_own_nodes_only(
@@ -387,7 +387,7 @@ def test_a_process_that_dies_before_it_was_told_costs_its_own_nodes_only(
 
 
 def test_a_line_that_is_none_ends_the_reading_and_is_shown(reader: Reader) -> None:
-    with pytest.raises(gather.GatherError, match=r"^not the name of a node: b'y/n \"head1\"'"):
+    with pytest.raises(gather.GatherError, match=r"^not a node name: b'y/n \"head1\"'"):
         reader.gather("""print('y/n "head1":{"record":{}}')""")
 
 
@@ -403,14 +403,14 @@ def test_a_reading_of_which_nothing_comes_ends_with_its_last_words(reader: Reade
     [
         (
             "{",
-            "no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+            "invalid JSON: Expecting property name enclosed in double quotes: line 1 column 2",
         ),
-        ("", "no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("", "invalid JSON: Expecting value: line 1 column 1 (char 0)"),
         ('{"format":1}', "taken_at: Field required"),
         # A node speaks for itself alone.
         (
             f'{json.dumps(RECORD)}}},"worker2":{{"record":{json.dumps(RECORD)}',
-            "no JSON: Extra data",
+            "invalid JSON: Extra data",
         ),
     ],
 )
@@ -418,7 +418,7 @@ def test_what_is_no_record_is_named(printed: str, reason: str) -> None:
     name, got = node_of(node_line("worker1", printed).encode())
     assert name == "worker1"
     assert isinstance(got, Unreachable)
-    assert got.reason.startswith(f"reached by ssh, but the answer is no record: {reason}")
+    assert got.reason.startswith(f"reached by ssh, but the output is not a record: {reason}")
 
 
 def consistency() -> ModuleType:

@@ -1,4 +1,4 @@
-"""Counters between two records of one boot: what grew, what went back, what cannot be said."""
+"""Counters in two records of one boot: growth, resets, and missing values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
-from lockstep.checks.repair import by_hand
-from lockstep.checks.rule import Kind, Look, Rule
+from lockstep.checks.rule import Kind, Look, Rule, by_hand
 from lockstep.probe.record import Record, only_records
 from lockstep.report import ExitStatus, Report
 from tests.checks import recorded
@@ -52,7 +51,7 @@ def judged(before: Context | None, now: Context, *rules: Rule) -> Report:
     return check(rules or [ERRORS], replace(now, before=earlier))
 
 
-def test_what_did_not_grow_is_fine_and_nothing_is_said() -> None:
+def test_counters_that_did_not_grow_give_no_finding() -> None:
     report = judged(counted(), counted(hours=3))
     assert (report.findings, report.notes) == ([], ())
 
@@ -82,12 +81,12 @@ def test_a_rule_may_allow_some_growth_an_hour(now: int, hours: float, fine: bool
     report = judged(counted(), counted(now, hours=hours, node="worker1"), some)
     assert (report.findings == []) == fine
     if not fine:
-        assert recorded.only(report).expected == "5, at most 10 more an hour"
+        assert recorded.only(report).expected == "5, at most 10 more per hour"
 
 
 SET_BACK = (
-    "growth: counters of worker1 were set back after {} (a reset of GPUs or adapters); "
-    "their growth until then is not known"
+    "growth: counters of worker1 were reset after {} (a reset of GPUs or adapters); "
+    "their growth up to the reset is not known"
 )
 EARLIER = SET_BACK.format("2026-11-20 18:40 UTC")
 
@@ -129,8 +128,8 @@ def test_a_second_reset_and_a_record_of_the_same_minute_are_said_again() -> None
 @pytest.mark.parametrize(
     ("hours", "said"),
     [
-        (-2, "by the node's clock, taken 2 h before the earlier record"),
-        (0.01, "by the node's clock, taken 36 s after the earlier record"),
+        (-2, "taken 2 h before the earlier record, by the node's clock"),
+        (0.01, "taken 36 s after the earlier record, by the node's clock"),
     ],
 )
 def test_a_clock_that_was_set_is_unknown_once(hours: float, said: str) -> None:
@@ -141,7 +140,7 @@ def test_a_clock_that_was_set_is_unknown_once(hours: float, said: str) -> None:
     assert report.findings[0].detail == "hence also: gpu.times"
 
 
-def test_without_an_earlier_record_of_the_boot_nothing_is_judged_and_that_is_said() -> None:
+def test_without_an_earlier_record_of_the_boot_growth_is_not_judged_and_a_note_says_so() -> None:
     for before in (None, counted(0, boot="another")):
         report = judged(before, counted(hours=1))
         assert report.findings == []
@@ -160,7 +159,7 @@ def test_counters_that_are_new_or_were_unread_are_counted() -> None:
     assert {f.device for f in report} == {"gpu0,gpu[2-6]"} or {f.device for f in report} == {
         "gpu[0,2-6]"
     }
-    assert report.notes == ("growth: 2 counters have no earlier reading in this boot",)
+    assert report.notes == ("growth: 2 counters have no earlier reading from this boot",)
 
 
 def test_an_unread_counter_is_unread_as_ever() -> None:

@@ -1,4 +1,4 @@
-"""One changed value on one of the recorded nodes: exactly one finding, and it names the place."""
+"""One changed value on one recorded node is exactly one finding, which names the place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.checks.mutations_machine import MACHINE
 from tests.checks.mutations_network import NETWORK
 from tests.checks.mutations_system import SYSTEM
 from tests.checks.recorded import REMOVED
-from tests.checks.recorded_boards import AT_WORK
+from tests.checks.recorded_gpus import AT_WORK
 
 CONF = "/etc/slurm/slurm.conf"
 LINE = ["BOOT_IMAGE=/boot/vmlinuz", "root=UUID=1", "ro", "quiet"]
@@ -35,7 +35,7 @@ ARGS = [
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 COMP0, COMP1 = (f"mlx5_comp{queue}@pci:0000:3b:00.0" for queue in (0, 1))
-HELD = sorted(recorded.consistent().plan.nodes["worker3"].held)
+HELD = sorted(recorded.consistent().plan.nodes["worker3"].software.held)
 UNIT = {"active": "active", "sub": "running", "load": "loaded", "enabled": "enabled"}
 
 SLOT, PORT, UPLINK = "0000:61:00.0", "0000:60:00.0", "0000:5f:00.0"
@@ -309,7 +309,9 @@ MUTATIONS = (
         "/etc/hosts",
         "absent",
     ),
-    Mutation("file.content", "head1", "files", (CONF, "sha256"), "0" * 64, CONF, "other content"),
+    Mutation(
+        "file.content", "head1", "files", (CONF, "sha256"), "0" * 64, CONF, "different content"
+    ),
     Mutation("file.mode", "worker3", "files", ("/etc/hosts", "mode"), "666", "/etc/hosts", "666"),
     Mutation(
         "hosts.entries",
@@ -395,7 +397,7 @@ MUTATIONS = (
         (PYXIS_PLUGIN,),
         "24.05",
         PYXIS_PLUGIN,
-        "for Slurm 24.05",
+        "built for Slurm 24.05",
     ),
     Mutation(
         "slurm.container_image",
@@ -512,11 +514,17 @@ MUTATIONS = (
         ("gpu3",),
         "Yes",
         "gpu3",
-        "a row waits",
+        "row remap pending",
         Status.PENDING_REBOOT,
     ),
     Mutation(
-        "gpu.row_remap", "worker3", "gpu.remapped.failure", ("gpu3",), "Yes", "gpu3", "no spare row"
+        "gpu.row_remap",
+        "worker3",
+        "gpu.remapped.failure",
+        ("gpu3",),
+        "Yes",
+        "gpu3",
+        "row remap failed",
     ),
     Mutation(
         "gpu.ecc_uncorrected",
@@ -821,7 +829,7 @@ MUTATIONS = (
     ),
     Mutation("gpu.numa_node", "worker3", "gpu.pci.numa_node", (SLOT,), 1, SLOT, "NUMA node 1"),
     Mutation("gpu.iommu", "worker3", "gpu.pci.iommu", (SLOT,), "DMA-FQ", SLOT, "DMA-FQ"),
-    Mutation("gpu.acs", "worker3", "gpu.pci.redirects", (PORT,), True, PORT, "ACS redirects"),
+    Mutation("gpu.acs", "worker3", "gpu.pci.redirects", (PORT,), True, PORT, "redirected by ACS"),
     Mutation("gpu.bar", "worker3", "gpu.pci.bar_mib", (SLOT,), 256, SLOT, "256 MiB"),
     Mutation(
         "gpu.sxid",

@@ -1,4 +1,4 @@
-"""One fault of NVIDIA's stack, one finding, with all that follows from it."""
+"""One fault of NVIDIA's software is one finding, together with its consequences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OTHER = "590.60.02"
 MISMATCH = "nvidia-smi: exit 18: Failed to initialize NVML: Driver/library version mismatch"
 FAILED = {"active": "failed", "sub": "failed", "load": "loaded", "enabled": "enabled"}
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
-BOARDS = [f"gpu{index}" for index in range(8)]
+GPUS = [f"gpu{index}" for index in range(8)]
 
 
 def stack(start: Context | None = None) -> tuple[str, ...]:
     plan = (start or recorded.consistent()).plan.nodes[NODE].nvidia
     assert plan is not None
-    return plan.driver_packages
+    return tuple(plan.driver.packages)
 
 
 def packages(version: str, *names: str) -> list[Change]:
@@ -62,7 +62,7 @@ def test_a_node_a_patch_level_ahead_is_one_finding() -> None:
         module("module_on_disk", OTHER),
         module("module_next", OTHER),
         ("driver.library", (), OTHER),
-        ("gpu.driver_version", (), dict.fromkeys(BOARDS, OTHER)),
+        ("gpu.driver_version", (), dict.fromkeys(GPUS, OTHER)),
     )
     one = one_of(ahead)
     assert (one.rule, one.device) == ("package.version", ", ".join(sorted(stack())))
@@ -102,7 +102,7 @@ def test_an_old_module_that_still_answers_is_one_finding() -> None:
     one = the_one(
         module("module", "580.95.05"),
         ("driver.module", ("flavour",), "proprietary"),
-        ("gpu.driver_version", (), dict.fromkeys(BOARDS, "580.95.05")),
+        ("gpu.driver_version", (), dict.fromkeys(GPUS, "580.95.05")),
     )
     assert one.rule == "driver.module_version"
     assert one.detail == "hence also: driver.module_flavour, gpu.driver_version (gpu[0-7])"
@@ -145,7 +145,7 @@ def test_a_module_that_dkms_left_old_does_not_wait_for_a_reboot() -> None:
 
 
 def test_a_fabric_manager_of_another_version_is_one_finding() -> None:
-    waits: Change = ("gpu.fabric.state", (), dict.fromkeys(BOARDS, "In Progress"))
+    waits: Change = ("gpu.fabric.state", (), dict.fromkeys(GPUS, "In Progress"))
     other = packages("590.44.01", "nvidia-fabricmanager")
     assert the_one(*other, waits).rule == "package.version"
     one = the_one(*other, ("units", (FABRIC_MANAGER,), FAILED), waits)
@@ -192,7 +192,7 @@ def test_a_library_that_no_package_brought_is_one_finding() -> None:
 
 def test_a_hold_of_a_missing_package_is_part_of_it() -> None:
     name = stack()[0]
-    kept = [held for held in recorded.consistent().plan.nodes[NODE].held if held != name]
+    kept = [held for held in recorded.consistent().plan.nodes[NODE].software.held if held != name]
     one = the_one(("packages", (name,), REMOVED), ("packages.held", (), kept))
     assert (one.rule, one.device) == ("package.present", name)
 
@@ -230,7 +230,7 @@ def test_without_a_declared_stack_the_driver_is_judged_by_its_peers() -> None:
     start = recorded.clustered(undeclared)
     assert recorded.report(start).findings == []
     assert found(module("module", OTHER), ("driver.library", (), OTHER), start=start) == []
-    other = ("gpu.driver_version", (), dict.fromkeys(BOARDS, OTHER))
+    other = ("gpu.driver_version", (), dict.fromkeys(GPUS, OTHER))
     assert the_one(other, start=start).rule == "gpu.driver_version"
 
 
@@ -264,10 +264,10 @@ def test_a_fabric_manager_without_switches_is_off(state: dict[str, str], said: s
     )
 
 
-# --- boards
+# --- GPUs
 
 
-def test_a_board_divided_by_hand_is_one_finding() -> None:
+def test_a_gpu_divided_by_hand_is_one_finding() -> None:
     one = the_one(
         ("gpu.mig.current", ("gpu3",), "Enabled"),
         ("gpu.mig.pending", ("gpu3",), "Enabled"),
@@ -289,14 +289,14 @@ def divided(description: dict[str, Any]) -> None:
 
 def divided_cluster() -> Context:
     start = recorded.clustered(divided)
-    unread = {board: {"unread": "[N/A]"} for board in BOARDS}
+    unread = {gpu: {"unread": "[N/A]"} for gpu in GPUS}
     for node in list(start.plan.nodes)[1:]:
         for reading in ("gpu.utilization", "gpu.remapped.pending", "gpu.remapped.failure"):
             start = changed((reading, (), unread), start=start, node=node)
     return start
 
 
-def test_boards_that_are_divided_as_declared_are_fine() -> None:
+def test_gpus_that_are_divided_as_declared_are_fine() -> None:
     start = divided_cluster()
     assert recorded.report(start).findings == []
     assert the_one(("gpu.mig.current", ("gpu3",), "Disabled"), start=start).status == (
@@ -313,7 +313,7 @@ def test_boards_that_are_divided_as_declared_are_fine() -> None:
         (["1c.3g.71gb", "3g.71gb"], "1c.3g.71gb, 3g.71gb", Status.PENDING_REBOOT),
     ],
 )
-def test_a_board_that_is_divided_in_another_way_is_one_finding(
+def test_a_gpu_that_is_divided_in_another_way_is_one_finding(
     devices: list[str], shown: str, status: Status
 ) -> None:
     start = divided_cluster()
@@ -344,7 +344,7 @@ def test_a_layout_that_was_not_read_is_not_right() -> None:
     assert (one.rule, one.device, one.status) == ("gpu.mig_layout", "gpu3", "unknown")
 
 
-def test_a_board_whose_mode_is_off_has_no_second_finding_for_its_devices() -> None:
+def test_a_gpu_whose_mode_is_off_has_no_second_finding_for_its_devices() -> None:
     one = the_one(
         ("gpu.mig.current", ("gpu3",), "Disabled"),
         ("gpu.mig.devices", ("gpu3",), []),
@@ -360,7 +360,7 @@ def test_containers_get_every_mig_device() -> None:
     assert the_one(("cdi.devices", (), names), start=start).rule == "cdi.devices"
 
 
-def test_settings_that_fail_over_a_dead_board_are_part_of_it() -> None:
+def test_settings_that_fail_over_a_dead_gpu_are_part_of_it() -> None:
     failed = {**RUNS, "active": "failed", "sub": "failed"}
     one = the_one(
         ("gpu.count", (), 7),
@@ -386,7 +386,7 @@ def test_a_declared_compute_mode_is_expected(mode: str, shown: str) -> None:
 def test_a_cap_below_the_driver_is_told_from_a_limit_by_hand() -> None:
     capped: Change = ("gpu.power.enforced_w", ("gpu3",), 350.0)
     below = the_one(capped)
-    assert below.detail == "capped outside of the driver, where 700 W is set"
+    assert below.detail == "capped outside the driver, which requests 700 W"
     assert "BMC" in below.repair
     assert below.roles == ()
     by_hand = the_one(capped, ("gpu.power.requested_w", ("gpu3",), 350.0))
@@ -409,12 +409,12 @@ CLOCK = "gpu.clocks.sm_mhz"
 @pytest.mark.parametrize(
     "use", [("gpu.utilization", 3), ("gpu.memory.used_mib", UNUSED_MIB), ("gpu.utilization", 100)]
 )
-def test_the_clock_of_a_board_in_use_is_not_judged(use: tuple[str, int]) -> None:
+def test_the_clock_of_a_gpu_in_use_is_not_judged(use: tuple[str, int]) -> None:
     assert found((CLOCK, ("gpu3",), 1980), (use[0], ("gpu3",), use[1])) == []
 
 
 def test_clocks_locked_by_hand_are_one_finding() -> None:
-    one = the_one((CLOCK, (), dict.fromkeys(BOARDS, 1500)))
+    one = the_one((CLOCK, (), dict.fromkeys(GPUS, 1500)))
     assert (one.rule, one.device) == ("gpu.clock_idle", "gpu[0-7]")
     assert (one.found, one.expected) == ("1500 MHz idle", "at most 517.5 MHz")
     assert one.severity == Severity.WARNING.value
@@ -428,10 +428,10 @@ def locked(description: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("clock", "expected"), [(345, "at least 1200 MHz"), (1980, "at most 1500 MHz"), (1350, "")]
 )
-def test_an_idle_board_stays_within_its_declared_lock(clock: int, expected: str) -> None:
+def test_an_idle_gpu_stays_within_its_declared_lock(clock: int, expected: str) -> None:
     start = recorded.clustered(locked)
     for node in list(start.plan.nodes)[1:]:
-        start = changed((CLOCK, (), dict.fromkeys(BOARDS, 1200)), start=start, node=node)
+        start = changed((CLOCK, (), dict.fromkeys(GPUS, 1200)), start=start, node=node)
     assert recorded.report(start).findings == []
     many = found((CLOCK, ("gpu3",), clock), start=start)
     assert [(one.rule, one.expected, one.reference) for one in many] == (
@@ -450,7 +450,7 @@ def test_a_field_that_a_driver_does_not_have_is_not_judged() -> None:
     assert recorded.report(old).findings == []
 
 
-def test_a_board_that_answers_nothing_until_its_reset_is_one_finding() -> None:
+def test_a_gpu_that_answers_nothing_until_its_reset_is_one_finding() -> None:
     start = recorded.consistent()
     record = start.reading[NODE]
     assert isinstance(record, Record)
@@ -493,10 +493,10 @@ def test_a_row_without_a_spare_one_waits_for_no_reboot() -> None:
     one = the_one(
         ("gpu.remapped.pending", ("gpu3",), "Yes"), ("gpu.remapped.failure", ("gpu3",), "Yes")
     )
-    assert (one.found, one.status) == ("no spare row left", Status.DIFFERS.value)
+    assert (one.found, one.status) == ("row remap failed", Status.DIFFERS.value)
 
 
-def test_a_lost_board_is_one_finding_that_says_where_it_was() -> None:
+def test_a_lost_gpu_is_one_finding_that_says_where_it_was() -> None:
     start = recorded.consistent()
     record = start.reading[NODE]
     assert isinstance(record, Record)

@@ -1,4 +1,4 @@
-"""One drift, one finding, where kernel, boot loader, services and fabric hang together."""
+"""One drift is one finding, where it affects kernel, boot loader, services and fabric."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_an_edited_drop_in_hides_no_pending_reboot() -> None:
     }
 
 
-def test_an_argument_that_nobody_wrote_anywhere_is_one_finding() -> None:
+def test_an_argument_missing_from_kernel_and_boot_loader_is_one_finding() -> None:
     one = the_one((CMDLINE, (), LINE), (PERSISTED, (), []))
     assert (one.rule, one.status) == ("kernel.args", "differs")
     assert one.repair == f"{DEPLOY} --data roles=boot_loader, then {REBOOT}"
@@ -206,7 +206,7 @@ def test_an_unread_file_of_a_pattern_is_unknown_unless_another_one_differs() -> 
     assert (one.status, one.found) == ("differs", "powersave on 1 of 16")
 
 
-def test_settings_that_nobody_asked_for_are_unknown() -> None:
+def test_settings_missing_from_the_answer_are_unknown() -> None:
     many = found(("kernel.files", (), {}))
     assert {(one.rule, one.status) for one in many} == {("kernel.setting", "unknown")}
 
@@ -248,7 +248,7 @@ def test_a_balancer_that_runs_is_the_cause_of_moved_interrupts() -> None:
     assert (one.rule, one.device) == ("unit.masked", "irqbalance.service")
 
 
-def test_interrupts_of_the_board_itself_are_not_judged() -> None:
+def test_interrupts_of_the_gpu_itself_are_not_judged() -> None:
     assert found(("irq.affinity", ("timer",), "0")) == []
 
 
@@ -568,7 +568,7 @@ def test_nodes_that_wait_alike_are_rebooted_with_one_command() -> None:
 
 def test_every_listener_of_a_plan_is_explained_by_its_unit() -> None:
     plans = recorded.consistent().plan.nodes.values()
-    assert {one.unit for plan in plans for one in plan.listeners} <= set(CONFIGURED_BY)
+    assert {one.unit for plan in plans for one in plan.system.listeners} <= set(CONFIGURED_BY)
 
 
 def test_a_plugin_for_another_slurm_is_one_finding_with_all_that_it_breaks() -> None:
@@ -582,7 +582,7 @@ def test_a_plugin_for_another_slurm_is_one_finding_with_all_that_it_breaks() -> 
         (
             "slurm.nodes",
             (NODE, "reason"),
-            "lockstep: slurm.pyxis: found for Slurm 24.05, expected for Slurm 24.11",
+            "lockstep: slurm.pyxis: found built for Slurm 24.05, expected built for Slurm 24.11",
         ),
         node="head1",
     )

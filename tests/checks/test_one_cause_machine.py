@@ -1,4 +1,4 @@
-"""One drift, one finding, for what a machine is beside its GPUs: the mission's own cases too."""
+"""One drift of a machine is one finding, for everything except its GPUs."""
 
 from __future__ import annotations
 
@@ -166,18 +166,37 @@ def test_a_declared_sysctl_is_not_judged_twice() -> None:
     assert one.rule == "sysctl.running"
 
 
-def test_of_two_nodes_that_differ_the_one_with_a_cause_explains_it() -> None:
+@pytest.mark.parametrize("node", ["worker1", "worker2"])
+def test_of_two_nodes_that_differ_the_one_with_a_cause_explains_it(node: str) -> None:
     start = recorded.clustered(two_workers)
     stopped: Change = (
         *("units", ("prometheus-node-exporter.service",)),
         {"active": "inactive", "sub": "dead", "load": "loaded", "enabled": "enabled"},
     )
     gone: Change = ("collectors", ("prometheus-node-exporter",), [])
-    alone = recorded.only(recorded.report(changed(gone, start=start, node="worker1")))
+    alone = recorded.only(recorded.report(changed(gone, start=start, node=node)))
     assert (alone.rule, alone.status) == ("collector.settings", Status.UNDECIDED.value)
-    one = recorded.only(recorded.report(changed(stopped, gone, start=start, node="worker1")))
-    assert (one.rule, one.node) == ("unit.active", "worker1")
-    assert "collector.settings (prometheus-node-exporter) on worker2" in one.detail
+    one = recorded.only(recorded.report(changed(stopped, gone, start=start, node=node)))
+    assert (one.rule, one.node) == ("unit.active", node)
+    # The consequence is on the same node. The other node is only what it was compared with.
+    assert one.detail == "hence also: collector.settings (prometheus-node-exporter)"
+
+
+def test_a_difference_of_two_nodes_passes_no_cause_from_one_to_the_other() -> None:
+    start = recorded.clustered(two_workers)
+    old = {f"gpu{number}": "580.1" for number in range(8)}
+    module, version = ("driver.module", ("version",), "580.1"), ("gpu.driver_version", (), old)
+    drained = recorded.mutated(
+        recorded.mutated(start, "head1", "slurm.nodes", ("worker1", "state"), ["DRAIN", "IDLE"]),
+        *("head1", "slurm.nodes", ("worker1", "reason"), "lockstep: 7 of 8 GPUs"),
+    )
+    cause = recorded.only(recorded.report(changed(module, version, start=start, node="worker2")))
+    assert (cause.rule, cause.node) == ("driver.module_version", "worker2")
+    both = recorded.report(changed(module, version, start=drained, node="worker2"))
+    assert {(one.rule, one.node) for one in both} == {
+        ("driver.module_version", "worker2"),
+        ("slurm.state", "worker1"),
+    }
 
 
 def infiniband(description: dict[str, Any]) -> None:

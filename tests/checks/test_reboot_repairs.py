@@ -1,4 +1,4 @@
-"""A repair that names deploys/reboot.py is one for which the rollout knows a reason."""
+"""Each repair with deploys/reboot.py has a reason that the rollout knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deploy repairs names the roles that set it; and which deploys a report asks for."""
+"""A repair names the roles that set a value; a report names the deploys that it needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from lockstep import repairs
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
-from lockstep.checks.repair import DEPLOY, NO_ROLE
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import DEPLOY, NO_ROLE, Rule
 from lockstep.repairs import Deploy, Why
 from lockstep.report import Finding, Reference, Report, Status
-from lockstep.spec import Role
+from lockstep.spec import NodeRole
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import ALL
@@ -43,7 +42,7 @@ def test_what_a_deploy_repairs_names_roles_of_that_nodes_deploy() -> None:
     for finding in named:
         node = PLAN.nodes[finding.node]
         assert set(finding.roles) <= set(applied(node.role.value)), finding
-        assert set(finding.roles) <= set(node.capabilities), finding
+        assert set(finding.roles) <= set(node.roles), finding
         command = f"deploys/{node.role.value}.py --limit {finding.node} "
         assert f"{command}--data roles={','.join(finding.roles)}" in finding.repair
 
@@ -93,9 +92,9 @@ def test_nodes_that_need_the_same_roles_are_one_run_and_heads_come_first() -> No
         )
     )
     assert repairs.deploys(report, PLAN) == [
-        Deploy(Role.HEAD, ("head1",), ("os_settings",)),
-        Deploy(Role.WORKER, ("worker1", "worker3"), ("os_settings",)),
-        Deploy(Role.WORKER, ("worker2",), ("munge", "slurm_worker")),
+        Deploy(NodeRole.HEAD, ("head1",), ("os_settings",)),
+        Deploy(NodeRole.WORKER, ("worker1", "worker3"), ("os_settings",)),
+        Deploy(NodeRole.WORKER, ("worker2",), ("munge", "slurm_worker")),
     ]
 
 
@@ -103,13 +102,13 @@ def test_all_that_one_node_needs_is_one_run_in_deploy_order() -> None:
     stopped = ("units", ("prometheus-node-exporter.service", "active"), "inactive")
     report = recorded.report(changed(("worker3", stopped), ("worker3", SYSCTL)))
     assert repairs.deploys(report, PLAN) == [
-        Deploy(Role.WORKER, ("worker3",), ("os_settings", "node_exporter"))
+        Deploy(NodeRole.WORKER, ("worker3",), ("os_settings", "node_exporter"))
     ]
 
 
 def test_a_few_nodes_are_named_and_a_large_group_has_its_name() -> None:
     large = recorded.clustered(lambda wanted: wanted["nodes"][1].update(name="worker[1-9]")).plan
-    workers = [name for name, node in large.nodes.items() if node.role is Role.WORKER]
+    workers = [name for name, node in large.nodes.items() if node.role is NodeRole.WORKER]
     assert repairs.limits(workers, large) == ["--limit", "worker"]
     assert repairs.limits(workers[:2], large) == [
         *("--limit", "worker1"),
@@ -129,7 +128,7 @@ def said(status: Status, repair: str = "do it", roles: tuple[str, ...] = ()) -> 
     )
 
 
-RAN = (Deploy(Role.WORKER, ("worker1",), ("munge", "slurm_worker")),)
+RAN = (Deploy(NodeRole.WORKER, ("worker1",), ("munge", "slurm_worker")),)
 
 
 @pytest.mark.parametrize(

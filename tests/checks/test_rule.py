@@ -11,9 +11,8 @@ import pytest
 
 from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
-from lockstep.checks.cause import Cause, Effect
 from lockstep.checks.objects import FILES, OF_READINGS, Object, ObjectKind
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import Cause, Effect, Rule
 from lockstep.checks.rules.net import interfaces
 from tests.checks import recorded
 

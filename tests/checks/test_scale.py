@@ -1,4 +1,4 @@
-"""Work grows with the nodes and no faster; what equal nodes share is made and kept once."""
+"""The work grows in proportion to the nodes; equal nodes share data in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from lockstep import files
 from lockstep.checks import compare
 from lockstep.checks.context import Context, Items, View, shared
 from lockstep.checks.engine import check
-from lockstep.checks.repair import by_hand
-from lockstep.checks.rule import Rule, same
+from lockstep.checks.rule import Rule, by_hand, same
 from lockstep.probe.parse import dumps, loads, record
 from lockstep.probe.record import Record
 from lockstep.render import render
@@ -80,7 +79,7 @@ def test_files_that_are_shared_are_what_each_node_would_have(seed: int) -> None:
         shared = {file.path: file.content for file in files.managed(node, None)}
         alone = {
             file.path: files.rendered(role, file, node, None).content
-            for role, file in files.wanted(node)
+            for role, file in node.system.files
             if not file.secret
         }
         assert shared == alone, node.name
@@ -103,11 +102,11 @@ def test_values_that_only_seem_equal_are_two() -> None:
 def test_what_a_node_shares_is_not_another_kinds() -> None:
     looks: list[str] = []
 
-    @shared("net.packages")  # no node has it: the head reads what the workers read
-    def look(view: View) -> Items:
+    def role(view: View) -> Items:
         looks.append(view.name)
         return {"": view.plan.role.value}
 
+    look = shared(role, "net.packages")  # no node has it: the head reads what the workers read
     said = [look(view)[""] for view in cluster(3).views.values()]
     assert said == ["head", "worker", "worker", "worker"]
     assert looks == ["head1", "worker01"], "once for a kind"
@@ -116,11 +115,11 @@ def test_what_a_node_shares_is_not_another_kinds() -> None:
 def test_what_a_node_shares_is_of_nodes_with_equal_readings() -> None:
     looks: list[str] = []
 
-    @shared("packages")
-    def look(view: View) -> Items:
+    def packages(view: View) -> Items:
         looks.append(view.name)
         return view.items("packages")
 
+    look = shared(packages, "packages")
     start = cluster(3)
     other = recorded.mutated(start, "worker02", "packages", ("htop",), "3.4.1-5")
     said = [look(view).get("htop") for view in other.views.values()]

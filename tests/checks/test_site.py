@@ -1,4 +1,4 @@
-"""Rules of a site: ours as its description changes them, and those that it adds."""
+"""Rules of a site: changed rules of Lockstep, and added ones."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ def test_a_growth_within_the_tolerance_is_fine() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "why"),
     [
-        (["3M"], None, "no 3M in the record"),
-        (["2M", "0", "x"], None, "not a map: 512"),
+        (["3M"], None, "the record has no 3M"),
+        (["2M", "0", "x"], None, "no x: 512 is not a map"),
         (["2M", "0"], "many", "not a number: 'many'"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_reading_that_ours_finds_unread_is_one_finding(
     assert isinstance(record, Record)
     raw = record.model_dump(mode="json")
     for name in unread:
-        raw["readings"][name] = {"unread": "nvidia-smi: no answer within 10 s"}
+        raw["readings"][name] = {"unread": "nvidia-smi: did not finish within 10 s"}
     start = recorded.with_reading(start, {**start.reading, "worker3": Record.model_validate(raw)})
     findings = {finding.rule: finding for finding in report(start)}
     assert "site.some" not in findings
@@ -267,9 +267,9 @@ def test_the_severity_is_the_sites(classes: list[str], wanted: str) -> None:
 def test_a_tie_and_a_value_used_twice_have_the_severity_of_the_site() -> None:
     start = site(overrides=({"rule": "gpu.vbios", "severity": "error"},))
     for number in (1, 2, 3, 4):
-        for board in range(8):
+        for gpu in range(8):
             start = recorded.mutated(
-                start, f"worker{number}", "gpu.vbios", (f"gpu{board}",), "96.00.A5.00.01"
+                start, f"worker{number}", "gpu.vbios", (f"gpu{gpu}",), "96.00.A5.00.01"
             )
     tie = recorded.only(report(start))
     assert (tie.status, tie.severity) == (Status.UNDECIDED.value, "error")
@@ -366,7 +366,7 @@ def test_a_description_has_the_words_of_the_rules() -> None:
     assert set(get_args(SEVERITIES)) == {severity.value for severity in Severity}
 
 
-def test_without_checks_the_rules_are_ours() -> None:
+def test_without_checks_only_built_in_rules_apply() -> None:
     assert rules_of(recorded.consistent().plan.spec) == tuple(
         replace(one) for one in rules_of(site().plan.spec)
     )

@@ -1,4 +1,4 @@
-"""The probe as a step of Slurm: where it runs, what is run, and how mixed lines become records."""
+"""Reading nodes with a Slurm step: where it runs, its command, and records from mixed lines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.fleet import slurm_step
+from lockstep.fleet import through as programs
 from lockstep.fleet.request import request
-from lockstep.fleet.slurm_step import Place
+from lockstep.fleet.through import Place
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
 from lockstep.probe.record import Unreachable
@@ -72,7 +72,7 @@ def test_lines_of_many_nodes_in_any_order_become_their_records() -> None:
     ids=["idle", "job", "job that has ended"],
 )
 def test_a_step_runs_where_slurm_says(job: str, said: list[str], places: list[Place]) -> None:
-    assert slurm_step.places(said, job, WORKERS) == places
+    assert programs.places(said, job, WORKERS) == places
 
 
 SRUN = """\
@@ -104,7 +104,7 @@ def test_one_command_reads_nodes_of_different_requests(
     }
     place = Place(("worker1", "worker2"), ("--partition=batch",))
     done = subprocess.run(
-        ["sh", "-c", slurm_step.step(place, requests)], capture_output=True, text=True, check=True
+        ["sh", "-c", programs.step(place, requests)], capture_output=True, text=True, check=True
     )
     files = {name: record(text).get("files") for name, text in joined(done.stdout.splitlines())}
     assert {name: list(found) for name, found in files.items() if isinstance(found, dict)} == {
@@ -121,7 +121,7 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
 ) -> None:
     asked: dict[str, Request] = {}
     monkeypatch.setattr(
-        slurm_step, "for_many", lambda requests: (asked.update(requests), "p")[1:] * 2
+        programs, "for_many", lambda requests: (asked.update(requests), "p")[1:] * 2
     )
     lines = [line for name in WORKERS[:3] for line in parted(name, random_record(1))]
     complaints = [f"srun: error: {number}" for number in range(9)]

@@ -1,4 +1,4 @@
-"""The report for people."""
+"""The report as text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_repair_of_many_nodes_is_for_these_alone() -> None:
 def test_what_was_not_read_is_read_anew_by_a_command_that_a_shell_takes() -> None:
     text = eleven_of_twelve("os.locale", (), recorded.REMOVED)
     assert (
-        "  repair    find out why on worker[1-11], then read it again: lockstep check "
+        "  repair    find the cause on worker[1-11], then check again: lockstep check "
         "inventories/recorded.py --limit 'worker[1-11]' --rule os.locale\n" in text
     )
 

@@ -1,4 +1,4 @@
-"""A role that is the site's is not judged against the plan."""
+"""The check does not compare a role that the site manages with the plan."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A cluster that commands read: recorded nodes in place of ssh, and a clock that a test sets."""
+"""A cluster for commands: recorded nodes instead of ssh, and a clock that a test sets."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,10 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
-from lockstep.fleet.gather import Through
-from lockstep.fleet.progress import Tell
 from lockstep.history.store import file
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
-from lockstep.probe.record import Reading, Record, only_records
+from lockstep.probe.record import Reading, Record
 from tests.checks import recorded
 
 START = 1795200000.0  # 2026-11-20 18:40 UTC
@@ -38,7 +36,7 @@ class Cluster:
     context: Context
     now: float = START
     asked: Collection[str] | None = None
-    through: Through | None = None
+    through: str = ""
 
     def read(
         self,
@@ -46,8 +44,8 @@ class Cluster:
         nodes: Collection[str] | None = None,
         *,
         containers: bool = False,
-        through: Through | None = None,
-        tell: Tell,
+        through: str = "",
+        tell: Callable[[bool], None],
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""
         self.asked, self.through = nodes, through
@@ -56,7 +54,8 @@ class Cluster:
             for name, got in self.context.reading.items()
             if nodes is None or name in nodes
         }
-        tell(len(reading), len(reading) - len(only_records(reading)))
+        for got in reading.values():
+            tell(not isinstance(got, Record))
         return reading
 
     def change(self, node: str, reading: str, path: tuple[str, ...], value: Any) -> None:

@@ -1,4 +1,4 @@
-"""``lockstep check`` over time: what is kept, and what the next check says of it."""
+"""``lockstep check`` over time: what it saves, and how the next check uses it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lockstep.checks.repair import by_hand
-from lockstep.checks.rule import Kind, Rule
+from lockstep.checks.rule import Kind, Rule, by_hand
 from lockstep.history import records
 from lockstep.history.store import opened
 from lockstep.when import HOUR_S, MINUTE_S
@@ -59,7 +58,8 @@ def test_a_finding_says_since_when_and_how_often(
         "  found     old\n"
         "  expected  96.00.A5.00.03   (from: peers: 8 nodes of class hgx-h200)\n"
         "  since     2026-11-20 18:40 UTC (6 checks)\n"
-        "  repair    flash the VBIOS of the GPU on worker3 to 96.00.A5.00.03\n"
+        "  repair    flash VBIOS 96.00.A5.00.03 onto each GPU of worker3 that has a "
+        "different one (drain worker3 first; use the server vendor's tool)\n"
         "\n"
         "Reasons and limits of a rule: lockstep explain RULE\n"
         f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules, 1 finding: "
@@ -117,7 +117,7 @@ RESETS = Rule(
 def test_a_counter_is_compared_with_the_check_before(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands._arguments.rules_of", lambda spec: (RESETS,))
+    monkeypatch.setattr("lockstep.commands.rules_of", lambda spec: (RESETS,))
     cluster.change("worker3", "gpu.resets", (), {"gpu3": 5})
     assert ended("check", "inventory.py") == 0
     first, summary = capsys.readouterr().out.splitlines()
@@ -149,10 +149,10 @@ def test_a_counter_is_compared_with_the_check_before(
     )
 
 
-def test_a_reset_is_said_once_and_growth_counts_from_there(
+def test_a_reset_is_reported_once_and_growth_counts_from_there(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands._arguments.rules_of", lambda spec: (RESETS,))
+    monkeypatch.setattr("lockstep.commands.rules_of", lambda spec: (RESETS,))
 
     def counted(value: int, status: int) -> str:
         cluster.change("worker3", "gpu.resets", (), {"gpu3": value})
@@ -163,15 +163,15 @@ def test_a_reset_is_said_once_and_growth_counts_from_there(
     counted(5, 0)
     counted(6, 1)
     assert counted(2, 0).startswith(
-        "growth: counters of worker3 were set back after 2026-11-20 18:50 UTC (a reset of GPUs"
+        "growth: counters of worker3 were reset after 2026-11-20 18:50 UTC (a reset of GPUs"
     )
     out = counted(3, 1)
     assert "found     3: 1 more in 5 min\n" in out, "the earlier record is of before the reset"
-    assert "set back" not in out
+    assert "were reset" not in out
     assert "found     4: 2 more in 10 min\n" in counted(4, 1)
 
 
-def test_an_unusable_history_is_said_before_a_node_is_read(
+def test_an_unusable_history_is_reported_before_a_node_is_read(
     cluster: Cluster, history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history.parent.mkdir(parents=True)

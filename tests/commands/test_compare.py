@@ -1,4 +1,4 @@
-"""``lockstep compare`` as a user runs it: two clusters that should be identical."""
+"""``lockstep compare``: two clusters that should be identical."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ OWN = {
     "a088:": "beef:",
     "a0:88:": "be:ef:",
 }
-"""How what is the own of a board, a machine or an adapter begins, here and in the other one."""
+"""How what is the own of a GPU, a machine or an adapter begins, here and in the other one."""
 
 
-def own_boards(context: Context) -> Context:
+def own_gpus(context: Context) -> Context:
     """Give the nodes hardware and an identity of their own: two clusters share none."""
     reading = dict(context.reading)
     for name, got in context.reading.items():
@@ -72,7 +72,7 @@ def own_boards(context: Context) -> Context:
 
 @cache
 def another() -> Context:
-    return own_boards(recorded.clustered(beta))
+    return own_gpus(recorded.clustered(beta))
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_a_whole_cluster_that_differs_is_outvoted_by_the_larger_one(
 ) -> None:
     wrong = recorded.consistent()
     for number in range(1, 9):
-        boards = {f"gpu{i}": "old" for i in range(8)}
-        wrong = recorded.mutated(wrong, f"worker{number}", "gpu.vbios", (), boards)
+        gpus = {f"gpu{i}": "old" for i in range(8)}
+        wrong = recorded.mutated(wrong, f"worker{number}", "gpu.vbios", (), gpus)
     Path("a.json").write_text(dumps(wrong.reading))
     assert judged() == 1
     assert "gpu.vbios  recorded:worker" in capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_one_rule_alone_is_judged_and_written_for_programs(
     assert [one["node"] for one in document["report"]["findings"]] == ["beta:b-worker03"]
 
 
-def test_a_board_that_is_seen_in_both_is_found(
+def test_a_gpu_that_is_seen_in_both_is_found(
     clusters: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uuid = "GPU-00000003-0000-000000000003"
@@ -222,10 +222,10 @@ def test_classes_of_one_name_and_another_machine_never_vote_together(
         description["hardware"]["hgx-h200"]["memory_mib"] = 65000
 
     write(changed(other))
-    mixed = own_boards(recorded.clustered(other))
+    mixed = own_gpus(recorded.clustered(other))
     for number in range(1, 10):
-        boards = {f"gpu{i}": "another" for i in range(8)}
-        mixed = recorded.mutated(mixed, f"b-worker{number:02}", "gpu.vbios", (), boards)
+        gpus = {f"gpu{i}": "another" for i in range(8)}
+        mixed = recorded.mutated(mixed, f"b-worker{number:02}", "gpu.vbios", (), gpus)
     Path("b.json").write_text(dumps(mixed.reading))
     assert judged() == 1  # the plans differ
     out = capsys.readouterr().out

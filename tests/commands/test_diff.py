@@ -1,4 +1,4 @@
-"""``lockstep diff`` as a user runs it."""
+"""``lockstep diff`` on recorded nodes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_two_equal_nodes_do_not_differ(
 def test_each_place_that_differs_is_shown_with_both_sides(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for board in ("gpu3", "gpu4"):
-        cluster.change("worker2", "gpu.vbios", (board,), "old")
+    for gpu in ("gpu3", "gpu4"):
+        cluster.change("worker2", "gpu.vbios", (gpu,), "old")
     cluster.change("worker2", "packages", ("bash",), recorded.REMOVED)
     cluster.change("worker2", "gpu.persistence", (), recorded.REMOVED)
     line = ["BOOT_IMAGE=/boot/vmlinuz", "root=UUID=2", "nosmt"]
@@ -130,7 +130,10 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
     ("words", "message"),
     [
         (("inventory.py", "worker1"), "lockstep diff inventory.py worker1: wrong arguments"),
-        (("inventory.py", "worker1", "worker33"), "unknown node 'worker33'\n  expected  worker3"),
+        (
+            ("inventory.py", "worker1", "worker33"),
+            "inventory.py: unknown node 'worker33'\n  expected  worker3",
+        ),
         (
             ("inventory.py", "worker1", "--before", "then"),
             "'then' is not a time\n  expected  90m, 36h",

@@ -1,4 +1,4 @@
-"""Nine ways in which one node made a whole cluster slow: what the screen says of each."""
+"""Nine incidents in which one node slowed a whole cluster, and the report of each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ INCIDENTS = (
         "gpu5",
         "90 s: 90 s more in 1 h",
         "0 s, no more   (from: earlier record, 2026-11-20 18:40 UTC)",
-        "check fans, filters, cold plate and inlet",
+        "check the fans, filters, cold plate and air inlet",
     ),
     Incident(
         "huge pages uneven",
@@ -109,7 +109,7 @@ INCIDENTS = (
         "",
         "250 ms",
         "at most",
-        f"on {NODE}: chronyc sources",
+        f"on {NODE}: check chronyc sources",
     ),
     Incident(
         "a listener on IPv4 only",

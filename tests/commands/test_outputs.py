@@ -1,4 +1,4 @@
-"""Output files are checked before any node is read: a reading takes minutes on a large cluster."""
+"""Output files are checked before any node is read, because reading may take minutes."""
 
 from __future__ import annotations
 

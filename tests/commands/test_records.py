@@ -1,4 +1,4 @@
-"""Saved records that do not fit the inventory, as a user meets them."""
+"""Saved records that do not match the inventory: the messages."""
 
 from __future__ import annotations
 

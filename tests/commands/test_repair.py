@@ -1,4 +1,4 @@
-"""``lockstep repair`` on recorded nodes, with a pyinfra that only notes its words."""
+"""``lockstep repair`` on recorded nodes, with a pyinfra that only logs its arguments."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_what_no_deploy_repairs_is_left_with_its_reason(
     assert ended("repair", "inventory.py", "-y") == 1
     assert pyinfra.ran == []
     said = capsys.readouterr().out
-    assert "left, a person's to repair\n  gpu.count                worker1" in said
+    assert "left, to repair by hand\n  gpu.count                worker1" in said
     assert "deploys/reboot.py --limit worker2\n  gpu.ecc " in said
     assert "left, not read\n  os.locale" in said
     assert "Nothing was changed. Exit 1.\n" in said

@@ -1,4 +1,4 @@
-"""Rules of a site, in every form in which a user meets them."""
+"""Rules of a site in every output form."""
 
 from __future__ import annotations
 
@@ -62,6 +62,43 @@ def test_rules_and_explain_show_them(site: Cluster, capsys: pytest.CaptureFixtur
     assert "lockstep check inventory.py --rule site.power_ceiling" in said
     assert "unknown rule 'site.x'" in refused(capsys, "explain", "inventory.py", "site.x")
     assert "unknown rule 'site.power_ceiling'" in refused(capsys, "explain", "site.power_ceiling")
+
+
+def test_a_rule_of_the_site_is_explained_with_the_values_of_the_description(
+    site: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = {"reading": "hugepages.free", "source": "a ticket", "repair": "see {node}"}
+    within = {"kind": "within", "bound": "at least", "tolerance": 0.1, "path": ["2M", "*"]}
+    checks = json.loads(Path("site.json").read_text())
+    checks["rules"].append({"id": "site.free", "title": "pages are free", **free, **within})
+    Path("site.json").write_text(json.dumps(checks))
+    assert ended("explain", "inventory.py", "site.power_ceiling") == 0
+    assert capsys.readouterr().out == (
+        "site.power_ceiling: GPUs can be set to 650 W\n"
+        "  reading      gpu.power.max_w\n"
+        "  expected     at least 650\n"
+        "  classes      hgx-h200\n"
+        "  site         its own rule\n"
+        "  repair       have {device} of {node} replaced: it takes {expected} W only\n"
+        "  on the node  health check (docs/node-check.md)\n"
+        "  source       contract of the data centre\n"
+        "  compared     absolute\n"
+        "  from         spec\n"
+        "  severity     error\n"
+        "  repaired by  person\n"
+        "  check it     lockstep check inventory.py --rule site.power_ceiling\n"
+    )
+    assert ended("explain", "inventory.py", "site.home_nfs") == 0
+    said = capsys.readouterr().out
+    assert "  path         /home\n" in said
+    assert "  expected     nfs4 [fd00:1::5]:/home hard,nconnect=8,rw,vers=4.2\n" in said
+    assert ended("explain", "inventory.py", "site.free") == 0
+    said = capsys.readouterr().out
+    assert "  path         2M *\n" in said
+    assert "  tolerance    10% below the median of the peers\n" in said
+    assert "  from         peers (class)\n" in said
+    assert ended("rules", "inventory.py", "--markdown") == 0
+    assert "- Path: `2M *`\n" in capsys.readouterr().out
 
 
 def test_every_file_has_them(site: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,8 @@ from testinfra.host import Host
 
 from lockstep.checks.engine import check
 from lockstep.checks.site import rules_of
+from lockstep.commands import replace_file
 from lockstep.fleet.request import request
-from lockstep.forms.write import replace_file
 from lockstep.history.store import PRIVATE
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
@@ -198,7 +198,7 @@ def read(node: NodePlan, way: Connection, credential: str | None) -> Record | Un
     try:
         return parse(done.stdout)
     except ProbeFormatError as error:
-        return Unreachable(f"reached by ssh, but the answer is no record: {error}")
+        return Unreachable(f"reached by ssh, but the output is not a record: {error}")
 
 
 def ssh_config(plan: ClusterPlan, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""One test per rule: the cluster of --inventory keeps it on every node."""
+"""One test per rule: every node of --inventory satisfies it."""
 
 from __future__ import annotations
 

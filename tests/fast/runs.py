@@ -1,4 +1,4 @@
-"""Runs of pyinfra's command line on this machine, and how many executions they took."""
+"""Runs pyinfra's command line on this machine and counts the executions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 INVENTORY = """\
-from types import SimpleNamespace as _Is
-import tests.fast.facts as _foreseen  # with it they may be foreseen
-hosts = [("@here-ahead/node1", {"plan": _Is(spec=_Is(name="c"))})]
+from lockstep.fast import connector as _connector
+from tests.fast.facts import line_of as _line_of
+_files = [_line_of(f"files/{_number}") for _number in range(25)]
+_connector.declared = lambda plan, roles: [_one.parts() for _one in _files]
+hosts = [("@here-recorded/node1", {})]
 """
 IMPORTS = """\
 from pyinfra import host
 from pyinfra.api import FunctionCommand, operation
+from lockstep.facts.reading import ask
 from tests.fast.facts import *
 """
 
@@ -31,7 +34,7 @@ class Ran:
 
 
 class Machine:
-    """A folder with a deploy; its facts and operations are about files below ``/files``."""
+    """A folder with a deploy; its questions and operations are about files below ``files/``."""
 
     def __init__(self, folder: Path) -> None:
         """Register the connectors as pyinfra finds connectors: by entry points."""
@@ -42,14 +45,9 @@ class Machine:
         metadata.mkdir()
         (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: here\nVersion: 1.0\n")
         (metadata / "entry_points.txt").write_text(
-            "[pyinfra.connectors]\nhere-ahead = tests.fast.here:Ahead\n"
+            "[pyinfra.connectors]\nhere-recorded = tests.fast.local_host:Recorded\n"
         )
         self.inventory = INVENTORY
-
-    @property
-    def kept(self) -> Path:
-        """Where the facts of its deploy are kept."""
-        return self.folder / "state" / "lockstep" / "c" / "facts" / "deploy" / "node1.json"
 
     def deploy(
         self, text: str, *options: str, typed: str = "", status: int = 0, **environment: str

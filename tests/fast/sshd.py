@@ -60,7 +60,7 @@ class Hosts:
                 [
                     sys.executable,
                     "-m",
-                    "tests.fast.cable",
+                    "tests.fast.cuttable_proxy",
                     str(one.port),
                     f"{folder}/{name}.is-cut",
                 ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,23 +14,27 @@ from tests.fast.sshd import SSHD, Hosts
 pytestmark = pytest.mark.skipif(SSHD is None, reason="needs sshd (openssh-server)")
 
 LIMITS = """\
-from types import SimpleNamespace as _Is
-import tests.fast.facts as _foreseen  # with it they may be foreseen
 from lockstep.fast import ssh as _ssh, watch as _watch
-_ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 2.0, 1, 6.0
+_ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 2.0, 1, 10.0
 _watch.EVERY_S = 3.0
 """
-AHEAD = """\
-for _name, _data in hosts:
-    _data["plan"] = _Is(spec=_Is(name="c"))
+DECLARED = """
+from lockstep.facts import reading as _reading
+from lockstep.fast import connector as _connector
+from tests.fast.facts import line_of as _line_of
+_ssh.READ_WITHIN_S = 8.0
+_files = [_line_of(path) for path in ("/proc/version", "/proc/uptime")]
+_connector.declared = lambda plan, roles: [one.parts() for one in _files]
 """
+OWN_PYTHON = '_reading.COMMAND = "$FOLDER/programs/python3 -"\n'
 IMPORTS = """\
 import time
 import gevent
 from pyinfra import host
 from lockstep.roles.operations.operation import operation
 from lockstep.roles.steps.barrier import reached
-from tests.fast.facts import Answer
+from lockstep.facts.reading import ask
+from tests.fast.facts import Answer, line_of
 
 """
 LAST = """
@@ -48,6 +53,13 @@ def reads():
 
 reads()
 """
+ASKS = """
+@operation()
+def asks():
+    yield f"test -n '{ask(host, line_of('/proc/version'))}'"
+
+asks()
+"""
 RUNS = """
 @operation()
 def runs():
@@ -62,28 +74,28 @@ LOST = f"{ITS_SSHD}; kill -9 $p; sleep 60"
 STOPPED = f"{ITS_SSHD}; kill -STOP $p; sleep 60"
 CUT = "touch $FOLDER/cut.is-cut; sleep 60"
 FAULTS = {  # host -> what a reading does there, and the reason why it cannot be read
-    "time-out": ("sleep 60", "the node did not finish it within 2 s"),
+    "time-out": ("sleep 60", "the command did not finish within 2 s"),
     "stubborn": (
         "trap '' TERM; for i in $(seq 60); do sleep 1; done",
-        "the node did not finish it within 2 s",
+        "the command did not finish within 2 s",
     ),
     "no-python3": ("python3.none -c 1; exit $?", "the command failed: sh: 1: python3.none: not "),
     "failing": ("echo dpkg is broken >&2; exit 1", "the command failed: dpkg is broken"),
-    "silent": ("exit 0", "the answer is empty"),
-    "garbage": ("echo garbage; exit 0", "unexpected answer: ValueError: invalid literal"),
-    "binary": (r"printf '1\n\377\376\n'; exit 0", "the answer is not text"),
+    "silent": ("exit 0", "the command printed nothing"),
+    "garbage": ("echo garbage; exit 0", "unexpected output: ValueError: invalid literal"),
+    "binary": (r"printf '1\n\377\376\n'; exit 0", "the output is not UTF-8 text"),
     "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
     "lost": (LOST, "connection lost: "),
-    "stopped": (STOPPED, "no answer within 8 s"),
-    "cut": (CUT, "no answer within 8 s"),
+    "stopped": (STOPPED, "no answer within 12 s"),
+    "cut": (CUT, "no answer within 12 s"),
 }
 WITH_PYINFRA = ("no-python3", "failing", "silent", "garbage", "lost")
 """Faults that an operation keeps to a host that pyinfra's own connector is connected with."""
 COMMANDS = {  # host -> a command that changes the node, and what is said
     "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
     "lost": (LOST, "connection lost: "),
-    "stopped": (STOPPED, "connection lost: no answer to 3 requests, one every 3 s"),
-    "cut": (CUT, "connection lost: no answer to 3 requests, one every 3 s"),
+    "stopped": (STOPPED, "connection lost: no answer to 3 keepalive requests, one every 3 s"),
+    "cut": (CUT, "connection lost: no answer to 3 keepalive requests, one every 3 s"),
 }
 GOOD = {"good1", "good2"}
 PHASES = {"dry": ("--dry",), "prepare": (), "execute": ("-y",)}
@@ -164,19 +176,34 @@ def test_a_node_that_cannot_be_read_fails_alone(hosts: Hosts, phase: str, fast: 
     assert_each_is_named(ran, tuple(FAULTS))
 
 
-def test_so_does_one_that_is_read_ahead(hosts: Hosts) -> None:
-    """The first run leaves a list of what the second one reads as soon as it is connected."""
-    inventory, reads = hosts.inventory() + AHEAD, case(FAULTS, "echo 2")
-    for _ in range(2):
-        ran = run(hosts, inventory, READS, reads, "-y", fast="fast")
-        assert (ran.status, ran.done) == (1, GOOD), ran.said
-        assert "Traceback" not in ran.said, ran.said
-        assert_each_is_named(ran, tuple(FAULTS))
+def test_so_does_one_whose_reading_began_when_it_was_connected(hosts: Hosts) -> None:
+    """The question reads it once more, and says why it cannot be read."""
+    python3 = hosts.programs / "python3"
+    does = case(FAULTS, f'exec {sys.executable} "$@"').replace("$FOLDER", str(hosts.folder))
+    python3.write_text(f"#!/bin/sh\n{does}\n")
+    python3.chmod(0o755)
+    try:
+        ran = run(
+            hosts,
+            hosts.inventory() + DECLARED + OWN_PYTHON.replace("$FOLDER", str(hosts.folder)),
+            ASKS,
+            "",
+            "-y",
+            fast="fast",
+        )
+    finally:
+        python3.unlink()
+    assert (ran.status, ran.done) == (1, GOOD), ran.said
+    assert "Traceback" not in ran.said, ran.said
+    for fault in FAULTS:
+        (line,) = (line for line in ran.about(fault) if f" {fault} failed: " in line)
+        assert "the node could not be read: " in line, ran.said
+        assert line.count("Next: ") == 1
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_pyinfra_s_own_connector_keeps_some_faults_to_their_nodes(hosts: Hosts, phase: str) -> None:
-    """It is what is left where this checkout is newer than what is installed of it."""
+    """It is what is left where Lockstep's connector is not installed."""
     limit = (word for name in (*WITH_PYINFRA, *GOOD) for word in ("--limit", name))
     reads = case(FAULTS, "echo 2")
     ran = run(hosts, hosts.inventory(""), READS, reads, *PHASES[phase], *limit, fast="plain")
@@ -185,11 +212,15 @@ def test_pyinfra_s_own_connector_keeps_some_faults_to_their_nodes(hosts: Hosts, 
         assert any(f"{fault} failed: Answer could not be read" in one for one in ran.about(fault))
 
 
-@pytest.mark.parametrize("fast", ["fast", "plain"])
+@pytest.mark.parametrize("fast", ["fast", "bringing a reading", "plain"])
 def test_a_command_that_gets_no_answer_fails_its_node_alone(hosts: Hosts, fast: str) -> None:
     """However long commands may be; and one that prints what is not text is none of them."""
     does = {**COMMANDS, "binary": (r"printf '\377\n'", "Success")}
-    ran = run(hosts, hosts.inventory(), RUNS, case(does, "true"), "-y", "-vvv", fast=fast)
+    inventory, deploy = hosts.inventory(), RUNS
+    if fast == "bringing a reading":
+        inventory += DECLARED
+        deploy = deploy.replace("    yield", "    ask(host, line_of('/proc/version'))\n    yield")
+    ran = run(hosts, inventory, deploy, case(does, "true"), "-y", "-vvv", fast=fast)
     assert (ran.status, ran.done) == (1, {*FAULTS} - {*COMMANDS} | GOOD), ran.said
     assert "Traceback" not in ran.said, ran.said
     for name, (_, why) in does.items():

@@ -1,4 +1,4 @@
-"""Readings of a host: asked ahead in one execution, kept until something changes the host."""
+"""Readings of a host are taken ahead in one execution, and kept until something changes it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import pytest
 from tests.fast.runs import Machine
 
 INVENTORY = """\
-from types import SimpleNamespace as _Is
-import tests.fast.facts as _foreseen  # with it they may be foreseen
 from lockstep.facts.files import file_states as _states
 from lockstep.fast import connector as _connector
-_connector.wanted = lambda plan, roles: _states(("{a}", "{b}")).parts()
-hosts = [("@here-ahead/node1", {{"plan": _Is(spec=_Is(name="c"))}})]
+_connector.declared = lambda plan, roles: [_states(("{a}",)).parts(), _states(("{b}",)).parts()]
+hosts = [("@here-recorded/node1", {{}})]
 """
 DEPLOY = """\
 from lockstep.facts.files import file_states
@@ -54,24 +52,11 @@ def test_all_that_roles_will_ask_for_is_one_execution(machine: Machine) -> None:
     assert f"{machine.files / 'b'} is there" in ran.said
 
 
-def test_facts_and_readings_are_one_execution(machine: Machine) -> None:
-    """While some of what roles ask is a fact still."""
-    both = (
-        "text(path='files/1', content='')\n"
-        + deploy(machine)
-        + "text(path='files/2', content='')\n"
-    )
-    machine.deploy(both)
-    assert len(machine.deploy(both).executed) == 1
-    # The user takes some time to answer, so each phase reads.
-    assert len(machine.deploy(both, "--parallel", "1", typed="\n").executed) == 2
-
-
 def test_a_change_drops_the_record(machine: Machine) -> None:
     ran = machine.deploy(deploy(machine, first=', content="new"'))
-    readings = [line for line in ran.executed if "python3 -" in line]
-    # Ahead; again before the change, which must not rest on what was read before its turn; after.
-    assert (len(readings), len(ran.executed)) == (4, 5)
+    # Ahead; again before the change, which must not rest on what was read before its turn; the
+    # change, which brings what is asked next; what is asked once more.
+    assert len(ran.executed) == 4
     last = ran.said.rindex(f"{machine.files / 'a'} is there")
     assert last > ran.said.index(f"{machine.files / 'a'} is absent")
 

@@ -1,4 +1,4 @@
-"""Connections send at once, also through a jump host, and open sessions ahead."""
+"""Connections send at once, also through a jump host, and open sessions ahead of time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from tests.fast.runs import ROOT
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here are threads: unlike a greenlet none is woken when its socket is closed."""
-    monkeypatch.setattr(transport, "LOOKS_EVERY_S", 0.1)
-    monkeypatch.setattr(transport, "ASKS_EVERY_S", 0.1)
+    monkeypatch.setattr(transport, "WAKES_EVERY_S", 0.1)
 
 
 @pytest.fixture
@@ -212,7 +211,7 @@ import time
 from lockstep.fast import transport
 from tests.fast.test_transport import execute, served
 
-transport.LOOKS_EVERY_S = transport.ASKS_EVERY_S = 600.0
+transport.WAKES_EVERY_S = 600.0
 for end in ("ours", "theirs"):
     with served(most=10) as (server, client):
         assert client.sock.gettimeout() == 600.0
@@ -230,57 +229,3 @@ def test_what_arrives_and_the_end_of_a_connection_are_noticed_at_once() -> None:
     took = said_by(AT_ONCE).split()
     assert all(float(seconds) < 10 for seconds in took)
     assert len(took) == 2
-
-
-WAITS = """
-from gevent import monkey
-monkey.patch_all()
-import time
-from unittest.mock import patch
-from lockstep.fast import transport
-from tests.fast.test_transport import Sessions, served
-
-transport.LOOKS_EVERY_S = transport.ASKS_EVERY_S = 600.0
-waits = []
-waited = transport.Event.wait
-
-def wait(event, timeout=None):
-    waits.append(timeout)
-    return waited(event, timeout)
-
-class Slow(Sessions):
-    def check_channel_request(self, kind, chanid):
-        time.sleep(2)
-        if kind == "session" and not self.asked:
-            return super().check_channel_request(kind, chanid)
-        self.transport.close()
-        return 1
-
-with patch.object(transport.Event, "wait", wait), patch("tests.fast.test_transport.Sessions", Slow):
-    with served(most=10) as (server, client):
-        began = time.monotonic()
-        client.open_session()
-        print(len(waits))
-        waits.clear()
-        try:
-            super(transport.OpensAhead, client).open_session()
-        except Exception as error:
-            print(len(waits), time.monotonic() - began < 30)
-"""
-
-
-def test_who_waits_for_a_session_waits_and_does_not_ask() -> None:
-    """Until it is there, or the connection has ended."""
-    said = said_by(WAITS)
-    opened, ended, at_once = said.split()
-    # Of login and of both sides' packets there are some as well; of asking there were 20 more.
-    assert (int(opened) < 15, int(ended) < 8, at_once) == (True, True, "True"), said
-
-
-def test_a_connection_of_pyinfra_s_own_is_left_as_it_is() -> None:
-    """LOCKSTEP_FAST=0: the module is imported, as an entry point of pyinfra's connectors."""
-    program = (
-        "import threading, paramiko.transport, lockstep.fast.connector\n"
-        "print(paramiko.transport.threading is threading)"
-    )
-    assert said_by(program) == "True\n"

@@ -1,4 +1,4 @@
-"""Time limits count only time in which this process could listen."""
+"""Time limits count only the time in which this process was free to listen."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_connection_without_a_sign_of_life_is_closed(answers: int) -> None:
     assert line.ended.wait(10)
     gevent.sleep(0)
     assert line.asked == answers + watch.MOST
-    assert watched.lost == "no answer to 3 requests, one every 0.1 s"
+    assert watched.lost == "no answer to 3 keepalive requests, one every 0.1 s"
 
 
 def test_a_connection_that_answers_stays() -> None:

@@ -1,4 +1,4 @@
-"""A report on 2,000 nodes with many different findings; the same at every call."""
+"""A report on 2,000 nodes with many different findings; always the same."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def finding(rule: str, node: str, device: str, found: str, expected: str, **more
 def _known() -> Iterable[Finding]:
     capped = {"field": "gpu.power.enforced_w", "reference": "device"}
     for node in NODES[2::125]:
-        for board in range(8):
-            yield finding("gpu.power_limit", node, f"gpu{board}", "350 W", "700 W", **capped)
+        for gpu in range(8):
+            yield finding("gpu.power_limit", node, f"gpu{gpu}", "350 W", "700 W", **capped)
     yield finding("gpu.power_limit", NODES[42], "gpu3", "300 W", "700 W", **capped)
     for number, node in enumerate(NODES[5:305]):
         old, new = "96.00.74.00.0D", "96.00.A5.00.03"
@@ -76,13 +76,13 @@ def _others() -> Iterable[Finding]:
 
 
 def dated() -> Report:
-    """Return boards of two nodes that are alike, found since different checks."""
-    places = [(node, board) for node in NODES[:2] for board in ("gpu0", "gpu1")]
-    boards = [finding("gpu.ecc", *place, "off", "on") for place in places]
+    """Return GPUs of two nodes that are alike, found since different checks."""
+    places = [(node, gpu) for node in NODES[:2] for gpu in ("gpu0", "gpu1")]
+    gpus = [finding("gpu.ecc", *place, "off", "on") for place in places]
     rows = (("2026-11-20 18:40 UTC", 2), ("", 0), ("2026-11-20 12:00 UTC", 9), ("", 0))
     found = [
-        replace(board, since=since, checks=checks)
-        for board, (since, checks) in zip(boards, rows, strict=True)
+        replace(gpu, since=since, checks=checks)
+        for gpu, (since, checks) in zip(gpus, rows, strict=True)
     ]
     note = "growth: 2 of 2 nodes have no earlier record of this boot"
     return Report(NODES[:2], ("gpu.ecc",), found, (note,))

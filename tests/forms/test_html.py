@@ -1,4 +1,4 @@
-"""The page: complete without a network and without scripts, and never too large."""
+"""The HTML page works without a network and without scripts, and has a limited size."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_repairs_are_there_to_copy_without_scripts() -> None:
 def test_what_the_page_leaves_out_is_shown_by_a_command_for_that_rule_alone() -> None:
     report = Report(NODES[:1], ("gpu.ecc", "gpu.vbios"))
     paths = [finding("gpu.ecc", NODES[0], f"/{n}", "off", "on") for n in range(201)]
-    report.add(paths)
+    report.findings.extend(paths)
     text = html(report, replace(RUN, rules=("gpu.*",)))
     assert "and 1 more place: lockstep check prod.py --rule gpu.ecc --all<" in text
 
@@ -93,7 +93,9 @@ def test_the_page_says_since_when_and_what_was_not_judged() -> None:
 def test_what_a_node_says_is_text() -> None:
     report = Report(NODES[:2], ("os.locale",))
     evil = "</td><script src=//x>alert(1)</script>"
-    report.add([finding("os.locale", NODES[0], evil, evil, evil, repair=f"{evil} {{}}")])
+    report.findings.extend(
+        [finding("os.locale", NODES[0], evil, evil, evil, repair=f"{evil} {{}}")]
+    )
     page = Page(html(report, RUN))
     assert (page.scripts, page.fetched) == (1, [])
     assert evil in "".join(page.text)
@@ -114,5 +116,5 @@ def test_a_page_of_2000_nodes_by_100_rules_stays_below_5_mb() -> None:
         for node in chance.sample(NODES, 500):
             device, found = f"gpu{chance.randrange(8)}", str(chance.randrange(5))
             severity = chance.choice(list(Severity)).value
-            report.add([finding(rule, node, device, found, "9", severity=severity)])
+            report.findings.extend([finding(rule, node, device, found, "9", severity=severity)])
     assert 1_000_000 < len(html(report, RUN).encode()) < 5_000_000

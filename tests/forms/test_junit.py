@@ -1,4 +1,4 @@
-"""JUnit XML as viewers of CI systems read it."""
+"""JUnit XML as the viewers of CI systems read it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_a_failure_holds_all_that_its_rule_found() -> None:
 
 def test_what_xml_refuses_is_left_out() -> None:
     report = Report(NODES[:1], ("os.locale",))
-    report.add([finding("os.locale", NODES[0], "", "\x00\x1b <&>\ud800", "C")])
+    report.findings.extend([finding("os.locale", NODES[0], "", "\x00\x1b <&>\ud800", "C")])
     (suite,) = ElementTree.fromstring(junit(report, RUN))
     assert "?? <&>?" in (suite.findtext("testcase/failure") or "")

@@ -48,8 +48,8 @@ def test_every_finding_is_a_series_of_each_node_and_device() -> None:
 
 def test_folded_devices_are_counted_one_by_one_and_the_same_only_once() -> None:
     report = Report(NODES[:1], ("gpu.ecc",))
-    report.add([finding("gpu.ecc", NODES[0], "gpu[0-7]", "off", "on")])
-    report.add([finding("gpu.ecc", NODES[0], "gpu3", "broken", "on")])
+    report.findings.extend([finding("gpu.ecc", NODES[0], "gpu[0-7]", "off", "on")])
+    report.findings.extend([finding("gpu.ecc", NODES[0], "gpu3", "broken", "on")])
     found = [labels for name, labels in read(report) if name == "lockstep_finding"]
     assert sorted(dict(labels)["device"] for labels in found) == [f"gpu{i}" for i in range(8)]
 
@@ -57,7 +57,7 @@ def test_folded_devices_are_counted_one_by_one_and_the_same_only_once() -> None:
 def test_labels_are_escaped() -> None:
     hostile = 'a"b\\c{d}=,e'
     report = Report(NODES[:1], ("file.mode",))
-    report.add([finding("file.mode", NODES[0], hostile, "1", "2")])
+    report.findings.extend([finding("file.mode", NODES[0], hostile, "1", "2")])
     assert read(report)[series("file.mode", NODES[0], hostile, "error", "differs")] == 1
 
 

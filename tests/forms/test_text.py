@@ -1,4 +1,4 @@
-"""What a person sees of 2,000 nodes: one screen, or everything."""
+"""The text report on 2,000 nodes: one screen, or all findings."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def test_a_repair_that_is_cut_could_not_be_pasted() -> None:
 def test_values_that_all_differ_are_counted() -> None:
     rules = [f"rule{number}" for number in range(9)]
     report = Report(NODES, tuple(rules))
-    report.add(finding(rule, NODES[0], "", "1", "2") for rule in rules[1:])
-    report.add(finding("rule0", node, "", f"{n} ms", "0 ms") for n, node in enumerate(NODES[:30]))
+    report.findings.extend(finding(rule, NODES[0], "", "1", "2") for rule in rules[1:])
+    report.findings.extend(
+        finding("rule0", node, "", f"{n} ms", "0 ms") for n, node in enumerate(NODES[:30])
+    )
     lines = text(report, RUN).splitlines()
     assert lines[0] == "ERROR   rule0  30 nodes"
     assert lines[3] == "  ...       28 more values on 28 nodes"
@@ -47,9 +49,13 @@ def test_values_that_all_differ_are_counted() -> None:
 
 def test_a_line_of_many_values_counts_those_it_does_not_show() -> None:
     report = Report(NODES, ("rule",))
-    report.add(finding(f"a{n}", node, "", "1", "2") for n in range(6) for node in NODES[:50])
-    report.add(finding("rule", node, "/", f"{n}%", "20%") for n, node in enumerate(NODES[:40]))
-    report.add(finding("equal", node, "/", "1%", "20%") for node in NODES[:40])
+    report.findings.extend(
+        finding(f"a{n}", node, "", "1", "2") for n in range(6) for node in NODES[:50]
+    )
+    report.findings.extend(
+        finding("rule", node, "/", f"{n}%", "20%") for n, node in enumerate(NODES[:40])
+    )
+    report.findings.extend(finding("equal", node, "/", "1%", "20%") for node in NODES[:40])
     said = [line for line in text(report, RUN).splitlines() if " 40 nodes " in line]
     assert said == [
         "ERROR   equal    40 nodes  worker[0001-0040] /",
@@ -60,9 +66,11 @@ def test_a_line_of_many_values_counts_those_it_does_not_show() -> None:
 def test_a_value_that_does_not_fit_still_says_what_was_expected() -> None:
     says = "peers: 8 nodes of class hgx-h200 of a long name"
     report = Report(NODES, ())
-    report.add(finding(f"r{n}", NODES[0], "", "1", "2") for n in range(8))
+    report.findings.extend(finding(f"r{n}", NODES[0], "", "1", "2") for n in range(8))
     for number, (found, expected) in enumerate((("off", "on"), ("x" * 60, "on"), ("a", "b" * 60))):
-        report.add([finding(f"a{number}", NODES[0], "", found, expected, reference=says)])
+        report.findings.extend(
+            [finding(f"a{number}", NODES[0], "", found, expected, reference=says)]
+        )
     lines = text(report, RUN).splitlines()
     assert "  found     off, expected on  worker0001" in lines
     assert f"  found     {'x' * 34}..., expected on  worker0001" in lines
@@ -86,8 +94,8 @@ def test_what_is_found_leads_to_the_reasons_of_its_rules() -> None:
 def test_devices_of_a_node_are_one_block_unless_their_repair_names_them() -> None:
     def shown(repair: str) -> str:
         report = Report(NODES[:1], ("gpu.ecc",))
-        boards = [finding("gpu.ecc", NODES[0], f"gpu{i}", "off", "on") for i in range(8)]
-        report.add(replace(one, repair=repair.format(one.device)) for one in boards)
+        gpus = [finding("gpu.ecc", NODES[0], f"gpu{i}", "off", "on") for i in range(8)]
+        report.findings.extend(replace(one, repair=repair.format(one.device)) for one in gpus)
         return text(report, RUN)
 
     assert shown("look at it").startswith("ERROR   gpu.ecc  worker0001 gpu[0-7]\n")
@@ -114,5 +122,5 @@ def test_a_screen_says_since_when_and_what_was_not_judged() -> None:
 
 def test_what_a_node_says_cannot_steer_the_terminal() -> None:
     report = Report(NODES[:1], ("os.locale",))
-    report.add([finding("os.locale", NODES[0], "", "\x1b[2J\nERROR all is lost", "C")])
+    report.findings.extend([finding("os.locale", NODES[0], "", "\x1b[2J\nERROR all is lost", "C")])
     assert "  found     ?[2J ERROR all is lost\n" in text(report, RUN)

@@ -1,4 +1,4 @@
-"""Since when: the first check of the current unbroken row with the same finding."""
+"""The age of a finding: the first of the consecutive checks that have it."""
 
 from __future__ import annotations
 

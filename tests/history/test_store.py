@@ -1,4 +1,4 @@
-"""The file of a cluster's history: private, shared by several checks, refused when unusable."""
+"""The history file: private, shared by concurrent checks, and rejected if it is unusable."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_record_comes_back_whole(path: Path) -> None:
     with opened(path) as history:
         records.save(history, {"c": Unreachable("ssh")}, NOW)
         kept = records.at(history, "a", NOW)
-        assert kept == records.Kept("a", NOW, record(3))
+        assert kept == records.Kept(NOW, record(3))
         assert records.at(history, "a", NOW - 1) is None
         assert set(records.newest(history, ("a", "b", "c"))) == {"a", "b"}
         assert records.times(history, "a") == [NOW]
@@ -77,14 +77,14 @@ def test_the_earlier_record_is_of_the_same_boot_and_some_minutes_old(path: Path)
     with opened(path) as history:
         reading: Reading = {name: record(9) for name in "ab"}
         reading |= {"c": Unreachable("ssh"), "d": record(9, None)}
-        found = records.earlier(history, reading, ["gpu"], NOW)
-        later = records.latest(history, reading, ["gpu"], NOW)
+        found, later = records.earlier(history, reading, ["gpu"], NOW)
     assert set(found) == {"a"}
     assert found["a"].get("gpu.errors") == {"gpu0": 2}
     assert set(found["a"].readings) == {"os.boot_id", "gpu.errors"}
     assert {name: one.get("gpu.errors") for name, one in later.items()} == {"a": {"gpu0": 4}}
     with opened(path) as history:
-        assert records.latest(history, reading, ["gpu"], NOW + 30 * MINUTE_S) == {}, "it is earlier"
+        _, later = records.earlier(history, reading, ["gpu"], NOW + 30 * MINUTE_S)
+        assert later == {}, "it is earlier"
 
 
 def test_old_records_are_thinned_out_per_node(path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 2")
     database.close()
-    assert "created by another version of lockstep, format 2\n" in unusable(path)
+    assert "created by another version of Lockstep, format 2\n" in unusable(path)
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")

@@ -1,4 +1,4 @@
-"""A deployed cluster for all lab tests of a session; gone when the session ends."""
+"""A deployed cluster for all lab tests of a session; it is removed when the session ends."""
 
 from __future__ import annotations
 

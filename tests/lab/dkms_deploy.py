@@ -1,4 +1,4 @@
-"""NVIDIA's driver alone: packages, modules, load."""
+"""Deploys only NVIDIA's driver: packages, modules, loading."""
 
 from pyinfra import host
 

@@ -1,4 +1,4 @@
-"""The lab's workers as machines with kernels of their own, which get NVIDIA's driver."""
+"""The lab's workers as machines with their own kernels, which get NVIDIA's driver."""
 
 from pathlib import Path
 

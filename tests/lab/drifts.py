@@ -1,4 +1,4 @@
-"""Ways in which a node leaves its plan, each with the one finding that has to name it.
+"""Ways in which a node deviates from its plan, each with the one finding that must name it.
 
 Adding a drift is one entry here.
 """
@@ -111,7 +111,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board too hot",
+        "a GPU too hot",
         "worker2",
         "--gpu 2 --set clocks_event_reasons.active=0x0000000000000060 "
         "--set temperature.gpu.tlimit=-2",
@@ -121,7 +121,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board without its record of errors",
+        "a GPU without its record of errors",
         "worker1",
         "--gpu 1 --set inforom.checksum_validation=invalid",
         "gpu.inforom_valid",
@@ -130,7 +130,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board with less memory",
+        "a GPU with less memory",
         "worker1",
         "--gpu 5 --set memory.total=143000",
         "gpu.memory",
@@ -139,7 +139,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board that counted an uncorrected error",
+        "a GPU that counted an uncorrected error",
         "worker1",
         "--gpu 0 --set ecc.errors.uncorrected.volatile.total=3",
         "gpu.ecc_uncorrected",
@@ -148,7 +148,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board with a row to be replaced",
+        "a GPU with a row to be replaced",
         "worker1",
         "--gpu 4 --set remapped_rows.pending=Yes",
         "gpu.row_remap",
@@ -157,7 +157,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board that waits for a reset",
+        "a GPU that waits for a reset",
         "worker1",
         "--gpu 7 --set gpu_recovery_action=Reset",
         "gpu.recovery_action",
@@ -175,7 +175,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board on eight lanes",
+        "a GPU on eight lanes",
         "worker2",
         "--gpu 3 --set pcie.link.width.current=8",
         "gpu.pcie_width",
@@ -184,7 +184,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
-        "a board beyond its threshold of errors",
+        "a GPU beyond its threshold of errors",
         "worker2",
         "--gpu 3 --set ecc.errors.uncorrected.aggregate.sram.thresholdExceeded=Yes",
         "gpu.ecc_sram_threshold",
@@ -253,7 +253,7 @@ DRIFTS = (
         repaired=False,
     ),
     Drift("ECC off after the next reset", "worker2", "nvidia-smi -i 4 -e 0", "gpu.ecc", "gpu4"),
-    # Not where the CDI drift is: boards in MIG mode would explain it.
+    # Not where the CDI drift is: GPUs in MIG mode would explain it.
     Drift("MIG on for one GPU", "worker2", "nvidia-smi -i 0 -mig 1", "gpu.mig", "gpu0"),
     Drift(
         "containers get seven GPUs",

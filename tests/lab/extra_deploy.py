@@ -1,4 +1,4 @@
-"""The further role of extra_inventory.py."""
+"""Deploys the additional role of extra_inventory.py."""
 
 from pyinfra import host
 

@@ -1,4 +1,4 @@
-"""The lab's inventory with a further role on its workers: files, a package's file and a unit."""
+"""The lab's inventory with an additional role on its workers: files, a package's file, a unit."""
 
 import runpy
 
@@ -18,7 +18,6 @@ EXTRA = Declaration(
     name="extra",
     title="Extra",
     when=lambda plan: plan.is_worker,
-    after=("packages",),
     files=(
         File(path="/etc/lockstep-extra.conf", text=lambda plan: "colour = red\n"),
         File(path="/etc/lockstep-changed.conf", text=lambda plan: "colour = red\n"),

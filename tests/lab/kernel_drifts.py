@@ -1,4 +1,4 @@
-"""Seeded drift of settings that act in a kernel of one's own: what is done, and its one finding."""
+"""Drift of kernel settings, each with its one finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lab for tests, driven as a user drives it: by commands, never by imports of our own code."""
+"""A lab for tests, used like a user does: with commands, without imports of the project."""
 
 from __future__ import annotations
 
@@ -57,11 +57,14 @@ class Lab:
     """One lab by name."""
 
     name: str
+    tree: Path = ROOT
+    """The checkout whose Lockstep drives it; a test may have a changed copy."""
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment in which the lab's inventory is this lab's."""
-        return {**os.environ, "LOCKSTEP_LAB": self.name, "PYTHONUNBUFFERED": "1"}
+        tree = {} if self.tree == ROOT else {"PYTHONPATH": str(self.tree)}
+        return {**os.environ, **tree, "LOCKSTEP_LAB": self.name, "PYTHONUNBUFFERED": "1"}
 
     def command(
         self, *argv: str, timeout_s: float = 1800, check: bool = True, stdin: str | None = None
@@ -69,7 +72,7 @@ class Lab:
         """Run a command of the project from its root."""
         done = subprocess.run(
             argv,
-            cwd=ROOT,
+            cwd=self.tree,
             env=self.environment,
             input=stdin,
             capture_output=True,

@@ -1,4 +1,4 @@
-"""Removes every lab that the tests bring up, and only those. Silent when there is none."""
+"""Removes the labs that tests have created, and no others. Prints nothing if there are none."""
 
 from __future__ import annotations
 

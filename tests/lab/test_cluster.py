@@ -1,4 +1,4 @@
-"""The deployed cluster: a second run changes nothing, jobs run, drift is named and repaired."""
+"""The deployed cluster: a second run changes nothing, jobs run, drift is found and repaired."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_accounting_survives_a_power_cycle_of_the_head(cluster: Lab) -> None:
     assert cluster.deploy().changed == []
 
 
-def test_pytest_face_agrees_with_the_command(cluster: Lab) -> None:
+def test_pytest_output_agrees_with_the_command(cluster: Lab) -> None:
     wait_until_idle(cluster)
     argv = [str(ROOT / ".venv/bin/pytest"), "-q", "tests/consistency"]
     argv += ["--inventory", "inventories/lab.py"]
@@ -285,10 +285,12 @@ def test_a_secret_never_shows(cluster: Lab) -> None:
         [
             str(PYTHON),
             "-c",
-            "import sys; from lockstep.inventory import load; from lockstep.secrets import obtain;"
+            "import base64, sys; from lockstep.inventory import load;"
+            "from lockstep.secrets import obtain;"
             "s = load('inventories/lab.py').spec;"
             "k = obtain(s.name, s.secrets_dir); sys.stdout.write("
-            "k.munge_key_base64 + ' ' + k.database_password + ' ' + k.munge_key.hex())",
+            "base64.b64encode(k.munge_key).decode() + ' ' + k.database_password"
+            " + ' ' + k.munge_key.hex())",
         ],
         cwd=ROOT,
         env=cluster.environment,

@@ -1,7 +1,7 @@
-"""Boards in containers: real engines and CDI, stand-in boards that no driver serves.
+"""GPUs in containers: real engines and CDI, stand-in GPUs that no driver serves.
 
-A program that opens such a board gets as far as the kernel's list of drivers, or is refused before
-that by the container's control group: the two errors tell whether the container has the board.
+A program that opens such a GPU gets as far as the kernel's list of drivers, or is refused before
+that by the container's control group: the two errors tell whether the container has the GPU.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Container:
     engine: str
     id: str
 
-    def boards(self) -> dict[int, str]:
-        """Return the boards in it, and what a program gets that opens one."""
+    def gpus(self) -> dict[int, str]:
+        """Return the GPUs in it, and what a program gets that opens one."""
         execute = RUN.get(self.engine, "sudo crictl") + " exec"
         execute += " -s" if self.engine == "containerd" else ""
         said = shell(self.lab, "worker1", f"{execute} {self.id} /bin/busybox sh -c '{LOOK}'")
@@ -65,9 +65,9 @@ class Container:
         return f"docker-{self.id}.scope"
 
 
-def start(lab: Lab, engine: str, boards: tuple[int, ...]) -> Container:
-    """Start a container with some boards."""
-    names = [f"nvidia.com/gpu={board}" for board in boards]
+def start(lab: Lab, engine: str, gpus: tuple[int, ...]) -> Container:
+    """Start a container with some GPUs."""
+    names = [f"nvidia.com/gpu={gpu}" for gpu in gpus]
     if engine != "containerd":
         devices = " ".join(f"--device {name}" for name in names)
         run = f"{RUN[engine]} run -d --rm --network none {devices} {IMAGE}"
@@ -135,12 +135,12 @@ def test_a_second_deploy_changes_nothing(cluster: Lab, engines: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_container_has_the_boards_it_was_given_and_no_other(
+def test_a_container_has_the_gpus_it_was_given_and_no_other(
     cluster: Lab, engines: str, engine: str
 ) -> None:
     container = start(cluster, engine, (1, 4, 6))
     try:
-        assert container.boards() == dict.fromkeys((1, 4, 6), REACHED)
+        assert container.gpus() == dict.fromkeys((1, 4, 6), REACHED)
     finally:
         end_all(cluster)
 
@@ -150,7 +150,7 @@ def test_check_finds_nothing_in_containers_of_every_engine(cluster: Lab, engines
     assert checked.named == set(), checked.text
 
 
-def test_a_board_under_a_wrong_number_is_named_by_every_engine(cluster: Lab, engines: str) -> None:
+def test_a_gpu_under_a_wrong_number_is_named_by_every_engine(cluster: Lab, engines: str) -> None:
     specification = "/var/run/cdi/nvidia.yaml"
     edit = r"/name: all/,$ {/nvidia5$/,+3 s/minor: 5/minor: 4/}"
     cluster.on("worker1", f"sed -i '{edit}' {specification}")
@@ -162,12 +162,12 @@ def test_a_board_under_a_wrong_number_is_named_by_every_engine(cluster: Lab, eng
     assert cluster.check("--containers", inventory=engines).named == set()
 
 
-def test_containers_keep_their_boards_over_reloads_and_restarts(cluster: Lab, engines: str) -> None:
-    boards = {engine: (number, number + 4) for number, engine in enumerate(ENGINES)}
-    running = [start(cluster, engine, given) for engine, given in boards.items()]
-    wanted = {engine: dict.fromkeys(given, REACHED) for engine, given in boards.items()}
+def test_containers_keep_their_gpus_over_reloads_and_restarts(cluster: Lab, engines: str) -> None:
+    gpus = {engine: (number, number + 4) for number, engine in enumerate(ENGINES)}
+    running = [start(cluster, engine, given) for engine, given in gpus.items()]
+    wanted = {engine: dict.fromkeys(given, REACHED) for engine, given in gpus.items()}
     try:
-        assert {one.engine: one.boards() for one in running} == wanted
+        assert {one.engine: one.gpus() for one in running} == wanted
         for restart in (
             "systemctl daemon-reload",
             "systemctl restart containerd.service",
@@ -175,27 +175,27 @@ def test_containers_keep_their_boards_over_reloads_and_restarts(cluster: Lab, en
             "systemctl daemon-reload",
         ):
             shell(cluster, "worker1", f"sudo {restart}")
-            assert {one.engine: one.boards() for one in running} == wanted, restart
+            assert {one.engine: one.gpus() for one in running} == wanted, restart
     finally:
         end_all(cluster)
 
 
-def test_a_board_that_a_running_container_lost_is_seen(cluster: Lab, engines: str) -> None:
-    """What a reload does to boards that were injected behind systemd's back."""
+def test_a_gpu_that_a_running_container_lost_is_seen(cluster: Lab, engines: str) -> None:
+    """What a reload does to GPUs that were injected behind systemd's back."""
     container = start(cluster, "docker", (3,))
     try:
-        assert container.boards() == {3: REACHED}
+        assert container.gpus() == {3: REACHED}
         shell(
             cluster,
             "worker1",
             f"sudo systemctl set-property --runtime {container.scope()} DeviceAllow=",
         )
-        assert container.boards() == {3: REFUSED}
+        assert container.gpus() == {3: REFUSED}
     finally:
         end_all(cluster)
 
 
-def test_containerd_gives_boards_although_the_distributions_file_says_nothing_of_them(
+def test_containerd_gives_gpus_although_the_distributions_file_says_nothing_of_them(
     cluster: Lab, engines: str
 ) -> None:
     """The lab's own file in conf.d has the whole section, so it is left out here."""

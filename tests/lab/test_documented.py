@@ -1,4 +1,4 @@
-"""Commands of README and docs that need machines, in the order of their pages."""
+"""Runs the commands of README and docs that need machines, in the order of their pages."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.lab.test_nvidia import WORKERS, changed, ssh
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 IMAGE = "/tmp/job-image"
-BOARDS = "/bin/busybox sh -c 'cd /dev; for board in nvidia[0-9]*; do echo $board; done'"
+GPUS = "/bin/busybox sh -c 'cd /dev; for gpu in nvidia[0-9]*; do echo $gpu; done'"
 PACKAGE = "nvslurm-plugin-pyxis"
 PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/50-lockstep-pyxis.conf"
@@ -31,7 +31,7 @@ def images(cluster: Lab) -> Lab:
     return cluster
 
 
-def boards(*numbers: int) -> list[str]:
+def gpus(*numbers: int) -> list[str]:
     return [f"nvidia{number}" for number in numbers]
 
 
@@ -42,17 +42,17 @@ def in_container(lab: Lab, node: str, command: str, options: str = "") -> str:
 
 
 @pytest.mark.parametrize("node", WORKERS)
-def test_a_job_in_a_container_sees_exactly_its_boards(images: Lab, node: str) -> None:
+def test_a_job_in_a_container_sees_exactly_its_gpus(images: Lab, node: str) -> None:
     for count in (3, 8):
-        seen = in_container(images, node, BOARDS, f"--gres=gpu:{count}")
-        assert sorted(seen.split()) == boards(*range(count))
-    assert in_container(images, node, BOARDS) == "nvidia[0-9]*", "a job without GPUs has none"
+        seen = in_container(images, node, GPUS, f"--gres=gpu:{count}")
+        assert sorted(seen.split()) == gpus(*range(count))
+    assert in_container(images, node, GPUS) == "nvidia[0-9]*", "a job without GPUs has none"
 
 
-def test_enroot_gives_the_boards_that_slurm_names(images: Lab) -> None:
-    start = f"SLURM_JOB_ID=1 %s enroot start {IMAGE}.sqsh {BOARDS}"
+def test_enroot_gives_the_gpus_that_slurm_names(images: Lab) -> None:
+    start = f"SLURM_JOB_ID=1 %s enroot start {IMAGE}.sqsh {GPUS}"
     given = ssh(images, "worker1", start % "SLURM_STEP_GPUS=2,5")
-    assert sorted(given.split()) == boards(2, 5)
+    assert sorted(given.split()) == gpus(2, 5)
     assert ssh(images, "worker1", start % "SLURM_JOB_GPUS=7") == "nvidia7"
     assert ssh(images, "worker1", start % "") == "nvidia[0-9]*"
 
@@ -72,14 +72,14 @@ def test_the_node_keeps_folders_of_each_user_alone(images: Lab) -> None:
     images.on("worker1", "rm -rf /run/enroot/user-1000")
 
 
-def test_what_apptainer_shows_of_the_boards(images: Lab) -> None:
+def test_what_apptainer_shows_of_the_gpus(images: Lab) -> None:
     """--nv: every device node, where no cgroup constrains devices. CDI: those that are named."""
     run = "srun --immediate=60 -w worker1 --gres=gpu:2"
-    all_of_them = ssh(images, "head", f"{run} apptainer exec --nv {IMAGE} {BOARDS}")
-    assert sorted(all_of_them.split()) == boards(*range(8))
+    all_of_them = ssh(images, "head", f"{run} apptainer exec --nv {IMAGE} {GPUS}")
+    assert sorted(all_of_them.split()) == gpus(*range(8))
     chosen = "--contain --device nvidia.com/gpu=0 --device nvidia.com/gpu=1"
-    given = ssh(images, "head", f"{run} apptainer exec {chosen} {IMAGE} {BOARDS}")
-    assert sorted(given.split()) == boards(0, 1)
+    given = ssh(images, "head", f"{run} apptainer exec {chosen} {IMAGE} {GPUS}")
+    assert sorted(given.split()) == gpus(0, 1)
 
 
 def test_a_plugin_for_another_slurm_is_named_and_repaired(images: Lab) -> None:
@@ -92,15 +92,15 @@ def test_a_plugin_for_another_slurm_is_named_and_repaired(images: Lab) -> None:
     assert "Plugin initialization failed" in refused.stderr, "a required plugin fails every job"
     checked = images.check()
     assert checked.named == {("slurm.pyxis", "worker1", PLUGIN)}, checked.text
-    assert [finding["found"] for finding in checked.findings] == ["for Slurm 24.05"]
+    assert [finding["found"] for finding in checked.findings] == ["built for Slurm 24.05"]
     images.node_check("worker1")
     state = images.on("head", "scontrol -o show node worker1")
     assert re.search(
-        r"State=\S*DRAIN\S* .*Reason=lockstep: slurm.pyxis .*found for Slurm 24.05", state
+        r"State=\S*DRAIN\S* .*Reason=lockstep: slurm.pyxis .*found built for Slurm 24.05", state
     )
     assert images.deploy("deploys/worker.py").status == 0
     assert images.check().named == set()
-    assert sorted(in_container(images, "worker1", BOARDS, "--gres=gpu:1").split()) == boards(0)
+    assert sorted(in_container(images, "worker1", GPUS, "--gres=gpu:1").split()) == gpus(0)
     assert images.deploy().changed == []
 
 
@@ -116,9 +116,12 @@ def test_without_a_build_for_this_slurm_workers_take_no_jobs(images: Lab, tmp_pa
     )
     failed = images.deploy("deploys/worker.py", inventory=older)
     assert failed.status == 1
-    assert f"no build of {PACKAGE} 0.24.0-1 in the repositories is for Slurm 24.11" in failed.errors
+    assert f"no build of {PACKAGE} 0.24.0-1 in the repositories fits Slurm 24.11" in failed.errors
     states = images.on("head", "sinfo -hN -o '%T %E'").splitlines()
-    reason = f"lockstep: slurm.pyxis {PLUGIN}: found for Slurm 24.05, expected for Slurm 24.11"
+    reason = (
+        f"lockstep: slurm.pyxis {PLUGIN}: found built for Slurm 24.05, "
+        "expected built for Slurm 24.11"
+    )
     assert states == [f"drained {reason}"] * len(WORKERS)
     assert images.deploy("deploys/worker.py").status == 0
     assert images.check().named == set()

@@ -1,4 +1,4 @@
-"""Machines with kernels of their own: every setting where it acts, through jobs and reboots."""
+"""Machines with their own kernels: the effect of every setting, with jobs and reboots."""
 
 from __future__ import annotations
 

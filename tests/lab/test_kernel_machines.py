@@ -1,4 +1,4 @@
-"""Machines with kernels of their own (QEMU), end to end: one head and one worker."""
+"""Machines with their own kernels (QEMU), end to end: one head and one worker."""
 
 import json
 import os

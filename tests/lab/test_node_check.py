@@ -1,4 +1,4 @@
-"""Workers judge themselves: for Slurm's health check, before a job, and for metrics."""
+"""The node check on workers: as Slurm's health check, before a job, and for metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def log(lab: Lab, node: str) -> str:
     return lab.on(node, "journalctl -q -t lockstep-node-check --no-pager -n 30 -o cat")
 
 
-def test_a_capped_board_takes_the_node_out_and_its_repair_brings_it_back(healthy: Lab) -> None:
+def test_a_capped_gpu_takes_the_node_out_and_its_repair_brings_it_back(healthy: Lab) -> None:
     capped(healthy, "worker1")
     healthy.node_check("worker1")
     assert "State=IDLE+DRAIN" in shown(healthy, "worker1")
@@ -90,7 +90,7 @@ def test_an_nvidia_smi_that_hangs_changes_nothing_and_is_logged(healthy: Lab, mo
         assert healthy.on("worker1", f"{NODE_CHECK} status").strip() == "unread"
     finally:
         healthy.on("worker1", f"cp -a /run/smi {smi}")
-    unread = f"{mode}: gpu.count: not read: nvidia-smi: no answer within"
+    unread = f"{mode}: gpu.count: not read: nvidia-smi: did not finish within"
     logged = log(healthy, "worker1")
     assert any(line.startswith(unread) for line in logged.splitlines()), logged
     assert "State=IDLE " in shown(healthy, "worker1")

@@ -1,4 +1,4 @@
-"""NVIDIA's stack on the lab's workers: real apt, real packages and containers, stand-in boards."""
+"""NVIDIA's software on the lab's workers: real apt, packages and containers, simulated GPUs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_worker_has_the_whole_set_at_one_version(cluster: Lab, node: str) -> N
     assert ssh(cluster, node, f"python3 -c '{CUDA_VERSION}'") == "12040"
 
 
-def test_a_job_in_a_container_sees_exactly_its_allocated_boards(cluster: Lab) -> None:
+def test_a_job_in_a_container_sees_exactly_its_allocated_gpus(cluster: Lab) -> None:
     wait_until_idle(cluster)
     script = (ROOT / "scripts/job_container.sh").read_text(encoding="utf-8")
     for node, count in (("worker1", 3), ("worker2", 8)):
@@ -65,8 +65,8 @@ def test_a_job_in_a_container_sees_exactly_its_allocated_boards(cluster: Lab) ->
             "head",
             f"srun --immediate=60 -w {node} --gres=gpu:{count} bash /tmp/job_container.sh",
         )
-        boards = ",".join(map(str, range(count)))
-        assert said == f"{node}: GPUs {boards} allocated, {boards} in its container"
+        gpus = ",".join(map(str, range(count)))
+        assert said == f"{node}: GPUs {gpus} allocated, {gpus} in its container"
 
 
 def test_an_upgrade_by_hand_leaves_the_set_alone(cluster: Lab) -> None:
@@ -85,7 +85,7 @@ def test_a_fabric_manager_runs_only_where_its_hardware_is(cluster: Lab, tmp_path
     unit = "nvidia-fabricmanager.service"
     assert {(rule, device) for rule, _, device in named} == {
         ("unit.forbidden", unit),
-        # It is another plan: other pins, and boards that need no fabric.
+        # It is another plan: other pins, and GPUs that need no fabric.
         ("file.content", "/etc/apt/preferences.d/90-lockstep"),
         ("file.content", "/etc/lockstep/node-check.json"),
     }
@@ -135,7 +135,7 @@ def test_a_fabric_manager_of_another_version_waits_for_the_rollout(cluster: Lab)
     assert cluster.deploy().changed == []
 
 
-def test_boards_are_divided_as_declared_and_one_that_lost_a_device_is_named(
+def test_gpus_are_divided_as_declared_and_one_that_lost_a_device_is_named(
     cluster: Lab, tmp_path: Path
 ) -> None:
     """Slurm's own part ends at NVML, which no stand-in answers: slurmd finds no device."""
@@ -153,7 +153,7 @@ def test_boards_are_divided_as_declared_and_one_that_lost_a_device_is_named(
     assert repaired.status == 0, repaired.errors
     assert cluster.check(inventory=divided).named == slurm
     assert cluster.deploy(inventory=divided).changed == []
-    # Whole again: the mode waits for a reset, because there are instances on the boards.
+    # Whole again: the mode waits for a reset, because there are instances on the GPUs.
     assert cluster.deploy().status == 0
     waiting = {(f["rule"], f["status"]) for f in cluster.check().findings}
     assert ("gpu.mig", "pending reboot") in waiting
@@ -166,13 +166,13 @@ def test_boards_are_divided_as_declared_and_one_that_lost_a_device_is_named(
     assert cluster.deploy().changed == []
 
 
-def test_a_dead_board_does_not_end_the_deploy(cluster: Lab) -> None:
+def test_a_dead_gpu_does_not_end_the_deploy(cluster: Lab) -> None:
     cluster.lab("gpu", "worker1", "--gpu", "4", "--set", "lost=yes")
     cluster.on("worker1", "systemctl stop lockstep-gpu-settings")
     deployed = cluster.deploy("deploys/worker.py")
     assert deployed.status == 0, deployed.errors
-    assert "lockstep-gpu-settings.service failed, the deploy goes on" in deployed.errors
-    # This driver's nvidia-smi stops at a dead board: how many there are is not known then.
+    assert "lockstep-gpu-settings.service failed; the deploy goes on" in deployed.errors
+    # This driver's nvidia-smi stops at a dead GPU: how many there are is not known then.
     assert cluster.check().named == {
         ("gpu.count", "worker1", ""),
         ("unit.active", "worker1", "lockstep-gpu-settings.service"),
@@ -223,7 +223,7 @@ def test_a_package_that_fails_stops_the_rollout_there(cluster: Lab, tmp_path: Pa
     broken = set_of(tmp_path, BROKEN)
     rolled = rollout(cluster, broken)
     assert rolled.status == 1
-    assert "worker1 could not change its packages" in rolled.errors
+    assert "worker1 failed to change its driver packages" in rolled.errors
     states = dict(
         line.split("|", 1) for line in cluster.on("head", "sinfo -hN -o '%N|%T %E'").splitlines()
     )

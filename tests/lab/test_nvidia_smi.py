@@ -1,4 +1,4 @@
-"""The stand-in nvidia-smi answers as the recorded H200 did, and fails as the real program fails."""
+"""The simulated nvidia-smi answers like the recorded H200, and fails like the real program."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def node(tmp_path: Path) -> Node:
 
 # --- formats of the capture -------------------------------------------------------------------
 
-# What is a board's own, or the moment's; everything else must be the recorded text.
+# What is a GPU's own, or the moment's; everything else must be the recorded text.
 OWN = {
     "timestamp", "count", "serial", "uuid", "pci.bus_id", "pci.bus", "platform.module_id",
     "temperature.gpu", "temperature.gpu.tlimit", "temperature.memory", "power.draw",
@@ -385,7 +385,7 @@ def test_wrong_use(node: Node, arguments: list[str], code: int, text: str) -> No
     assert node.fails(code, *arguments) == text
 
 
-def test_a_real_option_that_is_missing_here_is_said_to_be(node: Node) -> None:
+def test_a_real_option_that_is_not_simulated_is_reported(node: Node) -> None:
     result = node.call("-r")
     assert (result.returncode, result.stdout) == (255, "")
     assert result.stderr == 'nvidia-smi (simulated): "-r" exists, but is not simulated\n'
@@ -440,7 +440,7 @@ def test_ecc_changes_only_what_comes_after_the_reboot(node: Node) -> None:
     assert node.ok("-e", "1", "-i", "0").startswith("ECC support is already Enabled for GPU")
 
 
-def test_locked_clocks_lift_an_idle_board_and_show_nowhere_else(node: Node) -> None:
+def test_locked_clocks_lift_an_idle_gpu_and_show_nowhere_else(node: Node) -> None:
     names = "clocks.current.sm,clocks.max.sm,clocks_event_reasons.active"
     before = node.query(names)
     assert node.ok("-lgc", "1200,1500", "-i", "0") == (
@@ -518,7 +518,7 @@ def test_mig(node: Node) -> None:
 # --- on a node ------------------------------------------------------------------------------------
 
 
-def test_a_boot_forgets_what_the_driver_holds_and_keeps_what_the_board_holds(node: Node) -> None:
+def test_a_boot_forgets_what_the_driver_holds_and_keeps_what_the_gpu_holds(node: Node) -> None:
     new = node.query("power.limit,enforced.power.limit,clocks.current.sm,compute_mode")
     for arguments in (["-pl", "500"], ["-lgc", "900"], ["-c", "3"], ["-e", "0"], ["-mig", "1"]):
         node.ok(*arguments)
@@ -568,7 +568,7 @@ def test_the_versions_are_those_of_the_machine(node: Node, monkeypatch: pytest.M
     assert node.column("driver_version") == ["535.261.03"] * 8
 
 
-def test_in_a_container_the_state_tells_the_version_and_the_devices_which_boards(
+def test_in_a_container_the_state_tells_the_version_and_the_devices_which_gpus(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = node.path.parent / "container"

@@ -1,29 +1,29 @@
-"""What the disks of the kernel lab hold already is what the deploy asks for."""
+"""The disks of the kernel lab hold the packages that the deploy installs."""
 
 import pytest
 
 from lab.disk_files import PREINSTALLED
-from lab.state import Role
+from lab.state import NodeRole
 from lockstep.catalog.os import load
 from lockstep.roles import declared
 
 
 @pytest.mark.parametrize(
-    ("role", "capabilities"),
+    ("role", "role_names"),
     [
         ("head", ("slurm_controller", "slurm_accounting", "prometheus")),
         ("worker", ("slurm_worker", "rdma")),
     ],
 )
 def test_every_package_of_the_role_is_on_its_disk(
-    role: Role, capabilities: tuple[str, ...]
+    role: NodeRole, role_names: tuple[str, ...]
 ) -> None:
     release = load("debian_13")
     everywhere = ("time_sync", "munge", "node_exporter")
     wanted = {
         package
         for one in declared()
-        if one.name in (*everywhere, *capabilities)
+        if one.name in (*everywhere, *role_names)
         for package in one.packages_on(release)
     }
     assert wanted <= set(PREINSTALLED[role])

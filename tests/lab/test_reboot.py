@@ -1,4 +1,4 @@
-"""Rollouts of reboots: no job is lost, what a person drained stays so, one failure stops it all."""
+"""Rollouts of reboots: no job is lost, manual drains stay, one failure stops the rollout."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_job_is_awaited_and_a_persons_drain_stays(ready: Lab) -> None:
     assert done.status == 0, done.errors
     steps = said(done, "worker1")
     assert steps[1].startswith(f"waiting for 1 job ({job})"), steps
-    assert steps[-2:] == ["not resumed: taken out by 'fan of a person'", "Success"]
+    assert steps[-2:] == ["not resumed: already out of service: 'fan of a person'", "Success"]
     assert boots(ready)["worker1"] != before["worker1"]
     assert reason(ready, "worker1") == "fan of a person"
     wait_until(ready, "worker1", r"IDLE\+DRAIN")

@@ -1,4 +1,4 @@
-"""What leaves the description is reported, removed when asked, and then nothing is left of it."""
+"""What leaves the description is reported, and removed completely on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lockstep repair``: drifts of three roles on three nodes, and nothing else is touched."""
+"""``lockstep repair``: drifts of three roles on three nodes; nothing else changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_three_drifts_are_repaired_where_they_are_and_nothing_else_is_touched(
 def test_a_role_that_does_not_exist_runs_nothing(cluster: Lab) -> None:
     wrong = cluster.deploy("deploys/worker.py", "--data", "roles=mung")
     assert wrong.status != 0
-    assert "no role 'mung'; the roles: " in wrong.errors
+    assert "unknown role 'mung'; known roles: " in wrong.errors
     assert wrong.changed == []
 
 

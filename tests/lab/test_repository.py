@@ -1,4 +1,4 @@
-"""The lab's repository: what the host's own apt and ldconfig make of it, and its programs."""
+"""The lab's package repository with the host's own apt and ldconfig, and its programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lab import repository
 from lab.repository import Repository
 from lab.standins.library import shared_object
 from lab.standins.packages import BROKEN, DRIVER, NEWER, packages
-from lockstep.catalog.nvidia import load
+from lockstep.catalog.nvidia import PACKAGINGS
 
 SMI = Path(__file__).parents[2] / "lab" / "standins" / "nvidia_smi.py"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -58,10 +58,10 @@ def test_it_has_every_part_that_debian_has_not(built: Repository) -> None:
     versions = json.loads(built.versions.read_text())
     assert versions["nvidia-fabricmanager-550"] == [f"{v}-1" for v in (DRIVER, NEWER, BROKEN)]
     assert versions["datacenter-gpu-manager-4-core"] == ["1:4.4.1-1", "1:4.4.2-1"]
-    packaging = load("debian")
+    packaging = PACKAGINGS["debian"]
     for part in packaging.parts:
         if part not in packaging.from_archive and part != "gdrcopy":
-            for name, _ in packaging.packages(part, DRIVER, DRIVER, ()):
+            for name, _ in packaging.packages(part, DRIVER, DRIVER):
                 assert len(versions[name]) >= 2, name
 
 
@@ -239,7 +239,7 @@ def answer(uri: str, process: subprocess.Popen[bytes]) -> str:
             time.sleep(0.05)
 
 
-def test_exporter_tells_of_the_boards_and_needs_the_host_engine(machine: Machine) -> None:
+def test_exporter_tells_of_the_gpus_and_needs_the_host_engine(machine: Machine) -> None:
     package = "datacenter-gpu-manager-exporter"
     program = machine.program(package, "usr/bin/dcgm-exporter")
     counters = machine.root / "counters.csv"

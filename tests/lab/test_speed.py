@@ -1,4 +1,4 @@
-"""The speed suite's control side: as far away as it says, with a wire of its own."""
+"""The speed suite's control host: its simulated delay and its own network link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from benchmarks.speed import sessions
 from benchmarks.speed.names import named
 from benchmarks.speed.network import Control, control
-from benchmarks.speed.places import WORKERS, program
+from benchmarks.speed.paths import WORKERS, program
 from benchmarks.speed.series import PYINFRA_IDLE
 from lab.state import LabState, load
 from tests.lab.labs import Lab

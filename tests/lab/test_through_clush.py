@@ -1,4 +1,4 @@
-"""``lockstep check --through clush``: the same report by real clush on the head, over a gateway."""
+"""``lockstep check --through clush``: the same report with real clush, through a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lockstep check --through slurm``: the same report by a step of real Slurm."""
+"""``lockstep check --through slurm``: the same report with a step of real Slurm."""
 
 from __future__ import annotations
 

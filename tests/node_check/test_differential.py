@@ -1,4 +1,4 @@
-"""What a node says of itself is what the engine says of it: one rule, two programs."""
+"""The node check and the engine judge every rule alike."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_only_the_engine_says_is_one_of_the_mutations() -> None:
     assert {rule for rule, _ in ONLY_THE_ENGINE} <= {one.rule for one in OF_NODE}
 
 
-def test_unread_is_said_by_both_and_never_fails() -> None:
+def test_both_report_unread_values_and_neither_fails_them() -> None:
     context = changed(recorded.consistent(), "gpu.power.enforced_w", ("gpu3",), REMOVED)
     (result,) = on_node(context)
     assert (result.rule, result.device, result.unread) == ("gpu.power_limit", "gpu3", True)
@@ -137,7 +137,7 @@ def test_a_fabric_adapter_that_is_lost_beside_others_is_named() -> None:
     assert by_engine(lost) == {("rdma.names", "")}
 
 
-def test_an_error_with_which_no_job_may_start_is_named_with_its_board() -> None:
+def test_an_error_with_which_no_job_may_start_is_named_with_its_gpu() -> None:
     context = changed(recorded.consistent(), "driver.xid", ("0000:61:00",), [31, 119, 79])
     (result,) = on_node(context)
     assert result.text == "gpu.xid gpu3: found Xid 79, expected none"
@@ -192,7 +192,7 @@ REFUSED = (
     [
         (REFUSED, True),
         ("nvidia-smi: exit 255: Unknown Error", False),
-        ("nvidia-smi: no answer within 8 s", False),
+        ("nvidia-smi: did not finish within 8 s", False),
         ("nvidia-smi: not installed", False),
     ],
 )
@@ -203,10 +203,10 @@ def test_a_driver_that_answers_that_it_cannot_is_no_silence(reason: str, fails: 
 
 
 @pytest.mark.parametrize("rule", sorted(rule for rule in LOCAL if rule.startswith("gpu.")))
-def test_what_a_board_does_not_support_takes_no_node_out(rule: str) -> None:
+def test_what_a_gpu_does_not_support_takes_no_node_out(rule: str) -> None:
     for one in as_installed(recorded.consistent()):
-        boards = {"value": {"gpu0": NOT_SUPPORTED}}
-        readings = dict.fromkeys(one.readings, boards) | {one.devices: boards}
+        gpus = {"value": {"gpu0": NOT_SUPPORTED}}
+        readings = dict.fromkeys(one.readings, gpus) | {one.devices: gpus}
         assert one.rule != rule or one.path or one.none_of or judge([one], readings) == []
 
 
@@ -230,7 +230,7 @@ def test_a_rule_of_code_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         id="x.y", claim="x", reading="r", look=Look(lambda view: {}), on_node=OnNode(Local.HEALTH)
     )
     monkeypatch.setattr(local, "rules_of", lambda spec: (careless,))
-    with pytest.raises(TypeError, match=r"x\.y: judges by code"):
+    with pytest.raises(TypeError, match=r"x\.y: the rule uses code"):
         local.judgements(recorded.consistent().plan.nodes[NODE])
 
 

@@ -1,4 +1,4 @@
-"""The program on a node with stand-in tools: what it tells Slurm, and what it leaves alone."""
+"""The node check with simulated tools: its calls of Slurm, and the nodes that it leaves alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from lockstep.files import managed
+from lockstep.node.check.judge import Result
 from lockstep.node.check.program import CONFIGURATION
-from lockstep.node.check.slurm import LONGEST_REASON
+from lockstep.node.check.slurm import LONGEST_REASON, reason
 from lockstep.roles.node_check import LIBRARY
 from tests.plan.example import planned
 from tests.probe.test_collect import Node, gpus
@@ -249,7 +250,7 @@ def test_its_own_failure_takes_nothing_out(machine: Machine, failure: Any) -> No
 @pytest.mark.parametrize("context", ["prolog_slurmd", "epilog_slurmd"])
 def test_its_own_failure_refuses_no_job(machine: Machine, failure: Any, context: str) -> None:
     failure(machine)
-    # A broken board is no failure of ours: the job is refused, told or not.
+    # A broken GPU is not an error of the check: the job is refused, with a message or without.
     refused = failure is no_controller and context == "prolog_slurmd"
     assert machine.run(context=context).returncode == (10 if refused else 0)
     assert machine.told in ("", drained(OURS))
@@ -365,7 +366,7 @@ def test_kinds_do_not_wait_for_each_other(locked: Machine) -> None:
     assert (locked.base / "lockstep.prom").exists()
 
 
-def test_what_is_installed_needs_nothing_else_of_ours(tmp_path: Path) -> None:
+def test_the_installed_program_needs_no_other_module_of_lockstep(tmp_path: Path) -> None:
     for file in managed(planned().nodes["worker1"], None, "node_check"):
         if file.path.startswith(f"{LIBRARY}/"):
             target = tmp_path / file.path.removeprefix(f"{LIBRARY}/")
@@ -394,3 +395,9 @@ def test_a_file_that_is_no_configuration_is_not_verified(machine: Machine) -> No
     assert machine.run("verify", path).returncode == 1
     no_json(machine)
     assert machine.run("verify", path).returncode == 1
+
+
+def test_a_reason_that_is_cut_at_a_space_is_recognised_again() -> None:
+    cut = [reason([Result("gpu.count", "", "a" * n + " b" * 150, "8")]) for n in (99, 100)]
+    assert {len(one) for one in cut} == {LONGEST_REASON, LONGEST_REASON - 1}
+    assert all(one == one.rstrip() for one in cut)

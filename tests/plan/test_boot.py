@@ -1,4 +1,4 @@
-"""Kernel arguments: huge pages per NUMA node, CPUs, and what the class adds."""
+"""Kernel arguments: huge pages per NUMA node, CPUs, and additions of the hardware class."""
 
 from lockstep.plan import boot, cpu
 from lockstep.spec import HardwareClass

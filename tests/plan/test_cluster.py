@@ -1,4 +1,4 @@
-"""The plan as roles, pyinfra and programs see it."""
+"""The plan as roles, pyinfra and programs use it."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from pyinfra.api.inventory import Inventory
 from lockstep import fast_path
 from lockstep.inventory import planned as plan
 from lockstep.roles import declared
-from lockstep.spec import Role, Service, load
+from lockstep.spec import NodeRole, Service, load
 from tests.plan.example import planned
 from tests.spec.example import description
 
@@ -32,7 +32,7 @@ def test_heads_and_services() -> None:
     assert cluster.heads == ("head1", "head2")
     assert cluster.host_of(Service.PROMETHEUS) == "head2"
     worker = cluster.nodes["worker1"]
-    assert (worker.controller_host, worker.accounting_host) == ("head1", "head1")
+    assert (worker.cluster.controller_host, worker.cluster.accounting_host) == ("head1", "head1")
 
 
 def test_a_service_that_no_node_runs() -> None:
@@ -119,12 +119,14 @@ def test_without_a_key_the_agent_is_left_to_find_one() -> None:
 
 def test_every_node_is_in_exactly_one_group() -> None:
     cluster = planned()
-    hosts = [data["plan"].name for role in Role for _, data in cluster.group(role.value)]
+    hosts = [data["plan"].name for role in NodeRole for _, data in cluster.group(role.value)]
     assert sorted(hosts) == sorted(cluster.nodes)
 
 
 def test_nodes_of_one_class_differ_in_name_and_addresses_only() -> None:
-    documents = [node.to_json() for node in planned().nodes.values() if node.role is Role.WORKER]
+    documents = [
+        node.to_json() for node in planned().nodes.values() if node.role is NodeRole.WORKER
+    ]
     for document in documents:
         for own in ("name", "management", "fabric"):
             del document[own]
@@ -146,7 +148,7 @@ def test_a_plan_does_not_print_the_whole_cluster() -> None:
 )
 def test_the_database_buffer_has_bounds(memory_mib: int, buffer_mib: int) -> None:
     cluster = planned(lambda wanted: wanted["hardware"]["head"].update(memory_mib=memory_mib))
-    assert cluster.nodes["head1"].slurm_database_buffer_mib == buffer_mib
+    assert cluster.nodes["head1"].hardware.slurm.database_buffer_mib == buffer_mib
 
 
 def calls(workers: int) -> int:

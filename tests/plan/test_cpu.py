@@ -1,4 +1,4 @@
-"""CPU sets in Linux's numbers and in Slurm's, for both ways of numbering threads."""
+"""CPU sets in the numbers of Linux and of Slurm, for both ways of numbering threads."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ import pytest
 from lockstep.plan import cpu
 from lockstep.spec import HardwareClass
 from lockstep.spec.names import cpus
-from lockstep.spec.validate_hardware import siblings
 from tests.plan.example import machine
 
 
@@ -61,6 +60,13 @@ def test_the_production_worker() -> None:  # 2 x 56 cores x 2 threads
     assert planned.numa == ("0-55,112-167", "56-111,168-223")
 
 
+def siblings(hardware: HardwareClass, number: int) -> list[int]:
+    """Return the threads of the core of a CPU, counted in another way than ``core_of``."""
+    step = hardware.cores if hardware.cpu_numbering == "threads_last" else 1
+    first = number % step if step > 1 else number - number % hardware.threads_per_core
+    return [first + thread * step for thread in range(hardware.threads_per_core)]
+
+
 def machines() -> Iterator[HardwareClass]:
     shapes = itertools.product((1, 2), (4, 6), (1, 2, 4), ("threads_last", "threads_adjacent"))
     for sockets, cores, threads, numbering in shapes:
@@ -104,11 +110,11 @@ def test_every_cpu_has_one_owner_one_numa_node_and_one_abstract_number(
     for number in everything:
         core = siblings(hardware, number)
         assert number in core
-        assert {cpu.core_of(hardware, thread) for thread in core} == {cpu.core_of(hardware, number)}
+        assert {hardware.core_of(thread) for thread in core} == {hardware.core_of(number)}
         # Slurm counts the threads of a core one after the other.
         abstract = sorted(cpu.abstract(hardware, thread) for thread in core)
-        first = cpu.core_of(hardware, number) * hardware.threads_per_core
+        first = hardware.core_of(number) * hardware.threads_per_core
         assert abstract == list(range(first, first + hardware.threads_per_core))
         # A core lies on one NUMA node, the one that gres.conf gives it to.
         (node,) = (i for i, members in enumerate(nodes) if members & set(core))
-        assert cpu.core_of(hardware, number) in cpus(planned.slurm_numa_cores[node])
+        assert hardware.core_of(number) in cpus(planned.slurm_numa_cores[node])

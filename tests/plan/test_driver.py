@@ -1,4 +1,4 @@
-"""For which kernels the driver's modules are missing, and what it takes to build them."""
+"""The kernels for which the driver's modules are missing, and what building them needs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the libraries of the fabric are told: by family, interfaces and RDMA devices."""
+"""Settings of the fabric libraries: address family, interfaces and RDMA devices."""
 
 import subprocess
 from types import SimpleNamespace
@@ -81,7 +81,7 @@ def test_ipv6_without_names_says_the_family_alone() -> None:
     )
 
 
-def test_ucx_keeps_rdma_devices_that_nobody_named() -> None:
+def test_ucx_gets_no_device_list_that_excludes_rdma() -> None:
     """UCX_NET_DEVICES is one list for RDMA and TCP: interfaces alone would shut RDMA out."""
     assert "UCX_NET_DEVICES" not in fabric.plan(nics(rdma="roce", interfaces="fabric0"), IPV6).ucx
     assert "UCX_NET_DEVICES" not in fabric.plan(nics(rdma="roce", rdma_devices="rxe0"), IPV6).ucx

@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis: on which nodes, at which versions, for which Slurm."""
+"""Apptainer, enroot and pyxis: their nodes, their versions, and the Slurm of pyxis."""
 
 from typing import Any
 
@@ -30,21 +30,25 @@ def planned(containers: dict[str, Any], **versions: str) -> ClusterPlan:
 
 def of_jobs(cluster: ClusterPlan, node: str) -> dict[str, str]:
     chosen = cluster.nodes[node]
-    return {name: chosen.versions[name] for name in PACKAGES if name in chosen.packages}
+    return {
+        name: chosen.software.versions[name]
+        for name in PACKAGES
+        if name in chosen.software.packages
+    }
 
 
 def test_a_worker_gets_all_of_it_pinned_and_held() -> None:
     worker = planned(EVERY).nodes["worker1"]
     assert of_jobs(planned(EVERY), "worker1") == PACKAGES
-    assert set(PACKAGES) <= set(worker.held)
-    assert worker.pins.items() >= PACKAGES.items()
-    assert [name for name in worker.capabilities if name in EVERY] == ["enroot", "pyxis"]
+    assert set(PACKAGES) <= set(worker.software.held)
+    assert worker.software.pins.items() >= PACKAGES.items()
+    assert [name for name in worker.roles if name in EVERY] == ["enroot", "pyxis"]
 
 
 def test_where_jobs_are_started_from_srun_has_the_plugin_too() -> None:
     cluster = planned(EVERY)
     assert set(of_jobs(cluster, "head1")) == {"enroot", "enroot+caps", "nvslurm-plugin-pyxis"}
-    assert cluster.nodes["head1"].held == ("enroot", "enroot+caps", "nvslurm-plugin-pyxis")
+    assert cluster.nodes["head1"].software.held == ("enroot", "enroot+caps", "nvslurm-plugin-pyxis")
     assert of_jobs(cluster, "head2") == {}
     assert of_jobs(planned({"enroot": "4.1.2"}), "head1") == {}
 

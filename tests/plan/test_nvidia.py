@@ -1,4 +1,4 @@
-"""The NVIDIA stack of a node: parts, packages, versions, units, and the order of it all."""
+"""The NVIDIA software of a node: parts, packages, versions, units, and their order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +73,7 @@ BARE_OF_NVLINK = both(gpu(nvswitch=False), BARE)
 
 
 def test_a_node_gets_every_declared_part_that_its_class_can_use() -> None:
-    assert stack().parts == (
+    assert tuple(stack().packages_of) == (
         *("driver", "modules_open", "cuda_toolkit", "fabric_manager", "nscq"),
         *("dcgm", "dcgm_exporter", "nccl", "gdrcopy", "container_toolkit"),
     )
@@ -83,23 +83,23 @@ def test_heads_and_classes_without_gpus_get_none() -> None:
     nodes = cluster().nodes
     assert nodes["head1"].nvidia is None
     assert nodes["head1"].gpu is None
-    assert not set(nodes["head1"].packages) & set(stack().packages)
+    assert not set(nodes["head1"].software.packages) & set(stack().versions)
     assert cluster().classes["head"].nvidia is None
 
 
 def test_without_a_version_set_no_driver_is_installed() -> None:
     node = planned().nodes["worker1"]
     assert node.nvidia is None
-    assert "nvidia_driver" not in node.capabilities
-    assert "gpu_settings" in node.capabilities
-    assert node.held == ()
+    assert "nvidia_driver" not in node.roles
+    assert "gpu_settings" in node.roles
+    assert node.software.held == ()
 
 
 def test_parts_of_nvlink_follow_the_hardware_class() -> None:
     without = both(gpu(nvswitch=False), declared(fabric_manager=None, nscq=None))
-    assert not {"fabric_manager", "nscq", "imex"} & set(stack(without).parts)
+    assert not {"fabric_manager", "nscq", "imex"} & set(stack(without).packages_of)
     between = stack(both(gpu(multi_node_nvlink=True), declared(imex="580.95.05")))
-    assert {"fabric_manager", "nscq", "imex"} <= set(between.parts)
+    assert {"fabric_manager", "nscq", "imex"} <= set(between.packages_of)
 
 
 def test_a_class_without_nvswitches_gets_no_fabric_manager_that_another_class_needs() -> None:
@@ -108,13 +108,13 @@ def test_a_class_without_nvswitches_gets_no_fabric_manager_that_another_class_ne
 
     chosen = cluster(change).classes["head"].nvidia
     assert chosen is not None
-    assert not {"fabric_manager", "nscq"} & set(chosen.parts)
-    assert chosen.modules == "open"
+    assert not {"fabric_manager", "nscq"} & set(chosen.packages_of)
+    assert chosen.driver.flavour == "open"
 
 
 @pytest.mark.parametrize(("wanted", "part"), [("runtime", "runtime"), ("toolkit", "toolkit")])
 def test_cuda_as_libraries_or_with_the_compiler(wanted: str, part: str) -> None:
-    parts = stack(declared(cuda_parts=wanted)).parts
+    parts = stack(declared(cuda_parts=wanted)).packages_of
     assert [name for name in parts if name.startswith("cuda_")] == [f"cuda_{part}"]
 
 
@@ -123,9 +123,9 @@ def test_cuda_as_libraries_or_with_the_compiler(wanted: str, part: str) -> None:
 
 def test_no_modules_where_the_kernel_is_not_the_machines_own() -> None:
     chosen = stack(both(no_kernel, declared(gdrcopy=None)))
-    assert chosen.modules is None
-    assert not [name for name in chosen.packages if name.endswith("-dkms")]
-    assert {"libcuda1", "libnvidia-ml1"} <= set(chosen.packages)
+    assert chosen.driver.flavour is None
+    assert not [name for name in chosen.versions if name.endswith("-dkms")]
+    assert {"libcuda1", "libnvidia-ml1"} <= set(chosen.versions)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_modules_are_open_where_the_architecture_has_them(
             declared(fabric_manager=None, nscq=None, modules=said),
         )
     )
-    assert chosen.modules == modules
-    assert [name for name in chosen.packages if name.startswith("nvidia-kernel")] == [package]
+    assert chosen.driver.flavour == modules
+    assert [name for name in chosen.versions if name.startswith("nvidia-kernel")] == [package]
 
 
 # -- packages and versions
@@ -187,7 +187,7 @@ def test_packages_beside_the_driver_carry_the_branch_before_580(version: str, su
         )
     )
     names = ("nvidia-fabricmanager", "libnvidia-nscq", "nvidia-imex")
-    assert {f"{name}{suffix}" for name in names} <= set(chosen.packages)
+    assert {f"{name}{suffix}" for name in names} <= set(chosen.versions)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_packages_beside_the_driver_carry_the_branch_before_580(version: str, su
 def test_dcgm_is_that_of_the_newest_cuda_the_driver_runs(version: str, major: str) -> None:
     """Not that of the declared releases: a node may have CUDA 12 and a driver of CUDA 13."""
     chosen = stack(driver(version, cuda=["12.4"]))
-    of_dcgm = [name for name in chosen.packages if name.startswith("datacenter-gpu-manager-4-cuda")]
+    of_dcgm = [name for name in chosen.versions if name.startswith("datacenter-gpu-manager-4-cuda")]
     assert of_dcgm == [f"datacenter-gpu-manager-4-cuda{major}"]
 
 
@@ -234,54 +234,54 @@ def test_a_single_lock_wins_over_the_set() -> None:
     node = worker(
         lambda wanted: wanted["software"].update(versions={"libnccl2": "2.27.3-1+cuda12.8"})
     )
-    assert node.versions["libnccl2"] == "2.27.3-1+cuda12.8"
-    assert node.versions["libcuda1"] == "580.95.05-*"
+    assert node.software.versions["libnccl2"] == "2.27.3-1+cuda12.8"
+    assert node.software.versions["libcuda1"] == "580.95.05-*"
 
 
 def test_the_whole_stack_is_held_and_nothing_else() -> None:
     node = worker()
-    assert set(node.held) == set(stack().packages)
-    assert not {"slurmd", "containerd"} & set(node.held)
-    assert cluster().nodes["head1"].held == ()
+    assert set(node.software.held) == set(stack().versions)
+    assert not {"slurmd", "containerd"} & set(node.software.held)
+    assert cluster().nodes["head1"].software.held == ()
 
 
 def test_every_package_of_the_stack_is_one_of_the_nodes_packages() -> None:
     node = worker()
-    assert set(stack().packages) <= set(node.packages)
-    assert {"containerd", "runc"} <= set(node.packages)
-    assert list(node.packages) == sorted(node.packages)
+    assert set(stack().versions) <= set(node.software.packages)
+    assert {"containerd", "runc"} <= set(node.software.packages)
+    assert list(node.software.packages) == sorted(node.software.packages)
 
 
 def test_driver_packages_are_those_that_change_together() -> None:
-    assert stack().driver_packages == (
+    assert tuple(stack().driver.packages) == (
         *("libcuda1", "libnvidia-ml1", "nvidia-driver-cuda", "nvidia-persistenced"),
         *("nvidia-kernel-open-dkms", "nvidia-fabricmanager", "libnvidia-nscq"),
     )
-    of_one_version = {stack().versions[name] for name in stack().driver_packages}
+    of_one_version = {stack().versions[name] for name in stack().driver.packages}
     assert of_one_version == {"580.95.05-*"}
-    assert set(DRIVER_PARTS) & set(stack(BARE_OF_NVLINK).parts) == {"driver", "modules_open"}
+    assert set(DRIVER_PARTS) & set(stack(BARE_OF_NVLINK).packages_of) == {"driver", "modules_open"}
 
 
-# -- units and capabilities
+# -- units and roles
 
 
 def test_units_of_the_whole_stack() -> None:
     assert {
         *("nvidia-persistenced.service", "nvidia-fabricmanager.service", "nvidia-dcgm.service"),
         *("nvidia-dcgm-exporter.service", "containerd.service"),
-    } <= set(worker().units)
-    assert not [unit for unit in cluster().nodes["head1"].units if "nvidia" in unit]
+    } <= set(worker().system.units)
+    assert not [unit for unit in cluster().nodes["head1"].system.units if "nvidia" in unit]
 
 
 def test_a_unit_runs_only_where_its_part_is() -> None:
-    units = worker(BARE_OF_NVLINK).units
+    units = worker(BARE_OF_NVLINK).system.units
     assert "nvidia-persistenced.service" in units
     assert not {
         *("nvidia-fabricmanager.service", "nvidia-imex.service", "nvidia-dcgm.service"),
         "nvidia-dcgm-exporter.service",
     } & set(units)
     between = both(gpu(multi_node_nvlink=True), declared(imex="580.95.05"))
-    assert "nvidia-imex.service" in worker(between).units
+    assert "nvidia-imex.service" in worker(between).system.units
 
 
 @pytest.mark.parametrize(
@@ -294,10 +294,10 @@ def test_a_unit_runs_only_where_its_part_is() -> None:
 )
 def test_container_engines_and_their_daemons(engine: str, units: set[str]) -> None:
     node = worker(lambda wanted: wanted["software"].update(containers={"engines": [engine]}))
-    assert "container_runtime" in node.capabilities
-    assert {u for u in node.units if u in ("containerd.service", "docker.service")} == units
+    assert "container_runtime" in node.roles
+    assert {u for u in node.system.units if u in ("containerd.service", "docker.service")} == units
     # Jobs begin in them: they reach the jobs' CPUs, as slurmd does.
-    assert set(node.job_parents) == {"slurmd.service", *units}
+    assert set(node.system.job_parents) == {"slurmd.service", *units}
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_container_engines_and_their_daemons(engine: str, units: set[str]) -> No
     ids=["NVSwitches", "NVLink between nodes", "neither"],
 )
 def test_what_a_worker_does_for_its_gpus(change: Change, roles: tuple[str, ...]) -> None:
-    done = worker(change).capabilities
+    done = worker(change).roles
     known = {role.name for role in every_role() if "nvidia" in role.name} | {
         *("cuda", "dcgm", "dcgm_exporter", "gpu_settings")
     }
@@ -330,18 +330,18 @@ def test_what_a_worker_does_for_its_gpus(change: Change, roles: tuple[str, ...])
 
 
 def test_units_without_their_hardware_must_not_run() -> None:
-    assert worker().forbidden_units == ("nvidia-imex.service",)
-    assert worker(BARE_OF_NVLINK).forbidden_units == (
+    assert worker().system.forbidden_units == ("nvidia-imex.service",)
+    assert worker(BARE_OF_NVLINK).system.forbidden_units == (
         "nvidia-fabricmanager.service",
         "nvidia-imex.service",
     )
-    assert cluster().nodes["head1"].forbidden_units == ()
+    assert cluster().nodes["head1"].system.forbidden_units == ()
 
 
 def test_the_persistence_daemon_runs_only_where_persistence_is_wanted() -> None:
     node = worker(gpu(persistence=False))
-    assert "nvidia-persistenced.service" in node.forbidden_units
-    assert "nvidia-persistenced.service" not in node.units
+    assert "nvidia-persistenced.service" in node.system.forbidden_units
+    assert "nvidia-persistenced.service" not in node.system.units
 
 
 # -- flavours
@@ -360,7 +360,7 @@ def test_the_packages_of_the_other_flavour_are_replaced(
     packaging: str, modules: str, replaced: tuple[str, ...]
 ) -> None:
     of = both(BARE_OF_NVLINK, declared(packaging=packaging, modules=modules))
-    planned_driver = worker(of).driver
+    planned_driver = worker(of).software.driver
     assert planned_driver is not None
     assert (planned_driver.flavour, planned_driver.replaced) == (modules, replaced)
     assert planned_driver.headers == "linux-headers-{release}"

@@ -1,4 +1,4 @@
-"""What each further release gets: every file of its plan, on the lines that matter."""
+"""The files that each release gets: the lines that matter."""
 
 import shlex
 import shutil
@@ -47,7 +47,7 @@ def worker(release: str) -> NodePlan:
         },
         kernel_args=["init_on_alloc=0"],
     )
-    if not operating_systems.load(release).can("slurm_worker"):
+    if not operating_systems.load(release).supports("slurm_worker"):
         wanted.update(scheduler=None, software={})
         for group in wanted["nodes"]:
             group["runs"] = []
@@ -118,7 +118,7 @@ def test_nothing_of_debian_is_left_on_the_rhel_family() -> None:
 
 def test_the_rhel_family_gets_exactly_what_needs_no_package_manager() -> None:
     release = operating_systems.load("rocky_9")
-    assert set(release.capabilities or ()) == OS_LEVEL
+    assert set(release.supported_roles or ()) == OS_LEVEL
     roles = {file.role for file in managed(worker("rocky_9"), None)}
     # Its boot loader has no file of ours: grubby changes what is there.
     assert roles & OS_LEVEL == OS_LEVEL - {"boot_loader"}
@@ -129,8 +129,8 @@ def test_the_rhel_family_gets_exactly_what_needs_no_package_manager() -> None:
 def test_the_debian_family_can_do_everything(release: str) -> None:
     loaded = operating_systems.load(release)
     assert (loaded.family, loaded.boot_loader) == ("debian", "grub_drop_in")
-    assert loaded.can("slurm_worker")
-    assert loaded.can("packages")
+    assert loaded.supports("slurm_worker")
+    assert loaded.supports("packages")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_point_release_of_the_rhel_family_is_the_same_release(
 
 @pytest.mark.parametrize("release", ["ubuntu_24_04", "rocky_9"])
 def test_the_recorded_machines_hold_the_arguments_of_this_plan(release: str) -> None:
-    assert worker(release).kernel_args == ARGS
+    assert worker(release).system.kernel_args == ARGS
 
 
 def test_the_drop_in_quotes_what_grub_would_take_for_the_end_of_a_command(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Settings of the running kernel: what is written, and how what the kernel shows is read."""
+"""Settings of the running kernel: written values, and how the kernel shows them."""
 
 import pytest
 

@@ -1,16 +1,18 @@
 """Slurm's lines: memory, CPUs, GPUs and partitions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from lockstep.files import managed
 from lockstep.plan import cpu, slurm
-from lockstep.plan.slurm import GresLine, NodeLine, PartitionLine, SlurmPlan
+from lockstep.plan.slurm import SlurmPlan
+from lockstep.spec.model import Partition
 from tests.plan.example import machine, planned
 
 
-def gres(**gpu: object) -> tuple[GresLine, ...]:
+def gres(**gpu: object) -> Mapping[str, str]:
     hardware = machine(gpu={"model": "h200", "count": 8, **gpu})
     return slurm.node_plan(hardware, cpu.plan(hardware), 0).gres_lines
 
@@ -23,45 +25,43 @@ def whole(plan: SlurmPlan | None) -> SlurmPlan:
 def test_real_memory_is_95_percent_less_the_huge_pages() -> None:
     hardware = machine(hugepages=[{"size": "1G", "numa_node": 0, "count": 10}])
     node = slurm.node_plan(hardware, cpu.plan(hardware), 2048)
-    assert node.real_memory_mib == 64000 * 95 // 100 - 10 * 1024 == 50560
+    assert node.hardware.slurm_memory_mib == 64000 * 95 // 100 - 10 * 1024 == 50560
     assert node.mem_spec_limit_mib == 2048
 
 
 def test_a_class_without_gpus_has_no_generic_resources() -> None:
     hardware = machine()
     node = slurm.node_plan(hardware, cpu.plan(hardware), 0)
-    assert (node.gres, node.gres_lines) == ("", ())
+    assert (node.gres, node.gres_lines) == ("", {})
 
 
 def test_gpus_are_spread_over_the_numa_nodes_in_order() -> None:
-    assert gres() == (
-        GresLine("h200", "/dev/nvidia[0-3]", "0-7"),
-        GresLine("h200", "/dev/nvidia[4-7]", "8-15"),
-    )
+    assert gres() == {
+        "/dev/nvidia[0-3]": "0-7",
+        "/dev/nvidia[4-7]": "8-15",
+    }
 
 
 def test_declared_slots_are_kept() -> None:
-    assert gres(numa={1: "0-1,4-5", 0: "2-3,6-7"}) == (
-        GresLine("h200", "/dev/nvidia[2-3,6-7]", "0-7"),
-        GresLine("h200", "/dev/nvidia[0-1,4-5]", "8-15"),
-    )
+    assert gres(numa={1: "0-1,4-5", 0: "2-3,6-7"}) == {
+        "/dev/nvidia[2-3,6-7]": "0-7",
+        "/dev/nvidia[0-1,4-5]": "8-15",
+    }
 
 
 def test_a_single_gpu_has_no_brackets() -> None:
-    assert gres(count=1) == (GresLine("h200", "/dev/nvidia0", "0-7"),)
+    assert gres(count=1) == {"/dev/nvidia0": "0-7"}
 
 
 def test_other_devices_are_listed_by_name() -> None:
-    assert gres(count=2, devices="/dev/left,/dev/right", numa={0: "0-1"}) == (
-        GresLine("h200", "/dev/left,/dev/right", "0-7"),
-    )
+    assert gres(count=2, devices="/dev/left,/dev/right", numa={0: "0-1"}) == {
+        "/dev/left,/dev/right": "0-7",
+    }
 
 
 @pytest.mark.parametrize("count", range(1, 17))
 @pytest.mark.parametrize("numa_nodes", [1, 2, 4, 8])
-def test_each_gpu_is_on_one_numa_node_and_the_boards_are_spread(
-    count: int, numa_nodes: int
-) -> None:
+def test_each_gpu_is_on_one_numa_node_and_the_gpus_are_spread(count: int, numa_nodes: int) -> None:
     gpu = machine(gpu={"model": "h200", "count": count}).gpu
     assert gpu is not None
     spread = slurm.gpu_numa(gpu, numa_nodes)
@@ -74,10 +74,10 @@ def test_each_gpu_is_on_one_numa_node_and_the_boards_are_spread(
 def test_the_example_cluster() -> None:
     worker = planned().classes["hgx"].slurm
     assert planned().slurm == SlurmPlan(
-        nodes=(NodeLine("worker[1-4]", worker),),
+        nodes={"worker[1-4]": worker},
         partitions=(
-            PartitionLine("train", "worker[1-4]", True, "UNLIMITED"),
-            PartitionLine("debug", "worker1", False, "UNLIMITED"),
+            Partition(name="train", nodes="worker[1-4]", default=True, max_time="UNLIMITED"),
+            Partition(name="debug", nodes="worker1", default=False, max_time="UNLIMITED"),
         ),
         # (64000 x 0.95 - 2048 of huge pages - 2048 for the system) / 32 CPUs
         def_mem_per_cpu_mib=(60800 - 2048 - 2048) // 32,
@@ -89,7 +89,7 @@ def test_the_example_cluster() -> None:
 def test_without_partitions_one_holds_every_worker() -> None:
     plan = planned(lambda wanted: wanted["scheduler"].update(partitions=[]))
     assert whole(plan.slurm).partitions == (
-        PartitionLine("batch", "worker[1-4]", True, "UNLIMITED"),
+        Partition(name="batch", nodes="worker[1-4]", default=True, max_time="UNLIMITED"),
     )
 
 
@@ -109,7 +109,7 @@ def test_two_classes_get_a_line_each_and_the_smallest_memory_per_cpu() -> None:
         wanted["scheduler"]["partitions"] = []
 
     plan = whole(planned(second_class).slurm)
-    assert [line.names for line in plan.nodes] == ["worker[1-4]", "lean[1-2]"]
+    assert list(plan.nodes) == ["worker[1-4]", "lean[1-2]"]
     assert plan.partitions[0].nodes == "lean[1-2],worker[1-4]"
     assert plan.def_mem_per_cpu_mib == (15200 - 2048) // 16
     assert plan.gpu_types == ("h200",)
@@ -152,7 +152,7 @@ def test_mig_devices_are_counted_by_their_names_and_found_by_slurmd(
 ) -> None:
     hardware = machine(gpu={"model": model, "count": 8, "mig": mig})
     node = slurm.node_plan(hardware, cpu.plan(hardware), 0)
-    assert (node.gres, node.gres_lines, node.autodetect) == (declared, (), "nvml")
+    assert (node.gres, node.gres_lines, node.autodetect) == (declared, {}, "nvml")
 
 
 def test_a_divided_class_has_its_line_the_plugin_and_every_type() -> None:
@@ -165,6 +165,6 @@ def test_a_divided_class_has_its_line_the_plugin_and_every_type() -> None:
     assert lines == ["NodeName=worker[1-4] AutoDetect=nvml"]
     types = "gres/gpu,gres/gpu:nvidia_h200_2g.35gb,gres/gpu:nvidia_h200_3g.71gb"
     assert f"AccountingStorageTRES={types}\n" in files["/etc/slurm/slurm.conf"]
-    assert "slurm-wlm-nvml-plugin" in cluster.nodes["worker1"].packages
-    assert "slurm-wlm-nvml-plugin" not in cluster.nodes["head1"].packages
-    assert "slurm-wlm-nvml-plugin" not in planned().nodes["worker1"].packages
+    assert "slurm-wlm-nvml-plugin" in cluster.nodes["worker1"].software.packages
+    assert "slurm-wlm-nvml-plugin" not in cluster.nodes["head1"].software.packages
+    assert "slurm-wlm-nvml-plugin" not in planned().nodes["worker1"].software.packages

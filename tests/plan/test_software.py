@@ -4,8 +4,8 @@ import pytest
 
 from lockstep.catalog import os as operating_systems
 from lockstep.plan.declaration import nothing
-from lockstep.plan.software import every_package
 from lockstep.roles import declared
+from lockstep.spec import every_package
 from tests.plan.example import planned
 
 EVERYWHERE = ("chrony", "munge", "prometheus-node-exporter")
@@ -20,7 +20,7 @@ EVERYWHERE = ("chrony", "munge", "prometheus-node-exporter")
     ],
 )
 def test_each_node_gets_the_packages_of_what_it_does(node: str, packages: tuple[str, ...]) -> None:
-    assert planned().nodes[node].packages == tuple(sorted({*EVERYWHERE, *packages}))
+    assert planned().nodes[node].software.packages == tuple(sorted({*EVERYWHERE, *packages}))
 
 
 @pytest.mark.parametrize(
@@ -36,17 +36,17 @@ def test_each_node_gets_the_packages_of_what_it_does(node: str, packages: tuple[
 )
 def test_each_node_runs_the_units_of_what_it_does(node: str, units: tuple[str, ...]) -> None:
     everywhere = ("chrony.service", "prometheus-node-exporter.service", "munge.service")
-    assert set(planned().nodes[node].units) == {*everywhere, *units}
+    assert set(planned().nodes[node].system.units) == {*everywhere, *units}
 
 
 def test_a_node_has_the_locked_versions_of_its_own_packages_only() -> None:
     nodes = planned().nodes
-    assert nodes["worker1"].versions == {"slurmd": "24.11.5-4"}
-    assert nodes["head1"].versions == {}
+    assert nodes["worker1"].software.versions == {"slurmd": "24.11.5-4"}
+    assert nodes["head1"].software.versions == {}
 
 
 def test_the_database_is_set_up_before_the_controller() -> None:
-    done = planned().nodes["head1"].capabilities
+    done = list(planned().nodes["head1"].roles)
     assert done.index("munge") < done.index("slurm_accounting") < done.index("slurm_controller")
 
 
@@ -55,11 +55,11 @@ def test_locales_are_installed_only_where_glibc_has_none_built_in(
     locale: str, needed: bool
 ) -> None:
     plan = planned(lambda wanted: wanted["os"].update(locale=locale))
-    assert ("locales" in plan.nodes["worker1"].packages) is needed
+    assert ("locales" in plan.nodes["worker1"].software.packages) is needed
 
 
 @pytest.mark.parametrize("name", operating_systems.known())
-def test_a_release_names_packages_for_every_capability_with_a_unit(name: str) -> None:
+def test_a_release_names_packages_for_every_role_with_a_unit(name: str) -> None:
     release = operating_systems.load(name)
     # The units of the settings and of the node check are files of Lockstep itself.
     without = {"gpu_settings", "node_check"}

@@ -1,6 +1,6 @@
-"""Where each node's clock comes from."""
+"""The time source of each node."""
 
-from lockstep.plan.timing import TimePlan
+from lockstep.plan.node import TimePlan
 from tests.plan.example import planned
 
 ALL = ("fd00:1::/64",)

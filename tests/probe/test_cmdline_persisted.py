@@ -1,4 +1,4 @@
-"""Kernel arguments of the next boot, read from recorded machines and from small trees."""
+"""Kernel arguments of the next boot, from recorded machines and small trees of files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def persisted(monkeypatch: pytest.MonkeyPatch, root: Path) -> Any:
 def test_the_recorded_machine_has_our_arguments_only_after_the_deploy(
     monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
-    wanted = worker(release).kernel_args
+    wanted = worker(release).system.kernel_args
     before = persisted(monkeypatch, CAPTURES / release / "before")["value"]
     after = persisted(monkeypatch, CAPTURES / release / "after")["value"]
     assert "hugepagesz=1G" in absent(wanted, tuple(before))
@@ -131,17 +131,17 @@ def test_variables_of_the_environment_block_are_expanded(
         (
             ENTRIES,
             "saved_entry=gone\n",
-            "/boot/grub2/grubenv: 'gone' names 0 entries of /boot/loader/entries",
+            "/boot/grub2/grubenv: default 'gone' matches 0 entries in /boot/loader/entries",
         ),
         (
             {NEWEST: "ro", "ffff-5.14.0-427.99.1.el9_4.x86_64": "ro"},
             None,
-            "/boot/loader/entries: entries of several machine ids, and no saved_entry",
+            "/boot/loader/entries: several machine IDs, and no saved_entry in /boot/grub2/grubenv",
         ),
         (
             {NEWEST: "$kernelopts"},
             "saved_entry=\n",
-            f"/boot/grub2/grubenv: no kernelopts, which {NEWEST}.conf refers to",
+            f"/boot/grub2/grubenv: kernelopts is not set, but {NEWEST}.conf refers to it",
         ),
     ],
 )
@@ -207,3 +207,33 @@ def test_a_default_that_a_script_decides_is_unread(
     # Whatever is chosen: all entries but those chosen by hand have the same arguments.
     menu.write_text(MENU.format(default="${chosen}").replace("ro old", "ro new"))
     assert persisted(monkeypatch, tmp_path) == {"value": ["root=UUID=1", "ro", "new"]}
+
+
+@pytest.mark.parametrize("folder", ["grub", "grub2"])
+@pytest.mark.parametrize("menu", ["", "configfile /other/grub.cfg\n", "blscfg\n"])
+def test_a_menu_without_a_kernel_is_unread_and_its_sources_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, menu: str
+) -> None:
+    (tmp_path / "etc/default").mkdir(parents=True)
+    (tmp_path / "etc/default/grub").write_text('GRUB_CMDLINE_LINUX="iommu=pt"\n')
+    assert persisted(monkeypatch, tmp_path) == {"value": ["iommu=pt"]}
+    (tmp_path / "boot" / folder).mkdir(parents=True)
+    (tmp_path / "boot" / folder / "grub.cfg").write_text(menu)
+    assert persisted(monkeypatch, tmp_path) == {
+        "unread": "/boot/grub and /boot/grub2: no entry with a kernel in grub.cfg"
+    }
+
+
+@pytest.mark.parametrize("folder", ["grub", "grub2"])
+def test_entries_of_the_boot_loader_specification_count_only_where_the_menu_adds_them(
+    monkeypatch: pytest.MonkeyPatch, tree: Tree, folder: str
+) -> None:
+    root = tree(ENTRIES, f"saved_entry={OLDER}\n")
+    (root / "boot" / folder).mkdir(exist_ok=True)
+    menu = root / "boot" / folder / "grub.cfg"
+    menu.write_text('set default="${saved_entry}"\ninsmod blscfg\nblscfg\n')
+    assert persisted(monkeypatch, root) == {"value": ["ro", "older"]}
+    menu.write_text("configfile /other/grub.cfg\n")
+    assert "no entry with a kernel" in persisted(monkeypatch, root)["unread"]
+    menu.write_text("menuentry 'x' {\n linux /vmlinuz-6.12 root=UUID=1 ro menu\n}\n")
+    assert persisted(monkeypatch, root) == {"value": ["root=UUID=1", "ro", "menu"]}

@@ -1,4 +1,4 @@
-"""The probe on a small tree with stand-in tools: what it reads, and what it does when it cannot."""
+"""The probe on a small tree of files with simulated tools: readings, and readings that fail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def shipped() -> Iterator[ast.AST]:
 def test_each_module_travels_behind_those_that_it_imports() -> None:
     """As Python's parser understands them."""
     texts, before = sources(), set[str]()
-    assert len(texts) > 30
+    assert len(texts) > 20
     for name, text in texts.items():
         imported = {
             found
@@ -91,7 +92,7 @@ def gpus(node: Node, *enforced: str) -> None:
     node.tool("nvidia-smi", "\n".join(f"echo '{row}'" for row in rows))
 
 
-def test_every_board_is_read_from_one_query(node: Node) -> None:
+def test_every_gpu_is_read_from_one_query(node: Node) -> None:
     gpus(node, "700.00", "350.00")
     seen = node.read()
     assert seen["gpu.count"] == {"value": 2}
@@ -99,7 +100,7 @@ def test_every_board_is_read_from_one_query(node: Node) -> None:
     assert seen["gpu.pcie.width_max"] == {"value": {"gpu0": 16, "gpu1": 16}}
 
 
-def test_what_the_driver_does_not_know_is_unread_for_that_board(node: Node) -> None:
+def test_what_the_driver_does_not_know_is_unread_for_that_gpu(node: Node) -> None:
     gpus(node, "[N/A]", "350.00")
     assert node.read()["gpu.power.enforced_w"]["value"] == {
         "gpu0": {"unread": "nvidia-smi: enforced.power.limit is [N/A]"},
@@ -116,7 +117,7 @@ def test_a_hanging_tool_costs_its_time_out_and_its_own_readings(
     begin = time.monotonic()
     record = collect.collect({})
     assert time.monotonic() - begin < 5
-    assert record["readings"]["gpu.count"] == {"unread": "nvidia-smi: no answer within 0.5 s"}
+    assert record["readings"]["gpu.count"] == {"unread": "nvidia-smi: did not finish within 0.5 s"}
     assert record["readings"]["time.synchronised"] == {"value": True}
     hung = [ran for ran in record["commands"] if ran["timed_out"]]
     assert [ran["argv"][0] for ran in hung] == ["nvidia-smi"]
@@ -255,7 +256,7 @@ def test_huge_pages_are_mounted_with_a_size_and_rights(node: Node) -> None:
     group = (node.root / "dev/hugepages1G").stat().st_gid
     assert node.read()["hugepages.mounts"]["value"] == {
         "/dev/hugepages1G": {"pagesize": "1G", "mode": "1777", "gid": group},
-        "/mnt/gone": {"unread": "/mnt/gone: No such file or directory"},
+        "/mnt/gone": {"unread": f"{node.root}/mnt/gone: No such file or directory"},
     }
 
 
@@ -330,7 +331,7 @@ def test_the_cpus_of_a_service_are_those_of_all_its_processes(node: Node, top: s
     system = f"/sys/fs/cgroup{top}/system.slice"
     assert node.read()["cpuset.services"] == {"unread": "/sys/fs/cgroup: no system.slice"}
     node.file(f"{system}/dev-hugepages.mount/cgroup.procs", "")
-    assert node.read()["cpuset.services"]["unread"].endswith("no service with a process")
+    assert node.read()["cpuset.services"]["unread"].endswith("no service has a process")
     node.file(f"{system}/slurmd.service/cgroup.procs", "10\n11\n99\n")
     node.file(f"{system}/slurmstepd.scope/job_1/cgroup.procs", "12\n")
     node.file(f"{system}/system-getty.slice/getty@tty1.service/cgroup.procs", "13\n")
@@ -442,7 +443,9 @@ def test_a_slice_without_a_set_of_its_own_may_use_all_cpus(node: Node) -> None:
     assert seen["cpuset.manager"] == {"value": "0,8"}
     assert "no such file" in seen["cpuset.user_slice"]["unread"]
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
-    assert node.read()["cpuset.user_slice"] == {"unread": "no cpuset controller"}
+    assert node.read()["cpuset.user_slice"] == {
+        "unread": "/sys/fs/cgroup/cgroup.controllers: no cpuset controller"
+    }
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
     assert node.read()["cpuset.user_slice"] == {"value": None}
     node.file("/sys/fs/cgroup/user.slice/cgroup.procs", "")
@@ -480,7 +483,7 @@ def test_a_lost_unit_is_a_state_and_a_short_answer_is_unread(node: Node) -> None
         "started_at": None,
     }
     assert node.read(units=["a.service", "b.service"])["units"] == {
-        "unread": "systemctl: 1 answers for 2 units"
+        "unread": "systemctl show: expected 2 units, found 1"
     }
 
 
@@ -571,8 +574,12 @@ def test_files_are_hashed_and_an_absent_one_is_a_value(node: Node) -> None:
     seen = node.read(files=wanted)["files"]["value"]
     assert seen["/etc/a"]["sha256"].startswith("2d711642b726b044")
     assert seen["/etc/none"] == {"absent": True}
-    assert seen["/etc/folder"] == {"other": "a folder"}
-    assert seen["/etc/link"] == {"other": "a symbolic link"}
+    assert seen["/etc/folder"]["other"] == "a folder"
+    assert (
+        seen["/etc/folder"]["mode"]
+        == f"{stat.S_IMODE((node.root / 'etc/folder').stat().st_mode):o}"
+    )
+    assert seen["/etc/link"]["other"] == "a symbolic link"
 
 
 def test_nothing_is_written(node: Node) -> None:
@@ -619,8 +626,8 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
-    assert sorted(asked) == sorted(["credential", "housekeeping_cpus", *take.NAMES])
-    with pytest.raises(ValueError, match="at most 100000"):
+    assert set(asked) <= {"credential", "housekeeping_cpus", *take.NAMES}
+    with pytest.raises(ValueError, match="more than 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 
 
@@ -672,6 +679,6 @@ def test_a_reader_that_never_ends_is_given_up(node: Node, monkeypatch: pytest.Mo
         time.sleep(3)
         return {"x": 1}
 
-    monkeypatch.setattr(collect, "READERS", ((stuck, ("x",)),))
+    monkeypatch.setattr(collect, "FOR_A_CHECK", [(stuck, ("x",))])
     monkeypatch.setattr(take, "READER_TIMEOUT_S", 0.2)
     assert collect.collect({})["readings"] == {"x": {"unread": "no answer within 0.2 s"}}

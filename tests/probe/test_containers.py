@@ -1,12 +1,15 @@
-"""What the probe reads of CDI specifications, and of what a container sees."""
+"""Readings of CDI specifications and of containers."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from lockstep.node.readers import cdi, collect, containers
+from lockstep.node.readers import collect, containers
+from lockstep.node.readers.containers import CDI_SPEC
+from lockstep.node.readers.gpu import DRIVER
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -50,13 +53,13 @@ def test_the_same_specification_as_json() -> None:
             for name, paths in DEVICES.items()
         ],
     }
-    assert cdi.cdi_devices(json.dumps(document), "nvidia.json") == DEVICES
+    assert containers.cdi_devices(json.dumps(document), "nvidia.json") == DEVICES
 
 
 def test_none_is_unread_and_not_an_empty_one(node: Node) -> None:
     seen = node.read()
     assert seen["cdi.devices"] == {
-        "unread": "no specification of nvidia.com/gpu in /etc/cdi or /var/run/cdi"
+        "unread": "no CDI specification for nvidia.com/gpu in /etc/cdi or /var/run/cdi"
     }
 
 
@@ -83,7 +86,7 @@ def test_a_container_says_what_it_sees(node: Node) -> None:
     assert seen["containers"]["value"] == {"docker": SEEN}
 
 
-def test_it_is_given_the_boards_and_the_folders_that_were_named(node: Node) -> None:
+def test_it_is_given_the_gpus_and_the_folders_that_were_named(node: Node) -> None:
     node.tool("podman", f'echo "$@" >{node.root}/asked')
     node.read(containers=["podman"], check_image="image", container_devices=["/dev/infiniband"])
     asked = (node.root / "asked").read_text()
@@ -134,13 +137,16 @@ INFORMATION = "Model: \t NVIDIA H200\nGPU UUID: \t {uuid}\nDevice Minor: \t {min
 GPUS = "/proc/driver/nvidia/gpus"
 
 
-def test_the_kernel_module_says_which_board_is_behind_a_number(node: Node) -> None:
+def test_the_kernel_module_says_which_gpu_is_behind_a_number(node: Node) -> None:
     known = INFORMATION.format(uuid="GPU-b3b2cbc8-999e-180e-f8dc-fb095330ce76", minor=1)
     node.file(f"{GPUS}/0000:1b:00.0/information", known)
     node.file(f"{GPUS}/0000:43:00.0/information", INFORMATION.format(uuid="GPU-????", minor=0))
     assert node.read()["driver.boards"]["value"] == {
         "195:1": "GPU-b3b2cbc8-999e-180e-f8dc-fb095330ce76",
-        "195:0": {"unread": f"{GPUS}: the module does not know the board's UUID yet"},
+        "195:0": {
+            "unread": f"{GPUS}/0000:43:00.0/information: no UUID, because no program has opened "
+            "the GPU yet"
+        },
     }
 
 
@@ -161,6 +167,45 @@ def test_no_container_is_started_unless_asked(node: Node) -> None:
     assert not (node.root / "started").exists()
 
 
-@pytest.mark.parametrize("reader", [cdi.read_cdi, containers.read_containers])
+@pytest.mark.parametrize("reader", [containers.read_cdi, containers.read_containers])
 def test_the_readers_are_part_of_the_probe(reader: object) -> None:
     assert reader in [row[0] for row in collect.READERS]
+
+
+# -- what roles ask for
+
+
+def asked(node: Node, reading: str, **request: Any) -> Any:
+    return collect.collect(request, frozenset({reading}))["readings"][reading]
+
+
+def test_a_cdi_specification_is_current_when_the_toolkit_would_write_the_same(node: Node) -> None:
+    node.file(CDI_SPEC, "kind: nvidia.com/gpu\n")
+    assert asked(node, "cdi.current") == {"value": False}, "no toolkit there"
+    node.tool("nvidia-ctk", "echo 'kind: nvidia.com/gpu'")
+    assert "would load the driver" in asked(node, "cdi.current", of_a_role=True)["unread"]
+    node.file(DRIVER, "")
+    assert asked(node, "cdi.current", of_a_role=True) == {"value": True}
+    node.tool("nvidia-ctk", "exit 1")
+    assert asked(node, "cdi.current") == {"value": False}
+    node.file(CDI_SPEC, "")
+    assert asked(node, "cdi.current") == {"value": False}, "an empty one"
+
+
+def test_images_are_looked_for_in_engines_that_are_there_and_run(node: Node) -> None:
+    images = ["docker i:1", "podman i:1", "containerd i:1"]
+    node.tool("systemctl", "exit 3")
+    node.tool("docker", f"touch {node.root}/asked")
+    none = {"value": dict.fromkeys(images, False)}
+    assert asked(node, "containers.images", images=images) == none
+    assert asked(node, "docker.live_restore") == {"value": "stopped"}
+    assert not (node.root / "asked").exists(), "a question would start it"
+    node.tool("systemctl", "exit 0")
+    node.tool("docker", '[ "$*" = "image inspect i:1" ] || echo false')
+    node.tool("podman", "exit 1")
+    node.tool("ctr", "echo i:1")
+    found = {"docker i:1": True, "podman i:1": False, "containerd i:1": True}
+    assert asked(node, "containers.images", images=images) == {"value": found}
+    assert asked(node, "docker.live_restore") == {"value": "false"}
+    node.tool("docker", "echo 'no permission' >&2; exit 1")
+    assert asked(node, "docker.live_restore") == {"unread": "docker: exit 1: no permission"}

@@ -1,4 +1,4 @@
-"""The probe on small trees: firmware, CPUs, memory, kernel, services, mounts."""
+"""The probe on small trees of files: firmware, CPUs, memory, kernel, services, mounts."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_faults_in_the_kernels_buffer_are_told_from_its_other_words(
 
 
 def test_a_buffer_that_cannot_be_read_is_unread(node: Node) -> None:
-    assert node.read()["kernel.log"]["unread"].startswith("/dev/kmsg: ")
+    assert node.read()["kernel.log"]["unread"].startswith(f"{node.root}/dev/kmsg: ")
 
 
 def test_identity_is_read_as_hashes(node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The reading of the manifest: the rest of it that no check asks for by name."""
+"""The reading of the manifest, without the entries that other readings cover."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lockstep.node.readers import collect
 from lockstep.node.readers.manifest import MANIFEST
 from tests.probe.test_collect import Node, node
 
@@ -37,7 +40,7 @@ def test_an_unreadable_manifest_is_unread(node: Node) -> None:
     node.file(MANIFEST, "half of a li")
     assert "unread" in node.read()["manifest"]
     node.file(MANIFEST, '{"format": 7}')
-    assert node.read()["manifest"] == {"unread": f"{MANIFEST}: no manifest of format 1"}
+    assert node.read()["manifest"] == {"unread": f"{MANIFEST}: not a format 1 manifest"}
 
 
 def test_files_say_whether_somebody_changed_them(node: Node) -> None:
@@ -119,3 +122,59 @@ def test_accounts_and_packages(node: Node) -> None:
     assert [one["state"] for one in seen["users"].values()] == ["there", ""]
     assert [one["state"] for one in seen["groups"].values()] == [""]
     assert seen["packages"] == {"p": {**role, "state": "on hold"}, "q": {**role, "state": ""}}
+
+
+# -- what roles ask for
+
+
+def asked(node: Node, reading: str, **request: Any) -> Any:
+    return collect.collect(request, frozenset({reading}))["readings"][reading]
+
+
+def test_a_role_that_removes_things_sees_what_others_asked_for_by_name(node: Node) -> None:
+    manifest(node, files={"/etc/asked": {"role": "fabric", "sha256": "new"}})
+    assert value(node, files=["/etc/asked"])["files"] == {}
+    assert set(asked(node, "manifest.whole", files=["/etc/asked"])["value"]["files"]) == {
+        "/etc/asked"
+    }
+
+
+def test_the_manifest_as_it_was_written_and_the_boot(node: Node) -> None:
+    manifest(node)
+    held = asked(node, "manifest.held")["value"]
+    assert (json.loads(held["text"])["format"], held["boot"]) == (1, BOOT)
+    Path(f"{node.root}{MANIFEST}").unlink()
+    assert asked(node, "manifest.held")["value"] == {"text": "", "boot": BOOT}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("libc-bin: /etc/gai.conf", {"/etc/gai.conf": "libc-bin"}),
+        ("libc6:amd64, libc6:i386: /etc/x", {"/etc/x": "libc6"}),
+        ("chrony: /etc/chrony/chrony.conf", {"/etc/chrony/chrony.conf": "chrony"}),
+        ("diversion by dash from: /bin/sh", {}),
+    ],
+)
+def test_packages_that_ship_a_path(node: Node, line: str, found: dict[str, str]) -> None:
+    node.tool("dpkg-query", f"echo '{line}'; exit 1")
+    assert asked(node, "packages.shipped", shipped=["/etc/x"]) == {"value": found}
+
+
+def test_a_file_that_a_package_made_by_itself_is_shipped_as_well(node: Node) -> None:
+    node.tool("dpkg-query", "exit 1")
+    node.file("/var/lib/ucf/registry", "grub /etc/default/grub\nx /etc/other\n")
+    shipped = asked(node, "packages.shipped", shipped=["/etc/default/grub", "/etc/none"])
+    assert shipped == {"value": {"/etc/default/grub": "grub"}}
+    node.tool("dpkg-query", "echo 'no database' >&2; exit 2")
+    shipped = asked(node, "packages.shipped", shipped=["/etc/default/grub"])
+    assert shipped == {"unread": "dpkg-query: exit 2: no database"}
+
+
+def test_steps_of_jobs_are_counted(node: Node) -> None:
+    node.file("/proc/1/cmdline", "/sbin/init\0")
+    node.file("/proc/70/cmdline", "slurmstepd: [3.0]\0")
+    node.file("/proc/71/cmdline", "slurmstepd: [3.batch]\0")
+    node.file("/proc/72/cmdline", "/usr/sbin/slurmstepd\0infinity\0")
+    node.file("/proc/self/cmdline", "slurmstepd: [9.0]\0")
+    assert asked(node, "slurm.steps") == {"value": 2}

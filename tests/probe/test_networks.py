@@ -1,4 +1,4 @@
-"""The probe on small trees: RDMA ports, their place in the machine, and network interfaces."""
+"""The probe on small trees of files: RDMA ports, PCI devices and network interfaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.node.readers import ethtool, reading
+from lockstep.node.readers import network, reading
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -46,7 +46,7 @@ def adapter(node: Node, device: str = "mlx5_0", width: str = "16") -> str:
     return folder
 
 
-def board(node: Node, address: str, folder: str) -> None:
+def gpu(node: Node, address: str, folder: str) -> None:
     """Make a GPU below a folder."""
     node.file(f"{folder}/vendor", "0x10de\n")
     node.file(f"{folder}/class", "0x030200\n")
@@ -116,20 +116,20 @@ def test_the_device_control_register_is_read_behind_its_capability(node: Node) -
     said = {"mlx5_0": "MaxReadReq 4096, MaxPayload 512, RlxdOrd+"}
     assert value(node, "rdma.pci_control") == said
     (node.root / f"{folder}/config".lstrip("/")).write_bytes(bytes(space[:64]))
-    assert "for root only" in value(node, "rdma.pci_control")["mlx5_0"]["unread"]
+    assert "root is required" in value(node, "rdma.pci_control")["mlx5_0"]["unread"]
 
 
-def test_the_nearest_boards_share_a_bridge(node: Node) -> None:
+def test_the_nearest_gpus_share_a_bridge(node: Node) -> None:
     adapter(node)
-    board(node, "0000:18:00.0", f"{BRIDGE}/0000:16:00.0/0000:18:00.0")
-    board(node, "0000:19:00.0", f"{BRIDGE}/0000:19:00.0")
-    board(node, "0000:97:00.0", "/sys/devices/pci0000:97/0000:97:00.0")
+    gpu(node, "0000:18:00.0", f"{BRIDGE}/0000:16:00.0/0000:18:00.0")
+    gpu(node, "0000:19:00.0", f"{BRIDGE}/0000:19:00.0")
+    gpu(node, "0000:97:00.0", "/sys/devices/pci0000:97/0000:97:00.0")
     assert value(node, "rdma.nearest_gpus") == {"mlx5_0": "gpu0"}
 
 
-def test_boards_below_other_root_ports_are_not_near(node: Node) -> None:
+def test_gpus_below_other_root_ports_are_not_near(node: Node) -> None:
     adapter(node)
-    board(node, "0000:15:02.0", "/sys/devices/pci0000:15/0000:15:02.0")
+    gpu(node, "0000:15:02.0", "/sys/devices/pci0000:15/0000:15:02.0")
     assert value(node, "rdma.nearest_gpus") == {"mlx5_0": "none"}
 
 
@@ -213,12 +213,12 @@ def interfaces(node: Node) -> None:
 
 def test_interfaces_that_others_reach_are_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {
-        ethtool.GET_DRIVER: b"mlx5_core".ljust(64, b"\0") + b"28.39.1002".ljust(128, b"\0"),
-        ethtool.GET_RINGS: struct.pack("=8I", 8192, 0, 0, 8192, 1024, 0, 0, 512),
-        ethtool.GET_CHANNELS: struct.pack("=8I", 0, 0, 1, 63, 0, 0, 1, 63),
-        ethtool.OFFLOADS["tso"]: struct.pack("=I", 1),
+        network.GET_DRIVER: b"mlx5_core".ljust(64, b"\0") + b"28.39.1002".ljust(128, b"\0"),
+        network.GET_RINGS: struct.pack("=8I", 8192, 0, 0, 8192, 1024, 0, 0, 512),
+        network.GET_CHANNELS: struct.pack("=8I", 0, 0, 1, 63, 0, 0, 1, 63),
+        network.OFFLOADS["tso"]: struct.pack("=I", 1),
     }
-    monkeypatch.setattr(ethtool, "ethtool", lambda name, command, size: answers.get(command, b""))
+    monkeypatch.setattr(network, "ethtool", lambda name, command, size: answers.get(command, b""))
     interfaces(node)
     seen = node.read()
     expected = {
@@ -264,7 +264,7 @@ def test_a_link_that_is_down_has_no_speed(node: Node) -> None:
 
 def test_the_drivers_interface_answers_on_a_real_machine() -> None:
     """The loopback has a driver interface everywhere; its layout is the kernel's."""
-    assert ethtool.offloads("lo").startswith("rx")
-    assert ethtool.driver("lo") in (reading.NOT_SUPPORTED, *ethtool.driver("lo").split("\n"))
+    assert network.offloads("lo").startswith("rx")
+    assert network.driver("lo") in (reading.NOT_SUPPORTED, *network.driver("lo").split("\n"))
     with pytest.raises(reading.Unread, match="No such device"):
-        ethtool.driver("none0")
+        network.driver("none0")

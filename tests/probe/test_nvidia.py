@@ -1,14 +1,16 @@
-"""What the probe reads of NVIDIA's driver and boards, and what it does with the ways they fail."""
+"""Readings of NVIDIA's driver and GPUs, and of their failures."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import struct
 from pathlib import Path
 
 import pytest
 
-from lockstep.node.readers import gpu, gpu_pci, reading
+from lockstep.node.readers import gpu, reading
+from lockstep.node.readers.pci import redirected
 from tests.probe.test_collect import GPU_ROW, Node, gpus, node
 
 __all__ = ["node"]
@@ -22,10 +24,10 @@ def answers(node: Node, text: str, status: int) -> None:
     node.tool("nvidia-smi", f"printf '%s\\n' {shlex.quote(text)}; exit {status}")
 
 
-# --- boards
+# --- GPUs
 
 
-def test_settings_and_health_of_a_board_are_read(node: Node) -> None:
+def test_settings_and_health_of_a_gpu_are_read(node: Node) -> None:
     gpus(node, "700.00")
     seen = node.read()
     for name, value in (
@@ -111,7 +113,7 @@ def test_a_query_that_stays_wrong_is_unread(node: Node) -> None:
         ),
     ],
 )
-def test_a_lost_board_leaves_the_others_readable(
+def test_a_lost_gpu_leaves_the_others_readable(
     node: Node, line: str, address: str, said: str
 ) -> None:
     row = GPU_ROW.format(index=2, enforced="350.00")
@@ -122,7 +124,7 @@ def test_a_lost_board_leaves_the_others_readable(
     assert seen["gpu.lost"] == {"value": {address: said}}
 
 
-def test_a_board_without_an_index_is_lost(node: Node) -> None:
+def test_a_gpu_without_an_index_is_lost(node: Node) -> None:
     unknown = ", ".join(["[Unknown Error]"] * len(ROW.split(", ")))
     answers(node, f"{ROW}\n{unknown}", 0)
     seen = node.read()
@@ -130,8 +132,8 @@ def test_a_board_without_an_index_is_lost(node: Node) -> None:
     assert seen["gpu.lost"] == {"value": {"row 2": "[Unknown Error]"}}
 
 
-def test_a_lost_board_and_no_other_row_is_unread(node: Node) -> None:
-    """550.163.01 stops at the first lost board: the others are not counted as gone."""
+def test_a_lost_gpu_and_no_other_row_is_unread(node: Node) -> None:
+    """550.163.01 stops at the first lost GPU: the others are not counted as gone."""
     answers(node, (CAPTURES / "lost.txt").read_text().strip(), 15)
     assert node.read()["gpu.count"]["unread"].startswith("nvidia-smi: exit 15: Unable to determine")
 
@@ -220,12 +222,12 @@ def test_links_their_errors_and_the_topology_are_read(node: Node) -> None:
 
 def test_an_answer_without_a_matrix_is_no_topology(node: Node) -> None:
     node.tool("nvidia-smi", "echo Failed to run topology matrix")
-    assert node.read()["gpu.topology"] == {"unread": "nvidia-smi: topo -m has no matrix"}
+    assert node.read()["gpu.topology"] == {"unread": "nvidia-smi topo -m: no matrix in the output"}
 
 
 # --- PCI bus
 
-ROOT_PORT, UP, DOWN, BOARD = "0000:15:01.0", "0000:16:00.0", "0000:17:00.0", "0000:1b:00.0"
+ROOT_PORT, UP, DOWN, GPU = "0000:15:01.0", "0000:16:00.0", "0000:17:00.0", "0000:1b:00.0"
 
 
 def config(node: Node, address: str, *capabilities: tuple[int, int]) -> None:
@@ -255,11 +257,11 @@ def links(width: str, speed: str) -> dict[str, str]:
     return {"current_link_width": width, "current_link_speed": speed, **most}
 
 
-def test_a_board_is_read_with_the_bridges_above_it(node: Node) -> None:
+def test_a_gpu_is_read_with_the_bridges_above_it(node: Node) -> None:
     bridge = {"vendor": "0x15b3", "class": "0x060400"}
     full, slow = links("16", "32.0 GT/s PCIe"), links("8", "16.0 GT/s PCIe")
     counted = {"aer_dev_correctable": "RxErr 1\nTOTAL_ERR_COR 7"}
-    board = {
+    gpu = {
         "vendor": "0x10de",
         "class": "0x030200",
         "device": "0x2335",
@@ -270,19 +272,19 @@ def test_a_board_is_read_with_the_bridges_above_it(node: Node) -> None:
     pci(node, ROOT_PORT, files={**bridge, **full, **counted})
     pci(node, ROOT_PORT, UP, files={**bridge, **slow})
     pci(node, ROOT_PORT, UP, DOWN, files={**bridge, **full})
-    pci(node, ROOT_PORT, UP, DOWN, BOARD, files=board)
-    node.file(f"/sys/bus/pci/devices/{BOARD}/iommu_group/type", "identity\n")
+    pci(node, ROOT_PORT, UP, DOWN, GPU, files=gpu)
+    node.file(f"/sys/bus/pci/devices/{GPU}/iommu_group/type", "identity\n")
     config(node, DOWN, (0x01, 0), (0x0D, 0x1D))
     seen = {name: entry.get("value") for name, entry in node.read().items()}
-    assert seen["gpu.pci.boards"] == {BOARD: "0x2335"}
-    assert seen["gpu.pci.bar_mib"] == {BOARD: 262144}
-    assert seen["gpu.pci.numa_node"] == {BOARD: 0}
-    assert seen["gpu.pci.iommu"] == {BOARD: "identity"}
+    assert seen["gpu.pci.boards"] == {GPU: "0x2335"}
+    assert seen["gpu.pci.bar_mib"] == {GPU: 262144}
+    assert seen["gpu.pci.numa_node"] == {GPU: 0}
+    assert seen["gpu.pci.iommu"] == {GPU: "identity"}
     assert (seen["gpu.pci.width"], seen["gpu.pci.width_max"]) == ({UP: 8.0}, {UP: 16.0})
     assert (seen["gpu.pci.speed"], seen["gpu.pci.speed_max"]) == ({UP: 16.0}, {UP: 32.0})
     assert seen["gpu.pci.redirects"] == {DOWN: True}
     assert seen["gpu.pci.correctable"] == {ROOT_PORT: 7}
-    assert (seen["gpu.pci.nonfatal"], seen["gpu.pci.fatal"]) == ({}, {BOARD: 2})
+    assert (seen["gpu.pci.nonfatal"], seen["gpu.pci.fatal"]) == ({}, {GPU: 2})
 
 
 @pytest.mark.parametrize(
@@ -300,13 +302,13 @@ def test_a_switch_redirects_by_three_bits_of_acs(
 ) -> None:
     pci(node, DOWN, files={"vendor": "0x15b3"})
     config(node, DOWN, *capabilities)
-    assert gpu_pci.redirected(DOWN) is redirects
+    assert redirected(DOWN) is redirects
 
 
 def test_a_configuration_space_that_ends_early_is_unread(node: Node) -> None:
     pci(node, DOWN, files={"config": "x" * 63})
-    with pytest.raises(reading.Unread, match="64 bytes, so no extended capabilities"):
-        gpu_pci.redirected(DOWN)
+    with pytest.raises(reading.Unread, match="64 bytes; root is required"):
+        redirected(DOWN)
 
 
 # --- driver
@@ -338,7 +340,7 @@ def test_a_module_without_its_file_in_proc_says_its_version(node: Node) -> None:
         }
     }
     node.file("/proc/driver/nvidia/version", "something else\n")
-    assert "no version" in node.read()["driver.module"]["unread"]
+    assert "no driver version" in node.read()["driver.module"]["unread"]
 
 
 def test_the_driver_says_parameters_and_helpers(node: Node) -> None:
@@ -350,9 +352,12 @@ def test_the_driver_says_parameters_and_helpers(node: Node) -> None:
     seen = node.read()
     assert seen["driver.parameters"] == {"value": {"EnableMSI": "1", "RegistryDwords": "a=1;b=2"}}
     assert seen["driver.helpers"] == {"value": ["nvidia_peermem"]}
+    assert seen["driver.loaded"] == {"value": ["nvidia_peermem"]}
+    node.file("/proc/driver/nvidia/version", OPEN)
+    assert node.read()["driver.loaded"] == {"value": ["nvidia", "nvidia_peermem"]}
 
 
-NOT_FOUND = "echo 'modinfo: ERROR: Module '$3' not found.' >&2; exit 1"
+NOT_FOUND = "echo 'modinfo: ERROR: Module '$5' not found.' >&2; exit 1"
 
 
 @pytest.mark.parametrize("name", ["nvidia", "nvidia-current"])
@@ -361,7 +366,7 @@ NOT_FOUND = "echo 'modinfo: ERROR: Module '$3' not found.' >&2; exit 1"
     [
         ("Dual MIT/GPL", "open"),
         ("NVIDIA", "proprietary"),
-        ("GPL", {"unread": "modinfo: license is 'GPL'"}),
+        ("GPL", {"unread": "modinfo: license is 'GPL', expected NVIDIA or Dual MIT/GPL"}),
     ],
 )
 def test_the_module_on_disk_is_asked_by_both_names(
@@ -369,7 +374,7 @@ def test_the_module_on_disk_is_asked_by_both_names(
 ) -> None:
     node.tool(
         "modinfo",
-        f"""case "$3 $2" in
+        f"""case "$5 $4" in
         "{name} version") echo 550.163.01 ;;
         "{name} license") echo "{licence}" ;;
         *) {NOT_FOUND} ;;
@@ -383,7 +388,7 @@ def test_the_module_on_disk_is_asked_by_both_names(
 def test_of_debians_two_modules_the_proprietary_one_is_loaded(node: Node) -> None:
     node.tool(
         "modinfo",
-        f"""case "$3 $2" in
+        f"""case "$5 $4" in
         "nvidia-current version"|"nvidia-current-open version") echo 550.163.01 ;;
         "nvidia-current license") echo NVIDIA ;;
         "nvidia-current-open license") echo Dual MIT/GPL ;;
@@ -424,6 +429,28 @@ def test_the_module_of_the_kernel_that_boots_next_is_read(node: Node) -> None:
     }
 
 
+def test_the_kernels_that_count_are_read_with_headers_and_module(node: Node) -> None:
+    running = os.uname().release
+    menu = "menuentry a {\n linux /vmlinuz-6.12.117\n}\nmenuentry b {\n linux /vmlinuz-6.12.94\n}\n"
+    node.file("/boot/grub/grub.cfg", menu)
+    node.file("/lib/modules/6.12.94/build/Makefile", "")
+    node.tool("modinfo", f'[ "$2" = 6.12.94 ] || {{ {NOT_FOUND}; }}; echo NVIDIA')
+    seen = node.read()
+    assert seen["kernel.next"] == {"value": "6.12.117"}
+    absent = {"version": "absent", "flavour": "absent", "headers": False}
+    assert seen["driver.kernels"]["value"] == {
+        running: {**absent, "running": True, "in_menu": False},
+        "6.12.117": {**absent, "running": False, "in_menu": True},
+        "6.12.94": {
+            "version": "NVIDIA",
+            "flavour": "proprietary",
+            "headers": True,
+            "running": False,
+            "in_menu": True,
+        },
+    }
+
+
 def test_the_kernel_that_boots_next_is_the_default_and_not_the_first(node: Node) -> None:
     menu = (
         'set default="${saved_entry}"\n'
@@ -435,7 +462,7 @@ def test_the_kernel_that_boots_next_is_the_default_and_not_the_first(node: Node)
     node.tool("modinfo", 'echo "modinfo: ERROR: Module $5 not found." >&2; exit 1')
     assert node.read()["driver.module_next"]["value"]["kernel"] == "6.12.94"
     node.file("/boot/grub/grubenv", "# GRUB Environment Block\nsaved_entry=gone\n###")
-    assert "GRUB's default is none" in node.read()["driver.module_next"]["unread"]
+    assert "GRUB's default is not an entry" in node.read()["driver.module_next"]["unread"]
 
 
 def library(node: Node, folder: str, version: str) -> None:
@@ -446,7 +473,7 @@ def library(node: Node, folder: str, version: str) -> None:
 
 def test_the_library_is_the_file_that_the_loader_takes(node: Node) -> None:
     unread = node.read()["driver.library"]["unread"]
-    assert unread.startswith("libnvidia-ml.so.1: neither in the list of ldconfig nor in ")
+    assert unread.startswith("libnvidia-ml.so.1: not in the ldconfig cache, and not in ")
     library(node, "/usr/lib/x86_64-linux-gnu", "550.163.01")
     assert node.read()["driver.library"] == {"value": "550.163.01"}
     library(node, "/usr/lib/i386-linux-gnu", "535.1")
@@ -469,8 +496,8 @@ def test_debians_library_is_found_below_its_own_folder(node: Node) -> None:
 def test_a_library_without_a_version_in_its_name_is_unread(node: Node) -> None:
     node.file("/usr/lib64/libnvidia-ml.so.1", "")
     assert node.read()["driver.library"] == {
-        "unread": "/usr/lib64/libnvidia-ml.so.1: leads to libnvidia-ml.so.1, "
-        "which has no version in its name"
+        "unread": "/usr/lib64/libnvidia-ml.so.1: resolves to libnvidia-ml.so.1, "
+        "whose name contains no version"
     }
 
 
@@ -536,7 +563,7 @@ def lists(node: Node, text: str, status: int = 0) -> None:
     )
 
 
-def test_mig_devices_are_read_board_by_board(node: Node) -> None:
+def test_mig_devices_are_read_gpu_by_gpu(node: Node) -> None:
     lists(node, (CAPTURES / "h200-mig-L.txt").read_text())
     assert node.read()["gpu.mig.devices"] == {
         "value": {"gpu0": ["1c.3g.71gb", "2c.3g.71gb", "2g.35gb"], "gpu1": []}
@@ -555,18 +582,18 @@ def test_a_profile_with_media_extensions_is_another_one(node: Node) -> None:
     [
         ("", 9, "nvidia-smi: exit 9: no message"),
         ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n", 9, "nvidia-smi: exit 9: GPU 0: NVIDIA H200"),
-        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG what\n", 0, "nvidia-smi: -L, not a board"),
-        ("  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n", 0, "nvidia-smi: -L, not a board"),
+        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG what\n", 0, "nvidia-smi -L: not a GPU"),
+        ("  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n", 0, "nvidia-smi -L: not a GPU"),
     ],
 )
-def test_a_list_of_boards_in_another_form_is_unread(
+def test_a_list_of_gpus_in_another_form_is_unread(
     node: Node, text: str, status: int, reason: str
 ) -> None:
     lists(node, text, status)
     assert node.read()["gpu.mig.devices"]["unread"].startswith(reason)
 
 
-def test_a_lost_board_leaves_the_devices_of_the_others_readable(node: Node) -> None:
+def test_a_lost_gpu_leaves_the_devices_of_the_others_readable(node: Node) -> None:
     lost = "Unable to determine the device handle for gpu 0000:34:00.0: GPU is lost.\n"
     lists(node, (CAPTURES / "h200-mig-L.txt").read_text() + lost, 15)
     assert node.read()["gpu.mig.devices"]["value"]["gpu1"] == []

@@ -27,10 +27,10 @@ def test_a_greeting_before_the_record_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "begins with: nothing"),
-        ("bash: python3: command not found", "begins with: bash: python3"),
+        ("", r"in the output: \(empty\)"),
+        ("bash: python3: command not found", "in the output: bash: python3"),
         (MARKER, "ends before the record"),
-        (f"{MARKER}\n{{", "no JSON: Expecting property name"),
+        (f"{MARKER}\n{{", "invalid JSON: Expecting property name"),
         (f'{MARKER}\n{{"format": 2}}', "format"),
         (f"{MARKER}\n[]", "should be a valid dictionary"),
         (f"{MARKER}\n{'[' * 5000}", "recursion"),

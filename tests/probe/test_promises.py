@@ -1,4 +1,4 @@
-"""What the probe promises to whoever lets it run beside a job: few commands, none that changes."""
+"""The probe does not disturb jobs: it runs few commands, and none that changes something."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ __all__ = ["node"]
 
 READ_ONLY = (
     # Every command there may be, its words as patterns. None sets, starts, resets or samples:
-    # `nvidia-smi -q` measures PCIe throughput for 2 x 20 ms a board, `dmon` and DCGM's profiling
+    # `nvidia-smi -q` measures PCIe throughput for 2 x 20 ms a GPU, `dmon` and DCGM's profiling
     # counters cost the job.
     "nvidia-smi --query-gpu=* --format=csv,noheader,nounits",
     "nvidia-smi --help-query-gpu",
+    "nvidia-smi --query-compute-apps=gpu_uuid --format=csv,noheader,nounits",
     "nvidia-smi -L",
     "nvidia-smi nvlink -s",
     "nvidia-smi nvlink -e",
@@ -49,7 +50,20 @@ READ_ONLY = (
     "munge -s lockstep",
     "unmunge --keys=STATUS --output=/dev/null",
     "scontrol -o show node",
+    "scontrol -o show node *",
+    "squeue -a -h -w * -o %i",
     "srun --help",
+    "env * srun --help",
+    "scontrol -o show node *",
+    "* status",  # the node's own health check
+    "sacctmgr -nP list cluster format=cluster",
+    "mariadb --defaults-extra-file=/dev/stdin -N -e select 1 slurm_acct_db",
+    "dpkg-query -S *",
+    "nvidia-ctk cdi generate",
+    "* image inspect *",
+    "ctr -n * images ls -q *",
+    "systemctl is-active --quiet docker.service",
+    "docker info --format {{.LiveRestoreEnabled}}",
 )
 ON_REQUEST = (
     "* run --rm --network none --device=nvidia.com/gpu=all * /bin/busybox sh -c *",
@@ -139,7 +153,8 @@ def test_a_hanging_nvidia_smi_is_asked_once_and_all_else_is_read(
     asked = [one for one in record["commands"] if one["argv"][0] == "nvidia-smi"]
     assert [(one["timed_out"], one["argv"][1][:12]) for one in asked] == [(True, "--query-gpu=")]
     silent = {name for _, names in collect.OF_NVIDIA_SMI for name in names}
-    reason = {"unread": "nvidia-smi: no answer within 0.3 s"}
+    silent -= collect.OF_ROLES
+    reason = {"unread": "nvidia-smi: did not finish within 0.3 s"}
     assert {name for name in silent if record["readings"][name] != reason} == set()
     taken = {name for name, reading in complete.items() if "value" in reading} - silent
     assert taken
@@ -155,7 +170,7 @@ def test_one_query_that_hangs_leaves_what_was_answered_before(
     seen = node.read()
     assert seen["gpu.count"] == {"value": 1}
     for name in ("gpu.nvlink.links", "gpu.nvlink.crc", "gpu.topology"):
-        assert seen[name] == {"unread": "nvidia-smi: no answer within 0.5 s"}
+        assert seen[name] == {"unread": "nvidia-smi: did not finish within 0.5 s"}
 
 
 HOW = "cut -d' ' -f41 /proc/self/stat; while read -r k v; do [ $k = Cpus_allowed_list: ] && echo $v"

@@ -1,4 +1,4 @@
-"""What the probe reads of Slurm's plugins: for which Slurm they are, which options they bring."""
+"""Readings of Slurm's plugins: the Slurm release they were built for, and their options."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_a_plugin_says_for_which_slurm_it_was_built(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"#!/bin/sh\n", "no shared object of 64 bits"),
-        (shared_object("spank_pyxis.so"), "exports no plugin_version"),
-        (builds()[1][:-100], "not a whole shared object"),
+        (b"#!/bin/sh\n", "not a 64-bit shared object"),
+        (shared_object("spank_pyxis.so"), "does not export plugin_version"),
+        (builds()[1][:-100], "the shared object is incomplete"),
     ],
     ids=["a script", "another library", "a part of it"],
 )

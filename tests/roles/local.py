@@ -1,8 +1,10 @@
-"""Runs operations for real, on this machine, through pyinfra's own ``@local`` connector."""
+"""Runs operations on this machine with pyinfra's own ``@local`` connector."""
 
 import functools
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import gevent
@@ -17,8 +19,9 @@ from pyinfra.api.operations import run_ops
 from pyinfra.api.state import State
 from pyinfra.context import ctx_host, ctx_state
 
-from lockstep.facts.reading import Question, ask
+from lockstep.facts.reading import ask
 from lockstep.probe import ship
+from lockstep.question import Question
 
 T = TypeVar("T")
 
@@ -85,3 +88,23 @@ def on_node(monkeypatch: pytest.MonkeyPatch, text: str, other: str) -> None:
     for made in (ship._asking, ship._packed):
         # What is made of the other texts must not outlive the test.
         monkeypatch.setattr(ship, made.__name__, functools.cache(made.__wrapped__))
+
+
+def read_below(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """Have what reads a node take a folder for its root."""
+    on_node(monkeypatch, 'ROOT = ""', f"ROOT = {str(root)!r}")
+
+
+def has_loaded(root: Path, version: str, *modules: str) -> None:
+    """Make the files of a node that has loaded some kernel modules, and NVIDIA's driver or none."""
+    for folder in ("sys/module", "proc/driver/nvidia"):
+        shutil.rmtree(root / folder, ignore_errors=True)
+        (root / folder).mkdir(parents=True)
+    for name in modules:
+        (root / "sys/module" / name).mkdir()
+    if version:
+        line = (
+            f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+        )
+        (root / "proc/driver/nvidia/version").write_text(line)
+        (root / "proc/driver/nvidia/params").write_text('EnableMSI: 1\nRegistryDwords: "a=1"\n')

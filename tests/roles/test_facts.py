@@ -1,21 +1,25 @@
-"""Facts read recorded text; what cannot be read is said so, and never read as fine."""
+"""Facts from recorded text; a fact that cannot be read is an error, never a good value."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
 
-from lockstep.facts import slurm
 from lockstep.facts.boot import HugepagesState, hugepages_state
 from lockstep.facts.clock import clock_offset
 from lockstep.facts.files import FileState, file_states
 from lockstep.facts.packages import PackageState, package_state
-from lockstep.facts.reading import Taken, Unreadable
 from lockstep.facts.services import ServiceState, service_state
 from lockstep.facts.settings import SettingsState, settings
-from lockstep.facts.slurm import SlurmNode
-from tests.roles.local import asked, fact
+from lockstep.facts.slurm import (
+    DISTRIBUTED,
+    SlurmNodeState,
+    accounting_clusters,
+    configuration_distributed,
+    slurm_node,
+)
+from lockstep.question import Taken, Unreadable
+from tests.roles.local import asked
 
 DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
@@ -39,7 +43,7 @@ def test_a_file_that_cannot_be_read_is_not_absent() -> None:
     unread = {"/b": {"unread": "/b: Input/output error"}}
     with pytest.raises(Unreadable, match="files: /b could not be read: /b: Input/output error"):
         question.answer(Taken({"files": {"value": files | unread}}))
-    with pytest.raises(Unreadable, match="files: /c could not be read: not in the answer"):
+    with pytest.raises(Unreadable, match="files: /c could not be read: not in the node's answer"):
         question.answer(Taken({"files": {"value": {"/a": state, "/b": {"absent": True}}}}))
 
 
@@ -222,10 +226,9 @@ def test_settings() -> None:
     assert question.answer(Taken(taken)) == expected
     no_link = {"os.time_zone": {"unread": "/etc/localtime: not a link"}}
     assert question.answer(Taken({**taken, **no_link})).time_zone == ""
-    with pytest.raises(
-        Unreadable, match=r"units could not be read: systemctl: 1 answers for 2 units"
-    ):
-        question.answer(Taken({**taken, "units": {"unread": "systemctl: 1 answers for 2 units"}}))
+    why = "systemctl show: expected 2 units, found 1"
+    with pytest.raises(Unreadable, match=f"units could not be read: {why}"):
+        question.answer(Taken({**taken, "units": {"unread": why}}))
 
 
 def test_settings_of_this_machine() -> None:
@@ -258,62 +261,46 @@ def test_a_kernel_without_huge_pages_has_none_and_other_errors_are_errors() -> N
         hugepages_state().answer(Taken(why | some))
 
 
-# -- Slurm's node
+# -- Slurm
 
-NODE = (
-    "NodeName=worker01 Arch=x86_64 CoresPerSocket=56 CPUAlloc=0 CPUEfctv=216 CPUTot=224 "
-    "Gres=gpu:h200:8 State={state} ThreadsPerCore=2 Weight=1 Owner=N/A Partitions=train "
-    "BootTime=2026-01-02T03:04:05 LastBusyTime=2026-01-02T03:04:05{reason}"
-)
+
+def test_a_controller_that_does_not_answer_gives_no_state() -> None:
+    shown = {"state": ["DRAIN", "IDLE"], "reason": "lockstep: gpu.count", "registered_at": 100.0}
+    taken = Taken({"slurm.node": {"value": {"worker01": shown}}})
+    state = SlurmNodeState(frozenset({"IDLE", "DRAIN"}), "lockstep: gpu.count")
+    assert slurm_node("worker01").answer(taken) == state
+    started = {"units.started": {"value": {"slurmd.service": {"at": 110.2}}}}
+    both = Taken({"slurm.node": {"value": {"worker01": shown}}, **started})
+    late = slurm_node("worker01").answer(both)
+    assert late.restarted_at == 110.2, "it runs, and has not registered yet"
+    silent = {"worker01": {"unread": "scontrol: exit 1: slurm_load_node error"}}
+    assert slurm_node("worker01").answer(Taken({"slurm.node": {"value": silent}})).states == set()
+
+
+def test_a_database_that_does_not_answer_knows_no_cluster() -> None:
+    knows = Taken({"slurm.clusters": {"value": ["a", "b"]}})
+    assert accounting_clusters().answer(knows) == ("a", "b")
+    silent = Taken({"slurm.clusters": {"unread": "sacctmgr: exit 1"}})
+    assert accounting_clusters().answer(silent) == ()
 
 
 @pytest.mark.parametrize(
-    ("state", "states"),
+    ("told", "written", "distributed"),
     [
-        ("IDLE", {"IDLE"}),
-        ("IDLE+DRAIN", {"IDLE", "DRAIN"}),
-        ("DOWN*", {"DOWN", "NOT_RESPONDING"}),
-        ("DOWN+DRAIN+NOT_RESPONDING", {"DOWN", "DRAIN", "NOT_RESPONDING"}),
-        ("UNKNOWN*", {"UNKNOWN", "NOT_RESPONDING"}),
+        ("20.5 1", ["20.1 2", "20.5 3"], True),
+        ("20.5 1", ["20.1 2", "20.6 3"], False),
+        ("20.5 1", ["20.1 2", {"absent": True}], True),
+        ({"absent": True}, ["20.1 2", "20.5 3"], False),
     ],
+    ids=["older", "written since", "one that is not there", "never told"],
 )
-def test_states_of_a_node(state: str, states: set[str]) -> None:
-    got = SlurmNode().process([NODE.format(state=state, reason=""), "end"])
-    assert got.states == states
-    assert got.reason == ""
-
-
-def test_the_reason_ends_where_slurm_says_who_gave_it() -> None:
-    reason = " Reason=lockstep: gpu.count: 7 of 8 GPUs [root@2026-01-02T03:04:05]"
-    got = SlurmNode().process([NODE.format(state="IDLE+DRAIN", reason=reason), "end"])
-    assert got.reason == "lockstep: gpu.count: 7 of 8 GPUs"
-
-
-def test_a_reason_without_a_name_is_whole() -> None:
-    got = SlurmNode().process([NODE.format(state="DOWN", reason=" Reason=Not responding"), "end"])
-    assert got.reason == "Not responding"
-
-
-@pytest.mark.parametrize(
-    ("reason", "asked"),
-    [("", False), (" Reason=person: broken fan", False), (" Reason=lockstep: gpu.count", True)],
-    ids=["none", "of a person", "ours"],
-)
-def test_the_health_check_is_asked_where_it_gave_the_reason(
-    reason: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_configuration_is_distributed_when_nothing_was_written_since(
+    told: object, written: list[object], distributed: bool
 ) -> None:
-    answers = {"scontrol": NODE.format(state="IDLE+DRAIN", reason=reason), "check": "ok"}
-    for name, answer in answers.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(slurm, "HEALTH_CHECK", str(tmp_path / "check"))
-    assert fact(SlurmNode, node="worker01").healthy is asked
-
-
-@pytest.mark.parametrize("answer", ["end", "Node worker01 not found", "slurm_load_node error"])
-def test_a_controller_that_does_not_answer_gives_no_state(answer: str) -> None:
-    assert SlurmNode().process([answer, "end"]).states == frozenset()
+    files = ("/etc/slurm/a", "/etc/slurm/b")
+    changed = {DISTRIBUTED: told, **dict(zip(files, written, strict=True))}
+    taken = Taken({"files.changed": {"value": changed}})
+    assert configuration_distributed(files).answer(taken) is distributed
 
 
 # -- the clock

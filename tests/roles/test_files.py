@@ -1,4 +1,4 @@
-"""Managed files on this machine: judged, replaced whole, and left alone when they are right."""
+"""Managed files on this machine: compared, replaced whole, and left alone if they are right."""
 
 import os
 import stat

@@ -1,8 +1,7 @@
-"""Settings of GPUs, on this machine, with the lab's stand-in of nvidia-smi as the boards."""
+"""Settings of GPUs on this machine, with the lab's simulated nvidia-smi."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,40 +12,46 @@ import pytest
 
 from lab import gpus as lab_gpus
 from lockstep.facts.gpus import (
-    FIELDS,
-    Boards,
-    BoardsToReset,
-    Gpus,
+    SETTINGS,
     GpuSettings,
-    LoadedModule,
-    LoadedModuleState,
+    GpuStates,
+    gpu_states,
 )
 from lockstep.files import managed
+from lockstep.node.readers.gpu import DRIVER
 from lockstep.plan.nvidia import MIG_MADE
+from lockstep.question import Taken, Unreadable
 from lockstep.roles.operations import gpu_settings
 from lockstep.roles.operations.gpu_settings import running_settings
 from lockstep.spec.hardware import Gpu
 from tests.plan.example import planned
-from tests.roles.local import Done, fact, run
+from tests.roles.local import Done, asked, on_node, run
 
 Smi = Callable[..., str]
+
+AS_NODE = """#!/bin/sh
+export LOCKSTEP_STANDIN_STATE={state} LOCKSTEP_STANDIN_EUID="${{LOCKSTEP_STANDIN_EUID:-0}}"
+exec {python} -IS {standin} "$@"
+"""
+"""What reads a node hands its environment on to no program."""
 
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
-    """Calls the stand-in; it is the nvidia-smi of this test, with two boards of its own."""
+    """Calls the stand-in; it is the nvidia-smi of this test, with two GPUs of its own."""
     program, state = tmp_path / "bin" / "nvidia-smi", tmp_path / "gpus.json"
     program.parent.mkdir()
-    shutil.copy(lab_gpus.STANDIN, program)
+    words = {"state": state, "python": sys.executable, "standin": lab_gpus.STANDIN}
+    program.write_text(AS_NODE.format(**words))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
-    monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", str(state))
-    monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "0")
     monkeypatch.setattr(gpu_settings, "MIG_MADE", str(tmp_path / "run/mig-made"))
+    (tmp_path / "version").touch()
+    on_node(monkeypatch, DRIVER, str(tmp_path / "version"))
 
     def call(*arguments: str) -> str:
         return subprocess.run(
-            [sys.executable, "-IS", str(program), *arguments],
+            [str(program), *arguments],
             capture_output=True,
             text=True,
             check=True,
@@ -75,7 +80,7 @@ def gpu(**fields: Any) -> Gpu:
     return Gpu.model_validate({"model": "h200", "count": 2, **fields})
 
 
-def test_boards_with_their_settings_need_nothing(smi: Smi) -> None:
+def test_gpus_with_their_settings_need_nothing(smi: Smi) -> None:
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
 
 
@@ -91,59 +96,77 @@ def test_boards_with_their_settings_need_nothing(smi: Smi) -> None:
         ("power.limit=700", gpu(power_limit_w=500)),
     ],
 )
-def test_what_a_board_left_is_set_again_and_then_nothing_is(
-    smi: Smi, left: str, wanted: Gpu
-) -> None:
+def test_what_a_gpu_left_is_set_again_and_then_nothing_is(smi: Smi, left: str, wanted: Gpu) -> None:
     smi("set", "1", *left.split())
     if left.startswith("power.limit"):
         smi("set", "1", f"enforced.{left}")
     first = run(running_settings, default_w=700.0, gpu=wanted)
     assert first.succeeded
-    assert first.commands in (1, 2)  # 2 where the other board differs as well
+    assert first.commands in (1, 2)  # 2 where the other GPU differs as well
     assert run(running_settings, default_w=700.0, gpu=wanted).commands == 0
 
 
-def test_a_board_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path: Path) -> None:
+def test_a_gpu_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path: Path) -> None:
     """Its firmware, or who changed it, is the matter; half the power is not to be made normal."""
     smi("set", "1", "power.default_limit=350")
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
     assert boot(script(tmp_path)).returncode == 0
-    assert [board.enforced_limit_w for board in fact(Gpus).every] == [700.0, 700.0]
+    assert [gpu.enforced_limit_w for gpu in asked(gpu_states()).every] == [700.0, 700.0]
 
 
-ROW = "GPU-a, 700.00, 700.00, Enabled, Default, Enabled, Disabled, Enabled, Disabled"
+def said(**readings: object) -> GpuStates:
+    """What is made of the readings of one healthy GPU, and of those that differ."""
+    words = ("Enabled", "Default", "Enabled", "Disabled", "Enabled", "Disabled")
+    usual = dict(zip(SETTINGS.values(), (700.0, 700.0, *words), strict=True))
+    taken = {name: {"value": {"gpu0": value}} for name, value in usual.items()}
+    taken["gpu.uuid"] = {"value": {"gpu0": "GPU-a"}}
+    taken |= {"gpu.lost": {"value": {}}, "gpu.mig.devices": {"value": {"gpu0": []}}}
+    taken |= {"gpu.processes": {"value": []}}  # type: ignore[dict-item]
+    return gpu_states().answer(Taken({**taken, **readings}))
 
 
-def test_a_board_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
-    (board,) = Gpus().process([ROW, "busy, GPU-a"]).every
-    assert board == GpuSettings(
-        "GPU-a",
-        700.0,
-        700.0,
-        "Enabled",
-        "Default",
-        "Enabled",
-        "Disabled",
-        "Enabled",
-        "Disabled",
-        busy=True,
-    )
-    assert len(FIELDS) == len(ROW.split(","))
+def test_a_gpu_with_a_process_keeps_its_mig_mode_and_ecc() -> None:
+    (one,) = said(**{"gpu.processes": {"value": ["GPU-a"]}}).every
+    words = ("Enabled", "Default", "Enabled", "Disabled", "Enabled", "Disabled")
+    assert one == GpuSettings("GPU-a", 700.0, 700.0, *words, busy=True)
 
 
-def test_what_a_board_does_not_say_is_not_set() -> None:
-    row = "GPU-a, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]"
-    assert Gpus().process([row]).every == (
-        GpuSettings("GPU-a", None, None, None, None, None, None, None, None),
-    )
+def test_what_a_gpu_does_not_say_is_not_set() -> None:
+    unread = {"value": {"gpu0": {"unread": "nvidia-smi: it is [N/A]"}}}
+    assert said(**dict.fromkeys(SETTINGS.values(), unread)).every == (GpuSettings("GPU-a"),)
 
 
-def test_no_answer_is_no_boards(smi: Smi, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(fact(Gpus).every) == 2
-    monkeypatch.setenv("LOCKSTEP_STANDIN_STATE", "/nowhere")
-    assert fact(Gpus) == Boards(answered=False)
-    assert fact(Gpus) is not None, "pyinfra's word for a fact that could not be read"
+def test_no_answer_is_no_gpus(smi: Smi, tmp_path: Path) -> None:
+    assert len(asked(gpu_states()).every) == 2
+    (tmp_path / "gpus.json").unlink()
+    assert asked(gpu_states()) == GpuStates(answered=False)
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+
+
+def test_a_driver_that_is_not_loaded_is_not_asked(smi: Smi, tmp_path: Path) -> None:
+    """A question would load it, with the options of this moment."""
+    (tmp_path / "version").unlink()
+    (tmp_path / "bin" / "nvidia-smi").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    assert asked(gpu_states()) == GpuStates(answered=False)
+    assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
+    assert not (tmp_path / "asked").exists()
+    (tmp_path / "version").touch()
+    asked(gpu_states())
+    assert (tmp_path / "asked").exists()
+
+
+def test_a_lost_gpu_is_no_answer_and_another_may_need_a_reset(smi: Smi) -> None:
+    smi("set", "node", "on_lost=continue")
+    second = asked(gpu_states()).every[1].uuid
+    smi("set", "1", "remapped_rows.pending=Yes")
+    smi("set", "0", "lost=yes")
+    assert asked(gpu_states()) == GpuStates(answered=False, to_reset=(second,))
+
+
+def test_garbage_is_not_taken_for_a_driver_that_is_not_there() -> None:
+    garbage = {"unread": "nvidia-smi: not a row of values: Segmentation fault"}
+    with pytest.raises(Unreadable, match="not a row of values"):
+        said(**{"gpu.uuid": garbage})
 
 
 def script(tmp_path: Path, **fields: Any) -> Path:
@@ -170,7 +193,7 @@ def test_the_boot_script_sets_everything_declared_and_may_run_again(
     for _ in range(2):
         done = boot(path)
         assert (done.returncode, done.stderr) == (0, "")
-    assert [(g.enforced_limit_w, g.compute_mode) for g in fact(Gpus).every] == [
+    assert [(g.enforced_limit_w, g.compute_mode) for g in asked(gpu_states()).every] == [
         (500, "Prohibited")
     ] * 2
     assert (
@@ -181,7 +204,7 @@ def test_the_boot_script_sets_everything_declared_and_may_run_again(
     )
 
 
-def test_the_boot_script_brings_back_the_boards_own_defaults(smi: Smi, tmp_path: Path) -> None:
+def test_the_boot_script_brings_back_the_gpus_own_defaults(smi: Smi, tmp_path: Path) -> None:
     smi("set", "0", "power.limit=350", "enforced.power.limit=350", "persistence_mode=Disabled")
     assert boot(script(tmp_path)).returncode == 0
     assert run(running_settings, default_w=700.0, gpu=gpu()).commands == 0
@@ -193,13 +216,13 @@ def test_the_boot_script_says_what_it_could_not_set(
     monkeypatch.setenv("LOCKSTEP_STANDIN_EUID", "1000")
     done = boot(script(tmp_path, power_limit_w=500))
     assert done.returncode == 1
-    for board in fact(Gpus).every:
-        assert f"nvidia-smi -i {board.uuid} -pl 500: " in done.stderr
+    for gpu in asked(gpu_states()).every:
+        assert f"nvidia-smi -i {gpu.uuid} -pl 500: " in done.stderr
 
 
 WAITS = """\
 #!/bin/sh
-# The first board answers when all is done on the other one: it hangs for who takes them in turn.
+# The first GPU answers when all is done on the other one: it hangs for who takes them in turn.
 case "$*" in
 *"$FIRST -pm"*)
     for i in $(seq 100); do [ ! -e "$DONE" ] || exec "$SMI" "$@"; sleep 0.1; done; exit 1 ;;
@@ -209,10 +232,10 @@ esac
 """
 
 
-def test_no_board_waits_for_another(
+def test_no_gpu_waits_for_another(
     smi: Smi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (board.uuid for board in fact(Gpus).every)
+    first, second = (gpu.uuid for gpu in asked(gpu_states()).every)
     program = tmp_path / "bin" / "nvidia-smi"
     real = program.rename(tmp_path / "real")
     names = {"FIRST": first, "SECOND": second, "SMI": str(real), "DONE": str(tmp_path / "done")}
@@ -225,7 +248,7 @@ def test_no_board_waits_for_another(
 
 
 @pytest.mark.parametrize("power", [{}, {"power_limit_w": 500}])
-def test_a_dead_board_keeps_no_other_from_its_settings(
+def test_a_dead_gpu_keeps_no_other_from_its_settings(
     smi: Smi, tmp_path: Path, power: dict[str, float]
 ) -> None:
     """Where nvidia-smi goes on after it, as newer drivers do."""
@@ -235,7 +258,7 @@ def test_a_dead_board_keeps_no_other_from_its_settings(
     done = boot(script(tmp_path, **power))
     assert (done.returncode, "is lost" in done.stderr) == (1, True)
     smi("set", "0", "lost=no")
-    other = fact(Gpus).every[1]
+    other = asked(gpu_states()).every[1]
     assert (other.enforced_limit_w, other.persistence) == (
         power.get("power_limit_w", 700.0),
         "Enabled",
@@ -246,18 +269,18 @@ DIVIDED = ("3g.71gb", "2g.35gb", "2g.35gb")
 
 
 def layouts() -> list[tuple[str, ...]]:
-    return [board.mig_devices for board in fact(Gpus).every]
+    return [gpu.mig_devices for gpu in asked(gpu_states()).every]
 
 
 def divide(wanted: Gpu) -> Done:
     return run(running_settings, default_w=700.0, gpu=wanted)
 
 
-def test_boards_are_divided_by_the_deploy_or_at_boot_and_then_nothing_is_done(
+def test_gpus_are_divided_by_the_deploy_or_at_boot_and_then_nothing_is_done(
     smi: Smi, tmp_path: Path
 ) -> None:
     wanted = gpu(mig=DIVIDED)
-    assert divide(wanted).commands == 4, "mode and devices of two boards"
+    assert divide(wanted).commands == 4, "mode and devices of two GPUs"
     assert layouts() == [tuple(sorted(DIVIDED))] * 2
     assert divide(wanted).commands == 0
     smi("boot")
@@ -269,7 +292,7 @@ def test_boards_are_divided_by_the_deploy_or_at_boot_and_then_nothing_is_done(
     assert divide(wanted).commands == 0
 
 
-def test_what_a_board_lacks_is_added_beside_what_is_there(nvidia_smi: Smi) -> None:
+def test_what_a_gpu_lacks_is_added_beside_what_is_there(nvidia_smi: Smi) -> None:
     wanted = gpu(mig=DIVIDED)
     divide(wanted)
     nvidia_smi("mig", "-i", "1", "-gi", "2", "-dci")
@@ -284,14 +307,14 @@ def test_what_is_not_declared_stays_until_the_rollout(smi: Smi, nvidia_smi: Smi)
     nvidia_smi("-i", "1", "-mig", "1")
     nvidia_smi("mig", "-i", "1", "-cgi", "1g.18gb", "-C")
     wanted = gpu(mig=DIVIDED)
-    assert divide(wanted).commands == 2, "the other board"
+    assert divide(wanted).commands == 2, "the other GPU"
     assert layouts() == [tuple(sorted(DIVIDED)), ("1g.18gb",)]
     assert divide(wanted).commands == 0
 
 
 def test_a_mode_that_waits_for_a_reset_is_not_asked_for_again(smi: Smi) -> None:
-    for board in ("0", "1"):
-        smi("set", board, "mig.mode.pending=Enabled")
+    for index in ("0", "1"):
+        smi("set", index, "mig.mode.pending=Enabled")
     assert divide(gpu(mig=DIVIDED)).commands == 0
 
 
@@ -313,23 +336,15 @@ def test_what_slurmd_looks_at_is_what_the_boot_script_touches(tmp_path: Path) ->
         ("remapped_rows.failure=Yes", False),
     ],
 )
-def test_a_board_says_that_it_waits_for_a_reset(smi: Smi, change: str, asks: bool) -> None:
-    assert fact(BoardsToReset) == ()
+def test_a_gpu_says_that_it_waits_for_a_reset(smi: Smi, change: str, asks: bool) -> None:
+    assert asked(gpu_states()).to_reset == ()
     smi("set", "1", change)
-    assert fact(BoardsToReset) == ((fact(Gpus).every[1].uuid,) if asks else ())
+    state = asked(gpu_states())
+    assert state.to_reset == ((state.every[1].uuid,) if asks else ())
 
 
 def test_a_driver_without_recovery_actions_still_says_what_it_knows() -> None:
-    said = ["GPU-a, Yes", "GPU-b, No", 'Field "gpu_recovery_action" is not a valid field to query.']
-    assert BoardsToReset().process([*said, "end"]) == ("GPU-a",)
-
-
-def test_the_loaded_module_says_its_flavour_and_its_parameters() -> None:
-    version = "NVRM version: NVIDIA UNIX {}x86_64{}  580.95.05  Release Build"
-    said = ["EnableMSI: 1", 'RegistryDwords: "a=b"', 'ExcludedGpus: ""']
-    shown = {"EnableMSI": "1", "RegistryDwords": "a=b", "ExcludedGpus": ""}
-    opened = LoadedModule().process([version.format("Open Kernel Module for ", ""), *said])
-    assert opened == LoadedModuleState("open", shown)
-    closed = LoadedModule().process([version.format("", " Kernel Module"), *said])
-    assert closed == LoadedModuleState("proprietary", shown)
-    assert LoadedModule().process(["none"]) == LoadedModuleState()
+    unknown = {"unread": "nvidia-smi: gpu_recovery_action is not known to this driver"}
+    waiting = {"value": {"gpu0": "Yes"}}
+    readings = {"gpu.recovery_action": unknown, "gpu.remapped.pending": waiting}
+    assert said(**readings).to_reset == ("GPU-a",)

@@ -1,16 +1,19 @@
-"""Which kernel GRUB boots next: from recorded menus, and by its own rules."""
+"""The kernel that GRUB boots next, from recorded menus and by GRUB's rules."""
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lockstep.facts import kernels
-from lockstep.facts.kernels import NO_MENU, Kernels
+from lockstep.facts.driver import boot_kernels
 from lockstep.plan.driver import BootKernels
+from lockstep.question import Taken, Unreadable
+from tests.probe.test_collect import Node, node
+
+__all__ = ["node"]
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 OLD, NEW = "6.8.0-71-generic", "6.8.0-149-generic"
@@ -36,18 +39,16 @@ Next = Callable[..., BootKernels]
 
 
 @pytest.fixture
-def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Next:
+def boots(node: Node) -> Next:
     """Reads a node that has this grub.cfg, grubenv and folder of entries."""
+    node.tool("modinfo", "echo 'modinfo: ERROR: Module not found.' >&2; exit 1")
 
-    def read(menu: str, env: str = "", entries: Path = tmp_path) -> BootKernels:
-        (tmp_path / "grub.cfg").write_text(menu)
-        (tmp_path / "grubenv").write_text(f"# GRUB Environment Block\n{env}\n####")
-        command = Kernels().command()
-        for theirs, ours in (("/boot/grub /boot/grub2", tmp_path), (kernels.ENTRIES, entries)):
-            assert theirs in command
-            command = command.replace(theirs, str(ours))
-        said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-        return Kernels().process(said.stdout.splitlines())
+    def read(menu: str, env: str = "", entries: Path | None = None) -> BootKernels:
+        node.file("/boot/grub/grub.cfg", menu)
+        node.file("/boot/grub/grubenv", f"# GRUB Environment Block\n{env}\n####")
+        if entries is not None:
+            shutil.copytree(entries, node.root / "boot/loader/entries", dirs_exist_ok=True)
+        return boot_kernels().answer(Taken(node.read()))
 
     return read
 
@@ -108,7 +109,16 @@ def test_a_menu_of_one_kernel_boots_it_whatever_the_default(boots: Next) -> None
 
 
 def test_without_a_menu_nothing_is_known(boots: Next) -> None:
-    assert boots("").unknown == NO_MENU
+    assert boots("").unknown.endswith("no entry with a kernel in grub.cfg")
+
+
+def test_a_module_that_cannot_be_read_is_not_absent(boots: Next, node: Node) -> None:
+    node.tool("modinfo", "echo 'modinfo: ERROR: Bad message' >&2; exit 1")
+    with pytest.raises(Unreadable, match=r"driver\.kernels: .* Bad message"):
+        boots(ubuntu("0"))
+    node.tool("modinfo", 'case "$4" in license) echo GPL;; *) echo 550.163.01;; esac')
+    with pytest.raises(Unreadable, match="flavour could not be read: modinfo: license is 'GPL'"):
+        boots(ubuntu("0"))
 
 
 def test_entries_of_their_own_files_are_found_by_id_and_title(boots: Next) -> None:

@@ -1,4 +1,4 @@
-"""Huge pages of a NUMA node that this machine does not have: asked for once, then pending."""
+"""Huge pages on a NUMA node that this machine lacks: requested once, then pending."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from lockstep.facts import boot
 from lockstep.roles.operations import hugepages
 from lockstep.roles.operations.hugepages import running_hugepages
-from tests.roles.local import on_node, run
+from tests.roles.local import asked, on_node, read_below, run
 
 NOWHERE = {"2M": {99: 8}}
 
@@ -43,3 +43,17 @@ def test_another_plan_is_asked_for() -> None:
 def test_no_huge_pages_in_the_plan_is_nothing_to_do(tried: Path) -> None:
     assert run(running_hugepages, wanted={}).commands == 0
     assert not tried.exists()
+
+
+def test_a_mounted_hugetlbfs_is_read_with_its_mode_and_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, point = tmp_path / "root", "/dev/hugepages"
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/mounts").write_text(f"hugetlbfs {point} hugetlbfs rw,pagesize=2M 0 0\n")
+    (root / point[1:]).mkdir(parents=True)
+    (root / point[1:]).chmod(0o1777)
+    read_below(monkeypatch, root)
+    gid = (root / point[1:]).stat().st_gid
+    mounts = asked(boot.hugetlb_mounts((point, "/dev/hugepages1G")))
+    assert mounts == {point: boot.HugetlbMount("1777", gid)}

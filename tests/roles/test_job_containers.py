@@ -1,4 +1,4 @@
-"""enroot's programs and pyxis' plugin on this machine: srun and apt-get are doubles."""
+"""enroot's programs and pyxis' plugin on this machine, with simulated srun and apt-get."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts.job_containers import FoldersForAll, PyxisLoads
+from lockstep.facts.containers import folders_open_to_all, slurm_loads
 from lockstep.files import managed
 from lockstep.roles.operations.pyxis import plugin_of_this_slurm
 from tests.plan.test_job_containers import EVERY, planned
-from tests.roles.local import fact, run
+from tests.roles.local import asked, run
 
 PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
 SRUN = f"""#!/bin/sh
 line="$(cat "$(sed -n 's/^PlugStackConfig=//p' "$SLURM_CONF")")"
 [ "$line" = "required {PLUGIN}" ] || exit 3
-if [ ! -e "$FITS" ]; then echo 'srun: error: spank: Incompatible plugin version' >&2; exit 1; fi
+if [ ! -e FITS ]; then echo 'srun: error: spank: Incompatible plugin version' >&2; exit 1; fi
 echo '      --container-image=PATH  [pyxis]'
 """
 
@@ -62,22 +62,22 @@ def test_a_folder_that_another_made_is_refused(tmp_path: Path, theirs: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("job", "boards", "visible"),
+    ("job", "gpus", "visible"),
     [
         ({}, 8, "all"),
         ({"SLURM_JOB_ID": "1"}, 8, "void"),
         ({"SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "2,5", "SLURM_JOB_GPUS": "1,2,5"}, 8, "2,5"),
         ({"SLURM_JOB_ID": "1", "SLURM_JOB_GPUS": "7"}, 8, "7"),
-        # A cgroup hides the others: the job's boards are numbered from 0.
+        # A cgroup hides the others: the job's GPUs are numbered from 0.
         ({"SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "2,5"}, 2, "all"),
     ],
     ids=["no job", "no GPUs", "a step", "a batch script", "constrained"],
 )
-def test_a_container_is_to_see_the_boards_of_its_job(
-    tmp_path: Path, job: dict[str, str], boards: int, visible: str
+def test_a_container_is_to_see_the_gpus_of_its_job(
+    tmp_path: Path, job: dict[str, str], gpus: int, visible: str
 ) -> None:
     double = tmp_path / "nvidia-smi"
-    double.write_text(f"#!/bin/sh\nfor n in $(seq {boards}); do echo GPU $n: H200; done\n")
+    double.write_text(f"#!/bin/sh\nfor n in $(seq {gpus}); do echo GPU $n: H200; done\n")
     double.chmod(0o755)
     done = subprocess.run(
         [program("enroot-gpus", tmp_path)],
@@ -89,7 +89,7 @@ def test_a_container_is_to_see_the_boards_of_its_job(
     assert done.stdout == f"{visible}\n"
 
 
-def test_boards_that_cannot_be_counted_are_not_given_to_a_job(tmp_path: Path) -> None:
+def test_gpus_that_cannot_be_counted_are_not_given_to_a_job(tmp_path: Path) -> None:
     double = tmp_path / "nvidia-smi"
     double.write_text("#!/bin/sh\nexit 9\n")
     double.chmod(0o755)
@@ -111,7 +111,7 @@ def test_folders_count_when_everybody_may_make_one_in_them(tmp_path: Path) -> No
     good.chmod(0o1777)
     paths = (str(good), str(closed), str(tmp_path / "none"))
     if good.owner() == "root":
-        assert fact(FoldersForAll, folders=paths) == {str(good)}
+        assert asked(folders_open_to_all(paths)) == {str(good)}
 
 
 # -- pyxis
@@ -122,7 +122,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file: while it exists, srun loads the plugin. apt-get makes it, if ``build`` exists."""
     (tmp_path / "bin").mkdir()
     doubles = {
-        "srun": SRUN,
+        "srun": SRUN.replace("FITS", str(tmp_path / "fits")),
         "apt-get": f'#!/bin/sh\n[ ! -e {tmp_path}/build ] || case "$*" in\n'
         f"*--simulate*) ;; *install*nvslurm-plugin-pyxis=*) touch {tmp_path}/fits;; esac\n",
         "apt-mark": "#!/bin/sh\n",
@@ -133,7 +133,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(text)
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    monkeypatch.setenv("FITS", str(tmp_path / "fits"))
     return tmp_path / "fits"
 
 
@@ -142,14 +141,14 @@ ARGUMENTS = {"version": "0.24.0-*", "slurm": "24.11"}
 
 def test_a_plugin_that_slurm_loads_is_left_alone(slurm: Path) -> None:
     slurm.touch()
-    assert fact(PyxisLoads, plugin=PLUGIN)
+    assert asked(slurm_loads(PLUGIN))
     assert run(plugin_of_this_slurm, **ARGUMENTS, otherwise="false").commands == 0
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
 def test_a_plugin_for_another_slurm_is_installed_again(slurm: Path, tmp_path: Path) -> None:
     (tmp_path / "build").touch()
-    assert not fact(PyxisLoads, plugin=PLUGIN)
+    assert not asked(slurm_loads(PLUGIN))
     assert run(plugin_of_this_slurm, **ARGUMENTS, otherwise=f"touch {tmp_path}/harm").succeeded
     assert slurm.exists()
     assert not (tmp_path / "harm").exists()

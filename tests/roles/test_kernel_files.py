@@ -1,4 +1,4 @@
-"""Settings of the running kernel, services brought back to their CPUs; the kernel is a folder."""
+"""Settings of the running kernel, and CPUs of services, with a folder in place of the kernel."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from lockstep.plan.running import KernelFile
 from lockstep.roles.operations import cpu_sets
-from lockstep.roles.operations.kernel_files import running_kernel_files
+from lockstep.roles.operations.kernel import running_kernel_files
 from tests.roles.local import on_node, run
 
 

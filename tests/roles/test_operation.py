@@ -1,4 +1,4 @@
-"""The project's decorator for operations: what cannot be read fails its host, and no other."""
+"""The project's decorator for operations: a failed reading stops its host, and no other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyinfra.api.operation import add_op
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import State
 
+from lockstep.question import Unreadable
 from lockstep.roles.operations.operation import operation
-from lockstep.unreadable import Unreadable
 from tests.fast.facts import Answer
 from tests.roles.local import machine
 
@@ -66,9 +66,9 @@ def prepared(name: str = "@local", **arguments: Any) -> State:
 UNREADABLE = {
     "exit 1": "the command failed: no message",
     "echo first >&2; echo last >&2; exit 3": "the command failed: last",
-    "true": "the answer is empty",
-    "echo garbage": "unexpected answer: ValueError: invalid literal",
-    "echo wrong": "unexpected answer: FactProcessError: no number: wrong",
+    "true": "the command printed nothing",
+    "echo garbage": "unexpected output: ValueError: invalid literal",
+    "echo wrong": "unexpected output: FactProcessError: no number: wrong",
 }
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_fails_the_host_when_it_is_prepared(
     assert not state.active_hosts
     assert ended == [command]
     assert f"@local failed: Answer could not be read: {UNREADABLE[command]}" in caplog.text
-    assert "Next: repair it on @local" in caplog.text
+    assert "Next: repair @local, then run this again" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [reads, reads_within])

@@ -1,4 +1,4 @@
-"""Packages on this machine: dpkg is read for real; apt-get mostly is a double that notes calls."""
+"""Packages on this machine: real dpkg, and mostly a simulated apt-get that logs its calls."""
 
 import hashlib
 import re
@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.facts.gpus import LoadedDriver
-from lockstep.facts.kernels import Kernels
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.plan.driver import Driver
 from lockstep.roles.operations.packages import SAY_UNBUILT, locked_packages
 from tests.roles.local import asked as ask_this_machine
-from tests.roles.local import run
+from tests.roles.local import has_loaded, on_node, read_below, run
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
 
@@ -265,7 +263,7 @@ def test_a_transaction_that_would_change_the_kernel_is_refused(
     names = ("lockstep-driver", name)
     done = run(locked_packages, names=names, versions={}, held=(name,))
     assert not done.succeeded
-    assert f"refused: this would change the kernel: {kernel}. Install" in done.output
+    assert f"refused: this would change the kernel: {kernel}. Next: install" in done.output
     assert installed(archive) == {"linux-image-8"}
     assert run(locked_packages, names=names[:1], versions={}, held=names[:1]).succeeded
     driver = {"lockstep-driver", "lockstep-library"}
@@ -277,16 +275,27 @@ def test_a_transaction_that_would_change_the_kernel_is_refused(
 OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",), "headers-{release}")
 
 
-def says_kernel(monkeypatch: pytest.MonkeyPatch, *, headers: bool, loaded: str) -> None:
-    monkeypatch.setattr(LoadedDriver, "command", lambda self: f"echo {loaded or 'none'}")
-    answer = f"kernel 6.12.94 {'yes' if headers else 'no'} "
-    monkeypatch.setattr(Kernels, "command", lambda self: f"echo '{answer}'")
+@pytest.fixture
+def root(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is read as the root of this machine; its kernel has no module of the driver."""
+    doubles_of(calls, modinfo="echo 'modinfo: ERROR: Module not found.' >&2; exit 1")
+    read_below(monkeypatch, tmp_path / "root")
+    on_node(monkeypatch, "os.uname().release", "'6.12.94'")
+    return tmp_path / "root"
+
+
+def says_kernel(root: Path, *, headers: bool, loaded: str) -> None:
+    has_loaded(root, loaded, *(["nvidia"] if loaded else []))
+    build = root / "lib/modules/6.12.94/build"
+    shutil.rmtree(build, ignore_errors=True)
+    if headers:
+        build.mkdir(parents=True)
 
 
 def test_headers_and_the_other_flavour_are_of_the_drivers_transaction(
-    calls: Path, monkeypatch: pytest.MonkeyPatch
+    calls: Path, root: Path
 ) -> None:
-    says_kernel(monkeypatch, headers=False, loaded="")
+    says_kernel(root, headers=False, loaded="")
     doubles_of(calls, apt_cache=f'echo "1 apt-cache $*" >> {calls}')
     done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
     assert done.succeeded
@@ -294,25 +303,23 @@ def test_headers_and_the_other_flavour_are_of_the_drivers_transaction(
     assert "1 apt-cache show headers-6.12.94" in calls.read_text()
 
 
-def test_the_other_flavour_goes_when_nothing_runs_on_it(
-    calls: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    says_kernel(monkeypatch, headers=True, loaded="1.0")
+def test_the_other_flavour_goes_when_nothing_runs_on_it(calls: Path, root: Path) -> None:
+    says_kernel(root, headers=True, loaded="1.0")
     done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
     assert (done.succeeded, asked(calls)) == (True, [])
-    says_kernel(monkeypatch, headers=True, loaded="")
+    says_kernel(root, headers=True, loaded="")
     run(locked_packages, names=("dpkg",), versions={}, driver=OPEN)
     assert asked(calls)[-1] == "install tar-", "left beside the planned one"
 
 
 def test_headers_that_no_archive_has_are_named_and_nothing_is_installed(
-    calls: Path, monkeypatch: pytest.MonkeyPatch
+    calls: Path, root: Path
 ) -> None:
-    says_kernel(monkeypatch, headers=False, loaded="")
+    says_kernel(root, headers=False, loaded="")
     doubles_of(calls, apt_cache="exit 100")
     done = run(locked_packages, names=(ABSENT,), versions={}, driver=OPEN)
     assert not done.succeeded
-    assert "no archive of this node has headers-6.12.94" in done.output
+    assert "no repository of this node has headers-6.12.94" in done.output
     assert "install" not in [said.split()[0] for said in asked(calls)]
 
 
@@ -327,5 +334,5 @@ def test_a_build_that_fails_is_named_with_its_kernel_and_its_log(tmp_path: Path)
     said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     assert said.stderr == (
         "DKMS did not build nvidia-current-open/550.163.01 for kernel 6.12.117 (x86_64): "
-        f"nv-pci.c:239:9: error: too few arguments. All of it: {log}\n"
+        f"nv-pci.c:239:9: error: too few arguments. Full log: {log}\n"
     )

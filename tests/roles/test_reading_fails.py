@@ -1,4 +1,4 @@
-"""A host that gives no whole answer: one kind of error with the reason, and never an answer."""
+"""A host that gives no complete answer: one kind of error, with the reason."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from lockstep.facts.files import file_states
-from lockstep.unreadable import Unreadable
+from lockstep.question import Unreadable
 from tests.roles.local import asked
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("echo 'no such interpreter' >&2; exit 127", "no such interpreter.*Next: see that python3"),
+        ("echo 'no such interpreter' >&2; exit 127", "no such interpreter.*Next: check that py"),
         ("exit 124", "no message within 60 s"),
-        ("echo garbage", "not there, or were cut off"),
-        ("echo LOCKSTEP-READINGS 1; echo half", "not there, or were cut off"),
-        ("exit 0", "not there, or were cut off"),
+        ("echo garbage", "contains no readings, or was cut off"),
+        ("echo LOCKSTEP-READINGS 1; echo half", "contains no readings, or was cut off"),
+        ("exit 0", "contains no readings, or was cut off"),
     ],
 )
 def test_what_a_host_fails_with_is_the_reason(

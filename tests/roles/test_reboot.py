@@ -1,8 +1,8 @@
-"""Reboots: why, in what order, and what one node goes through; and what pyinfra does for it."""
+"""Reboots: reasons, order, the steps of one node, and pyinfra's part."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import subprocess
 import threading
@@ -10,47 +10,47 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import pytest
-from pyinfra.api import FactBase, Host, State
+from pyinfra.api import Host, State
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from typing_extensions import override
 
-from lockstep.facts.boot import (
-    BootEntries,
-    BootLoader,
-    BootLoaderState,
-    HugepagesState,
-    hugepages_state,
-)
-from lockstep.facts.gpus import Boards, BoardsToReset, Gpus, GpuSettings
-from lockstep.facts.kernels import Kernels
+from lockstep.facts import reading
+from lockstep.facts.boot import HugepagesState, hugepages_state, next_arguments
+from lockstep.facts.driver import boot_kernels
+from lockstep.facts.gpus import GpuSettings, GpuStates, gpu_states
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.facts.reboot import (
-    Boot,
     BootState,
     Conversation,
-    Hold,
     HoldState,
-    RebootedInVain,
     Unanswered,
+    boot_state,
+    hold_state,
 )
+from lockstep.node.readers.collect import collect
+from lockstep.node.readers.reading import NOT_ASKED
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import BootKernels, Driver, Kernel
 from lockstep.plan.reboot import Pending, Reason, Seen, absent, pending
+from lockstep.question import Question, Taken
 from lockstep.roles.operations.packages import REFUSED
 from lockstep.roles.steps.reboot import _workers_to_come, decide
+from lockstep.roles.steps.reboot import rollout as rollout_module
 from lockstep.roles.steps.reboot import turn as steps
-from lockstep.roles.steps.reboot.decision import OURS, Decision
+from lockstep.roles.steps.reboot.decision import OURS, Decision, remember
 from lockstep.roles.steps.reboot.objections import objections
 from lockstep.roles.steps.reboot.rollout import Rollout
 from lockstep.roles.steps.reboot.turn import Turn
-from lockstep.roles.steps.reboot.unresolved import remember
 from tests.checks import recorded
 from tests.plan.example import planned
-from tests.roles.local import fact, machine
+from tests.probe.test_collect import Node, node
+from tests.roles.local import asked, machine, on_node
 from tests.test_pyinfra_assumptions import pyinfra
+
+__all__ = ["node"]
 
 # -- why a node waits for a reboot
 
@@ -73,7 +73,7 @@ def test_huge_pages_that_this_boot_was_not_asked_for_are_named_as_well() -> None
     seen = Seen(cmdline=OLD, menu=ARGS, pages={("2M", 0): 64, ("2M", 1): 3})
     assert reasons(seen) == (
         "pending kernel arguments: hugepagesz=2M hugepages=0:64,1:64 iommu=pt; "
-        "huge pages: fewer than 64 of 2M on node 1"
+        "huge pages: fewer than 64 x 2M on NUMA node 1"
     )
 
 
@@ -86,8 +86,8 @@ def test_huge_pages_that_the_boot_itself_could_not_give_are_no_reason() -> None:
     found = pending(ARGS, PAGES, Seen(cmdline=ARGS, menu=ARGS, pages={("2M", 0): 64}))
     assert found.reasons == ()
     assert found.remark == (
-        "huge pages fewer than 64 of 2M on node 1, booted with the planned arguments: "
-        "a reboot does not change that"
+        "huge pages: fewer than 64 x 2M on NUMA node 1, although the node booted with the planned "
+        "arguments: a reboot does not help"
     )
 
 
@@ -142,7 +142,7 @@ def test_a_driver_that_somebody_else_installed_is_changed_by_the_rollout() -> No
 def test_a_module_that_is_not_loaded_yet_waits_for_the_boot() -> None:
     own = replace(DRIVER, flavour="open")
     found = pending((), {}, Seen((), (), {}, driver=INSTALLED), own)
-    assert str(found) == "driver 550.163.01: no module of it is loaded"
+    assert str(found) == "driver 550.163.01: its module is not loaded"
 
 
 NEWER = Kernel("6.12.117", True)
@@ -153,10 +153,10 @@ def test_another_kernel_that_boots_next_is_a_reason() -> None:
         kernels = BootKernels(Kernel("6.12.94", True), later, unknown)
         return pending((), {}, Seen((), (), {}, kernels=kernels))
 
-    assert str(due(NEWER)) == "kernel 6.12.117: 6.12.94 runs"
+    assert str(due(NEWER)) == "kernel 6.12.117: 6.12.94 is running"
     assert due(Kernel("6.12.94", True)) == Pending()
     assert due(Kernel("6.12.94", True), NEWER, unknown="a script decides") == Pending(
-        remark="which kernel boots next is not known: a script decides"
+        remark="the kernel that boots next is unknown: a script decides"
     )
 
 
@@ -170,63 +170,72 @@ def test_the_other_flavour_is_replaced_by_the_rollout() -> None:
 
 def test_a_mode_that_waits_for_a_reset_is_a_reason() -> None:
     found = pending((), {}, Seen((), (), {}, modes=("GPU-a", "GPU-b")))
-    assert str(found) == "ECC or MIG mode waits: GPU-a, GPU-b"
-    assert found.kinds == "ECC or MIG mode waits"
+    assert str(found) == "ECC or MIG mode pending: GPU-a, GPU-b"
+    assert found.kinds == "ECC or MIG mode pending"
 
 
-def test_another_layout_and_a_board_that_asks_for_a_reset_are_reasons() -> None:
+def test_another_layout_and_a_gpu_that_asks_for_a_reset_are_reasons() -> None:
     seen = Seen((), (), {}, layouts=("GPU-a",), resets=("GPU-a",))
     assert str(pending((), {}, seen)) == ("MIG layout differs: GPU-a; GPU reset due: GPU-a")
 
 
-SILENT = Boards(answered=False)
+SILENT = GpuStates(answered=False)
 
 
 def reader(
     plan: NodePlan,
     *,
     menu: bool,
-    boards: Boards = SILENT,
-    resets: tuple[str, ...] = (),
+    gpus: GpuStates = SILENT,
     booted: bool = False,
 ) -> Callable[..., Any]:
     """A node that was not rebooted since its arguments were planned, if not said otherwise."""
-    args = plan.kernel_args
+    args = plan.system.kernel_args
     pages = {
         (size, node): count
         for size, split in plan.hardware.hugepages.items()
         for node, count in split.items()
     }
     answers = {
-        Boot: BootState("a 1", args if booted else ("quiet",), None),
-        BootLoader: BootLoaderState(args if menu else (), stale=False),
-        BootEntries: ((*args, "quiet"), args if menu else ("quiet",)),
+        boot_state: BootState("a 1", args if booted else ("quiet",)),
+        next_arguments: (*args, "quiet") if menu else ("quiet",),
         hugepages_state: HugepagesState(pages if booted else {}, ""),
-        Hold: HoldState(frozenset({"IDLE"}), "", ()),
-        Gpus: boards,
-        BoardsToReset: resets,
-        RebootedInVain: (),
-        Kernels: BootKernels(NEWER, (NEWER,)),
+        hold_state: HoldState(frozenset({"IDLE"}), "", ()),
+        gpu_states: gpus,
+        boot_kernels: BootKernels(NEWER, (NEWER,)),
     }
     return lambda kind, **arguments: answers[kind]
 
 
-@pytest.mark.parametrize("boot_loader", ["grub_drop_in", "grubby"])
-def test_a_node_is_asked_where_its_boot_loader_has_the_arguments(
-    boot_loader: Literal["grub_drop_in", "grubby"],
-) -> None:
-    cluster = planned()
-    cluster = replace(cluster, release=replace(cluster.release, boot_loader=boot_loader))
-    plan = cluster.nodes["worker1"]
-    assert plan.kernel_args
+def test_a_node_is_asked_for_the_arguments_of_its_next_boot() -> None:
+    plan = planned().nodes["worker1"]
+    assert plan.system.kernel_args
     due = decide(reader(plan, menu=True), plan)
     assert due.why(plan).startswith("to reboot: pending kernel arguments: ")
     unwritten = decide(reader(plan, menu=False), plan)
     assert unwritten.nothing
     assert unwritten.why(plan) == (
-        f"deploy first: the boot loader's menu lacks {' '.join(plan.kernel_args)} "
-        f"(pyinfra -y {cluster.inventory} deploys/worker.py --limit worker1)"
+        f"deploy first: the boot loader's menu lacks {' '.join(plan.system.kernel_args)} "
+        f"(pyinfra -y {plan.cluster.inventory} deploys/worker.py --limit worker1)"
     )
+
+
+def test_an_unclear_next_boot_counts_only_where_a_node_waits_for_arguments() -> None:
+    plan = planned().nodes["worker1"]
+
+    def unclear(*, booted: bool) -> Callable[..., Any]:
+        answers = reader(plan, menu=True, gpus=GpuStates(to_reset=("GPU-a",)), booted=booted)
+
+        def read(kind: Any, **arguments: object) -> Any:
+            if kind is next_arguments:
+                raise Unanswered("a script decides")
+            return answers(kind, **arguments)
+
+        return read
+
+    assert str(decide(unclear(booted=True), plan).pending) == "GPU reset due: GPU-a"
+    with pytest.raises(Unanswered, match="a script decides"):
+        decide(unclear(booted=False), plan)
 
 
 def divided(*devices: str, mode: str = "Enabled") -> GpuSettings:
@@ -245,26 +254,26 @@ def divided(*devices: str, mode: str = "Enabled") -> GpuSettings:
 
 
 @pytest.mark.parametrize(
-    ("board", "why"),
+    ("gpu", "why"),
     [
         (divided("2g.35gb", "3g.71gb"), ""),
         (divided("3g.71gb"), "MIG layout differs: GPU-a"),
         (divided("7g.141gb"), "MIG layout differs: GPU-a"),
-        (divided(mode="Disabled"), "ECC or MIG mode waits: GPU-a"),
+        (divided(mode="Disabled"), "ECC or MIG mode pending: GPU-a"),
     ],
 )
-def test_a_divided_node_reboots_for_its_mode_and_its_layout(board: GpuSettings, why: str) -> None:
+def test_a_divided_node_reboots_for_its_mode_and_its_layout(gpu: GpuSettings, why: str) -> None:
     def divide(wanted: dict[str, Any]) -> None:
         wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]
 
     plan = planned(divide).nodes["worker1"]
-    read = reader(plan, menu=True, boards=Boards((board,)), booted=True)
+    read = reader(plan, menu=True, gpus=GpuStates((gpu,)), booted=True)
     assert str(decide(read, plan).pending) == why
 
 
-def test_a_node_reboots_for_a_board_that_asks_for_a_reset() -> None:
+def test_a_node_reboots_for_a_gpu_that_asks_for_a_reset() -> None:
     plan = planned().nodes["worker1"]
-    read = reader(plan, menu=True, resets=("GPU-a",), booted=True)
+    read = reader(plan, menu=True, gpus=GpuStates(to_reset=("GPU-a",)), booted=True)
     assert str(decide(read, plan).pending) == "GPU reset due: GPU-a"
 
 
@@ -272,17 +281,25 @@ def test_a_node_reboots_for_a_board_that_asks_for_a_reset() -> None:
 
 
 def test_the_boot_is_read_on_this_machine() -> None:
-    found = fact(Boot)
-    assert found.boot == fact(Boot).boot
+    found = asked(boot_state())
+    assert found.boot == asked(boot_state()).boot
     assert re.fullmatch(r"[0-9a-f-]{36} \d+", found.boot)
     assert found.cmdline == tuple(Path("/proc/cmdline").read_text().split())
 
 
-def test_a_marker_is_read_with_and_without_packages() -> None:
-    head = ["boot a 1", "cmdline quiet"]
-    assert Boot().process(head) == BootState("a 1", ("quiet",), None)
-    assert Boot().process([*head, "marker "]).marker == ""
-    assert Boot().process([*head, "marker libc6 linux"]).marker == "libc6 linux"
+def test_packages_that_want_a_reboot_are_read_with_and_without_their_names(node: Node) -> None:
+    node.file("/proc/sys/kernel/random/boot_id", "a\n")
+    node.file("/proc/1/stat", "1 (an (odd) name) S " + " ".join(map(str, range(4, 30))))
+    node.file("/proc/cmdline", "quiet\n")
+
+    def read() -> BootState:
+        return boot_state().answer(Taken(node.read()))
+
+    assert read() == BootState("a 22", ("quiet",))
+    node.file("/run/reboot-required", "*** System restart required ***\n")
+    assert read().wanted_by == ()
+    node.file("/run/reboot-required.pkgs", "linux\nlibc6\nlinux\n")
+    assert read().wanted_by == ("libc6", "linux")
 
 
 SHOWN = (
@@ -292,17 +309,41 @@ SHOWN = (
 )
 
 
-def test_a_nodes_hold_is_read() -> None:
+@pytest.fixture
+def held(node: Node) -> Callable[..., HoldState]:
+    """A node whose controller prints a state and jobs; None: it does not answer."""
+
+    def read(state: str | None, jobs: str | None) -> HoldState:
+        for tool, said in (("scontrol", state and SHOWN.format(state)), ("squeue", jobs)):
+            silent = "echo 'Unable to contact slurm controller' >&2; exit 1"
+            node.tool(tool, silent if said is None else f"echo '{said}'")
+        question = hold_state("w1")
+        taken = collect(dict(question.about), frozenset(question.readings))
+        return question.answer(Taken(taken["readings"]))
+
+    return read
+
+
+def test_a_nodes_hold_is_read(held: Callable[..., HoldState]) -> None:
     reason = "lockstep-reboot: pending kernel arguments"
-    assert Hold().process([SHOWN.format("MIXED+DRAIN"), "jobs 12 13_4", "end"]) == HoldState(
+    assert held("MIXED+DRAIN", "12\n13_4") == HoldState(
         frozenset({"MIXED", "DRAIN"}), reason, ("12", "13_4"), "2026-01-02T03:04:05"
     )
-    old = Hold().process([SHOWN.format("DOWN+DRAIN*"), "jobs", "end"])
+    old = held("DOWN+DRAIN*", "")
     assert (old.states, old.jobs) == (frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), ())
 
 
-def test_a_controller_that_does_not_answer_is_not_an_idle_node() -> None:
-    assert Hold().process(["end"]) == HoldState(jobs=None)
+def test_a_controller_that_does_not_answer_is_not_an_idle_node(
+    held: Callable[..., HoldState],
+) -> None:
+    assert held(None, None) == HoldState(jobs=None)
+    assert held("IDLE", None).jobs is None
+    assert held(None, "12") == HoldState(jobs=("12",))
+
+
+def test_a_check_asks_the_controller_of_no_single_node(node: Node) -> None:
+    seen = node.read()
+    assert (seen["slurm.node"], seen["slurm.jobs"]) == ({"value": NOT_ASKED}, {"value": NOT_ASKED})
 
 
 # -- order and slots
@@ -311,6 +352,7 @@ def test_a_controller_that_does_not_answer_is_not_an_idle_node() -> None:
 def started(rollout: Rollout, at_once: int, work: Callable[[str], None], *names: str) -> list[str]:
     """Let nodes come together, in threads; return how each turn began and ended, in order."""
     told: list[str] = []
+    all_asked = threading.Barrier(len(names), timeout=10)
 
     def one(place: int, name: str) -> None:
         with rollout.turn(name, place, at_once) as stopped:
@@ -322,10 +364,13 @@ def started(rollout: Rollout, at_once: int, work: Callable[[str], None], *names:
             told.append(f"{name} ends")
 
     threads = [threading.Thread(target=one, args=pair) for pair in enumerate(names)]
-    for thread in reversed(threads):
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    with pytest.MonkeyPatch.context() as patch:
+        # However slow this machine is: no node goes on before the last one has asked for a slot.
+        patch.setattr(rollout_module, "sleep", lambda seconds: all_asked.wait())
+        for thread in reversed(threads):
+            thread.start()
+        for thread in threads:
+            thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
     return told
 
@@ -348,7 +393,7 @@ def test_as_many_are_away_as_the_plan_allows() -> None:
     assert len(told) == 8
 
 
-def test_after_a_stop_nobody_begins_and_the_first_reason_stays() -> None:
+def test_after_a_stop_no_node_begins_and_the_first_reason_stays() -> None:
     rollout = Rollout()
 
     def fail(name: str) -> None:
@@ -376,7 +421,11 @@ class Doubles:
     after_boot: Callable[[Doubles], None] = lambda doubles: None
     on_look: Callable[[Doubles], None] = lambda doubles: None
     silent: bool = False
-    boards: tuple[GpuSettings, ...] = ()
+    gpus: tuple[GpuSettings, ...] = ()
+    answers: bool = True
+    """Whether nvidia-smi does."""
+    pids: tuple[str, ...] = ()
+    """Processes that use a GPU, as /proc shows them."""
     kernels: tuple[Kernel, ...] = (Kernel("6.12.94", True, "550.163.01 (open)"),)
     breaks: str = ""
     """Commands that hold this fail."""
@@ -408,6 +457,8 @@ class Doubles:
             return []
         if "make.log" in command:
             return []
+        if command == steps.USERS_OF_GPUS:
+            return list(self.pids)
         if "rebooted-in-vain" in command:
             self.said.append(command.split("printf '%s\\n' ")[1])
             return []
@@ -432,16 +483,21 @@ class Talk(Conversation):
         return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     @override
-    def read(self, kind: Any, **arguments: object) -> Any:
-        if kind is package_state:
+    def read(self, make: Callable[..., Question[Any]], **arguments: Any) -> Any:
+        if make is package_state:
             return PackageState(INSTALLED, interrupted=False, held=frozenset(INSTALLED))
-        if issubclass(kind, Hold):
-            return self.doubles.hold()
-        if issubclass(kind, Gpus):
-            return Boards(self.doubles.boards)
-        if issubclass(kind, Kernels):
+        if make is gpu_states:
+            return GpuStates(self.doubles.gpus, self.doubles.answers)
+        if make is boot_kernels:
             return BootKernels(self.doubles.kernels[0], self.doubles.kernels[-1:])
-        return BootState(str(self.doubles.boots), (), None)
+        raise LookupError(make)
+
+    @override
+    def ask(self, question: Question[Any]) -> Any:
+        if question.name == hold_state("").name:
+            return self.doubles.hold()
+        assert question.name == boot_state().name
+        return BootState(str(self.doubles.boots), ())
 
     @override
     def connect(self, within_s: float = 0) -> None:
@@ -537,8 +593,11 @@ def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..
         ran = go(doubles, again)
         assert (ran.ok, doubles.said) == (False, [])
         assert ran.stopped == "", "nothing was done to it: the others get their turn"
-        assert "was not rebooted again: a reboot did not end MIG layout differs: GPU-a" in ran.last
-        assert ("It stays drained. Next: find out why" in ran.last) == bool(left)
+        assert (
+            "was not rebooted again: a reboot did not resolve this (MIG layout differs: GPU-a)"
+            in ran.last
+        )
+        assert ("It stays drained. Next: repair the cause" in ran.last) == bool(left)
     held = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
     ran = go(held, again)
     assert (ran.ok, ran.stopped, held.said) == (True, "", []), "it is out anyway"
@@ -546,11 +605,11 @@ def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..
 
 
 @pytest.mark.parametrize("what", ["modes", "layouts", "resets"])
-def test_what_a_reboot_ended_on_one_board_only_is_kept_for_the_other(
+def test_what_a_reboot_ended_on_one_gpu_only_is_kept_for_the_other(
     go: Callable[..., Ran], what: str
 ) -> None:
-    def due(*boards: str, in_vain: tuple[str, ...] = ()) -> Pending:
-        return pending((), {}, Seen((), (), {}, in_vain=in_vain, **cast(Any, {what: boards})))
+    def due(*gpus: str, in_vain: tuple[str, ...] = ()) -> Pending:
+        return pending((), {}, Seen((), (), {}, in_vain=in_vain, **cast(Any, {what: gpus})))
 
     doubles = Doubles(stands=due("GPU-b"))
     ran = go(doubles, due("GPU-a", "GPU-b"))
@@ -558,7 +617,7 @@ def test_what_a_reboot_ended_on_one_board_only_is_kept_for_the_other(
     assert f"still waits for a reboot ({kept})" in ran.stopped
     assert doubles.said[-1] == f"'{kept}' > /run/lockstep/rebooted-in-vain"
     assert due("GPU-b", in_vain=(kept,)).reasons == ()
-    assert due("GPU-a", "GPU-b", in_vain=(kept,)).reasons, "another board is one more try"
+    assert due("GPU-a", "GPU-b", in_vain=(kept,)).reasons, "another GPU is one more try"
 
 
 def test_huge_pages_that_differ_from_boot_to_boot_are_the_same_reason() -> None:
@@ -572,14 +631,15 @@ def test_huge_pages_that_differ_from_boot_to_boot_are_the_same_reason() -> None:
 def test_what_a_reboot_did_not_end_is_read_as_it_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("lockstep.facts.reboot", "lockstep.roles.steps.reboot.unresolved"):
-        monkeypatch.setattr(f"{module}.IN_VAIN", str(tmp_path / "run" / "in-vain"))
-    assert fact(RebootedInVain) == ()
+    path = str(tmp_path / "run" / "in-vain")
+    monkeypatch.setattr("lockstep.roles.steps.reboot.decision.IN_VAIN", path)
+    on_node(monkeypatch, "/run/lockstep/rebooted-in-vain", path)
+    assert asked(boot_state()).in_vain == ()
     (host,) = machine().inventory
-    reasons = (STANDS, Reason("kernel 6.12.117", "it's 6.12.94 that runs"))
+    reasons = (STANDS, Reason("kernel 6.12.117", "it's 6.12.94 that is running"))
     for _ in range(2):
         remember(Conversation(host, {}), reasons)
-        assert fact(RebootedInVain) == tuple(map(str, reasons))
+        assert asked(boot_state()).in_vain == tuple(map(str, reasons))
 
 
 CHANGE = Pending((Reason("driver 570.1", "instead of nvidia-smi 550.1"),), change=("nvidia-smi",))
@@ -597,7 +657,7 @@ def test_a_driver_is_changed_on_the_drained_node_and_then_booted(go: Callable[..
 
 
 OWN = replace(DRIVER, flavour="open", headers="linux-headers-{release}")
-BOOT = Pending((Reason("kernel 6.12.117", "6.12.94 runs"),), driver=OWN)
+BOOT = Pending((Reason("kernel 6.12.117", "6.12.94 is running"),), driver=OWN)
 
 
 def test_a_kernel_without_the_drivers_module_is_not_booted(go: Callable[..., Ran]) -> None:
@@ -620,15 +680,75 @@ def test_a_change_after_which_dkms_has_no_module_stops_the_node_drained(
     assert "has no module 550.163.01 (open) for kernel 6.12.94" in ran.stopped
 
 
-def test_a_board_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[..., Ran]) -> None:
-    board = GpuSettings("GPU-a", None, None, None, None, None, None, None, None, busy=True)
-    doubles = Doubles(boards=(board,))
+def test_a_gpu_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(gpus=(GpuSettings("GPU-a", busy=True),))
     ran = go(doubles, CHANGE)
     assert (ran.ok, "reboot" in doubles.said) == (False, False)
     assert ran.stopped == (
-        "rollout stopped at worker1 (has processes on 1 GPUs that are no job of Slurm (GPU-a...))"
+        "rollout stopped at worker1 (has processes outside Slurm on 1 GPUs (GPU-a...))"
     )
     assert not [said for said in doubles.said if "install" in said]
+
+
+def test_a_process_on_a_gpu_is_also_found_where_nvidia_smi_does_not_answer(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles(answers=False, pids=("12", "34"))
+    ran = go(doubles, CHANGE)
+    assert not ran.ok
+    assert "worker1 did not get the new driver: nvidia-smi fails; 2 processes use GPUs" in ran.last
+    assert "Next: run `fuser -v /dev/nvidia-uvm` on worker1 to list them" in ran.last
+    assert not [said for said in doubles.said if "install" in said or said == "reboot"]
+
+
+def test_a_node_is_not_changed_while_the_processes_on_its_gpus_are_unknown(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles(answers=False, breaks="nvidia-uvm", complaints=("find: not found",))
+    ran = go(doubles, CHANGE)
+    assert not ran.ok
+    assert "worker1 did not get the new driver: nvidia-smi fails" in ran.last
+    assert (
+        "processes on the GPUs cannot be listed: find: not found. It stays drained. Next: "
+        in ran.last
+    )
+    assert not [said for said in doubles.said if "install" in said or said == "reboot"]
+
+
+def test_a_node_without_a_loaded_driver_gets_its_packages(go: Callable[..., Ran]) -> None:
+    doubles = Doubles(answers=False)
+    assert go(doubles, CHANGE).ok
+    assert [said for said in doubles.said if "install" in said]
+
+
+def test_processes_that_use_gpus_are_found_without_nvidia_smi(tmp_path: Path) -> None:
+    device = tmp_path / "nvidia-uvm"
+    device.touch()
+    with device.open():
+        found = subprocess.run(steps.USERS_OF_GPUS, shell=True, capture_output=True, text=True)
+    if os.geteuid() == 0:
+        assert found.returncode == 0
+        assert str(os.getpid()) in found.stdout.split()
+    else:  # of other users' processes nothing is known
+        assert (found.returncode, found.stdout) == (1, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees every process")
+@pytest.mark.parametrize(("find", "status"), [("exit 1", 0), ("exit 127", 1), ("kill -9 $$", 1)])
+def test_a_list_of_processes_that_cannot_be_made_is_not_an_empty_one(
+    tmp_path: Path, find: str, status: int
+) -> None:
+    """find exits with 1 when a process ends meanwhile."""
+    double = tmp_path / "find"
+    double.write_text(f"#!/bin/sh\n{find}\n")
+    double.chmod(0o755)
+    listed = subprocess.run(
+        steps.USERS_OF_GPUS,
+        shell=True,
+        capture_output=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert (listed.returncode, listed.stdout) == (status, b"")
 
 
 def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
@@ -639,15 +759,17 @@ def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
     assert (ran.ok, doubles.states) == (False, {"IDLE", "DRAIN"})
     assert "reboot" not in doubles.said
     assert ran.stopped == (
-        "rollout stopped at worker1 (could not change its packages: E: it broke)"
+        "rollout stopped at worker1 (failed to change its driver packages: E: it broke)"
     )
-    assert "It stays drained. Next: apt-get check and dpkg --audit on worker1, then" in ran.last
+    assert "It stays drained. Next: run apt-get check and dpkg --audit on worker1 and" in ran.last
 
 
 def test_a_change_that_we_refuse_is_told_in_our_words_not_in_apts(go: Callable[..., Ran]) -> None:
     said = ("W: slow", f"{REFUSED} this would change the kernel: linux-image-9", "E: Failure")
     ran = go(Doubles(breaks="nvidia-smi", complaints=said), CHANGE)
-    assert ran.stopped == (f"rollout stopped at worker1 (could not change its packages: {said[1]})")
+    assert ran.stopped == (
+        f"rollout stopped at worker1 (failed to change its driver packages: {said[1]})"
+    )
 
 
 def test_a_job_is_awaited_and_not_ended(go: Callable[..., Ran]) -> None:
@@ -675,8 +797,8 @@ def test_jobs_that_do_not_finish_in_time_stop_the_rollout(go: Callable[..., Ran]
     assert (ran.ok, doubles.said) == (False, [f"State=DRAIN Reason='{MARK}'"])
     assert ran.last == (
         "worker1 still has 2 jobs (12, 14) after 1 s (drain_timeout_s); not rebooted. "
-        "It stays drained. Next: wait for the jobs, then "
-        "pyinfra -y  deploys/reboot.py --limit worker1: it goes on from here"
+        "It stays drained. Next: wait until the jobs have ended, then run: "
+        "pyinfra -y  deploys/reboot.py --limit worker1"
     )
     assert ran.stopped.startswith("rollout stopped at worker1 (still has 2 jobs")
 
@@ -685,19 +807,19 @@ def test_what_a_person_drained_is_rebooted_and_stays_drained(go: Callable[..., R
     doubles = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
     ran = go(doubles)
     assert (ran.ok, doubles.said) == (True, ["reboot"])
-    assert ran.last == "not resumed: taken out by 'a person'"
+    assert ran.last == "not resumed: already out of service: 'a person'"
     assert doubles.reason == "a person"
 
 
-def test_what_is_wrong_with_a_node_that_a_person_took_out_stops_nobody(
+def test_a_fault_of_a_manually_drained_node_stops_no_other(
     go: Callable[..., Ran],
 ) -> None:
     doubles = Doubles(states={"DOWN", "DRAIN"}, reason="gpu3 is broken")
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert (ran.ok, ran.stopped, doubles.said) == (True, "", ["reboot"])
     assert ran.logged[-2:] == [
-        "what the check says of it, just booted: gpu.count (found 7, expected 8)",
-        "not resumed: taken out by 'gpu3 is broken'",
+        "not in order after the reboot: gpu.count (found 7, expected 8)",
+        "not resumed: already out of service: 'gpu3 is broken'",
     ]
     assert (doubles.states, doubles.reason) == ({"DOWN", "DRAIN"}, "gpu3 is broken")
 
@@ -708,7 +830,7 @@ def test_what_a_person_takes_over_meanwhile_is_not_resumed(go: Callable[..., Ran
 
     doubles = Doubles(after_boot=person)
     ran = go(doubles)
-    assert (ran.ok, ran.last) == (True, "not resumed: taken out meanwhile by 'fan broken'")
+    assert (ran.ok, ran.last) == (True, "not resumed: taken out of service meanwhile: 'fan broken'")
     assert doubles.said[-1] == "reboot"
 
 
@@ -788,7 +910,7 @@ def test_a_node_that_somebody_resumes_meanwhile_is_not_rebooted(go: Callable[...
     doubles = Doubles(jobs=["12"], on_look=resumed)
     ran = go(doubles)
     assert not ran.ok
-    assert "was put back into service while its jobs were awaited; not rebooted. Next" in ran.last
+    assert "was resumed before its jobs had finished; not rebooted. Next" in ran.last
 
 
 def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -> None:
@@ -799,7 +921,9 @@ def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -
     rollout = Rollout()
     with pytest.raises(LookupError):
         go(Doubles(on_look=bug), rollout=rollout)
-    assert rollout.stopped == ("rollout stopped at worker1 (ended by an error of Lockstep itself)")
+    assert rollout.stopped == (
+        "rollout stopped at worker1 (interrupted, or an internal error in Lockstep)"
+    )
 
 
 # -- what the check may say
@@ -860,7 +984,7 @@ def test_findings_are_read_as_the_engine_writes_them(
     reading: str, path: tuple[str, ...], value: str, kept_out: bool
 ) -> None:
     start = recorded.mutated(recorded.consistent(), "worker3", reading, path, value)
-    (one,) = json.loads(recorded.report(start).to_json())["findings"]
+    (one,) = recorded.report(start).document()["findings"]
     assert re.fullmatch(r"peers: (\d+ of )?\d+ nodes of class [\w-]+", one["reference"])
     assert bool(objections([one], "worker3")) is kept_out
 
@@ -1017,7 +1141,7 @@ def test_a_connection_is_given_up_and_made_again() -> None:
     state = machine()
     (host,) = state.inventory
     talk = Conversation(host, {})
-    assert talk.read(Boot).boot == fact(Boot).boot
+    assert talk.ask(boot_state()).boot == asked(boot_state()).boot
     talk.close()
     assert not host.connected
     assert talk.say("echo again")[1].stdout == "again"
@@ -1033,17 +1157,13 @@ def test_a_command_that_hangs_is_left_and_the_connection_with_it() -> None:
     assert not host.connected
 
 
-def test_an_answer_that_is_none_is_said_as_it_is() -> None:
+def test_a_reading_that_fails_raises_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
     state = machine()
     (host,) = state.inventory
 
-    class Odd(FactBase[str]):
-        @override
-        def command(self) -> str:
-            return "echo it broke >&2; exit 3"
-
-    with pytest.raises(Unanswered, match="Odd: it broke"):
-        Conversation(host, {}).read(Odd)
+    monkeypatch.setattr(reading, "COMMAND", "echo it broke >&2; exit 3")
+    with pytest.raises(Unanswered, match="it broke"):
+        Conversation(host, {}).read(boot_state)
 
 
 def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
@@ -1058,12 +1178,11 @@ def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
     assert _workers_to_come(state, rollout) == ""
 
 
-def test_our_reason_is_no_reason_that_others_of_ours_resume() -> None:
+def test_a_drain_of_the_rollout_is_resumed_by_no_other_part() -> None:
     """The health check and the deploy resume what begins with their own mark."""
     from lockstep.checks.rules.slurm import OUR_MARK
     from lockstep.facts.slurm import OURS as HEALTH_CHECKS
-    from lockstep.node.check.slurm import PREFIX
     from lockstep.roles.operations.slurm_worker import RETURNS
 
     assert not OURS.startswith((OUR_MARK, HEALTH_CHECKS, *RETURNS))
-    assert HEALTH_CHECKS == OUR_MARK == PREFIX
+    assert HEALTH_CHECKS == OUR_MARK

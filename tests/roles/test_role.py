@@ -1,4 +1,4 @@
-"""How roles are applied: in their order, without those that a run leaves out."""
+"""Roles are applied in their order, without those that a run leaves out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_run_has_the_roles_that_it_names() -> None:
 
 @pytest.mark.parametrize("asked", ["mung", "munge,", "barrier", "munge, packages"])
 def test_a_wrong_name_is_an_error_that_says_the_right_ones(asked: str) -> None:
-    with pytest.raises(PyinfraError, match=r"no role .*; the roles: .*munge, node_check"):
+    with pytest.raises(PyinfraError, match=r"unknown role .*; known roles: .*munge, node_check"):
         asked_for(asked, KNOWN)
 
 
@@ -70,7 +70,7 @@ def test_the_order_of_lines_in_a_deploy_has_no_effect(monkeypatch: pytest.Monkey
     plan = recorded.consistent().plan.nodes["worker3"]
     one = applied(plan, ROLES, None, monkeypatch)
     assert one == applied(plan, ROLES[::-1], None, monkeypatch)
-    assert [name for name, _ in one if "." not in name] == list(plan.capabilities)
+    assert [name for name, _ in one if "." not in name] == list(plan.roles)
 
 
 def test_a_stage_has_one_position_on_every_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +93,11 @@ def test_roles_come_in_the_order_that_they_declare_and_else_by_name() -> None:
     assert [one.name for one in in_order(roles)] == ["b", "d", "a", "c"]
 
 
+def test_packages_come_before_all_roles() -> None:
+    roles = [role("a"), role("packages"), role("z", "a")]
+    assert [one.name for one in in_order(roles)] == ["packages", "a", "z"]
+
+
 def test_a_stage_that_waits_comes_as_late_as_it_may() -> None:
     gate = Stage(function="gate", late=True)
     roles = [role("clock", stages=(gate,)), role("needs", "clock.gate"), role("other")]
@@ -112,8 +117,8 @@ def test_a_stage_of_another_phase_is_not_one_of_the_main_ones() -> None:
 @pytest.mark.parametrize(
     ("roles", "said"),
     [
-        ([role("a", "b"), role("b", "a")], "roles come after each other: a -> b -> a"),
-        ([role("a", "nfs")], "a comes after 'nfs'; there is no role or stage of that name"),
+        ([role("a", "b"), role("b", "a")], "the order of roles has a cycle: a -> b -> a"),
+        ([role("a", "nfs")], "a is declared to come after 'nfs': no role or stage has"),
     ],
 )
 def test_roles_without_an_order_are_refused(roles: list[Declaration], said: str) -> None:
@@ -139,11 +144,11 @@ def test_new_mig_devices_are_slurmds_business_as_well() -> None:
 
 def test_units_and_packages_have_roles_of_the_node() -> None:
     for node in planned().nodes.values():
-        for unit in node.units:
-            assert set(owners.of_unit(node, unit)) <= set(node.capabilities)
+        for unit in node.system.units:
+            assert set(owners.of_unit(node, unit)) <= set(node.roles)
             assert len(owners.of_unit(node, unit)) == 1, unit
-        for package in node.packages:
-            assert {"packages"} <= set(owners.of_package(node, package)) <= set(node.capabilities)
+        for package in node.software.packages:
+            assert {"packages"} <= set(owners.of_package(node, package)) <= set(node.roles)
 
 
 def test_a_package_is_its_daemons_too() -> None:
@@ -160,4 +165,4 @@ def test_a_role_knows_nothing_of_other_roles_when_it_says_where_it_belongs() -> 
     for node in plan.nodes.values():
         bare = NodePlan(node.node, node.hardware, replace(node.cluster, roles=()))
         for one in declared():
-            assert one.when(bare) == (one.name in node.capabilities), (node.name, one.name)
+            assert one.when(bare) == (one.name in node.roles), (node.name, one.name)

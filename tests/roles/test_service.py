@@ -1,4 +1,4 @@
-"""Services on this machine's own clocks; systemctl is a double that keeps a unit in a folder."""
+"""Services, with a simulated systemctl that keeps its units in a folder."""
 
 import os
 import stat
@@ -210,7 +210,7 @@ def test_the_fact_reads_this_machine(unit: Path) -> None:
     assert asked(service_state(UNIT)) == ServiceState("active", "enabled", False, False, False)
 
 
-def test_a_unit_that_may_fail_is_said_and_the_deploy_goes_on(
+def test_a_failure_of_a_nonessential_unit_is_reported_and_the_deploy_continues(
     unit: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -220,7 +220,7 @@ def test_a_unit_that_may_fail_is_said_and_the_deploy_goes_on(
     assert not run(service, unit=UNIT, files=files).succeeded
     caplog.clear()
     assert run(service, unit=UNIT, files=files, essential=False).succeeded
-    assert f"{UNIT} failed, the deploy goes on:" in caplog.text
+    assert f"{UNIT} failed; the deploy goes on:" in caplog.text
     assert "it broke" in caplog.text
     assert not (Path(services.LOADED) / UNIT).exists(), "nothing was loaded"
     (unit / "broken").unlink()

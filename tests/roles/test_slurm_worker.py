@@ -1,4 +1,4 @@
-"""Workers that are out of service, on a controller that is a double."""
+"""Workers that are out of service, with a simulated controller."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The gate before what needs the right time; chronyc is a double that prints recorded lines."""
+"""The wait for a synchronised clock, with a simulated chronyc that prints recorded lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ Gate = Callable[..., Done]
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Runs the gate on a machine whose servers were last heard so many seconds ago."""
 
-    def gated(age_s: float, interval_s: float = 64.2, reference: str = "FD000001") -> Done:
-        heard = f"{reference},head,11,{time.time() - age_s:.9f},0.000004770"
+    def gated(
+        age_s: float,
+        interval_s: float = 64.2,
+        reference: str = "FD000001",
+        offset: str = "0.000004770",
+    ) -> Done:
+        heard = f"{reference},head,11,{time.time() - age_s:.9f},{offset}"
         double = tmp_path / "chronyc"
         # waitsync is content with the leap status, which outlives the servers.
         double.write_text(
@@ -45,3 +50,7 @@ def test_a_node_whose_servers_were_lost_does_not_pass(gate: Gate) -> None:
 
 def test_a_node_that_follows_itself_waits(gate: Gate) -> None:
     assert gate(600, reference="7F7F0101").commands == 1
+
+
+def test_an_offset_that_is_not_a_number_waits(gate: Gate) -> None:
+    assert gate(600, offset="nan").commands == 1

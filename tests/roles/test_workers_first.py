@@ -1,4 +1,4 @@
-"""What jobs count on: on every worker before the controller names it. The workers are doubles."""
+"""Settings that jobs need reach every worker before the controller names them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from pyinfra.api.config import Config
 from pyinfra.api.inventory import Inventory
 
 from lockstep.facts.files import FileState
-from lockstep.facts.reading import Question
 from lockstep.facts.reboot import Unanswered
-from lockstep.facts.slurm import NewlyNamed
+from lockstep.facts.slurm import newly_named
 from lockstep.files import ManagedFile, managed
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Phase, ordered
+from lockstep.question import Question
 from lockstep.roles.operations import workers_first as _workers_first
 from lockstep.roles.operations.workers_first import files_after_workers, on_every_worker
 from tests.checks import recorded
 from tests.plan.example import planned
-from tests.roles.local import Done, fact, run
+from tests.roles.local import Done, asked, run
 
 PROGRAM = "/usr/local/libexec/lockstep/node-check"
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,13 +105,12 @@ def deployed(conf: Path, workers: Callable[..., NodePlan]) -> Callable[..., Done
 
 def test_a_file_is_newly_named_where_slurm_runs_and_does_not_name_it(conf: Path) -> None:
     def newly() -> bool:
-        found: bool = fact(NewlyNamed, what=PROGRAM, named_in=str(conf))
-        return found
+        return asked(newly_named(PROGRAM, str(conf)))
 
     assert not newly(), "no slurm.conf: no job has run"
     conf.write_text("ClusterName=test\n")
     assert newly()
-    assert fact(NewlyNamed, what=PROGRAM, named_in=f"{conf}.none")
+    assert asked(newly_named(PROGRAM, f"{conf}.none"))
     conf.write_text(f"ClusterName=test\nProlog={PROGRAM}\n")
     assert not newly()
 
@@ -136,7 +135,7 @@ def test_a_worker_without_the_program_stops_the_head(
     conf.write_text("ClusterName=test\n")
     with caplog.at_level("INFO", logger="pyinfra"):
         assert not deployed(**lacking).succeeded
-    assert f"worker2: no {PROGRAM} there, or no answer" in caplog.text
+    assert f"worker2: {PROGRAM} is missing, or the node did not answer" in caplog.text
     assert "deploys/cluster.py" in caplog.text
 
 
@@ -223,7 +222,7 @@ def test_workers_get_the_program_first_and_the_controller_its_plugin_last(
     plan = recorded.consistent().plan.nodes[node]
     found: dict[Phase, list[str]] = {phase: [] for phase in Phase}
     for role, stage in ordered(plan.cluster.roles):
-        if role in plan.roles and stage.nodes(plan):
+        if role.name in plan.roles and stage.nodes(plan):
             found[stage.phase].append(role.name)
     assert (found[Phase.BEFORE_HEADS], found[Phase.AFTER_WORKERS]) == (first, last)
 

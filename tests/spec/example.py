@@ -1,4 +1,4 @@
-"""A small valid inventory, as text: the tests change one place of it and read what is said."""
+"""A small valid inventory as text, in which the tests change one place."""
 
 import ast
 from typing import Any, cast

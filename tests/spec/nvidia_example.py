@@ -1,4 +1,4 @@
-"""The small inventory with NVIDIA's whole stack: what SOURCE has not."""
+"""The small inventory with NVIDIA's whole software added."""
 
 import ast
 from typing import Any, cast

@@ -1,7 +1,7 @@
-"""What a right description becomes."""
+"""A valid description after loading."""
 
 from lockstep.roles import declared
-from lockstep.spec import Cluster, Role, Service, load, nodes
+from lockstep.spec import Cluster, NodeRole, Service, load, nodes
 from tests.spec.example import description
 
 
@@ -19,7 +19,7 @@ def test_ranges_are_written_out_with_their_addresses() -> None:
         "fd00:2::102",
         *(f"fd00:2:0:{rail}::102" for rail in range(1, 8)),
     ]
-    assert (third.role, third.hardware, third.runs) == (Role.WORKER, "hgx", ())
+    assert (third.role, third.hardware, third.runs) == (NodeRole.WORKER, "hgx", ())
 
 
 def test_a_node_without_a_fabric_address_has_none() -> None:

@@ -1,4 +1,4 @@
-"""Lines of fields, in inventories as people write them."""
+"""The lines of fields in inventories."""
 
 from lockstep.spec.locate import line_of
 

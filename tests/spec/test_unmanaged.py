@@ -26,15 +26,15 @@ def test_an_unknown_role_is_an_error_with_all_roles() -> None:
 
 def test_such_a_role_has_no_files_units_and_packages_on_any_node() -> None:
     plan = cluster("node_exporter").nodes["worker1"]
-    assert "node_exporter" not in plan.capabilities
-    assert "prometheus-node-exporter" not in plan.packages
-    assert "prometheus-node-exporter.service" not in plan.units
+    assert "node_exporter" not in plan.roles
+    assert "prometheus-node-exporter" not in plan.software.packages
+    assert "prometheus-node-exporter.service" not in plan.system.units
     assert "/etc/default/prometheus-node-exporter" not in {f.path for f in managed(plan, None)}
 
 
 def test_every_role_can_be_left_to_the_site() -> None:
     for role in declared():
         for plan in cluster(role.name).nodes.values():
-            assert role.name not in plan.capabilities
+            assert role.name not in plan.roles
             assert plan.to_json()
             assert isinstance(managed(plan, None), tuple)

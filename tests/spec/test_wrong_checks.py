@@ -1,4 +1,4 @@
-"""Rules of a site that cannot be meant: each said with its place, value and what is allowed."""
+"""Wrong rules of a site: each message has the place, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def problem(**checks: Any) -> Problem:
         ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "text that is not empty"),
         (
             {"rule": "gpu.vbios", "off": "x", "severity": "error"},
-            *((), "off, and severity or tolerance", "either off, or the other"),
+            *((), "off, and severity or tolerance", "either off, or severity"),
         ),
         (
             {"rule": "gpu.vbios", "tolerance": 0.1},
             *(
                 ("tolerance",),
                 "0.1",
-                "no tolerance for kind equal; only within and growth have one",
+                "leave it out: only the kinds within and growth have a tolerance",
             ),
         ),
         ({"rule": "memory.total", "tolerance": -1}, ("tolerance",), "-1", "0 or more"),
@@ -74,7 +74,9 @@ def test_two_overrides_of_one_rule_for_one_class() -> None:
     change = {"rule": "gpu.vbios", "severity": "error"}
     found = problem(overrides=[change, {**change, "classes": ["hgx"]}])
     assert found.path == ("checks", "overrides", 1, "rule")
-    assert found.allowed == "one override per rule and class; overrides[0] already changes it"
+    assert found.allowed == (
+        "one override per rule and class; overrides[0] already changes this rule"
+    )
 
 
 def test_overrides_of_one_rule_for_two_classes() -> None:
@@ -92,7 +94,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
 @pytest.mark.parametrize(
     ("change", "field", "value", "allowed"),
     [
-        ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "site. and a name"),
+        ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "'site.' and a name"),
         ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "such as rdma.type, "),
         ({"path": ["*", "*"]}, ("path",), "*, *", "'*' at most once"),
         ({"kind": "same"}, ("kind",), "'same'", "'equal', 'multiset'"),
@@ -100,19 +102,19 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
             {"kind": "unique", "expected": 1},
             ("expected",),
             "1",
-            "leave it out: kind unique compares",
+            "leave it out: only the kinds equal",
         ),
         (
             {"kind": "absolute", "bound": "at most", "expected": "5"},
             *(("expected",), "'5'", "a number"),
         ),
         ({"kind": "absolute", "expected": 5}, ("bound",), "not set", "at least or at most"),
-        ({"bound": "at most"}, ("bound",), "at most", "no bound for kind equal"),
+        ({"bound": "at most"}, ("bound",), "at most", "leave it out: kind equal has no bound"),
         (
             {"kind": "within", "bound": "at most"},
-            *(("tolerance",), "not set", "a share of the peers' median"),
+            *(("tolerance",), "not set", "a fraction of the peers' median"),
         ),
-        ({"tolerance": 1}, ("tolerance",), "1", "no tolerance for kind equal"),
+        ({"tolerance": 1}, ("tolerance",), "1", "leave it out: only the kinds within"),
         (
             {"repair": "see {nodes}"},
             ("repair",),
@@ -132,14 +134,14 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
             "text; the only names allowed in braces are inven",
         ),
         ({"classes": ["x"]}, ("classes", 0), "x", "such as "),
-        ({"local": "health"}, ("local",), "health for kind equal", "a rule of kind equal, slots"),
+        ({"local": "health"}, ("local",), "health for kind equal", "one of the kinds equal, slots"),
         (
             {"local": "jobs", "expected": "x", "path": ["*"]},
             *(("local",), "jobs for path *", "a path without '*'"),
         ),
         (
             {"local": "jobs", "expected": "x", "reading": "units"},
-            *(("local",), "jobs for reading units", "a reading that the node's own check takes"),
+            *(("local",), "jobs for reading units", "a reading that the node check takes"),
         ),
     ],
 )
@@ -177,7 +179,7 @@ def test_the_message_names_file_line_value_and_what_is_near(tmp_path: Path) -> N
         f"ERROR prod.py:{line} checks.overrides[0].rule\n"
         "  found    gpu.powerlimit\n"
         "  allowed  such as gpu.power_limit, cpu.power_limit, gpu.power_default (lockstep rules)\n"
-        "1 problem in prod.py. No node was contacted. Correct the file and run it again."
+        "1 problem in prod.py. No node was contacted. Correct the file and try again."
     )
 
 

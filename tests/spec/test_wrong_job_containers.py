@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis that cannot be had, or do not fit: the whole of what is said."""
+"""Wrong settings of Apptainer, enroot and pyxis: the complete messages."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +47,7 @@ CASES = [
         '"enroot"',
         f"{HERE}.enroot",
         "4.1.2",
-        "software.nvidia with container_toolkit: without it, containers get no GPU",
+        "software.nvidia with container_toolkit: without it, containers get no GPUs",
     ),
     Wrong(
         "a lock that contradicts the declared version",
@@ -66,7 +66,7 @@ CASES = [
         '"apptainer"',
         f"{HERE}.apptainer",
         "'1:1.5.3-1'",
-        "a version without epoch and revision, such as 550.163.01",
+        "an upstream version (no epoch, no revision), such as 550.163.01",
     ),
 ]
 
@@ -120,7 +120,7 @@ def test_a_release_without_packages_gets_none_of_them() -> None:
     wanted["os"]["release"] = "rocky_9"
     wanted["software"]["containers"] = {"apptainer": "1.5.3", "enroot": "4.1.2"}
     said = {problem.path: problem.allowed for problem in spec.load(wanted, declared())[1]}
-    packages = "leave it out: no package support on rocky_9 yet"
+    packages = "leave it out: packages are not supported on rocky_9 yet"
     assert said[("software", "containers", "apptainer")] == packages
     assert said[("software", "containers", "enroot")] == packages
 

@@ -1,4 +1,4 @@
-"""Every version set that does not fit says which pair, where, and what would fit."""
+"""Every version set that does not fit: the message names the pair, the place and a solution."""
 
 import sys
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ H200_PROFILES = "1g.18gb, 1g.18gb+me, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141
 GPU = "hardware.hgx.gpu"
 SET = "software.nvidia"
 STACK = '"nvidia": {\n'
-UPSTREAM = "a version without epoch and revision, such as 550.163.01"
+UPSTREAM = "an upstream version (no epoch, no revision), such as 550.163.01"
 KEY_RULE = (
     "an ASCII-armored public key (gpg --armor --export), such as "
     'Path("keys/vendor.asc").read_text()'
@@ -81,7 +81,7 @@ KEY_RULE = (
 CASES = [
     # -- settings of the GPUs
     Wrong(
-        "more power than the board takes",
+        "more power than the GPU takes",
         gpu('"power_limit_w": 750'),
         '"power_limit_w"',
         f"{GPU}.power_limit_w",
@@ -89,7 +89,7 @@ CASES = [
         "200 to 700 W (NVIDIA H200)",
     ),
     Wrong(
-        "less power than the board takes",
+        "less power than the GPU takes",
         gpu('"power_limit_w": 199.5'),
         '"power_limit_w"',
         f"{GPU}.power_limit_w",
@@ -110,15 +110,15 @@ CASES = [
         '"clocks_mhz"',
         f"{GPU}.clocks_mhz",
         "1980, 1500",
-        "the lower one first, at most 1980 MHz (NVIDIA H200)",
+        "the lower clock first, at most 1980 MHz (NVIDIA H200)",
     ),
     Wrong(
-        "a clock that the board does not reach",
+        "a clock that the GPU does not reach",
         gpu('"clocks_mhz": [1500, 2100]'),
         '"clocks_mhz"',
         f"{GPU}.clocks_mhz",
         "1500, 2100",
-        "the lower one first, at most 1980 MHz (NVIDIA H200)",
+        "the lower clock first, at most 1980 MHz (NVIDIA H200)",
     ),
     Wrong(
         "an unknown compute mode",
@@ -129,7 +129,7 @@ CASES = [
         "'default', 'exclusive_process' or 'prohibited'",
     ),
     Wrong(
-        "a MIG profile of another board",
+        "a MIG profile of another GPU",
         gpu('"mig": ["3g.71gb", "3g.40gb"]'),
         '"mig"',
         f"{GPU}.mig[1]",
@@ -150,7 +150,7 @@ CASES = [
         '"mig"',
         f"{GPU}.mig",
         "4g.71gb, 2g.35gb, 1g.18gb, 1g.18gb: 8 slices",
-        "at most 7 slices, the digit before the g",
+        "at most 7 slices (the number before the g)",
     ),
     Wrong(
         "slices enough, but not the memory",
@@ -166,15 +166,15 @@ CASES = [
         '"mig"',
         f"{GPU}.mig",
         "1g.18gb+me, 1g.18gb+me: 2 with +me",
-        "one instance with media extensions",
+        "at most one instance with media extensions (+me)",
     ),
     Wrong(
-        "MIG on a board that has none",
+        "MIG on a GPU that has none",
         (model("l40s"), *NO_NVLINK[:2], ('"nvswitch": True', '"mig": ["1g.18gb", "1g.18gb"]')),
         '"mig"',
         f"{GPU}.mig",
         "1g.18gb, 1g.18gb",
-        "leave it out: NVIDIA L40S has no MIG",
+        "leave it out: NVIDIA L40S does not support MIG",
     ),
     # -- the driver and what must be of its version
     Wrong(
@@ -223,7 +223,7 @@ CASES = [
         '"nscq"',
         f"{SET}.nscq",
         "575.57.08",
-        "580.95.05, the driver's version: any other version cannot be loaded with it",
+        "580.95.05, the driver's version: any other version cannot be loaded",
     ),
     Wrong(
         "IMEX of another version",
@@ -242,7 +242,7 @@ CASES = [
         STACK,
         f"{SET}.fabric_manager",
         "not declared",
-        "580.95.05: hardware class hgx sets nvswitch",
+        "580.95.05: hardware class hgx sets gpu.nvswitch",
     ),
     Wrong(
         "a fabric manager without NVSwitches",
@@ -266,7 +266,7 @@ CASES = [
         STACK,
         f"{SET}.imex",
         "not declared",
-        "580.95.05: hardware class hgx sets multi_node_nvlink",
+        "580.95.05: hardware class hgx sets gpu.multi_node_nvlink",
     ),
     Wrong(
         "IMEX without NVLink between nodes",
@@ -379,7 +379,7 @@ CASES = [
         '"cuda":',
         f"{SET}.cuda",
         "13.0",
-        "one of 9.0 to 12.x for hardware class hgx (volta)",
+        "9.0 to 12.x for hardware class hgx (volta)",
     ),
     Wrong(
         "no CUDA that makes programs for Blackwell",
@@ -387,7 +387,7 @@ CASES = [
         '"cuda":',
         f"{SET}.cuda",
         "12.4, 12.6",
-        "one of 12.8 or later for hardware class hgx (blackwell)",
+        "12.8 or later for hardware class hgx (blackwell)",
     ),
     Wrong(
         "two CUDA releases of the distribution",
@@ -404,7 +404,7 @@ CASES = [
         STACK,
         f"{SET}.container_toolkit",
         "not declared",
-        "a version: without it, containers of containerd get no GPU",
+        "a version: without it, containers of containerd get no GPUs",
     ),
     Wrong(
         "a toolkit without container engines",
@@ -412,7 +412,7 @@ CASES = [
         '"container_toolkit"',
         f"{SET}.container_toolkit",
         "1.18.0",
-        "leave it out, or add software.containers.engines: it configures container engines",
+        "leave it out, or add software.containers.engines: only containers need it",
     ),
     Wrong(
         "a toolkit that does not follow driver changes",
@@ -420,7 +420,7 @@ CASES = [
         '"container_toolkit"',
         f"{SET}.container_toolkit",
         "1.17.8",
-        "1.18.0 or later: it detects driver changes itself",
+        "1.18.0 or later, which updates CDI after driver changes",
     ),
     Wrong(
         "an unknown container engine",
@@ -436,7 +436,7 @@ CASES = [
         '"dcgm"',
         f"{SET}.dcgm",
         "3.3.9",
-        "4.0.0 or later: its package names contain the CUDA major version",
+        "4.0.0 or later: earlier versions have different package names",
     ),
     Wrong(
         "DCGM from before CUDA 13",
@@ -467,7 +467,7 @@ CASES = [
         '"gdrcopy"',
         f"{SET}.gdrcopy",
         "2.5.1",
-        "leave it out: it is a kernel module, and no hardware class with GPUs boots its own "
+        "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
         'kernel (boot_loader: "none")',
     ),
     # -- where packages come from
@@ -478,7 +478,7 @@ CASES = [
         "software.repositories",
         "none",
         "one that provides driver, fabric_manager, nscq, cuda, container_toolkit, nccl, gdrcopy: "
-        'the distribution\'s archive does not, or packaging: "debian"',
+        'the distribution\'s archive does not; or set packaging: "debian"',
     ),
     Wrong(
         "parts that Debian's archive does not hold",
@@ -528,7 +528,7 @@ CASES = [
         '"uri"',
         "software.repositories[0].uri",
         "'mirror.example.net/cuda'",
-        "the address of a repository, such as https://...",
+        "a repository URL, such as https://...",
     ),
     Wrong(
         "a suite of two words",
@@ -581,7 +581,8 @@ CASES = [
         ),
         '"key": _KEY.replace',
         "software.repositories[1].key",
-        "not the key that nvidia has for https://mirror.example.net/cuda/debian13/x86_64/ /",
+        "a different key from that of nvidia, "
+        "also for https://mirror.example.net/cuda/debian13/x86_64/ /",
         "one key per suite: apt rejects two",
     ),
     # -- systems and machines
@@ -609,7 +610,7 @@ CASES = [
 
 @pytest.fixture
 def blackwell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Blackwell board: the catalogue has none, no figures of a real one were at hand."""
+    """A Blackwell GPU: the catalogue has none, no figures of a real one were at hand."""
     folder = tmp_path / "gpus"
     folder.mkdir()
     (folder / "made_up.py").write_text(
@@ -642,11 +643,11 @@ MIXED = """\
 
 
 def test_one_set_serves_two_architectures(tmp_path: Path) -> None:
-    """CUDA 12.8 is for the old boards, 13.0 for the new ones; modules are chosen per class."""
+    """CUDA 12.8 is for the old GPUs, 13.0 for the new ones; modules are chosen per class."""
     head = '            "head": {"sockets": 1'
     (tmp_path / "unit.py").write_text(changed((head, MIXED + head)), encoding="utf-8")
     classes = load(str(tmp_path / "unit.py")).classes
-    chosen = {name: plan.nvidia and plan.nvidia.modules for name, plan in classes.items()}
+    chosen = {name: plan.nvidia and plan.nvidia.driver.flavour for name, plan in classes.items()}
     assert chosen == {"head": None, "old": "proprietary", "hgx": "open"}
 
 
@@ -661,7 +662,7 @@ def test_one_set_serves_two_architectures(tmp_path: Path) -> None:
         "7g.141gb",
     ],
 )
-def test_instances_that_fill_a_board_are_right(layout: str) -> None:
+def test_instances_that_fill_a_gpu_are_right(layout: str) -> None:
     wanted = description()
     wanted["hardware"]["hgx"]["gpu"]["mig"] = layout.split()
     assert spec.load(wanted, declared())[1] == []
@@ -675,7 +676,7 @@ def test_a_release_without_packages_gets_nothing_of_it() -> None:
         ".".join(map(str, problem.path)): (problem.value, problem.allowed)
         for problem in spec.load(wanted, declared())[1]
     }
-    packages = "leave it out: no package support on rocky_9 yet"
+    packages = "leave it out: packages are not supported on rocky_9 yet"
     settings = "leave it out: GPU settings are not supported on rocky_9 yet"
     assert (
         found.items()
@@ -697,7 +698,7 @@ def test_engines_need_the_set_where_there_are_gpus() -> None:
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "engines"),
         "containerd",
-        "software.nvidia with container_toolkit: without it, containers get no GPU",
+        "software.nvidia with container_toolkit: without it, containers get no GPUs",
     )
     del wanted["hardware"]["hgx"]["gpu"]
     assert spec.load(wanted, declared())[1] == []
@@ -726,7 +727,7 @@ def test_the_example_itself_is_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["debian_12", "ubuntu_24_04"])
-def test_divided_boards_are_refused_where_slurm_cannot_be_told_of_them(release: str) -> None:
+def test_divided_gpus_are_refused_where_slurm_cannot_be_told_of_them(release: str) -> None:
     wanted = plain()
     wanted["os"]["release"] = release
     wanted["hardware"]["hgx"]["gpu"]["mig"] = ["3g.71gb", "2g.35gb"]

@@ -1,4 +1,4 @@
-"""Every wrong description says the file, the line, the node, the field, the value, the rule."""
+"""Every wrong description: the message has file, line, node, field, value and rule."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 from lockstep.catalog import gpus, job_containers
 from lockstep.catalog import os as operating_systems
 from lockstep.inventory import load
-from lockstep.plan.software import every_package
 from lockstep.roles import declared
+from lockstep.spec import every_package
 from tests.spec.example import SOURCE, edited, line_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ class Wrong:
 HEAD2_RUNS = '"runs": ["prometheus"]'
 NAME_RULE = (
     "a host name or a range of them, such as head1 or worker[01-16]: "
-    "letters, digits and '-' inside, at most 63 characters"
+    "letters, digits and '-' (neither first nor last), at most 63 characters"
 )
 NUMBERS = 'numbers and ranges as text, such as "0-3,56-59"'
 
@@ -49,7 +49,7 @@ CASES = [
         '"kernel_args": ["isolcpus=1-3"]',
         "hardware.hgx.kernel_args[0]",
         "isolcpus=1-3",
-        "the field kernel.isolation",
+        "use the field kernel.isolation",
     ),
     Wrong(
         "huge pages by hand in addition to the plan's",
@@ -57,7 +57,7 @@ CASES = [
         '"kernel_args": ["hugepages=64"]',
         "hardware.hgx.kernel_args[0]",
         "hugepages=64",
-        "the field hugepages",
+        "use the field hugepages",
     ),
     Wrong(
         "an argument declared twice",
@@ -65,7 +65,7 @@ CASES = [
         KERNEL_ARGS + ', "kernel": {"iommu": "pt"}',
         "hardware.hgx.kernel_args[0]",
         "iommu=pt",
-        "set it with the field kernel",
+        "use the matching field of kernel",
     ),
     Wrong(
         "isolation of no CPUs",
@@ -73,7 +73,7 @@ CASES = [
         '"head": {"kernel": {"isolation": ["domain"]}, "sockets": 1, ',
         "hardware.head.kernel.isolation",
         "domain",
-        "housekeeping_cpus: the CPUs for everything except jobs",
+        "set housekeeping_cpus as well: the CPUs for everything except jobs",
     ),
     Wrong(
         "an unknown THP mode",
@@ -97,7 +97,7 @@ CASES = [
         '"sysctl": {"kernel.numa_balancing": "1"}',
         "os.sysctl.kernel.numa_balancing",
         "kernel.numa_balancing",
-        "the field hardware.CLASS.kernel.numa_balancing",
+        "use the field hardware.CLASS.kernel.numa_balancing",
     ),
     Wrong(
         "RDMA without interfaces",
@@ -105,7 +105,7 @@ CASES = [
         '"nics": {"rdma": "roce"}',
         "hardware.hgx.nics.rdma",
         "roce",
-        "a count: the number of RDMA interfaces",
+        "set nics.count, too: the number of RDMA interfaces",
     ),
     Wrong(
         "another number of RDMA devices",
@@ -121,7 +121,7 @@ CASES = [
         '"nics": {"count": 1, "rdma_devices": "mlx5_0"}',
         "hardware.hgx.nics.rdma_devices",
         "mlx5_0",
-        "rdma: infiniband or roce",
+        "set rdma to infiniband or roce",
     ),
     Wrong(
         "a path in place of an interface",
@@ -129,7 +129,7 @@ CASES = [
         '"nics": {"count": 1, "interfaces": "/dev/x"}',
         "hardware.hgx.nics.interfaces",
         "'/dev/x'",
-        "names of devices or a range of them, such as mlx5_[0-7] or fabric0",
+        "device names or a range of them, such as fabric0 or mlx5_[0-7]",
     ),
     # -- names and addresses
     Wrong(
@@ -138,7 +138,7 @@ CASES = [
         '"name": "head1"',
         "nodes[1].name (node head1)",
         "head1",
-        "unique names; nodes[0] already has it",
+        "unique names; nodes[0] already uses it",
         at='"name": "head1",\n                "role": "head",\n                "hardware": "head",'
         '\n                "management": "fd00:1::2"',
     ),
@@ -150,7 +150,7 @@ CASES = [
         ' "management": "fd00:1::20"},\n',
         "nodes[3].name (node worker[3-4])",
         "worker[3-4]",
-        "unique names; nodes[0] already has them",
+        "unique names; nodes[0] already uses them",
         at='"name": "worker[1-4]",\n',
     ),
     Wrong(
@@ -159,7 +159,7 @@ CASES = [
         '"management": "fd00:1:0::1"',
         "nodes[1].management (node head2)",
         "fd00:1::1",
-        "unique addresses; head1 already has them",
+        "unique addresses; already used by head1",
     ),
     Wrong(
         "duplicate address inside a range",
@@ -167,7 +167,7 @@ CASES = [
         '"management": "fd00:1::103"',
         "nodes[2].management (node worker4)",
         "fd00:1::103",
-        "unique addresses; head2 already has them",
+        "unique addresses; already used by head2",
         at='"management": "fd00:1::100"',
     ),
     Wrong(
@@ -192,7 +192,7 @@ CASES = [
         '"fabric": "fd00:2:0:1::100"',
         "nodes[2].fabric (node worker[1-4])",
         "fd00:2:0:1::100 and 31 more",
-        "addresses on the first rail, fd00:2::/64; those of the other rails follow from it",
+        "addresses on the first rail, fd00:2::/64; Lockstep derives the others",
     ),
     Wrong(
         "no room for the rails",
@@ -216,7 +216,7 @@ CASES = [
         '"prefix": "fd00:1::/60", "rails": 2',
         "networks.management.rails",
         "2",
-        "1: only the fabric can have more",
+        "1: only the fabric can have several rails",
     ),
     Wrong(
         "addresses end before the range does",
@@ -224,7 +224,7 @@ CASES = [
         '"management": "255.255.255.253"',
         "nodes[2].management (node worker[1-4])",
         "255.255.255.253",
-        "a first address followed by 3 more, one per node",
+        "a lower address: 3 more must follow it, one per node",
     ),
     Wrong(
         "no management network",
@@ -232,7 +232,7 @@ CASES = [
         "",
         "networks",
         "no management network",
-        'a network "management" for all nodes',
+        'a network named "management" for all nodes',
         at='"networks": {',
     ),
     Wrong(
@@ -266,7 +266,7 @@ CASES = [
         '"prefix": "fd00:1::1/64"',
         "networks.management.prefix",
         "'fd00:1::1/64'",
-        "fd00:1::/64, without bits set after the prefix",
+        "fd00:1::/64, with no host bits set",
     ),
     Wrong(
         "network without a prefix length",
@@ -386,7 +386,7 @@ CASES = [
         '"system_memory_mib": 2048',
         '"system_memory_mib": 58752',
         "hardware.hgx.memory_mib",
-        "64000: 95% of it, minus 2048 of huge pages and 58752 of system_memory_mib, "
+        "64000: 95% of it, minus 2048 MiB for huge pages and 58752 MiB for the system, "
         "leaves 0 MiB for jobs",
         "at least 1 MiB for each of the 32 CPUs",
         at='"memory_mib": 64000',
@@ -421,7 +421,7 @@ CASES = [
         '{0: "0-3", 1: "5-7"}',
         "hardware.hgx.gpu.numa",
         "{0: '0-3', 1: '5-7'}",
-        "each GPU 0 to 7 on one NUMA node",
+        "each of the GPUs 0 to 7 on exactly one NUMA node",
     ),
     Wrong(
         "GPU slots that cannot be read",
@@ -445,7 +445,7 @@ CASES = [
         '"numa_nodes": 3',
         "hardware.hgx.numa_nodes",
         "3",
-        "a divisor of the 16 cores",
+        "a divisor of the number of cores, 16",
     ),
     Wrong(
         "kernel arguments without a boot loader",
@@ -461,7 +461,7 @@ CASES = [
         '["iommu=pt quiet"]',
         "hardware.hgx.kernel_args[0]",
         "'iommu=pt quiet'",
-        "one kernel argument, no spaces",
+        "one kernel argument, without spaces",
     ),
     Wrong(
         "a text where a list belongs",
@@ -495,6 +495,23 @@ CASES = [
         "hardware.hgx.gpu.count",
         "0",
         "1 or more",
+    ),
+    Wrong(
+        "a folder that depends on the current one",
+        '        "name": "unit",\n',
+        '        "name": "unit",\n        "records_dir": "records",\n',
+        "records_dir",
+        "'records'",
+        "an absolute path, beginning with / or ~",
+        at='"records_dir"',
+    ),
+    Wrong(
+        "a list where a dictionary of any keys belongs",
+        '"sysctl": {"vm.swappiness": "1"}',
+        '"sysctl": ["vm.swappiness"]',
+        "os.sysctl",
+        "['vm.swappiness']",
+        "a dictionary, in { }",
     ),
     Wrong(
         "a name where a dictionary belongs",
@@ -561,7 +578,7 @@ CASES = [
         '"memlock": "infinity"',
         "os.memlock",
         "'infinity'",
-        '"unlimited" or a number of KiB of at least 1',
+        '"unlimited", or a whole number of KiB (1 or more)',
     ),
     Wrong(
         "neither true nor false",
@@ -625,7 +642,7 @@ CASES = [
         '"runs": ["prometheus"]',
         "nodes[2].runs (node worker[1-4])",
         "prometheus",
-        "leave it out: services run on nodes of role head",
+        "leave it out: only nodes with role head run services",
         at='"runs": ["prometheus"],\n            },\n        ],\n',
     ),
     Wrong(
@@ -642,7 +659,7 @@ CASES = [
         '"nodes": "worker[1-6]"',
         "scheduler.partitions[0].nodes (node worker[5-6])",
         "worker[5-6]",
-        "names of nodes of role worker: worker[1-4]",
+        "worker nodes: worker[1-4]",
     ),
     Wrong(
         "partition with a head",
@@ -650,7 +667,7 @@ CASES = [
         '"nodes": "head1"',
         "scheduler.partitions[1].nodes (node head1)",
         "head1",
-        "names of nodes of role worker: worker[1-4]",
+        "worker nodes: worker[1-4]",
     ),
     Wrong(
         "two default partitions",
@@ -658,7 +675,7 @@ CASES = [
         '"nodes": "worker1", "default": True',
         "scheduler.partitions[1].default",
         "True",
-        "one default; train is already the default",
+        "one default partition; train is already the default",
     ),
     Wrong(
         "two partitions of one name",
@@ -700,8 +717,8 @@ def test_a_worker_without_a_scheduler(
     assert said == (
         "ERROR unit.py:6 scheduler (node worker[1-4])\n"
         "  found    no scheduler\n"
-        '  allowed  a scheduler, {"kind": "slurm"}: it is required for nodes of role worker\n'
-        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
+        '  allowed  a scheduler, {"kind": "slurm"}: nodes with role worker need one\n'
+        "1 problem in unit.py. No node was contacted. Correct the file and try again.\n"
     )
 
 
@@ -734,7 +751,7 @@ def test_five_problems_are_shown_at_once_in_the_order_of_the_file(
     places = [line.split()[1] for line in said.splitlines() if line.startswith("ERROR")]
     assert places == [f"unit.py:{line}" for line in sorted(lines)]
     assert said.endswith(
-        "\n5 problems in unit.py. No node was contacted. Correct the file and run it again.\n"
+        "\n5 problems in unit.py. No node was contacted. Correct the file and try again.\n"
     )
 
 
@@ -776,7 +793,7 @@ def test_a_range_of_two_thousand_nodes_in_the_wrong_network_is_one_problem(
         "nodes[2].management (node worker[0001-2000])\n"
         "  found    fd00:9::100 and 1999 more\n"
         "  allowed  addresses in the management network fd00:1::/64\n"
-        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
+        "1 problem in unit.py. No node was contacted. Correct the file and try again.\n"
     )
 
 
@@ -791,7 +808,7 @@ def test_a_range_of_two_thousand_nodes_in_the_wrong_network_is_one_problem(
         (
             "hosts = []\n",
             "ERROR unit.py: the file describes no cluster\n"
-            "  expected  a call of lockstep.inventory.plan_or_exit, and host groups made "
+            "  expected  a call to lockstep.inventory.plan_or_exit, and host groups made "
             "from its result\n",
         ),
     ],
@@ -813,7 +830,7 @@ def message(line: int, field: str, found: str, allowed: str) -> str:
         f"ERROR unit.py:{line} {field}\n"
         f"  found    {found}\n"
         f"  allowed  {allowed}\n"
-        "1 problem in unit.py. No node was contacted. Correct the file and run it again.\n"
+        "1 problem in unit.py. No node was contacted. Correct the file and try again.\n"
     )
 
 

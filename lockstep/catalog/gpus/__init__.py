@@ -11,7 +11,7 @@ from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
 
 @dataclass(frozen=True)
 class GpuModel:
-    """Vendor data of a GPU model; detects errors that all GPUs of a cluster share."""
+    """Vendor data for a GPU model; it reveals errors that all GPUs of a cluster share."""
 
     product_name: str
     """As ``nvidia-smi --query-gpu=name`` prints it."""
@@ -23,15 +23,14 @@ class GpuModel:
     architecture: str
     """A key of ``lockstep.catalog.nvidia.compatibility.ARCHITECTURES``."""
     nvlinks: str = ""
-    """With NVSwitches, as `nvidia-smi nvlink -s` prints the links: ``18 x 26.562 GB/s``."""
+    """Links of a GPU with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[str, ...] = ()
-    """GPU instance profiles (`nvidia-smi mig -lgip`); empty: the GPU has no MIG."""
+    """GPU instance profiles (`nvidia-smi mig -lgip`); empty: the GPU does not support MIG."""
 
     @property
     def modules(self) -> str:
         """Default kernel module flavour: open if it supports the architecture."""
-        supported = ARCHITECTURES[self.architecture].modules
-        return "open" if "open" in supported else "proprietary"
+        return "open" if "open" in ARCHITECTURES[self.architecture].modules else "proprietary"
 
 
 def known() -> tuple[str, ...]:

@@ -1,11 +1,10 @@
-"""The NVIDIA stack: one module per packaging with one ``PACKAGING``, and version tables.
+"""The packages of the NVIDIA stack, in NVIDIA's repositories and in Debian's archive.
 
 ``compatibility`` has the vendor's compatibility tables, ``xid`` the driver's error numbers.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -18,20 +17,20 @@ class Part:
 
     names: tuple[str, ...]
     """Names may contain {cuda} (12-4: one package per CUDA release), {cuda_soname} (12; 11.0 for
-    all of CUDA 11), {driver_cuda} (the newest CUDA major that the driver supports: 13) and
+    every CUDA 11.x), {driver_cuda} (the newest CUDA major version that the driver supports: 13) and
     {branch} (-550, for branches with separate packages)."""
     version: str = "{version}-*"
     """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> its pattern if it differs from ``version``; may contain {series} (550)."""
     brought: tuple[str, ...] = ()
-    """Packages that these depend on with an exact version: they are only pinned, so that apt does
+    """Packages on which these depend with an exact version. They are only pinned, so that apt does
     not select a newer version."""
 
 
 @dataclass(frozen=True)
 class Packaging:
-    """The packages of the stack in one archive. Parts that it does not have are absent."""
+    """The packages of the stack, for one value of ``software.nvidia.packaging``."""
 
     parts: Mapping[str, Part]
     """Part (a field of ``software.nvidia``; modules_open, modules_proprietary, cuda_runtime,
@@ -41,15 +40,15 @@ class Packaging:
     """Parts that the distribution's archive provides; the others need a repository."""
 
     def packages(
-        self, part: str, version: str | None, driver: str, cuda: tuple[str, ...]
+        self, part: str, version: str | None, driver: str, cuda: tuple[str, ...] = ()
     ) -> Iterator[tuple[str, str]]:
-        """Yield (package, version pattern) of a part.
+        """Yield (package, version pattern) for a part.
 
         Args:
             part: a key of ``parts``.
-            version: upstream version; None for the parts of CUDA, which depend on the releases.
+            version: upstream version; None for CUDA parts, whose packages depend on ``cuda``.
             driver: upstream version of the driver.
-            cuda: CUDA releases of the set, such as 12.4.
+            cuda: declared CUDA releases, such as 12.4.
         """
         entry = self.parts[part]
         words = {
@@ -57,40 +56,93 @@ class Packaging:
             "branch": compatibility.package_suffix(driver),
         }
         for name in entry.names:
-            if version is not None:
-                pattern = entry.other_versions.get(name, entry.version)
+            pattern = entry.other_versions.get(name, entry.version)
+            for one in cuda if version is None else (version,):
+                soname = "11.0" if one.startswith("11.") else one.partition(".")[0]
                 yield (
-                    name.format(**words),
-                    pattern.format(version=version, series=compatibility.branch(version)),
+                    name.format(cuda=one.replace(".", "-"), cuda_soname=soname, **words),
+                    pattern.format(version=one, series=compatibility.branch(one)),
                 )
-                continue
-            for release in cuda:
-                soname = "11.0" if release.startswith("11.") else release.partition(".")[0]
-                filled = name.format(cuda=release.replace(".", "-"), cuda_soname=soname, **words)
-                yield filled, entry.version.format(version=release)
-
-    def pins(self, part: str, version: str) -> Iterator[tuple[str, str]]:
-        """Yield (package, version pattern) of a part's exact dependencies."""
-        entry = self.parts[part]
-        for name in entry.brought:
-            yield name, entry.version.format(version=version)
 
     def every_package(self, driver: str, cuda: tuple[str, ...]) -> tuple[str, ...]:
         """Return all packages of all parts."""
+        versions = {part: None if part.startswith("cuda_") else "0" for part in self.parts}
         return tuple(
             sorted(
                 {
                     name
-                    for part in self.parts
-                    for name, _ in self.packages(
-                        part, None if part.startswith("cuda_") else "0", driver, cuda
-                    )
+                    for part, version in versions.items()
+                    for name, _ in self.packages(part, version, driver, cuda)
                 }
             )
         )
 
 
-def load(name: str) -> Packaging:
-    """Return a packaging by its module name; raises ModuleNotFoundError for an unknown one."""
-    packaging: Packaging = importlib.import_module(f"{__name__}.{name}").PACKAGING
-    return packaging
+NVIDIA = {
+    "driver": Part(("libcuda1", "libnvidia-ml1", "nvidia-driver-cuda", "nvidia-persistenced")),
+    "modules_open": Part(("nvidia-kernel-open-dkms",)),
+    "modules_proprietary": Part(("nvidia-kernel-dkms",)),
+    "cuda_runtime": Part(("cuda-libraries-{cuda}",), "{version}.*"),
+    "cuda_toolkit": Part(("cuda-toolkit-{cuda}",), "{version}.*"),
+    "fabric_manager": Part(("nvidia-fabricmanager{branch}",)),
+    "nscq": Part(("libnvidia-nscq{branch}",)),
+    "imex": Part(("nvidia-imex{branch}",)),
+    "dcgm": Part(
+        ("datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda{driver_cuda}"),
+        "1:{version}-*",
+    ),
+    "dcgm_exporter": Part(("datacenter-gpu-manager-exporter",)),
+    "container_toolkit": Part(
+        (
+            "libnvidia-container-tools",
+            "libnvidia-container1",
+            "nvidia-container-toolkit",
+            "nvidia-container-toolkit-base",
+        )
+    ),
+    "nccl": Part(("libnccl2",)),
+    "gdrcopy": Part(("gdrdrv-dkms", "libgdrapi")),
+}
+"""NVIDIA's own repositories (developer.download.nvidia.com/compute/cuda/repos), or a mirror.
+
+Names: driver installation guide (Debian, compute-only), NVIDIA/gpu-driver-container, DCGM's
+packaging.cmake, container toolkit's install guide.
+"""
+
+DEBIAN = {
+    "driver": Part(
+        (
+            "libcuda1",
+            "libnvidia-cfg1",
+            "libnvidia-ml1",
+            "libnvidia-ptxjitcompiler1",
+            "nvidia-persistenced",
+            "nvidia-smi",
+        ),
+        # From a separate source package: bookworm has 535.171.04 with driver 535.261.03.
+        other_versions={"nvidia-persistenced": "{series}.*"},
+        # Each of the packages above depends on this package with the same version.
+        brought=("nvidia-alternative",),
+    ),
+    "modules_open": Part(
+        ("firmware-nvidia-gsp", "nvidia-open-kernel-dkms", "nvidia-open-kernel-support")
+    ),
+    "modules_proprietary": Part(
+        ("firmware-nvidia-gsp", "nvidia-kernel-dkms", "nvidia-kernel-support")
+    ),
+    "cuda_runtime": Part(("libcudart{cuda_soname}",), "{version}.*"),
+    "cuda_toolkit": Part(("nvidia-cuda-toolkit",), "{version}.*"),
+    "nccl": Part(("libnccl2",)),
+}
+"""Debian's archive (contrib, non-free).
+
+Names and versions read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
+535.261.03 and 11.8.
+"""
+
+PACKAGINGS = {
+    "nvidia": Packaging(NVIDIA),
+    # Parts that are not in the archive have NVIDIA's package names.
+    "debian": Packaging({**NVIDIA, **DEBIAN}, from_archive=frozenset(DEBIAN)),
+}
+"""Value of ``software.nvidia.packaging`` -> the packages."""

@@ -19,7 +19,7 @@ class Architecture:
     first_cuda: str
     """First CUDA release that supports the architecture."""
     last_branch: int | None = None
-    """None: still supported."""
+    """Last driver branch that supports the architecture; None: still supported."""
     last_cuda: int | None = None
     """Last CUDA major version that supports the architecture; None: still supported."""
 
@@ -31,8 +31,9 @@ class Architecture:
 
     def has_cuda(self, release: str) -> bool:
         """Return whether a CUDA release supports the architecture."""
-        young = self.last_cuda is None or numbers(release)[0] <= self.last_cuda
-        return young and at_least(release, self.first_cuda)
+        return at_least(release, self.first_cuda) and (
+            self.last_cuda is None or numbers(release)[0] <= self.last_cuda
+        )
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
@@ -76,32 +77,32 @@ CUDA_RELEASES: Mapping[str, str] = {
 """CUDA release -> its bundled driver version (CUDA release notes, toolkit driver versions)."""
 
 UNVERSIONED_FROM = 580
-"""First branch whose fabric manager, NSCQ and IMEX packages have no branch in their name
+"""First branch whose fabric manager, NSCQ and IMEX packages have no branch in their names
 (NVIDIA/gpu-driver-container, install.sh)."""
 
 DCGM_CUDA_13_FROM = "4.4.0"
-"""First DCGM with CUDA 13, which drivers of branch 580 or later need (DCGM's changelog)."""
+"""First DCGM version with CUDA 13, for drivers of branch 580 or later (DCGM's changelog)."""
 
 CONTAINER_TOOLKIT_FROM = "1.18.0"
-"""First toolkit with nvidia-cdi-refresh.service, which updates CDI after driver changes."""
+"""First version with nvidia-cdi-refresh.service, which updates CDI after driver changes."""
 
 DCGM_FROM = "4.0.0"
-"""First DCGM with the CUDA major in package names (datacenter-gpu-manager-4-cuda12)."""
+"""First DCGM version with a CUDA version in package names (datacenter-gpu-manager-4-cuda12)."""
 
 
 def branch(driver: str) -> int:
-    """Return the branch of a driver version: 550 of 550.163.01."""
+    """Return the branch of a driver version: ``550.163.01`` -> ``550``."""
     return numbers(driver)[0]
 
 
 def cuda_major_of(driver: str) -> str:
-    """Return the newest CUDA major version that a driver supports: 12 for 550.163.01."""
+    """Return the newest CUDA major version that a driver supports: ``550.163.01`` -> ``12``."""
     majors = [major for major, oldest in CUDA_MINIMUM_DRIVER.items() if at_least(driver, oldest)]
     return majors[-1] if majors else next(iter(CUDA_MINIMUM_DRIVER))
 
 
 def package_suffix(driver: str) -> str:
-    """Return the package name suffix of a branch: -550; empty from 580 on."""
+    """Return the package name suffix for a driver's branch: ``-550``; empty from 580 on."""
     return "" if branch(driver) >= UNVERSIONED_FROM else f"-{branch(driver)}"
 
 

@@ -14,29 +14,29 @@ from typing import Literal
 
 
 class Action(Enum):
-    """Action that the catalogue recommends."""
+    """The action that the catalogue recommends."""
 
     IGNORE = "nothing"
     RESTART_APP = "restart the application"
     RESET_GPU = "reset the GPU"
     RESTART_MACHINE = "restart the machine"
     CHECK_MECHANICALS = "check that the GPU is seated and its power cables are connected"
-    NVLINK = "check the NVLink, and reset all GPUs of the baseboard together"
+    NVLINK = "check the NVLinks, and reset all GPUs on the baseboard together"
     UPDATE = "update the driver and the firmware"
-    FOLLOW = "see the previous Xid"
+    FOLLOW = "check the previous Xid"
     CONTACT_SUPPORT = "contact the vendor's support"
-    """Most of these are marked as unused."""
+    """NVIDIA marks most Xids with this action as unused."""
     UNDEFINED = "search NVIDIA's documentation: the Xid catalogue recommends no action"
 
 
 Severity = Literal["critical", "error", "warning", "none"]
-"""critical: no job may start on the node; error: the GPU is faulty; none: caused by the program,
-or covered by another reading."""
+"""critical: no job may start on the node; error: the GPU is faulty; warning: it may be
+faulty; none: caused by the program, or covered by another reading."""
 
 
 @dataclass(frozen=True)
 class Xid:
-    """One Xid."""
+    """One entry of the Xid catalogue."""
 
     name: str
     """Name in the driver's source, without ROBUST_CHANNEL."""
@@ -44,216 +44,207 @@ class Xid:
     severity: Severity
 
 
-IGNORE, RESTART_APP, RESET_GPU = Action.IGNORE, Action.RESTART_APP, Action.RESET_GPU
-RESTART_MACHINE, CHECK_MECHANICALS = Action.RESTART_MACHINE, Action.CHECK_MECHANICALS
-NVLINK, UPDATE, FOLLOW = Action.NVLINK, Action.UPDATE, Action.FOLLOW
-CONTACT_SUPPORT, UNDEFINED = Action.CONTACT_SUPPORT, Action.UNDEFINED
-CRITICAL: Severity = "critical"
-ERROR: Severity = "error"
-WARNING: Severity = "warning"
-NONE: Severity = "none"
-
 XIDS: Mapping[int, Xid] = {
-    1: Xid("FIFO_ERROR_FIFO_METHOD", CONTACT_SUPPORT, WARNING),
-    2: Xid("FIFO_ERROR_SW_METHOD", CONTACT_SUPPORT, WARNING),
-    3: Xid("FIFO_ERROR_UNK_METHOD", CONTACT_SUPPORT, WARNING),
-    4: Xid("FIFO_ERROR_CHANNEL_BUSY", CONTACT_SUPPORT, WARNING),
-    5: Xid("FIFO_ERROR_RUNOUT_OVERFLOW", CONTACT_SUPPORT, WARNING),
-    6: Xid("FIFO_ERROR_PARSE_ERR", CONTACT_SUPPORT, WARNING),
-    7: Xid("FIFO_ERROR_PTE_ERR", CONTACT_SUPPORT, WARNING),
-    8: Xid("FIFO_ERROR_IDLE_TIMEOUT", RESTART_APP, NONE),
-    9: Xid("GR_ERROR_INSTANCE", CONTACT_SUPPORT, WARNING),
-    10: Xid("GR_ERROR_SINGLE_STEP", CONTACT_SUPPORT, WARNING),
-    11: Xid("GR_ERROR_MISSING_HW", RESTART_APP, NONE),
-    12: Xid("GR_ERROR_SW_METHOD", CONTACT_SUPPORT, WARNING),
-    13: Xid("GR_EXCEPTION", RESTART_APP, NONE),
-    14: Xid("FAKE_ERROR", IGNORE, NONE),
-    15: Xid("SCANLINE_TIMEOUT", CONTACT_SUPPORT, WARNING),
-    16: Xid("VBLANK_CALLBACK_TIMEOUT", CONTACT_SUPPORT, WARNING),
-    17: Xid("PARAMETER_ERROR", CONTACT_SUPPORT, WARNING),
-    18: Xid("BUS_MASTER_TIMEOUT_ERROR", CONTACT_SUPPORT, WARNING),
-    19: Xid("DISP_MISSED_NOTIFIER", CONTACT_SUPPORT, WARNING),
-    20: Xid("MPEG_ERROR_SW_METHOD", CONTACT_SUPPORT, WARNING),
-    21: Xid("ME_ERROR_SW_METHOD", CONTACT_SUPPORT, WARNING),
-    22: Xid("VP_ERROR_SW_METHOD", CONTACT_SUPPORT, WARNING),
-    23: Xid("RC_LOGGING_ENABLED", CONTACT_SUPPORT, WARNING),
-    24: Xid("GR_SEMAPHORE_TIMEOUT", CONTACT_SUPPORT, WARNING),
-    25: Xid("GR_ILLEGAL_NOTIFY", RESTART_APP, NONE),
-    26: Xid("FIFO_ERROR_FBISTATE_TIMEOUT", CONTACT_SUPPORT, WARNING),
-    27: Xid("VP_ERROR", CONTACT_SUPPORT, WARNING),
-    28: Xid("VP2_ERROR", CONTACT_SUPPORT, WARNING),
-    29: Xid("BSP_ERROR", CONTACT_SUPPORT, WARNING),
-    30: Xid("BAD_ADDR_ACCESS", CONTACT_SUPPORT, WARNING),
-    31: Xid("FIFO_ERROR_MMU_ERR_FLT", RESTART_APP, NONE),
-    32: Xid("PBDMA_ERROR", RESTART_APP, NONE),
-    33: Xid("SEC_ERROR", CONTACT_SUPPORT, WARNING),
-    34: Xid("MSVLD_ERROR", CONTACT_SUPPORT, WARNING),
-    35: Xid("MSPDEC_ERROR", CONTACT_SUPPORT, WARNING),
-    36: Xid("MSPPP_ERROR", CONTACT_SUPPORT, WARNING),
-    37: Xid("FECS_ERR_UNIMP_FIRMWARE_METHOD", IGNORE, NONE),
-    38: Xid("FECS_ERR_WATCHDOG_TIMEOUT", IGNORE, NONE),
-    39: Xid("CE0_ERROR", RESTART_APP, NONE),
-    40: Xid("CE1_ERROR", RESTART_APP, NONE),
-    41: Xid("CE2_ERROR", RESTART_APP, NONE),
-    42: Xid("VIC_ERROR", CONTACT_SUPPORT, WARNING),
-    43: Xid("RESETCHANNEL_VERIF_ERROR", IGNORE, NONE),
-    44: Xid("GR_FAULT_DURING_CTXSW", IGNORE, NONE),
-    45: Xid("PREEMPTIVE_REMOVAL", FOLLOW, NONE),
-    46: Xid("GPU_TIMEOUT_ERROR", RESET_GPU, ERROR),
-    47: Xid("NVENC0_ERROR", CONTACT_SUPPORT, WARNING),
+    1: Xid("FIFO_ERROR_FIFO_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    2: Xid("FIFO_ERROR_SW_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    3: Xid("FIFO_ERROR_UNK_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    4: Xid("FIFO_ERROR_CHANNEL_BUSY", Action.CONTACT_SUPPORT, "warning"),
+    5: Xid("FIFO_ERROR_RUNOUT_OVERFLOW", Action.CONTACT_SUPPORT, "warning"),
+    6: Xid("FIFO_ERROR_PARSE_ERR", Action.CONTACT_SUPPORT, "warning"),
+    7: Xid("FIFO_ERROR_PTE_ERR", Action.CONTACT_SUPPORT, "warning"),
+    8: Xid("FIFO_ERROR_IDLE_TIMEOUT", Action.RESTART_APP, "none"),
+    9: Xid("GR_ERROR_INSTANCE", Action.CONTACT_SUPPORT, "warning"),
+    10: Xid("GR_ERROR_SINGLE_STEP", Action.CONTACT_SUPPORT, "warning"),
+    11: Xid("GR_ERROR_MISSING_HW", Action.RESTART_APP, "none"),
+    12: Xid("GR_ERROR_SW_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    13: Xid("GR_EXCEPTION", Action.RESTART_APP, "none"),
+    14: Xid("FAKE_ERROR", Action.IGNORE, "none"),
+    15: Xid("SCANLINE_TIMEOUT", Action.CONTACT_SUPPORT, "warning"),
+    16: Xid("VBLANK_CALLBACK_TIMEOUT", Action.CONTACT_SUPPORT, "warning"),
+    17: Xid("PARAMETER_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    18: Xid("BUS_MASTER_TIMEOUT_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    19: Xid("DISP_MISSED_NOTIFIER", Action.CONTACT_SUPPORT, "warning"),
+    20: Xid("MPEG_ERROR_SW_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    21: Xid("ME_ERROR_SW_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    22: Xid("VP_ERROR_SW_METHOD", Action.CONTACT_SUPPORT, "warning"),
+    23: Xid("RC_LOGGING_ENABLED", Action.CONTACT_SUPPORT, "warning"),
+    24: Xid("GR_SEMAPHORE_TIMEOUT", Action.CONTACT_SUPPORT, "warning"),
+    25: Xid("GR_ILLEGAL_NOTIFY", Action.RESTART_APP, "none"),
+    26: Xid("FIFO_ERROR_FBISTATE_TIMEOUT", Action.CONTACT_SUPPORT, "warning"),
+    27: Xid("VP_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    28: Xid("VP2_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    29: Xid("BSP_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    30: Xid("BAD_ADDR_ACCESS", Action.CONTACT_SUPPORT, "warning"),
+    31: Xid("FIFO_ERROR_MMU_ERR_FLT", Action.RESTART_APP, "none"),
+    32: Xid("PBDMA_ERROR", Action.RESTART_APP, "none"),
+    33: Xid("SEC_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    34: Xid("MSVLD_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    35: Xid("MSPDEC_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    36: Xid("MSPPP_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    37: Xid("FECS_ERR_UNIMP_FIRMWARE_METHOD", Action.IGNORE, "none"),
+    38: Xid("FECS_ERR_WATCHDOG_TIMEOUT", Action.IGNORE, "none"),
+    39: Xid("CE0_ERROR", Action.RESTART_APP, "none"),
+    40: Xid("CE1_ERROR", Action.RESTART_APP, "none"),
+    41: Xid("CE2_ERROR", Action.RESTART_APP, "none"),
+    42: Xid("VIC_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    43: Xid("RESETCHANNEL_VERIF_ERROR", Action.IGNORE, "none"),
+    44: Xid("GR_FAULT_DURING_CTXSW", Action.IGNORE, "none"),
+    45: Xid("PREEMPTIVE_REMOVAL", Action.FOLLOW, "none"),
+    46: Xid("GPU_TIMEOUT_ERROR", Action.RESET_GPU, "error"),
+    47: Xid("NVENC0_ERROR", Action.CONTACT_SUPPORT, "warning"),
     # A double-bit error: the results of the job are wrong.
-    48: Xid("GPU_ECC_DBE", RESET_GPU, CRITICAL),
-    49: Xid("SILENT_RUNNING_CONSTANT_LEVEL_SET_BY_REGISTRY", CONTACT_SUPPORT, WARNING),
-    50: Xid("SILENT_RUNNING_LEVEL_TRANSITION_DUE_TO_RC_ERROR", CONTACT_SUPPORT, WARNING),
-    51: Xid("SILENT_RUNNING_STRESS_TEST_FAILURE", CONTACT_SUPPORT, WARNING),
-    52: Xid("SILENT_RUNNING_LEVEL_TRANS_DUE_TO_TEMP_RISE", CONTACT_SUPPORT, WARNING),
-    53: Xid("SILENT_RUNNING_TEMP_REDUCED_CLOCKING", CONTACT_SUPPORT, WARNING),
-    54: Xid("SILENT_RUNNING_PWR_REDUCED_CLOCKING", CHECK_MECHANICALS, CRITICAL),
-    55: Xid("SILENT_RUNNING_TEMPERATURE_READ_ERROR", CONTACT_SUPPORT, WARNING),
-    56: Xid("DISPLAY_CHANNEL_EXCEPTION", CONTACT_SUPPORT, WARNING),
-    57: Xid("FB_LINK_TRAINING_FAILURE_ERROR", CONTACT_SUPPORT, WARNING),
-    58: Xid("FB_MEMORY_ERROR", CONTACT_SUPPORT, WARNING),
-    59: Xid("PMU_ERROR", CONTACT_SUPPORT, WARNING),
-    60: Xid("SEC2_ERROR", RESTART_APP, NONE),
-    61: Xid("PMU_BREAKPOINT", CONTACT_SUPPORT, WARNING),
-    62: Xid("PMU_HALT_ERROR", RESET_GPU, ERROR),
+    48: Xid("GPU_ECC_DBE", Action.RESET_GPU, "critical"),
+    49: Xid("SILENT_RUNNING_CONSTANT_LEVEL_SET_BY_REGISTRY", Action.CONTACT_SUPPORT, "warning"),
+    50: Xid("SILENT_RUNNING_LEVEL_TRANSITION_DUE_TO_RC_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    51: Xid("SILENT_RUNNING_STRESS_TEST_FAILURE", Action.CONTACT_SUPPORT, "warning"),
+    52: Xid("SILENT_RUNNING_LEVEL_TRANS_DUE_TO_TEMP_RISE", Action.CONTACT_SUPPORT, "warning"),
+    53: Xid("SILENT_RUNNING_TEMP_REDUCED_CLOCKING", Action.CONTACT_SUPPORT, "warning"),
+    54: Xid("SILENT_RUNNING_PWR_REDUCED_CLOCKING", Action.CHECK_MECHANICALS, "critical"),
+    55: Xid("SILENT_RUNNING_TEMPERATURE_READ_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    56: Xid("DISPLAY_CHANNEL_EXCEPTION", Action.CONTACT_SUPPORT, "warning"),
+    57: Xid("FB_LINK_TRAINING_FAILURE_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    58: Xid("FB_MEMORY_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    59: Xid("PMU_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    60: Xid("SEC2_ERROR", Action.RESTART_APP, "none"),
+    61: Xid("PMU_BREAKPOINT", Action.CONTACT_SUPPORT, "warning"),
+    62: Xid("PMU_HALT_ERROR", Action.RESET_GPU, "error"),
     # gpu.row_remap shows a pending remap, which the reset clears.
-    63: Xid("INFOROM_DRAM_RETIREMENT_EVENT", IGNORE, NONE),
+    63: Xid("INFOROM_DRAM_RETIREMENT_EVENT", Action.IGNORE, "none"),
     # No spare row is left: replace the GPU (gpu.row_remap).
-    64: Xid("INFOROM_DRAM_RETIREMENT_FAILURE", RESET_GPU, CRITICAL),
-    65: Xid("NVENC1_ERROR", CONTACT_SUPPORT, WARNING),
-    66: Xid("FECS_ERR_REG_ACCESS_VIOLATION", IGNORE, NONE),
-    67: Xid("FECS_ERR_VERIF_VIOLATION", IGNORE, NONE),
-    # Azure's health checks drain the node; catalogue and Kubernetes: an application error.
-    68: Xid("NVDEC0_ERROR", RESTART_APP, NONE),
-    # Azure's health checks drain the node; the catalogue: an application error.
-    69: Xid("GR_CLASS_ERROR", RESTART_APP, NONE),
-    70: Xid("CE3_ERROR", RESTART_APP, NONE),
-    71: Xid("CE4_ERROR", RESTART_APP, NONE),
-    72: Xid("CE5_ERROR", RESTART_APP, NONE),
-    73: Xid("NVENC2_ERROR", CONTACT_SUPPORT, WARNING),
-    74: Xid("NVLINK_ERROR", NVLINK, ERROR),
-    75: Xid("CE6_ERROR", RESTART_APP, NONE),
-    76: Xid("CE7_ERROR", RESTART_APP, NONE),
-    77: Xid("CE8_ERROR", RESTART_APP, NONE),
-    78: Xid("VGPU_START_ERROR", UPDATE, WARNING),
-    79: Xid("GPU_HAS_FALLEN_OFF_THE_BUS", RESTART_MACHINE, CRITICAL),
-    80: Xid("PBDMA_PUSHBUFFER_CRC_MISMATCH", RESTART_APP, NONE),
-    81: Xid("VGA_SUBSYSTEM_ERROR", CONTACT_SUPPORT, WARNING),
-    82: Xid("NVJPG0_ERROR", RESTART_APP, NONE),
-    83: Xid("NVDEC1_ERROR", RESTART_APP, NONE),
-    84: Xid("NVDEC2_ERROR", RESTART_APP, NONE),
-    85: Xid("CE9_ERROR", RESTART_APP, NONE),
-    86: Xid("OFA0_ERROR", RESTART_APP, NONE),
-    87: Xid("NVTELEMETRY_DRIVER_REPORT", CONTACT_SUPPORT, WARNING),
-    88: Xid("NVDEC3_ERROR", RESTART_APP, NONE),
-    89: Xid("NVDEC4_ERROR", RESTART_APP, NONE),
-    90: Xid("LTC_ERROR", CONTACT_SUPPORT, WARNING),
-    91: Xid("RESERVED_XID", CONTACT_SUPPORT, WARNING),
+    64: Xid("INFOROM_DRAM_RETIREMENT_FAILURE", Action.RESET_GPU, "critical"),
+    65: Xid("NVENC1_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    66: Xid("FECS_ERR_REG_ACCESS_VIOLATION", Action.IGNORE, "none"),
+    67: Xid("FECS_ERR_VERIF_VIOLATION", Action.IGNORE, "none"),
+    # Azure's health checks drain the node; for the catalogue and Kubernetes, the program failed.
+    68: Xid("NVDEC0_ERROR", Action.RESTART_APP, "none"),
+    # Azure's health checks drain the node; for the catalogue, the program failed.
+    69: Xid("GR_CLASS_ERROR", Action.RESTART_APP, "none"),
+    70: Xid("CE3_ERROR", Action.RESTART_APP, "none"),
+    71: Xid("CE4_ERROR", Action.RESTART_APP, "none"),
+    72: Xid("CE5_ERROR", Action.RESTART_APP, "none"),
+    73: Xid("NVENC2_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    74: Xid("NVLINK_ERROR", Action.NVLINK, "error"),
+    75: Xid("CE6_ERROR", Action.RESTART_APP, "none"),
+    76: Xid("CE7_ERROR", Action.RESTART_APP, "none"),
+    77: Xid("CE8_ERROR", Action.RESTART_APP, "none"),
+    78: Xid("VGPU_START_ERROR", Action.UPDATE, "warning"),
+    79: Xid("GPU_HAS_FALLEN_OFF_THE_BUS", Action.RESTART_MACHINE, "critical"),
+    80: Xid("PBDMA_PUSHBUFFER_CRC_MISMATCH", Action.RESTART_APP, "none"),
+    81: Xid("VGA_SUBSYSTEM_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    82: Xid("NVJPG0_ERROR", Action.RESTART_APP, "none"),
+    83: Xid("NVDEC1_ERROR", Action.RESTART_APP, "none"),
+    84: Xid("NVDEC2_ERROR", Action.RESTART_APP, "none"),
+    85: Xid("CE9_ERROR", Action.RESTART_APP, "none"),
+    86: Xid("OFA0_ERROR", Action.RESTART_APP, "none"),
+    87: Xid("NVTELEMETRY_DRIVER_REPORT", Action.CONTACT_SUPPORT, "warning"),
+    88: Xid("NVDEC3_ERROR", Action.RESTART_APP, "none"),
+    89: Xid("NVDEC4_ERROR", Action.RESTART_APP, "none"),
+    90: Xid("LTC_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    91: Xid("RESERVED_XID", Action.CONTACT_SUPPORT, "warning"),
     # Ignored in the catalogue; many corrected errors precede an uncorrected one.
-    92: Xid("EXCESSIVE_SBE_INTERRUPTS", IGNORE, WARNING),
-    93: Xid("INFOROM_ERASE_LIMIT_EXCEEDED", IGNORE, NONE),
-    # The catalogue restarts the application; the row is remapped at the next reset.
-    94: Xid("CONTAINED_ERROR", RESTART_APP, WARNING),
+    92: Xid("EXCESSIVE_SBE_INTERRUPTS", Action.IGNORE, "warning"),
+    93: Xid("INFOROM_ERASE_LIMIT_EXCEEDED", Action.IGNORE, "none"),
+    # The catalogue says to restart the application; the row is remapped at the next reset.
+    94: Xid("CONTAINED_ERROR", Action.RESTART_APP, "warning"),
     # An uncontained error that affects other processes on the GPU.
-    95: Xid("UNCONTAINED_ERROR", RESET_GPU, CRITICAL),
-    96: Xid("NVDEC5_ERROR", RESTART_APP, NONE),
-    97: Xid("NVDEC6_ERROR", RESTART_APP, NONE),
-    98: Xid("NVDEC7_ERROR", RESTART_APP, NONE),
-    99: Xid("NVJPG1_ERROR", RESTART_APP, NONE),
-    100: Xid("NVJPG2_ERROR", RESTART_APP, NONE),
-    101: Xid("NVJPG3_ERROR", RESTART_APP, NONE),
-    102: Xid("NVJPG4_ERROR", RESTART_APP, NONE),
-    103: Xid("NVJPG5_ERROR", RESTART_APP, NONE),
-    104: Xid("NVJPG6_ERROR", RESTART_APP, NONE),
-    105: Xid("NVJPG7_ERROR", RESTART_APP, NONE),
-    106: Xid("SMBPBI_TEST_MESSAGE", IGNORE, NONE),
-    107: Xid("SMBPBI_TEST_MESSAGE_SILENT", IGNORE, NONE),
-    108: Xid("NVLINK_REMOTE_TRANSLATION_ERROR", IGNORE, NONE),
-    # Kubernetes' device plugin ignores it; the catalogue resets the GPU.
-    109: Xid("CTXSW_TIMEOUT_ERROR", RESET_GPU, ERROR),
-    110: Xid("SEC_FAULT_ERROR", RESET_GPU, ERROR),
-    111: Xid("BUNDLE_ERROR_EVENT", CONTACT_SUPPORT, WARNING),
-    112: Xid("DISP_SUPERVISOR_ERROR", CONTACT_SUPPORT, WARNING),
-    113: Xid("DP_LT_FAILURE", CONTACT_SUPPORT, WARNING),
-    114: Xid("HEAD_RG_UNDERFLOW", CONTACT_SUPPORT, WARNING),
-    115: Xid("CORE_CHANNEL_REGS", CONTACT_SUPPORT, WARNING),
-    116: Xid("WINDOW_CHANNEL_REGS", CONTACT_SUPPORT, WARNING),
-    117: Xid("CURSOR_CHANNEL_REGS", CONTACT_SUPPORT, WARNING),
-    118: Xid("HEAD_REGS", CONTACT_SUPPORT, WARNING),
-    # The catalogue resets the GPU; in practice (gpud) only a reboot restores its GSP.
-    119: Xid("GSP_RPC_TIMEOUT", RESTART_MACHINE, ERROR),
-    120: Xid("GSP_ERROR", RESET_GPU, ERROR),
-    121: Xid("C2C_ERROR", IGNORE, NONE),
-    122: Xid("SPI_PMU_RPC_READ_FAIL", CONTACT_SUPPORT, WARNING),
-    123: Xid("SPI_PMU_RPC_WRITE_FAIL", CONTACT_SUPPORT, WARNING),
-    124: Xid("SPI_PMU_RPC_ERASE_FAIL", CONTACT_SUPPORT, WARNING),
-    125: Xid("INFOROM_FS_ERROR", CONTACT_SUPPORT, WARNING),
-    126: Xid("CE10_ERROR", RESTART_APP, NONE),
-    127: Xid("CE11_ERROR", RESTART_APP, NONE),
-    128: Xid("CE12_ERROR", RESTART_APP, NONE),
-    129: Xid("CE13_ERROR", RESTART_APP, NONE),
-    130: Xid("CE14_ERROR", RESTART_APP, NONE),
-    131: Xid("CE15_ERROR", RESTART_APP, NONE),
-    132: Xid("CE16_ERROR", RESTART_APP, NONE),
-    133: Xid("CE17_ERROR", RESTART_APP, NONE),
-    134: Xid("CE18_ERROR", RESTART_APP, NONE),
-    135: Xid("CE19_ERROR", RESTART_APP, NONE),
-    136: Xid("ALI_TRAINING_FAIL", RESET_GPU, ERROR),
-    137: Xid("NVLINK_PRIV_ERR", IGNORE, NONE),
-    138: Xid("DLA_ERROR", CONTACT_SUPPORT, WARNING),
-    139: Xid("OFA1_ERROR", RESTART_APP, NONE),
+    95: Xid("UNCONTAINED_ERROR", Action.RESET_GPU, "critical"),
+    96: Xid("NVDEC5_ERROR", Action.RESTART_APP, "none"),
+    97: Xid("NVDEC6_ERROR", Action.RESTART_APP, "none"),
+    98: Xid("NVDEC7_ERROR", Action.RESTART_APP, "none"),
+    99: Xid("NVJPG1_ERROR", Action.RESTART_APP, "none"),
+    100: Xid("NVJPG2_ERROR", Action.RESTART_APP, "none"),
+    101: Xid("NVJPG3_ERROR", Action.RESTART_APP, "none"),
+    102: Xid("NVJPG4_ERROR", Action.RESTART_APP, "none"),
+    103: Xid("NVJPG5_ERROR", Action.RESTART_APP, "none"),
+    104: Xid("NVJPG6_ERROR", Action.RESTART_APP, "none"),
+    105: Xid("NVJPG7_ERROR", Action.RESTART_APP, "none"),
+    106: Xid("SMBPBI_TEST_MESSAGE", Action.IGNORE, "none"),
+    107: Xid("SMBPBI_TEST_MESSAGE_SILENT", Action.IGNORE, "none"),
+    108: Xid("NVLINK_REMOTE_TRANSLATION_ERROR", Action.IGNORE, "none"),
+    # Kubernetes' device plugin ignores it; the catalogue says to reset the GPU.
+    109: Xid("CTXSW_TIMEOUT_ERROR", Action.RESET_GPU, "error"),
+    110: Xid("SEC_FAULT_ERROR", Action.RESET_GPU, "error"),
+    111: Xid("BUNDLE_ERROR_EVENT", Action.CONTACT_SUPPORT, "warning"),
+    112: Xid("DISP_SUPERVISOR_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    113: Xid("DP_LT_FAILURE", Action.CONTACT_SUPPORT, "warning"),
+    114: Xid("HEAD_RG_UNDERFLOW", Action.CONTACT_SUPPORT, "warning"),
+    115: Xid("CORE_CHANNEL_REGS", Action.CONTACT_SUPPORT, "warning"),
+    116: Xid("WINDOW_CHANNEL_REGS", Action.CONTACT_SUPPORT, "warning"),
+    117: Xid("CURSOR_CHANNEL_REGS", Action.CONTACT_SUPPORT, "warning"),
+    118: Xid("HEAD_REGS", Action.CONTACT_SUPPORT, "warning"),
+    # The catalogue says to reset the GPU; in practice (gpud) only a reboot restores its GSP.
+    119: Xid("GSP_RPC_TIMEOUT", Action.RESTART_MACHINE, "error"),
+    120: Xid("GSP_ERROR", Action.RESET_GPU, "error"),
+    121: Xid("C2C_ERROR", Action.IGNORE, "none"),
+    122: Xid("SPI_PMU_RPC_READ_FAIL", Action.CONTACT_SUPPORT, "warning"),
+    123: Xid("SPI_PMU_RPC_WRITE_FAIL", Action.CONTACT_SUPPORT, "warning"),
+    124: Xid("SPI_PMU_RPC_ERASE_FAIL", Action.CONTACT_SUPPORT, "warning"),
+    125: Xid("INFOROM_FS_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    126: Xid("CE10_ERROR", Action.RESTART_APP, "none"),
+    127: Xid("CE11_ERROR", Action.RESTART_APP, "none"),
+    128: Xid("CE12_ERROR", Action.RESTART_APP, "none"),
+    129: Xid("CE13_ERROR", Action.RESTART_APP, "none"),
+    130: Xid("CE14_ERROR", Action.RESTART_APP, "none"),
+    131: Xid("CE15_ERROR", Action.RESTART_APP, "none"),
+    132: Xid("CE16_ERROR", Action.RESTART_APP, "none"),
+    133: Xid("CE17_ERROR", Action.RESTART_APP, "none"),
+    134: Xid("CE18_ERROR", Action.RESTART_APP, "none"),
+    135: Xid("CE19_ERROR", Action.RESTART_APP, "none"),
+    136: Xid("ALI_TRAINING_FAIL", Action.RESET_GPU, "error"),
+    137: Xid("NVLINK_PRIV_ERR", Action.IGNORE, "none"),
+    138: Xid("DLA_ERROR", Action.CONTACT_SUPPORT, "warning"),
+    139: Xid("OFA1_ERROR", Action.RESTART_APP, "none"),
     # An uncontained memory error.
-    140: Xid("UNRECOVERABLE_ECC_ERROR_ESCAPE", RESET_GPU, CRITICAL),
-    141: Xid("FAST_PATH_ERROR", IGNORE, NONE),
-    142: Xid("NVENC3_ERROR", CONTACT_SUPPORT, WARNING),
+    140: Xid("UNRECOVERABLE_ECC_ERROR_ESCAPE", Action.RESET_GPU, "critical"),
+    141: Xid("FAST_PATH_ERROR", Action.IGNORE, "none"),
+    142: Xid("NVENC3_ERROR", Action.CONTACT_SUPPORT, "warning"),
     # The GPU failed to initialise.
-    143: Xid("GPU_INIT_ERROR", RESET_GPU, CRITICAL),
-    144: Xid("NVLINK_SAW_ERROR", NVLINK, ERROR),
-    145: Xid("NVLINK_RLW_ERROR", NVLINK, ERROR),
-    146: Xid("NVLINK_TLW_ERROR", NVLINK, ERROR),
-    147: Xid("NVLINK_TREX_ERROR", NVLINK, ERROR),
-    148: Xid("NVLINK_NVLPW_CTRL_ERROR", NVLINK, ERROR),
-    149: Xid("NVLINK_NETIR_ERROR", NVLINK, ERROR),
-    150: Xid("NVLINK_MSE_ERROR", NVLINK, ERROR),
-    151: Xid("KEY_ROTATION_ERROR", RESTART_MACHINE, CRITICAL),
-    152: Xid("DLA_SMMU_ERROR", IGNORE, NONE),
-    153: Xid("DLA_TIMEOUT", IGNORE, NONE),
-    154: Xid("GPU_RECOVERY_ACTION_CHANGED", FOLLOW, NONE),
-    155: Xid("NVLINK_SW_DEFINED_ERROR", RESET_GPU, ERROR),
-    156: Xid("RESOURCE_RETIREMENT_EVENT", RESET_GPU, ERROR),
+    143: Xid("GPU_INIT_ERROR", Action.RESET_GPU, "critical"),
+    144: Xid("NVLINK_SAW_ERROR", Action.NVLINK, "error"),
+    145: Xid("NVLINK_RLW_ERROR", Action.NVLINK, "error"),
+    146: Xid("NVLINK_TLW_ERROR", Action.NVLINK, "error"),
+    147: Xid("NVLINK_TREX_ERROR", Action.NVLINK, "error"),
+    148: Xid("NVLINK_NVLPW_CTRL_ERROR", Action.NVLINK, "error"),
+    149: Xid("NVLINK_NETIR_ERROR", Action.NVLINK, "error"),
+    150: Xid("NVLINK_MSE_ERROR", Action.NVLINK, "error"),
+    151: Xid("KEY_ROTATION_ERROR", Action.RESTART_MACHINE, "critical"),
+    152: Xid("DLA_SMMU_ERROR", Action.IGNORE, "none"),
+    153: Xid("DLA_TIMEOUT", Action.IGNORE, "none"),
+    154: Xid("GPU_RECOVERY_ACTION_CHANGED", Action.FOLLOW, "none"),
+    155: Xid("NVLINK_SW_DEFINED_ERROR", Action.RESET_GPU, "error"),
+    156: Xid("RESOURCE_RETIREMENT_EVENT", Action.RESET_GPU, "error"),
     # Ignored in the catalogue; a faulty part of the GPU stays in use.
-    157: Xid("RESOURCE_RETIREMENT_FAILURE", IGNORE, ERROR),
-    158: Xid("GPU_FATAL_TIMEOUT", RESET_GPU, ERROR),
-    # The catalogue: check whether the program uses unified memory.
-    159: Xid("CHI_NON_DATA_ERROR", RESTART_APP, WARNING),
+    157: Xid("RESOURCE_RETIREMENT_FAILURE", Action.IGNORE, "error"),
+    158: Xid("GPU_FATAL_TIMEOUT", Action.RESET_GPU, "error"),
+    # The catalogue says to check whether the program uses unified memory.
+    159: Xid("CHI_NON_DATA_ERROR", Action.RESTART_APP, "warning"),
     # Ignored in the catalogue; retired resources stay retired.
-    160: Xid("CHANNEL_RETIREMENT_EVENT", IGNORE, WARNING),
+    160: Xid("CHANNEL_RETIREMENT_EVENT", Action.IGNORE, "warning"),
     # See 160.
-    161: Xid("CHANNEL_RETIREMENT_FAILURE", IGNORE, WARNING),
+    161: Xid("CHANNEL_RETIREMENT_FAILURE", Action.IGNORE, "warning"),
     # Power smoothing is active again.
-    162: Xid("PSHC_REENGAGED", UNDEFINED, NONE),
+    162: Xid("PSHC_REENGAGED", Action.UNDEFINED, "none"),
     # Only power smoothing is affected; clocks and results are correct.
-    163: Xid("PSHC_DISENGAGED", UNDEFINED, NONE),
-    164: Xid("PSHC_LOW_LIFETIME", UNDEFINED, WARNING),
-    165: Xid("PSHC_ZERO_LIFETIME", UNDEFINED, WARNING),
-    166: Xid("NVLINK_SECURE_CRYPTO_ERR", UNDEFINED, WARNING),
+    163: Xid("PSHC_DISENGAGED", Action.UNDEFINED, "none"),
+    164: Xid("PSHC_LOW_LIFETIME", Action.UNDEFINED, "warning"),
+    165: Xid("PSHC_ZERO_LIFETIME", Action.UNDEFINED, "warning"),
+    166: Xid("NVLINK_SECURE_CRYPTO_ERR", Action.UNDEFINED, "warning"),
     # No action in the catalogue; the GPU does not respond on PCIe.
-    167: Xid("PCIE_FATAL_TIMEOUT", UNDEFINED, CRITICAL),
+    167: Xid("PCIE_FATAL_TIMEOUT", Action.UNDEFINED, "critical"),
     # No action in the catalogue; gpu.memory shows the remaining memory.
-    168: Xid("REDUCED_GPU_MEMORY_CAPACITY", UNDEFINED, ERROR),
-    169: Xid("SEC2_HALT_ERROR", UNDEFINED, WARNING),
-    170: Xid("NVLINK_SECURE_OTHER", UNDEFINED, WARNING),
-    # No action in the catalogue; gives the location of the error of Xid 48.
-    171: Xid("UNCORRECTABLE_DRAM_ERROR", UNDEFINED, NONE),
-    # No action in the catalogue; gives the location of the error of Xid 48.
-    172: Xid("UNCORRECTABLE_SRAM_ERROR", UNDEFINED, NONE),
+    168: Xid("REDUCED_GPU_MEMORY_CAPACITY", Action.UNDEFINED, "error"),
+    169: Xid("SEC2_HALT_ERROR", Action.UNDEFINED, "warning"),
+    170: Xid("NVLINK_SECURE_OTHER", Action.UNDEFINED, "warning"),
+    # No action in the catalogue; gives the location of the error that Xid 48 reports.
+    171: Xid("UNCORRECTABLE_DRAM_ERROR", Action.UNDEFINED, "none"),
+    # No action in the catalogue; gives the location of the error that Xid 48 reports.
+    172: Xid("UNCORRECTABLE_SRAM_ERROR", Action.UNDEFINED, "none"),
 }
 
-UNLISTED = Xid("not in the catalogue", UNDEFINED, WARNING)
+UNLISTED = Xid("not in the catalogue", Action.UNDEFINED, "warning")
 
 OFF_THE_BUS = 79
 """The GPU has fallen off the bus: no tool lists it any more."""
 NVLINKS = frozenset(number for number, xid in XIDS.items() if xid.action is Action.NVLINK)
 MEMORY = frozenset({48, 63, 64, 92, 94, 95, 140, 171, 172})
-"""Errors of GPU memory, which its counters and remapped rows show as well."""
+"""GPU memory errors, which the ECC counters and the remapped rows show as well."""

@@ -17,50 +17,47 @@ class Release:
     """``ID`` of os-release(5)."""
     version_id: str
     """``VERSION_ID`` of os-release(5), without the point release in the RHEL family."""
-    codename: str
     locales: tuple[str, ...]
-    """Packages for locales other than glibc's built-in ones."""
+    """Packages for locales that glibc does not have built in."""
     locale_file: str
     """File that sets LANG: locale.conf(5), or Debian's older /etc/default/locale."""
     chrony_leap_seconds: str
-    """Line of chrony.conf(5) with the source of leap seconds."""
+    """Line of chrony.conf(5) that sets the source of leap seconds."""
     slurm: tuple[int, int]
-    """Slurm's release series in the archive, such as (24, 11): its configuration keys vary."""
+    """Slurm's release series in the archive, such as (24, 11). Configuration keys depend on it."""
     slurm_mig: tuple[str, ...] = ()
-    """Packages that let slurmd detect MIG devices (AutoDetect=nvml); empty: not possible."""
+    """Packages that let slurmd detect MIG devices (AutoDetect=nvml); empty: it cannot."""
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container engine -> its packages."""
     without_cdi: tuple[str, ...] = ()
     """Engines whose version in the archive does not support CDI."""
     family: Literal["debian", "rhel"] = "debian"
-    """Family, which determines paths, unit names and the package manager."""
+    """The family determines paths, unit names and the package manager."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
     """How kernel arguments are set for the next boot (roles/boot_loader.py)."""
     kernel_headers: str = "linux-headers-{release}"
-    """Package with the kernel headers; ``release`` is the output of uname -r."""
+    """Package with the kernel headers; ``release`` is the output of `uname -r`."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
     """Timers that upgrade packages automatically."""
-    capabilities: tuple[str, ...] | None = None
-    """Roles that are supported on the release; None: all roles. Other roles are rejected."""
+    supported_roles: tuple[str, ...] | None = None
+    """Roles that are supported on the release; None: all roles."""
 
     @property
     def name(self) -> str:
-        """The name in a description: ``debian_13``."""
+        """The name of the release in a description: ``debian_13``."""
         return f"{self.id}_{self.version_id}".replace(".", "_")
 
     @property
-    def every_package(self) -> tuple[str, ...]:
-        """Packages listed here, sorted; roles declare the others."""
-        groups = self.engines.values()
-        listed = {name for names in groups for name in names}
-        return tuple(sorted(listed | set(self.locales) | set(self.slurm_mig)))
+    def every_package(self) -> frozenset[str]:
+        """Return the packages that this release names; roles declare all others."""
+        return frozenset(self.locales).union(self.slurm_mig, *self.engines.values())
 
-    def can(self, capability: str) -> bool:
+    def supports(self, role: str) -> bool:
         """Return whether a role is supported on this release."""
-        return self.capabilities is None or capability in self.capabilities
+        return self.supported_roles is None or role in self.supported_roles
 
     def version_of(self, seen: str) -> str:
-        """Return a node's VERSION_ID without the point release in the RHEL family: "9.4" is "9"."""
+        """Return a node's VERSION_ID without the point release in the RHEL family: 9.4 -> 9."""
         return seen.partition(".")[0] if self.family == "rhel" else seen
 
 
@@ -75,3 +72,8 @@ def load(name: str) -> Release:
     """Return a release by its module name; raises ModuleNotFoundError for an unknown one."""
     release: Release = importlib.import_module(f"{__name__}.{name}").RELEASE
     return release
+
+
+def find(name: str) -> Release | None:
+    """Return a release by its module name; None for an unknown one."""
+    return load(name) if name in known() else None

@@ -6,7 +6,6 @@ from lockstep.catalog.os._debian import ENGINES, LOCALES
 RELEASE = Release(
     id="debian",
     version_id="12",
-    codename="bookworm",
     engines=ENGINES,
     # It has containerd 1.6 and Docker 20.10; CDI needs 1.7 and 25.0 (Podman: 4.1).
     without_cdi=("containerd", "docker"),

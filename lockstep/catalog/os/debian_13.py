@@ -6,7 +6,6 @@ from lockstep.catalog.os._debian import ENGINES, LOCALES
 RELEASE = Release(
     id="debian",
     version_id="13",
-    codename="trixie",
     # Since this release, Docker's command line is a separate package.
     engines={**ENGINES, "docker": (*ENGINES["docker"], "docker-cli")},
     locales=LOCALES,

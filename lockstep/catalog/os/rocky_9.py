@@ -9,7 +9,6 @@ from lockstep.catalog.os import Release
 RELEASE = Release(
     id="rocky",
     version_id="9",
-    codename="Blue Onyx",
     locales=(),
     locale_file="/etc/locale.conf",
     chrony_leap_seconds="leapsectz right/UTC",
@@ -18,5 +17,5 @@ RELEASE = Release(
     boot_loader="grubby",
     kernel_headers="kernel-devel-{release}",
     upgrade_timers=("dnf-automatic-install.timer", "dnf-automatic.timer"),
-    capabilities=("os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"),
+    supported_roles=("os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"),
 )

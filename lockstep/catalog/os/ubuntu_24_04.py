@@ -6,7 +6,6 @@ from lockstep.catalog.os._debian import ENGINES, LOCALES
 RELEASE = Release(
     id="ubuntu",
     version_id="24.04",
-    codename="noble",
     engines=ENGINES,
     locales=LOCALES,
     # At each boot, tmpfiles.d/debian.conf (systemd 255.4-1ubuntu8) links /etc/default/locale to it.

@@ -1,42 +1,47 @@
-"""Shared by rules about GPUs."""
+"""Functions and causes that rules about GPUs share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
+from lockstep.catalog.gpus import GpuModel
 from lockstep.checks.context import Items, View
-from lockstep.checks.rule import (
-    Skip,
-)
+from lockstep.checks.looks import together
+from lockstep.checks.rule import SAME_DEVICE, UNREAD, Cause, Skip
 from lockstep.node.readers.reading import NOT_SUPPORTED
+from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.probe.record import MISSING, Unread
+from lockstep.spec.hardware import Gpu
+
+P = TypeVar("P")
+T = TypeVar("T")
 
 DEVICES = "gpu.uuid"
-"""The GPUs that nvidia-smi lists."""
+"""The reading with the GPUs that nvidia-smi lists."""
 
 PCI_GPUS = "gpu.pci.boards"
-"""The GPUs on the kernel's PCI bus, by address."""
+"""The reading with the GPUs on the PCI bus, keyed by address."""
 
 UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
-"""A driver that does not answer is one finding, not one per reading. So is a GPU that waits for a
-reset and answers nothing else."""
+"""If the driver does not answer, there is one finding, not one for each reading. The same
+holds for a GPU that waits for a reset and does not answer other queries."""
 
 UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
-"""An unreadable PCI bus is one finding as well."""
+"""If the PCI bus cannot be read, there is only one finding."""
 
 UNREAD_WITH_MIG = (Cause("gpu.mig", at=SAME_DEVICE, of=UNREAD),)
-"""A divided GPU does not report all fields."""
+"""A GPU that is partitioned with MIG does not report all fields."""
 RESET_TOGETHER = (
     "drain {node}, reset all GPUs together (nvidia-smi -r); if errors continue, reseat or "
     "replace {device}"
 )
-"""The repair of failing links: the links of a baseboard train together."""
+"""The repair for failing NVLinks. All links of a baseboard train together."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"
@@ -44,118 +49,120 @@ HEAT = "too hot"
 BRAKE = "power brake"
 
 
-def same_gpu(*rules: str, tag: str = "") -> tuple[Cause, ...]:
-    """Return one cause per rule: its finding on the same GPU."""
-    return tuple(Cause(rule, at=SAME_DEVICE, of=Effect(tag=tag)) for rule in rules)
+def _of(part: Callable[[View], P | None], value: Callable[[P], T]) -> Callable[[View], T | None]:
+    def wanted(view: View) -> T | None:
+        found = part(view)
+        return None if found is None else value(found)
+
+    return wanted
 
 
-def has_gpus(view: View) -> bool:
-    """Apply to nodes with GPUs."""
-    return view.plan.hardware.gpu_model is not None
+def of_gpus(value: Callable[[Gpu], T]) -> Callable[[View], T | None]:
+    """Return a function that returns a value of the declared GPUs; None on a node without GPUs."""
+    return _of(lambda view: view.plan.hardware.hardware.gpu, value)
 
 
-def divisible(view: View) -> bool:
-    """Apply to nodes whose GPUs can be divided (MIG)."""
-    model = view.plan.hardware.gpu_model
-    return model is not None and bool(model.mig_profiles)
+def of_model(value: Callable[[GpuModel], T]) -> Callable[[View], T | None]:
+    """Return a function that returns a value of the GPU model; None on a node without GPUs."""
+    return _of(lambda view: view.plan.hardware.gpu_model, value)
+
+
+def of_stack(value: Callable[[NvidiaPlan], T]) -> Callable[[View], T | None]:
+    """Return a function that returns a value of the planned NVIDIA software; None without it."""
+    return _of(lambda view: view.plan.nvidia, value)
+
+
+def gpus_with(condition: Callable[[Gpu], object]) -> Callable[[View], bool]:
+    """Return a function that tests whether the declared GPUs of a node meet a condition."""
+    return lambda view: bool(of_gpus(condition)(view))
+
+
+has_gpus = gpus_with(lambda gpu: True)
+on_bus = gpus_with(lambda gpu: gpu.in_sysfs)
+"""Return whether the node's GPUs appear in /sys/bus/pci."""
+has_whole_gpus = gpus_with(lambda gpu: not gpu.mig)
+"""Return whether the node has GPUs that are not partitioned with MIG."""
+planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Apply where no GPU is missing (gpu.count): a missing one renumbers the others."""
-    gpu, seen = view.plan.hardware.hardware.gpu, view.read("gpu.count")
-    return has_gpus(view) and gpu is not None and (isinstance(seen, Unread) or seen == gpu.count)
-
-
-def on_bus(view: View) -> bool:
-    """Apply to nodes whose kernel has the GPUs on its PCI bus."""
-    gpu = view.plan.hardware.hardware.gpu
-    return has_gpus(view) and gpu is not None and gpu.in_sysfs
-
-
-def has_whole_gpus(view: View) -> bool:
-    """Apply to nodes whose GPUs are not divided (MIG)."""
-    gpu = view.plan.hardware.hardware.gpu
-    return has_gpus(view) and gpu is not None and not gpu.mig
-
-
-def has_ecc(view: View) -> bool:
-    """Apply to nodes whose GPUs have ECC."""
-    gpu = view.plan.hardware.hardware.gpu
-    return has_gpus(view) and gpu is not None and gpu.ecc
+    """Return whether no GPU is missing (gpu.count): a missing GPU renumbers the others."""
+    seen = view.read("gpu.count")
+    return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 
 
 def in_this_driver(view: View, reading: str) -> bool:
-    """Say whether the driver has a field; other rules judge its version."""
+    """Return whether the driver knows a field. Other rules check the driver's version."""
     value = view.read(reading)
     return not (isinstance(value, Unread) and value.unread.endswith("not known to this driver"))
 
 
 def asks(*readings: str) -> Callable[[View], bool]:
-    """Apply to nodes with GPUs whose driver has these fields."""
+    """Return a function that tests whether a node has GPUs and its driver knows these fields."""
     return lambda view: has_gpus(view) and all(in_this_driver(view, name) for name in readings)
 
 
 def supported(value: JsonValue) -> JsonValue | Skip:
-    """Return a value; gpu.supported_fields alone judges fields that a GPU lacks."""
+    """Skip a value that the GPU does not support: gpu.supported_fields reports it."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
 def both(
-    view: View, first: str, second: str, say: Callable[[JsonValue, JsonValue], JsonValue]
-) -> Items:
-    """Return a value made of two readings for each GPU; unread where one of them is.
+    first: str, second: str, combined: Callable[[JsonValue, JsonValue], JsonValue]
+) -> Callable[[View], Items]:
+    """Return a function that combines two readings into one value for each GPU.
 
-    Not supported where one of them is not.
+    If one of the two readings is unread or not supported, so is the value.
     """
-    left, right = view.items(first), view.items(second)
-    whole = left.get("", right.get(""))
-    if isinstance(whole, Unread):
-        return {"": whole}
-    items: Items = {}
-    for device in sorted({*left, *right}):
-        one, other = left.get(device, MISSING), right.get(device, MISSING)
-        if isinstance(one, Unread) or isinstance(other, Unread):
-            items[device] = one if isinstance(one, Unread) else other
-        elif NOT_SUPPORTED in (one, other):
-            items[device] = NOT_SUPPORTED
-        else:
-            items[device] = say(one, other)
-    return items
+
+    def look(view: View) -> Items:
+        left, right = view.items(first), view.items(second)
+        whole = left.get("", right.get(""))
+        if isinstance(whole, Unread):
+            return {"": whole}
+        return {
+            device: together(left.get(device, MISSING), right.get(device, MISSING), _combined)
+            for device in sorted({*left, *right})
+        }
+
+    def _combined(one: JsonValue, other: JsonValue) -> JsonValue:
+        return NOT_SUPPORTED if NOT_SUPPORTED in (one, other) else combined(one, other)
+
+    return look
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a look at values that should reach a maximum; unread where the maximum is."""
-    return lambda view: both(view, reading, most, lambda now, limit: now)
+    """Return a function that selects ``reading``; a value without a known maximum is unread."""
+    return both(reading, most, lambda now, limit: now)
 
 
 def only_where(
-    view: View, items: Items, condition: str, holds: Callable[[JsonValue], bool]
-) -> Items:
-    """Return items; None where a condition does not hold, unread where the condition is."""
-    conditions = view.items(condition)
-    whole = conditions.get("", MISSING)
-    found: Items = {}
-    for device, value in items.items():
-        state = conditions.get(device, whole)
-        if isinstance(value, Unread):
-            found[device] = value
-        elif isinstance(state, Unread):
-            found[device] = state
-        else:
-            found[device] = value if holds(state) else None
+    look: Callable[[View], Items], condition: str, holds: Callable[[JsonValue], bool]
+) -> Callable[[View], Items]:
+    """Return ``look``, but with None where another reading does not meet a condition.
+
+    An item is unread if the other reading is unread.
+    """
+
+    def found(view: View) -> Items:
+        states = view.items(condition)
+        whole = states.get("", MISSING)
+        return {
+            device: together(value, states.get(device, whole), where_it_holds)
+            for device, value in look(view).items()
+        }
+
+    def where_it_holds(value: JsonValue, state: JsonValue) -> JsonValue:
+        return value if holds(state) else None
+
     return found
 
 
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
-    """Return a mode, and the mode after the next reset of the GPU."""
+    """Return a mode as text; if the next GPU reset changes the mode, both modes."""
     return now if now == later else f"{now}, {later} after a reset"
 
 
-def seconds(value: object) -> str:
-    """Return a counter of microseconds as text."""
-    return f"{value / 1e6:g} s" if isinstance(value, int | float) else str(value)
-
-
 def watts(value: object) -> str:
-    """Return a power as text."""
+    """Return a power in watts as text."""
     return f"{value:g} W" if isinstance(value, int | float) else str(value)

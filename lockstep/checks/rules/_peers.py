@@ -1,54 +1,22 @@
-"""Shared by rules that compare undeclared settings with the peers."""
+"""Functions and causes shared by rules that compare undeclared settings with the peers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pydantic import JsonValue
 
-from lockstep.checks.cause import Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.rule import (
-    as_text,
-)
-from lockstep.probe.record import MISSING, Unread
-from lockstep.spec import Role
+from lockstep.checks.context import View
+from lockstep.checks.rule import Cause
+from lockstep.spec import NodeRole
 
 OTHER_KERNEL = (Cause("kernel.release"), Cause("kernel.cmdline"), Cause("kernel.args"))
-"""Another kernel, or other kernel arguments, bring other defaults."""
+"""A different kernel, or different kernel arguments, can explain different defaults."""
 OTHER_MACHINE = (Cause("platform.product"), Cause("cpu.model"), Cause("platform.bios"))
-"""Another machine, or other firmware, behaves differently."""
+"""A different machine, or different firmware, can explain different settings."""
 
 
 def worker(view: View) -> bool:
-    """Apply to workers: heads differ from each other."""
-    return view.plan.role is Role.WORKER
-
-
-def part(reading: str, *names: str) -> Callable[[View], Items]:
-    """Return a look at some items of a reading."""
-
-    def look(view: View) -> Items:
-        items = view.items(reading)
-        return items if "" in items else {name: items.get(name, MISSING) for name in names}
-
-    return look
-
-
-def joined(reading: str, *names: str) -> Callable[[View], Items]:
-    """Return a look at some items of a reading as one text, because they change together."""
-
-    def look(view: View) -> Items:
-        items = part(reading, *names)(view)
-        unread = [value for value in items.values() if isinstance(value, Unread)]
-        return {"": unread[0] if unread else ", ".join(map(as_text, items.values()))}
-
-    return look
-
-
-def whole(reading: str) -> Callable[[View], Items]:
-    """Return a look at a map as one value, for ``only_difference``."""
-    return lambda view: {"": view.read(reading)}
+    """Return whether the node is a worker. Heads have different tasks and differ."""
+    return view.plan.role is NodeRole.WORKER
 
 
 def only_difference(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -56,7 +24,7 @@ def only_difference(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
     here, there = _pairs(found), _pairs(expected)
     changed = {name for name in here.keys() & there.keys() if here[name] != there[name]}
     more, less = sorted(here.keys() - there.keys()), sorted(there.keys() - here.keys())
-    parts = (("more", more), ("not", less), ("other", sorted(changed)))
+    parts = (("additional", more), ("missing", less), ("different", sorted(changed)))
     differences = "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
     return differences, "as on its peers"
 

@@ -4,113 +4,136 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
+from lockstep.checks.looks import whole
 from lockstep.checks.objects import Object, ObjectKind
-from lockstep.checks.repair import (
+from lockstep.checks.rule import (
     DEPLOY,
     REBOOT,
-    Pending,
-    by_hand,
-    by_role,
-)
-from lockstep.checks.rule import (
+    UNREAD,
     WARNING,
+    Cause,
+    Effect,
+    Expected,
     Look,
     Peers,
+    Pending,
+    Repair,
     Rule,
     Text,
-    default,
+    by_hand,
+    by_role,
     same,
-)
-from lockstep.checks.rules._boot import (
-    DROP_IN,
-    NEXT,
-    RUNNING,
-    STARTED_SO,
-    given,
-    key,
-    own_kernel,
-    started_otherwise,
-    waiting_argument,
 )
 from lockstep.plan.reboot import absent
 from lockstep.probe.record import Unread
 
+DROP_IN = "/etc/default/grub.d/50-lockstep.cfg"
+RUNNING, NEXT = "kernel.cmdline", "kernel.cmdline_persisted"
+
+STARTED_OTHERWISE = "started with other arguments"
+STARTED_SO = (
+    Cause("kernel.args", of=Effect(tag=STARTED_OTHERWISE)),
+    Cause("kernel.args_foreign", of=Effect(tag=STARTED_OTHERWISE)),
+)
+"""If the kernel was started with other arguments, only its command line is reported. The state of
+the kernel follows from it."""
+
+
+def own_kernel(view: View) -> bool:
+    """Return whether the machine has a kernel of its own."""
+    return view.plan.hardware.hardware.boot_loader != "none"
+
+
+def planned_cpus(view: View, isolation: str) -> str:
+    """Return the workload CPUs if the plan isolates them in this way (``isolation``), or ""."""
+    hardware = view.plan.hardware
+    return hardware.cpu.workload if isolation in hardware.hardware.kernel.isolation else ""
+
+
+def key(word: object) -> str:
+    """Return the name of a kernel argument."""
+    return str(word).partition("=")[0]
+
+
+def given(view: View, reading: str) -> tuple[str, ...]:
+    """Return the words of a command line; none if it is unread."""
+    line = view.read(reading)
+    return tuple(str(word) for word in line) if isinstance(line, list) else ()
+
+
+def started_otherwise(view: View, *keys: str) -> frozenset[str]:
+    """Return a tag if the kernel was not started with the planned arguments for these keys."""
+    return frozenset() if _planned(view, RUNNING, keys) else frozenset({STARTED_OTHERWISE})
+
+
+def waits(view: View, *keys: str) -> bool:
+    """Return whether the planned arguments are set for the next boot but are not yet in force."""
+    return _planned(view, NEXT, keys) and not _planned(view, RUNNING, keys)
+
+
+def waiting_argument(*keys: str, peers: str | None = None) -> Repair:
+    """Return the repair for a value that a kernel argument sets."""
+    return by_role(
+        "boot_loader",
+        f"{DEPLOY}, then {REBOOT}",
+        peers=peers,
+        pending=Pending(
+            lambda view, device: waits(view, *keys),
+            "The argument is in the boot loader's configuration and waits for a reboot.",
+        ),
+    )
+
+
+def _planned(view: View, reading: str, keys: tuple[str, ...]) -> bool:
+    wanted = {word for word in view.plan.system.kernel_args if key(word) in keys}
+    known = isinstance(view.read(reading), list)
+    return known and {word for word in given(view, reading) if key(word) in keys} == wanted
+
+
 NOT_ON_DISK = "not on disk"
 
 
-def _args_items(view: View) -> Items:
-    line = view.read(RUNNING)
-    if isinstance(line, Unread):
-        return {"": line}
-    return {"": list(absent(view.plan.kernel_args, given(view, RUNNING)))}
+def _absent(view: View, line: str) -> tuple[str, ...]:
+    return absent(view.plan.system.kernel_args, given(view, line))
 
 
 def _args_pending(view: View, device: str) -> bool:
-    known = isinstance(view.read(NEXT), list)
-    return known and not absent(view.plan.kernel_args, given(view, NEXT))
+    return isinstance(view.read(NEXT), list) and not _absent(view, NEXT)
 
 
-def _args_words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    missing = " ".join(str(word) for word in seen) if isinstance(seen, list) else str(seen)
-    return f"not in force: {missing}", missing
+def _words(value: JsonValue) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 OWNED = (
     *("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"),
     *("hugepages", "hugepagesz", "default_hugepagesz"),
 )
-"""Keys that only the plan sets (spec/validate_hardware.py refuses them in ``kernel_args``)."""
+"""Keys that only the plan sets (spec/validate_hardware.py rejects them in ``kernel_args``)."""
 
 
 def _args_foreign_items(view: View) -> Items:
-    planned = view.plan.kernel_args
+    planned = view.plan.system.kernel_args
     running, later = (
         [word for word in given(view, line) if key(word) in OWNED and word not in planned]
         for line in (RUNNING, NEXT)
     )
-    items: Items = {}
-    for word in (*running, *later):
-        if word in running:
-            items[word] = "in force" + (" and at the next boot" if word in later else "")
-        else:
-            items[word] = "at the next boot"
+    items: Items = {
+        word: "in force" + (" and at the next boot" if word in later else "") for word in running
+    }
+    items |= {word: "at the next boot" for word in later if word not in running}
     for line in (RUNNING, NEXT):
         if isinstance(value := view.read(line), Unread):
             items[""] = value
     return items
 
 
-def _args_foreign_tags(view: View, word: str) -> frozenset[str]:
-    """Return the command lines where it replaces a planned argument."""
-    planned = view.plan.kernel_args
-    return frozenset(
-        line
-        for line in (RUNNING, NEXT)
-        if word in given(view, line) and key(word) in map(key, absent(planned, given(view, line)))
-    )
-
-
 LOST = "lost at the next boot"
 
 
-def _args_persisted_items(view: View) -> Items:
-    line = view.read(NEXT)
-    if isinstance(line, Unread):
-        return {"": line}
-    return {"": " ".join(absent(view.plan.kernel_args, given(view, NEXT)))}
-
-
 OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
-"""Arguments that are different on every machine."""
-
-
-def _cmdline_items(view: View) -> Items:
-    line = view.read("kernel.cmdline")
-    if not isinstance(line, list):
-        return {"": line}
-    return {"": [word for word in line if str(word).partition("=")[0] not in OWN]}
+"""Arguments that differ from machine to machine."""
 
 
 KEYS = ("processor.max_cstate", "intel_idle.max_cstate")
@@ -120,16 +143,20 @@ RULES = (
     Rule(
         id="kernel.args",
         claim="Every planned kernel argument is in force.",
-        why="CPU isolation and huge pages start at boot; a job cannot get them later.",
+        why=(
+            "CPUs can be isolated only at boot. Later there may not be enough contiguous memory "
+            "for huge pages."
+        ),
         blind=(
-            "Arguments that the description does not declare: kernel.args_foreign judges those "
-            "with the plan's keys, kernel.cmdline compares the others with the peers."
+            "Arguments that the description does not declare: kernel.args_foreign checks those "
+            "for CPU isolation and huge pages, and kernel.cmdline compares the others with the "
+            "peers."
         ),
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
-        look=Look(_args_items),
+        look=Look(whole(RUNNING, lambda view, line: [*_absent(view, RUNNING)])),
         expected=same([]),
-        text=Text(words=_args_words),
+        text=Text(words=lambda seen, expected: (f"not in force: {_words(seen)}", _words(seen))),
         repair=by_role(
             "boot_loader",
             f"{DEPLOY}, then {REBOOT}",
@@ -139,15 +166,15 @@ RULES = (
             ),
         ),
         tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
-        applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
-        # Not while they wait for a reboot: a changed file does not cause that.
+        applies=lambda view: own_kernel(view) and bool(view.plan.system.kernel_args),
+        # A changed file is not the cause of arguments that only wait for a reboot.
         explained_by=(Cause("file.content", device=DROP_IN, of=Effect(tag=NOT_ON_DISK)),),
     ),
     Rule(
         id="kernel.args_foreign",
-        claim="No other source sets a kernel argument that the plan sets.",
-        why="Left-over isolation takes CPUs or memory from jobs and survives each deploy.",
-        blind="Arguments with other keys: kernel.cmdline compares those with the peers.",
+        claim="Only the plan sets kernel arguments for CPU isolation and huge pages.",
+        why="Left-over arguments take CPUs or memory from jobs, and no deploy removes them.",
+        blind="All other kernel arguments: kernel.cmdline compares those with the peers.",
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
         look=Look(_args_foreign_items),
@@ -156,19 +183,25 @@ RULES = (
         # deploys/reboot.py reboots for missing arguments, not for extra ones.
         repair=by_hand(
             (
-                "on {node}: remove {device} from /etc/default/grub or the file of grub.d that "
-                "adds it, then update-grub (with grubby: grubby --update-kernel=ALL "
+                "on {node}: remove {device} from /etc/default/grub or from the file in grub.d "
+                "that adds it, then run update-grub (with grubby: grubby --update-kernel=ALL "
                 "--remove-args={device}); reboot {node} when it is idle"
             ),
             pending=Pending(
                 lambda view, word: (
                     isinstance(view.read(NEXT), list) and word not in given(view, NEXT)
                 ),
-                "The argument is gone from the boot loader's menu and a reboot ends it.",
+                "The boot loader's menu no longer has the argument. It stays in force until the "
+                "next boot.",
                 repair="reboot {node} when it is idle",
             ),
         ),
-        tags=_args_foreign_tags,
+        # The command lines in which the word overrides a planned argument.
+        tags=lambda view, word: frozenset(
+            line
+            for line in (RUNNING, NEXT)
+            if word in given(view, line) and key(word) in map(key, _absent(view, line))
+        ),
         objects=lambda view, word: (Object(ObjectKind.KERNEL_ARGUMENT, word),),
         applies=own_kernel,
         explained_by=(
@@ -180,20 +213,20 @@ RULES = (
     ),
     Rule(
         id="kernel.args_persisted",
-        claim="The next boot has every planned kernel argument.",
+        claim="The next boot uses every planned kernel argument.",
         why=(
-            "Isolation that runs today and is missing in the boot loader's menu ends with the "
-            "next reboot, on one node."
+            "Isolation that is in force today but missing from the boot loader's menu is lost at "
+            "the next reboot."
         ),
-        blind="Other entries of the menu. Arguments that somebody adds while the machine boots.",
+        blind="Other boot menu entries. Arguments that someone types at the boot prompt.",
         source="kernel documentation, admin-guide/kernel-parameters; grub-mkconfig(8)",
         reading=NEXT,
-        look=Look(_args_persisted_items),
+        look=Look(whole(NEXT, lambda view, line: " ".join(_absent(view, NEXT)))),
         expected=same(""),
         text=Text(words=lambda seen, expected: (f"not at the next boot: {seen}", str(seen))),
         repair=by_role("boot_loader"),
         tags=lambda view, device: frozenset({LOST}),
-        applies=lambda view: own_kernel(view) and bool(view.plan.kernel_args),
+        applies=lambda view: own_kernel(view) and bool(view.plan.system.kernel_args),
         explained_by=(
             Cause("file.content", device=DROP_IN, of=Effect(tag=LOST)),
             Cause("kernel.args", of=Effect(tag=LOST)),
@@ -202,17 +235,22 @@ RULES = (
     Rule(
         id="kernel.cmdline",
         claim="All nodes of a hardware class booted with the same kernel arguments.",
-        why="A left-over debugging argument slows one node and every job on it.",
-        blind="Wrong arguments on all nodes: kernel.args compares them with the plan.",
+        why="A left-over debugging argument can slow one node and every job on it.",
+        blind="Arguments that are wrong on all nodes: kernel.args checks the planned arguments.",
         source="proc_cmdline(5)",
         reading="kernel.cmdline",
-        look=Look(_cmdline_items),
-        peers=Peers.CLASS,
-        text=Text(
-            lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        look=Look(
+            pick=lambda line: (
+                [word for word in line if key(word) not in OWN] if isinstance(line, list) else line
+            )
         ),
+        peers=Peers.CLASS,
+        text=Text(_words),
         repair=by_hand(
-            peers="compare /etc/default/grub and grub.d of {node} with its peers, then reboot it"
+            peers=(
+                "compare /etc/default/grub and /etc/default/grub.d on {node} with those on its "
+                "peers, correct the arguments, then reboot {node}"
+            )
         ),
         applies=own_kernel,
         explained_by=(Cause("kernel.args"), Cause("kernel.args_foreign")),
@@ -221,11 +259,12 @@ RULES = (
         id="kernel.max_cstate",
         claim="Idle CPUs enter no deeper C-state than declared.",
         why=(
-            "A CPU needs tens of microseconds to leave a deep C-state, and each message waits "
-            "for it."
+            "A CPU takes tens of microseconds to leave a deep C-state, and each message for it has "
+            "to wait."
         ),
         blind=(
-            "States that the firmware enters by itself. Limits of single states (cpuidle/state*)."
+            "C-states that the firmware enters on its own. Limits on individual states "
+            "(cpuidle/state*)."
         ),
         source="kernel documentation, admin-guide/pm/intel_idle",
         reading="kernel.max_cstate",
@@ -238,12 +277,15 @@ RULES = (
     ),
     Rule(
         id="kernel.newest",
-        claim="The running kernel is the newest installed one.",
-        why="The next boot brings another kernel to this node alone, with other modules and speed.",
-        blind="Kernels of another flavour. A boot loader that starts an older kernel on purpose.",
-        source="uname(2); names of /boot/vmlinuz-*",
+        claim="The running kernel is the newest installed kernel.",
+        why=(
+            "At its next boot this node starts a kernel that its peers do not run, with different "
+            "modules and performance."
+        ),
+        blind="Kernels of a different flavour. A boot loader that is set to start an older kernel.",
+        source="uname(2); file names /boot/vmlinuz-*",
         reading="kernel.release",
-        expected=default("kernel.newest"),
+        expected=Expected(default="kernel.newest"),
         severity=WARNING,
         repair=by_hand(
             DEPLOY,
@@ -258,8 +300,11 @@ RULES = (
     Rule(
         id="kernel.release",
         claim="All nodes of a hardware class run the same kernel.",
-        why="Drivers are built for one kernel, and two kernels schedule the same job differently.",
-        blind="A new kernel that is installed everywhere and runs nowhere.",
+        why=(
+            "Drivers are built for one kernel, and the same job can run at a different speed on "
+            "another kernel."
+        ),
+        blind="A new kernel that is installed on all nodes but runs on none.",
         source="uname(2)",
         reading="kernel.release",
         peers=Peers.CLASS,

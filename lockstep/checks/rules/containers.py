@@ -3,80 +3,75 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause
 from lockstep.checks.context import Items, Value, View
-from lockstep.checks.repair import (
-    by_role,
-)
+from lockstep.checks.looks import whole
 from lockstep.checks.rule import (
+    SAME_DEVICE,
+    UNREAD,
+    Cause,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
     as_text,
+    by_role,
     same,
 )
-from lockstep.checks.rules._boot import own_kernel
-from lockstep.checks.rules._rdma import has_rdma
-from lockstep.probe.record import Unread
+from lockstep.checks.rules.boot import own_kernel
+from lockstep.checks.rules.rdma import has_rdma
+from lockstep.plan.nvidia import check_engines
+from lockstep.probe.record import Unread, item
 
 OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
-"""Containers get what the specification contains."""
+"""A container gets only the devices and libraries that the CDI specification lists."""
 UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
-"""A container that does not start is one finding."""
+"""If a container does not start, there is only one finding."""
 COMPARE_DROP_IN = (
-    "compare `systemctl show {device}` on {node} with its drop-in, and restart {device}"
+    "compare the output of `systemctl show {device}` on {node} with the unit's drop-in, and "
+    "restart {device}"
 )
 BY_HAND = (
-    "on {node}: start a container by hand with {device}, and read its log (journalctl -u {device})"
+    "on {node}: start a container by hand with {device}, and read the log of {device} "
+    "(journalctl -u {device})"
 )
+NUMBERED = "{0} {1}"
+"""The format of a device file with its device number."""
 
 
 def has_cdi(view: View) -> bool:
-    """Apply to nodes whose containers get GPUs."""
-    stack = view.plan.nvidia
-    return stack is not None and stack.has("container_toolkit")
+    """Return whether containers on the node get GPUs."""
+    return view.plan.nvidia is not None and view.plan.nvidia.has("container_toolkit")
 
 
 def asked(view: View) -> bool:
-    """Apply where engines started a container (`lockstep check --containers`)."""
-    return bool(view.plan.check_engines) and view.record.get("containers") != {}
+    """Return whether the check starts containers on the node (`lockstep check --containers`)."""
+    return bool(check_engines(view.plan)) and view.record.get("containers") != {}
 
 
-def part(view: View, name: str) -> Items:
-    """Return one reading from the container of each engine."""
-    seen = view.items("containers")
-    return {
-        engine: value
-        if isinstance(value, Unread)
-        else value[name]
-        if isinstance(value, dict) and name in value
-        else Unread(unread=f"no {name} in the answer")
-        for engine, value in seen.items()
-    }
+def entry(name: str) -> Callable[[JsonValue], Value]:
+    """Return a function that picks one reading of an engine's container."""
+    missing = Unread(unread=f"the container did not report {name}")
+    return lambda seen: seen.get(name, missing) if isinstance(seen, dict) else missing
 
 
-def named(files: Value, pattern: str) -> Value:
-    """Return the device files that a pattern names."""
+def matching(files: Value, pattern: str, form: str = "{0}") -> Value:
+    """Return the device files that match a pattern; with NUMBERED, each with its device number."""
     if not isinstance(files, dict):
         return files
-    return [path for path in sorted(files) if re.fullmatch(pattern, path)]
+    return [form.format(path, files[path]) for path in sorted(files) if re.fullmatch(pattern, path)]
 
 
-def numbered(files: Value, pattern: str) -> Value:
-    """Return the device files that a pattern names, each with its number."""
-    if not isinstance(files, dict):
-        return files
-    return [f"{path} {files[path]}" for path in sorted(files) if re.fullmatch(pattern, path)]
+DEVICES = entry("devices")
 
 
 def unlike_the_node(seen: Value, own: Value) -> Value:
-    """Return the differences between a container's list and its node's; none if equal."""
+    """Return the differences between a container's list and its node's list."""
     if not isinstance(seen, list) or not isinstance(own, list):
         return own if isinstance(seen, list) else seen
     return [
@@ -85,18 +80,24 @@ def unlike_the_node(seen: Value, own: Value) -> Value:
     ]
 
 
-def difference(value: JsonValue) -> str:
-    """Return a list of differences as text."""
-    return as_text(value) if value else "as on the node"
-
-
-def files_unlike_the_node(view: View, pattern: str) -> Items:
-    """Return the device files that differ between the container of each engine and the node."""
-    own = numbered(view.read("device.files"), pattern)
-    seen = part(view, "devices")
-    return {
-        engine: unlike_the_node(numbered(files, pattern), own) for engine, files in seen.items()
+def unlike(
+    own: Callable[[View], Value], shown: Callable[[View, Value], Value]
+) -> Callable[[View], Items]:
+    """Return a function that compares the device files in each container with the node's."""
+    return lambda view: {
+        engine: seen
+        if isinstance(seen, Unread)
+        else unlike_the_node(shown(view, DEVICES(seen)), own(view))
+        for engine, seen in view.items("containers").items()
     }
+
+
+def files_unlike_the_node(pattern: str) -> Callable[[View], Items]:
+    """Return a function that compares device files and their numbers with the node's."""
+    return unlike(
+        lambda view: matching(view.read("device.files"), pattern, NUMBERED),
+        lambda view, files: matching(files, pattern, NUMBERED),
+    )
 
 
 def gpu_files(view: View) -> JsonValue:
@@ -105,108 +106,79 @@ def gpu_files(view: View) -> JsonValue:
 
 
 def driver(view: View) -> JsonValue:
-    """Return the planned driver."""
+    """Return the planned driver version as a list."""
     return [view.plan.nvidia.spec.driver] if view.plan.nvidia is not None else []
 
 
-def _devices_items(view: View) -> Items:
-    seen = view.record.items("cdi.devices")
-    if isinstance(seen, Unread):
-        return {"": seen}
+def _cdi_devices(view: View, seen: JsonValue) -> Value:
+    if not isinstance(seen, dict):
+        return seen
     if view.plan.gpu and view.plan.gpu.mig:
-        return {"": [name for name in sorted(seen) if re.fullmatch(r"\d+:\d+", name)]}
-    listed = seen.get("all", [])
-    if isinstance(listed, Unread) or not isinstance(listed, list):
-        return {"": listed}
-    # The toolkit adds the GPUs' files below /dev/dri.
-    return {"": [path for path in listed if re.fullmatch(r"/dev/nvidia\d+", str(path))]}
+        return [name for name in sorted(seen) if re.fullmatch(r"\d+:\d+", name)]
+    listed = item(seen.get("all", []))
+    if not isinstance(listed, list):
+        return listed
+    # The toolkit also lists the GPUs' files in /dev/dri.
+    return [file for file in listed if re.fullmatch(r"/dev/nvidia\d+", str(file))]
 
 
 def _devices_expected(view: View) -> JsonValue:
     gpu = view.plan.gpu
     if gpu is None or not gpu.mig:
         return gpu_files(view)
-    names = (f"{device}:{n}" for device in range(gpu.count) for n in range(len(gpu.mig)))
-    return list[JsonValue](sorted(names))
+    return [
+        *sorted(f"{gpu_index}:{n}" for gpu_index in range(gpu.count) for n in range(len(gpu.mig)))
+    ]
 
 
-def _capabilities_items(view: View) -> Items:
-    own = view.read("driver.instance_files")
-    seen = part(view, "devices")
-    return {
-        engine: unlike_the_node(named(files, "/dev/nvidia-caps/.*"), own)
-        for engine, files in seen.items()
-    }
-
-
-def _cpus_items(view: View) -> Items:
-    return {
-        engine: cpus
-        for engine, cpus in part(view, "cpus").items()
-        if f"{engine}.service" in view.plan.job_parents or isinstance(cpus, Unread)
-    }
-
-
-def _container_devices_items(view: View) -> Items:
-    seen = part(view, "devices")
-    return {engine: named(files, r"/dev/nvidia\d+") for engine, files in seen.items()}
-
-
-def _devices_words(seen: JsonValue, wanted: JsonValue) -> tuple[str, str]:
-    """Return the differences of two lists, in place of the lists."""
-    return as_text(unlike_the_node(seen, wanted)), as_text(wanted)
-
-
-def _memlock_expected(view: View) -> JsonValue:
-    return str(view.plan.spec.os.memlock) if own_kernel(view) else None
-
-
-def _applies(view: View) -> bool:
-    return asked(view) and has_rdma(view)
-
-
-def _uuids(files: Value, gpus: Items) -> Value:
-    entries = numbered(files, r"/dev/nvidia\d+")
+def _uuids(view: View, files: Value) -> Value:
+    gpus = view.items("driver.boards")
+    entries = matching(files, r"/dev/nvidia\d+", NUMBERED)
     if not isinstance(entries, list):
         return entries
-    uuids: list[JsonValue] = []
-    for entry in map(str, entries):
-        uuid = gpus.get(entry.split()[1], f"no GPU at {entry}")
-        if isinstance(uuid, Unread):
-            return uuid
-        uuids.append(uuid)
-    return uuids
+    uuids = [
+        gpus.get(str(file).split()[1], f"{file}, which belongs to no GPU of the node")
+        for file in entries
+    ]
+    unread = [uuid for uuid in uuids if isinstance(uuid, Unread)]
+    return unread[0] if unread else [uuid for uuid in uuids if not isinstance(uuid, Unread)]
 
 
 def _uuids_items(view: View) -> Items:
     gpus = view.items("driver.boards")
-    if isinstance(unread := gpus.get(""), Unread):
-        return {"": unread}
-    own: Value = [uuid for uuid in gpus.values() if isinstance(uuid, str)]
-    seen = part(view, "devices")
-    return {engine: unlike_the_node(_uuids(files, gpus), own) for engine, files in seen.items()}
+    own = [uuid for uuid in gpus.values() if isinstance(uuid, str)]
+    return gpus if "" in gpus else unlike(lambda view: [*own], _uuids)(view)
 
 
 _container = partial(Rule, reading="containers", applies=asked)
 """Rules about the container of each engine."""
 
-_unlike = partial(Rule, reading="containers", expected=same([]), text=Text(difference))
+_unlike = partial(
+    Rule,
+    reading="containers",
+    expected=same([]),
+    text=Text(lambda value: as_text(value) if value else "as on the node"),
+)
 """Rules about differences between a container and its node."""
 
 RULES = (
     Rule(
         id="cdi.devices",
-        claim="The CDI specification gives every GPU to a container that asks for all.",
-        why="A container with seven of eight GPUs trains with seven, without any error.",
-        blind="What an engine makes of the specification: container.devices (`lockstep check "
-        '--containers`) judges that. Containers get divided GPUs (MIG) device by device: "0:1" '
-        "is the second of the first GPU.",
+        claim="The CDI specification gives every GPU to a container that asks for all GPUs.",
+        why=(
+            "A container with seven of eight GPUs trains with seven, without any error. With MIG, "
+            'containers get single MIG devices: "0:1" is the second MIG device of the first GPU.'
+        ),
+        blind=(
+            "Whether an engine follows the specification: container.devices (`lockstep check "
+            "--containers`) checks that."
+        ),
         source=(
             "CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate, "
             "device-name-strategy index"
         ),
         reading="cdi.devices",
-        look=Look(_devices_items),
+        look=Look(whole("cdi.devices", _cdi_devices)),
         expected=same(_devices_expected),
         repair=by_role("container_runtime"),
         applies=has_cdi,
@@ -214,9 +186,9 @@ RULES = (
     ),
     Rule(
         id="cdi.driver",
-        claim="The CDI specification mounts the libraries of the planned driver.",
+        claim="The CDI specification lists the libraries of the planned driver.",
         why=(
-            "After a driver change an old specification names libraries that no longer exist. "
+            "After a driver change, an old specification lists libraries that no longer exist. "
             "Containers then do not start, or see no GPU."
         ),
         blind="Libraries inside an image.",
@@ -236,31 +208,38 @@ RULES = (
         id="container.capabilities",
         claim="A container gets the capability files of its MIG instances and no others.",
         why=(
-            "Without its file an instance cannot be used. With the files of mig/config a job "
-            "could divide the GPUs again."
+            "A MIG instance cannot be used without its capability file. With the capability file "
+            "for mig/config a job could repartition the GPUs."
         ),
-        blind="Files that the node itself lacks. IMEX channels, which have another name.",
+        blind="Files that the node itself lacks. IMEX channels, whose files have other names.",
         source="NVIDIA Multi-Instance GPU user guide, device nodes and capabilities",
-        look=Look(_capabilities_items),
+        look=Look(
+            unlike(
+                lambda view: view.read("driver.instance_files"),
+                lambda view, files: matching(files, "/dev/nvidia-caps/.*"),
+            )
+        ),
         repair=by_role("container_runtime", BY_HAND),
         applies=asked,
         explained_by=(Cause("gpu.mig"), UNREAD_WITH_DEVICES),
     ),
     _unlike(
         id="container.control_files",
-        claim="A container gets the driver's control files with the node's device numbers.",
-        why=(
-            "CUDA opens nvidiactl and nvidia-uvm. Reloading the module changes the number of "
-            "nvidia-uvm: an old specification then gives a file without a driver behind it."
+        claim=(
+            "In a container, the driver's control devices (nvidiactl, nvidia-uvm) have the same "
+            "device numbers as on the node."
         ),
-        blind="Control files that the node itself lacks.",
+        why=(
+            "CUDA opens nvidiactl and nvidia-uvm. Reloading the module changes the device number "
+            "of nvidia-uvm. With an old specification the container then gets a device file that "
+            "no driver serves."
+        ),
+        blind="Control devices that the node itself lacks.",
         source=(
             "NVIDIA/nvidia-container-toolkit, device nodes common to all devices of a specification"
         ),
         look=Look(
-            lambda view: files_unlike_the_node(
-                view, "/dev/(nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-modeset)"
-            )
+            files_unlike_the_node("/dev/(nvidiactl|nvidia-uvm|nvidia-uvm-tools|nvidia-modeset)")
         ),
         repair=by_role(
             "container_runtime", "on {node}: systemctl restart nvidia-cdi-refresh.service"
@@ -272,15 +251,22 @@ RULES = (
         id="container.cpus",
         claim="Containers may run on every CPU of the node.",
         why=(
-            "Engines start containers from a service. If that service may only use the "
-            "housekeeping CPUs, so may its containers, and the whole job waits for them."
+            "Containers inherit the CPUs of their engine's service. If the service may use only "
+            "the housekeeping CPUs, its containers are slow, and the whole job waits for them."
         ),
         blind=(
-            "Limits that a job sets itself. Podman, whose containers get the CPUs of the user "
-            "who starts them."
+            "CPU limits that a job sets. Podman's containers, which get the CPUs of the user who "
+            "starts them."
         ),
         source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
-        look=Look(_cpus_items),
+        look=Look(
+            lambda view: {
+                engine: seen
+                for engine, seen in view.items("containers").items()
+                if f"{engine}.service" in view.plan.system.job_parents or isinstance(seen, Unread)
+            },
+            pick=entry("cpus"),
+        ),
         expected=same(lambda view: view.plan.hardware.cpu.all),
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
@@ -291,26 +277,31 @@ RULES = (
     ),
     _container(
         id="container.devices",
-        claim="A container with all GPUs sees all GPUs, on each engine.",
+        claim="On each engine, a container that asks for all GPUs sees all GPUs.",
         why="An incomplete set of GPUs cost a production cluster a tenth of its speed.",
         blind=(
-            "Containers that jobs start with other options. Which GPU has which name: "
-            "container.uuids judges that."
+            "Containers that jobs start with other options. Whether each device file belongs to "
+            "the right GPU: container.uuids checks that."
         ),
         source="measured: a report on 1,600 GPUs, device sets of containers",
-        look=Look(_container_devices_items),
+        look=Look(pick=lambda seen: matching(DEVICES(seen), r"/dev/nvidia\d+")),
         expected=same(gpu_files),
-        text=Text(words=_devices_words),
+        text=Text(
+            words=lambda seen, wanted: (
+                as_text(unlike_the_node(seen, wanted)),
+                as_text(wanted),
+            )
+        ),
         repair=by_role("container_runtime", BY_HAND),
         explained_by=OLD_SPECIFICATION,
     ),
     _container(
         id="container.libraries",
-        claim="A container gets the driver's own library, on each engine.",
+        claim="On each engine, a container gets the library of the planned driver.",
         why="A library and a kernel module of different versions do not work together.",
         blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
-        look=Look(lambda view: part(view, "libraries")),
+        look=Look(pick=entry("libraries")),
         expected=same(driver),
         repair=by_role("container_runtime"),
         explained_by=(
@@ -325,13 +316,13 @@ RULES = (
         claim="Containers may lock the declared amount of memory.",
         why="RDMA registers memory. With a smaller memlock limit NCCL falls back to TCP or fails.",
         blind=(
-            "Limits that a job sets itself. Nodes that are containers themselves have the "
-            "limit of their host and are compared with their peers."
+            "Limits that a job sets. On nodes that are containers: a limit that is wrong on all of "
+            "them, because they are compared only with their peers."
         ),
         source="getrlimit(2); NCCL user guide, troubleshooting: memory lock limits",
-        look=Look(lambda view: part(view, "memlock")),
+        look=Look(pick=entry("memlock")),
         kind=Kind.SLOTS,
-        expected=same(_memlock_expected),
+        expected=same(lambda view: str(view.plan.spec.os.memlock) if own_kernel(view) else None),
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} KiB" if str(value).isdigit() else str(value)),
         repair=by_role(
@@ -342,45 +333,45 @@ RULES = (
     ),
     _unlike(
         id="container.rdma_devices",
-        claim="A container with RDMA devices gets all of the node's, with the same numbers.",
-        why="Without them NCCL falls back to TCP and only its log shows it.",
+        claim=(
+            "A container with RDMA devices gets all RDMA devices of the node, with the same "
+            "device numbers."
+        ),
+        why="Without RDMA devices NCCL falls back to TCP, and only NCCL's log shows this.",
         blind=(
-            "Devices that the node itself lacks: rdma.count and rdma.access judge those. Jobs "
-            "that do not ask for them."
+            "Devices that the node itself lacks: rdma.count and rdma.access check those. Jobs "
+            "that do not request RDMA devices."
         ),
         source="NCCL user guide, troubleshooting; docker-run(1), --device of a folder",
-        look=Look(lambda view: files_unlike_the_node(view, "/dev/infiniband/.*")),
+        look=Look(files_unlike_the_node("/dev/infiniband/.*")),
         repair=by_role("container_runtime", BY_HAND),
-        applies=_applies,
+        applies=lambda view: asked(view) and has_rdma(view),
         explained_by=(Cause("rdma.count"), Cause("rdma.access"), UNREAD_WITH_DEVICES),
     ),
     _container(
         id="container.shm",
         claim="/dev/shm has the same size in an engine's containers on every node.",
-        why="NCCL and data loaders use it. A job ends where it is too small.",
-        blind=(
-            "A size that is too small on all nodes. The size that a job asks for itself "
-            "(--shm-size)."
-        ),
+        why="NCCL and data loaders use /dev/shm. A job fails on a node where it is too small.",
+        blind="A size that is too small on all nodes. The size that a job chooses (--shm-size).",
         source="NCCL user guide, troubleshooting: shared memory; shm_overview(7)",
-        look=Look(lambda view: part(view, "shm_kib")),
+        look=Look(pick=entry("shm_kib")),
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} KiB"),
         repair=by_role(
             "container_runtime",
-            "compare default-shm-size or shm_size of {device} on {node} with a peer",
+            "compare default-shm-size or shm_size of {device} on {node} with the value on a peer",
         ),
         explained_by=(UNREAD_WITH_DEVICES,),
     ),
     _unlike(
         id="container.uuids",
-        claim="The GPUs in a container are the node's GPUs, by UUID.",
+        claim="The GPUs in a container have the UUIDs of the node's GPUs.",
         why=(
-            "A device file with the right name and another GPU's number shows one GPU twice "
-            "and hides another."
+            "If a device file has the right name but the device number of another GPU, the "
+            "container sees one GPU twice and another GPU not at all."
         ),
-        blind="GPUs that the kernel module does not know: gpu.count judges those.",
+        blind="GPUs that the kernel module does not drive: gpu.count_driver finds those.",
         source=(
             "Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information"
         ),

@@ -6,96 +6,81 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-)
+from lockstep.checks.context import View
+from lockstep.checks.looks import joined, made, part
 from lockstep.checks.rule import (
     WARNING,
+    Cause,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
     as_text,
+    by_hand,
     each,
     same,
 )
-from lockstep.checks.rules._boot import own_kernel
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, joined, part
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
+from lockstep.checks.rules.boot import own_kernel
 from lockstep.plan.running import GOVERNOR
 from lockstep.spec.names import cpulist, cpus
 
-
-def _boost_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    return f"no_turbo, boost: {found}", f"no_turbo, boost: {expected}"
-
-
-def _count(online: JsonValue) -> JsonValue:
-    return len(cpus(str(online)))
-
-
 NONE = ""
-
-
-def _numa_items(view: View) -> Items:
-    seen = view.items("numa.cpus")
-    if "" in seen:
-        return seen
-    planned = dict.fromkeys(_planned(view), NONE)
-    return {**planned, **{f"node{number}": value for number, value in seen.items()}}
 
 
 def _planned(view: View) -> dict[str, JsonValue]:
     return {f"node{number}": listed for number, listed in enumerate(view.plan.hardware.cpu.numa)}
 
 
-def _numa_expected(view: View) -> dict[str, JsonValue]:
-    return {**dict.fromkeys((node for node in _numa_items(view) if node), NONE), **_planned(view)}
+_numa_items = made(
+    "numa.cpus",
+    lambda view, seen: {
+        **dict.fromkeys(_planned(view), NONE),
+        **{f"node{number}": value for number, value in seen.items()},
+    },
+)
 
 
 _alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS)
-"""CPU settings that are compared with the peers."""
-
-_alike_warning = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, severity=WARNING)
-"""The same, for settings with little effect."""
+"""Rules about CPU settings that are compared with those of the peers."""
 
 RULES = (
     Rule(
         id="cpu.boost",
-        claim="CPU boost is equal in a hardware class.",
-        why="Without boost a core is a third slower, without any message.",
-        blind="Boost that the firmware forbids: the driver then shows other limits.",
+        claim="CPU boost has the same setting on all nodes of a hardware class.",
+        why="Without boost a core can be a third slower, and nothing reports it.",
+        blind="Boost that is turned off in the firmware without the driver showing it.",
         source="kernel documentation, admin-guide/pm/intel_pstate (no_turbo), cpufreq (boost)",
         reading="cpu.frequency",
         look=Look(joined("cpu.frequency", "no_turbo", "boost")),
         peers=Peers.CLASS,
-        text=Text(words=_boost_words),
+        text=Text(lambda value: f"no_turbo, boost: {value}"),
         repair=by_hand(
-            "on {node}: find what wrote intel_pstate/no_turbo or cpufreq/boost (tuned, cpupower)"
+            "on {node}: find the program that wrote intel_pstate/no_turbo or cpufreq/boost "
+            "(tuned, cpupower)"
         ),
         explained_by=(Cause("cpu.frequency_driver"), *OTHER_MACHINE),
     ),
     Rule(
         id="cpu.count",
-        claim="Every node has the CPUs of its hardware class.",
-        why="If the firmware switches threads off, a node loses half its speed without an error.",
-        blind="Slower CPUs in the same number.",
+        claim="Every node has as many CPUs as its hardware class declares.",
+        why="If the firmware turns SMT off, a node loses half its CPUs without an error.",
+        blind="Slower CPUs: cpu.model compares the models.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu",
         reading="cpu.online",
-        look=Look(pick=_count),
+        look=Look(pick=lambda online: len(cpus(str(online)))),
         expected=same(lambda view: view.plan.hardware.hardware.cpus),
         text=Text(lambda value: f"{value} CPUs"),
         repair=by_hand(
-            "on {node}: check threads and cores in the firmware, and "
+            "on {node}: check the firmware settings for threads and cores, and read "
             "/sys/devices/system/cpu/offline"
         ),
     ),
     Rule(
         id="cpu.energy_preference",
-        claim="The CPU energy preference is equal in a hardware class.",
-        why="A CPU that should save energy clocks lower under the same governor.",
+        claim="The CPU energy preference is the same on all nodes of a hardware class.",
+        why="A CPU that prefers to save energy runs at lower clocks under the same governor.",
         blind="CPUs whose driver has no such preference.",
         source="kernel documentation, admin-guide/pm/intel_pstate",
         reading="cpu.frequency",
@@ -103,7 +88,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: find what set energy_performance_preference (tuned, the firmware)"
+            "on {node}: find the program or the firmware setting that set "
+            "energy_performance_preference (for example tuned)"
         ),
         explained_by=(
             Cause("cpu.frequency_driver"),
@@ -115,44 +101,48 @@ RULES = (
     Rule(
         id="cpu.frequency_driver",
         claim="All nodes of a hardware class use the same CPU frequency driver.",
-        why="Another driver has other governors and limits: the same setting gives other clocks.",
-        blind="Clocks that the firmware controls without a driver, on all nodes.",
+        why=(
+            "A different driver has different governors and limits: the same setting results in "
+            "different clocks."
+        ),
+        blind="Clocks that the firmware controls, if no node of the class has a driver.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "driver")),
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare the firmware's power settings and intel_pstate= or "
-            "amd_pstate= on the kernel command line"
+            "compare the power settings in the firmware of {node}, and intel_pstate= or "
+            "amd_pstate= on its kernel command line, with those of its peers"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
     _alike(
         id="cpu.frequency_limits",
-        claim="CPU frequency limits are equal in a hardware class.",
-        why="A forgotten limit caps a node under any governor.",
-        blind="Limits of the firmware. Clocks under load.",
+        claim="CPU frequency limits are the same on all nodes of a hardware class.",
+        why="A forgotten limit caps the clocks of a node under any governor.",
+        blind="Limits that the firmware sets. Clocks under load.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "lowest", "highest")),
         repair=by_hand(
-            "on {node}: find what wrote scaling_min_freq or scaling_max_freq (tuned, cpupower)"
+            "on {node}: find the program that wrote scaling_min_freq or scaling_max_freq (tuned, "
+            "cpupower)"
         ),
         explained_by=(Cause("cpu.frequency_driver"), Cause("cpu.boost"), *OTHER_MACHINE),
     ),
     Rule(
         id="cpu.governor",
-        claim="All CPUs of a hardware class have one governor.",
+        claim="All CPUs of a hardware class use the same frequency governor.",
         why="A CPU that raises its clock late delays its rank, and all ranks wait.",
-        blind="How the firmware follows the governor.",
+        blind="Whether the firmware follows the governor.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "governor")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "declare kernel.cpu_governor of the hardware class, or find what set it on "
-            "{node} (tuned, cpupower)"
+            "declare kernel.cpu_governor in the hardware class, or find the program that set the "
+            "governor on {node} (tuned, cpupower)"
         ),
         explained_by=(
             Cause("kernel.setting", device=GOVERNOR),
@@ -160,15 +150,17 @@ RULES = (
             *OTHER_KERNEL,
         ),
     ),
-    _alike_warning(
+    _alike(
+        severity=WARNING,
         id="cpu.idle_states",
-        claim="The same CPU idle states are enabled in a hardware class.",
+        claim="The same CPU idle states are enabled on all nodes of a hardware class.",
         why="A deep idle state costs a node tens of microseconds at each wake-up.",
-        blind="States that only some nodes have. What the firmware does below these states.",
+        blind="States that only some nodes have. States that the firmware enters on its own.",
         source="kernel documentation, admin-guide/pm/cpuidle",
         reading="cpu.idle_states",
         repair=by_hand(
-            "on {node}: find what wrote cpuidle/state*/disable (tuned, cpupower idle-set)"
+            "on {node}: find the program that wrote cpuidle/state*/disable (tuned, cpupower "
+            "idle-set)"
         ),
         explained_by=(Cause("kernel.max_cstate"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -176,8 +168,8 @@ RULES = (
         id="cpu.microcode",
         claim="The CPUs of a hardware class have the same microcode.",
         why=(
-            "Microcode changes speed and fixes security holes. A node that was not rebooted "
-            "has the old one."
+            "Microcode changes speed and fixes security holes. A node that was not rebooted still "
+            "runs the old microcode."
         ),
         blind="Microcode that is old on all nodes.",
         source="proc_cpuinfo(5); kernel documentation, arch/x86/microcode",
@@ -185,27 +177,30 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: install the microcode package of its peers, then reboot it when it is idle"
+            "on {node}: install the same microcode package as on its peers, then reboot {node} "
+            "when it is idle"
         ),
         explained_by=OTHER_MACHINE,
     ),
-    _alike_warning(
+    _alike(
+        severity=WARNING,
         id="cpu.mitigations",
-        claim="The kernel mitigates the same CPU vulnerabilities in a hardware class.",
-        why="Mitigations cost speed: a node with fewer or more of them runs at another speed.",
+        claim="The kernel mitigates the same CPU vulnerabilities on all nodes of a hardware class.",
+        why="Mitigations cost speed: a node with fewer or more of them performs differently.",
         blind="Vulnerabilities that this kernel does not know.",
         source="kernel documentation, admin-guide/hw-vuln",
         reading="cpu.mitigations",
         repair=by_hand(
-            "on {node}: compare mitigations= on the kernel command line and the microcode"
+            "compare mitigations= on the kernel command line and the microcode of {node} with "
+            "those of its peers"
         ),
         explained_by=(Cause("cpu.microcode"), Cause("cpu.smt"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
     Rule(
         id="cpu.model",
-        claim="The CPUs of a hardware class are of one model.",
-        why="A slower CPU in one node slows every common step of a job.",
-        blind="Steppings. Different CPUs in the sockets of a node, where all nodes are equal.",
+        claim="All nodes of a hardware class have the same CPU model.",
+        why="A slower CPU in one node delays every synchronisation point of a job.",
+        blind="Steppings. Different CPUs in the sockets of a node, if all nodes have the same mix.",
         source="proc_cpuinfo(5)",
         reading="cpu.model",
         peers=Peers.CLASS,
@@ -218,18 +213,23 @@ RULES = (
         id="cpu.numa",
         claim="Each NUMA node has its planned CPUs.",
         why=(
-            "Housekeeping CPUs, huge pages and the cores of gres.conf follow the plan. If the "
-            "firmware divides the sockets in another way, jobs are bound to the wrong side of "
-            "a GPU."
+            "Housekeeping CPUs, huge pages and the cores in gres.conf follow the plan. If the "
+            "firmware divides the sockets into NUMA nodes differently, jobs are bound to CPUs "
+            "far from their GPUs."
         ),
-        blind="Which memory and GPUs a NUMA node has. NUMA nodes without CPUs.",
+        blind="The memory and the GPUs of each NUMA node. NUMA nodes without CPUs.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.cpus",
         look=Look(_numa_items, pick=lambda value: cpulist(cpus(str(value)))),
-        expected=each(_numa_expected),
+        expected=each(
+            lambda view: {
+                **dict.fromkeys((node for node in _numa_items(view) if node), NONE),
+                **_planned(view),
+            }
+        ),
         text=Text(lambda value: f"CPUs {value}" if value else "no CPUs"),
         repair=by_hand(
-            "correct sockets, numa_nodes or cpu_numbering of the hardware class, or the "
+            "correct sockets, numa_nodes or cpu_numbering in the hardware class, or the "
             "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
         ),
         # Without a kernel of its own a node has the NUMA nodes of its host.
@@ -238,41 +238,49 @@ RULES = (
     ),
     _alike(
         id="cpu.power_limit",
-        claim="CPU power limits are equal in a hardware class.",
-        why="A lower limit, set by the BMC or a tool, slows a node under load only.",
-        blind="A limit of the whole machine inside the BMC. Kernels without the powercap driver.",
+        claim="CPU power limits are the same on all nodes of a hardware class.",
+        why="A lower limit, set by the BMC or a tool, slows a node, but only under load.",
+        blind=(
+            "A limit that the BMC sets for the whole machine. Kernels without the powercap driver."
+        ),
         source="kernel documentation, power/powercap/powercap",
         reading="cpu.power_limits",
         text=Text(
             lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
         ),
         repair=by_hand(
-            "on {node}: find what lowered it (power policy of the BMC, powercap-set, the BIOS)"
+            "on {node}: find what lowered the limit (the power policy of the BMC, powercap-set, "
+            "the BIOS)"
         ),
         explained_by=OTHER_MACHINE,
     ),
     Rule(
         id="cpu.smt",
-        claim="CPU threads (SMT) are on or off on all nodes of a hardware class.",
-        why="With other threads a node computes at another speed.",
-        blind="Which threads a job gets.",
+        claim="SMT (CPU threads) has the same setting on all nodes of a hardware class.",
+        why="A node with a different SMT setting computes at a different speed.",
+        blind="The CPU threads that a job gets.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu (smt/control)",
         reading="cpu.smt",
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: compare nosmt on the kernel command line and the firmware's setting"
+            "compare nosmt on the kernel command line and the SMT setting in the firmware of "
+            "{node} with those of its peers"
         ),
         explained_by=(Cause("cpu.count"), *OTHER_KERNEL, *OTHER_MACHINE),
     ),
     _alike(
         id="numa.distance",
-        claim="NUMA distances are equal in a hardware class.",
-        why="Programs place memory by them. Other distances mean another firmware setting.",
-        blind="Wrong distances from the firmware on all nodes.",
+        claim="NUMA distances are the same on all nodes of a hardware class.",
+        why=(
+            "Programs place memory by NUMA distance. A difference means different firmware "
+            "settings."
+        ),
+        blind="Distances that the firmware reports wrongly on all nodes.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.distance",
         repair=by_hand(
-            "compare the firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
+            "compare the NUMA settings in the firmware of {node} (nodes per socket, sub-NUMA "
+            "clusters) with those of its peers"
         ),
         explained_by=(Cause("cpu.numa"), *OTHER_MACHINE),
     ),

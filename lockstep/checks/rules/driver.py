@@ -4,95 +4,138 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.looks import joined, together
+from lockstep.checks.rule import (
     DEPLOY,
     REBOOT,
     REBOOT_BY_SLURM,
-    Pending,
-    by_hand,
-    by_role,
-)
-from lockstep.checks.rule import (
+    UNREAD,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Local,
     Look,
     OnNode,
     Peers,
+    Pending,
     Rule,
     Text,
+    by_hand,
+    by_role,
     same,
     some,
 )
-from lockstep.checks.rules._boot import own_kernel
-from lockstep.checks.rules._driver import (
-    DRIVER,
-    FROM_PACKAGES,
-    LIBRARY,
-    LOADED,
-    NEXT,
-    ON_DISK,
-    REBUILD,
-    brought,
-    came_with_packages,
-    has_own_modules,
-    has_stack,
-    installed_as_planned,
-    of_module,
-    on_disk,
-    planned_version,
-    wanted_on_disk,
-)
-from lockstep.checks.rules._gpu import has_gpus
+from lockstep.checks.rules._gpu import has_gpus, of_stack
+from lockstep.checks.rules.boot import own_kernel
 from lockstep.node.check.judge import Judgement
 from lockstep.plan.nvidia import MODPROBE
 from lockstep.probe.record import MISSING, Unread
+from lockstep.spec.software import fits
 
-NEEDS_ITS_MODULE = Judgement(
-    (LOADED,),
-    path=("version",),
-    device="loaded module",
-    reference=LIBRARY,
+LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
+NEXT = "driver.module_next"
+
+REBUILD = f"{DEPLOY}; if DKMS fails, read /var/lib/dkms/nvidia*/*/build/make.log on {{node}}"
+
+DRIVER = "packages of the driver"
+FABRIC_MANAGER = "package of the fabric manager"
+OF_PACKAGES = "came with the packages"
+FROM_PACKAGES = (
+    Cause("package.version", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
+    Cause("package.present", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
+    Cause("package.present", tag=DRIVER, of=UNREAD),
 )
-"""The node compares them with each other: a new version in the plan waits for the rollout, and
-must not take out every node at once."""
+"""If packages installed the wrong driver, the finding is about the packages."""
 
 
-def _module_flavour_items(view: View) -> Items:
-    module = view.items(LOADED)
-    return {"": module.get("flavour", module.get("", MISSING))}
+def has_stack(view: View) -> bool:
+    """Return whether the plan of the node has NVIDIA's software."""
+    return view.plan.nvidia is not None
 
 
-def _module_flavour_tags(view: View, device: str) -> frozenset[str]:
-    # Two packages bring the two flavours: the planned one is missing.
-    return frozenset() if installed_as_planned(view) else came_with_packages(view, None)
+def has_own_modules(view: View) -> bool:
+    """Return whether the node has a kernel, and therefore modules, of its own."""
+    return bool(of_stack(lambda stack: stack.driver.flavour)(view))
+
+
+planned_version = of_stack(lambda stack: stack.spec.driver)
+
+
+def of_module(view: View, reading: str, field: str) -> object:
+    """Return the version or the flavour of a module; None if it was not read."""
+    value = view.items(reading).get(field)
+    return None if isinstance(value, Unread) else value
+
+
+def on_disk(view: View, reading: str) -> Value:
+    """Return the module on disk in the format of ``wanted_on_disk``."""
+    module = view.items(reading)
+    missing = module.get("", MISSING)
+    return together(
+        module.get("version", missing),
+        module.get("flavour", missing),
+        lambda version, flavour: "absent" if version == "absent" else f"{version} ({flavour})",
+    )
+
+
+wanted_on_disk = of_stack(lambda stack: f"{stack.spec.driver} ({stack.driver.flavour})")
+
+
+def installed_as_planned(view: View) -> bool:
+    """Return whether the planned module is on disk, so that only a reboot is needed."""
+    return on_disk(view, ON_DISK) == wanted_on_disk(view)
+
+
+def upstream(version: str) -> str:
+    """Return the upstream part of a package version: ``1:550.163.01-1`` -> ``550.163.01``."""
+    return version.rpartition(":")[2].partition("-")[0]
+
+
+def other_packages(view: View) -> dict[str, str]:
+    """Return package -> installed version, for packages that lack their planned version."""
+    installed = view.record.items("packages")
+    if isinstance(installed, Unread):
+        return {}
+    return {
+        name: str(installed[name])
+        for name, wanted in view.plan.software.versions.items()
+        if name in installed and not fits(str(installed[name]), wanted)
+    }
+
+
+def tags_of_package(name: str, view: View) -> frozenset[str]:
+    """Return the tags of a finding about this package."""
+    stack = view.plan.nvidia
+    if stack is None or name not in stack.driver.packages:
+        return frozenset()
+    return frozenset({DRIVER, FABRIC_MANAGER} if "fabricmanager" in name else {DRIVER})
+
+
+def came_with_packages(view: View, version: object) -> frozenset[str]:
+    """Return a tag if a driver package brought this version or is missing."""
+    stack = view.plan.nvidia
+    installed = view.record.items("packages")
+    if stack is None or isinstance(installed, Unread):
+        return frozenset()
+    missing = any(name not in installed for name in stack.driver.packages)
+    others = other_packages(view)
+    brought = {upstream(others[name]) for name in stack.driver.packages if name in others}
+    return frozenset({OF_PACKAGES} if missing or version in brought else ())
 
 
 def _module_next_items(view: View) -> Items:
-    value = on_disk(view, NEXT)
-    kernel = view.items(NEXT).get("kernel")
-    return {"" if kernel is None or isinstance(kernel, Unread) else str(kernel): value}
-
-
-def _module_version_items(view: View) -> Items:
-    module = view.items(LOADED)
-    return {"": module.get("version", module.get("", MISSING))}
+    kernel = of_module(view, NEXT, "kernel")
+    return {"" if kernel is None else str(kernel): on_disk(view, NEXT)}
 
 
 def _module_version_pending(view: View, device: str) -> bool:
     return has_own_modules(view) and installed_as_planned(view)
 
 
-def _module_version_tags(view: View, device: str) -> frozenset[str]:
-    if _module_version_pending(view, device):
-        return frozenset()
-    return came_with_packages(view, of_module(view, LOADED, "version"))
-
-
 def _declared(view: View) -> dict[str, JsonValue]:
-    return {} if view.plan.nvidia is None else dict(view.plan.nvidia.parameters)
+    return {} if view.plan.nvidia is None else dict(view.plan.nvidia.driver.parameters)
 
 
 RULES = (
@@ -100,17 +143,17 @@ RULES = (
         id="driver.helpers",
         claim="The same GPUDirect modules are loaded on all nodes of a hardware class.",
         why=(
-            "Without nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs, data takes the slow "
-            "way through the host's memory."
+            "Without nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs, data takes the slow path "
+            "through host memory."
         ),
-        blind="Whether a program uses them. A module that all nodes lack.",
+        blind="Whether a program uses these modules. A module that all nodes lack.",
         source="NVIDIA GPUDirect RDMA guide, nvidia-peermem; gdrcopy; GPUDirect Storage guide",
         reading="driver.helpers",
         peers=Peers.CLASS,
         repair=by_hand(
             peers=(
-                "on {node}: load the modules of its peers (modprobe), and add them to "
-                "/etc/modules-load.d"
+                "on {node}: load the modules that its peers have loaded (modprobe), and add them "
+                "to /etc/modules-load.d"
             )
         ),
         applies=has_gpus,
@@ -123,12 +166,12 @@ RULES = (
     ),
     Rule(
         id="driver.library_version",
-        claim="The driver's library has the declared version.",
+        claim="The driver's library (libnvidia-ml) has the declared version.",
         why=(
-            "Programs and containers use it. It does not work with a kernel module of another "
-            "version."
+            "Programs and containers use this library. It does not work with a kernel module of a "
+            "different version."
         ),
-        blind="Copies inside containers.",
+        blind="Copies of the library inside containers.",
         source="ldconfig(8)",
         reading=LIBRARY,
         expected=same(planned_version),
@@ -136,27 +179,34 @@ RULES = (
         repair=by_role(
             "nvidia_driver",
             (
-                "on {node}: find the file's package (dpkg -S libnvidia-ml.so), remove files of "
-                "a .run installer, then deploy"
+                "on {node}: find the package of the library (dpkg -S libnvidia-ml.so), remove "
+                "files that a .run installer left, then deploy {node}"
             ),
         ),
         tags=lambda view, device: came_with_packages(view, view.read(LIBRARY)),
         applies=has_stack,
-        on_node=OnNode(Local.HEALTH, lambda view: [NEEDS_ITS_MODULE]),
+        # The node compares the library with the loaded module, not with the plan: a new version
+        # in the plan waits for the rollout, and must not drain every node at once.
+        on_node=OnNode(
+            Local.HEALTH,
+            lambda view: [
+                Judgement((LOADED,), path=("version",), device="loaded module", reference=LIBRARY)
+            ],
+        ),
         explained_by=FROM_PACKAGES,
     ),
     Rule(
         id="driver.module_flavour",
         claim="The loaded kernel module has the planned flavour, open or proprietary.",
         why=(
-            "The flavours share memory with network cards in different ways: a mixed cluster "
-            "behaves like two."
+            "The flavours share memory with network adapters in different ways: nodes of a mixed "
+            "cluster behave differently."
         ),
-        blind="A module that shows its version but not its flavour (/sys/module alone).",
+        blind="The module that the next boot loads: driver.module_next checks its flavour.",
         source="NVIDIA driver README, open Linux kernel modules",
         reading=LOADED,
-        look=Look(_module_flavour_items),
-        expected=same(lambda view: view.plan.nvidia.modules if view.plan.nvidia else None),
+        look=Look(joined(LOADED, "flavour")),
+        expected=same(lambda view: view.plan.nvidia.driver.flavour if view.plan.nvidia else None),
         text=Text(lambda value: f"{value} module"),
         repair=by_role(
             "nvidia_driver",
@@ -166,7 +216,10 @@ RULES = (
                 "The planned flavour is on disk and waits for a reboot.",
             ),
         ),
-        tags=_module_flavour_tags,
+        # Each flavour has a package of its own. Here the package of the planned flavour is missing.
+        tags=lambda view, device: (
+            frozenset() if installed_as_planned(view) else came_with_packages(view, None)
+        ),
         applies=has_own_modules,
         explained_by=(
             *FROM_PACKAGES,
@@ -187,32 +240,34 @@ RULES = (
         look=Look(_module_next_items),
         expected=same(wanted_on_disk),
         repair=by_role("nvidia_driver", REBUILD),
-        tags=lambda view, device: brought(view, NEXT),
+        tags=lambda view, device: came_with_packages(view, of_module(view, NEXT, "version")),
         applies=has_own_modules,
         explained_by=(*FROM_PACKAGES, Cause("driver.module_on_disk")),
     ),
     Rule(
         id="driver.module_on_disk",
         claim="The running kernel has the declared driver on disk, in the declared flavour.",
-        why="DKMS builds a module for each kernel. A failed build shows at the next boot only.",
+        why=(
+            "DKMS builds a module for each kernel. A failed build is noticed only at the next boot."
+        ),
         blind="Other installed kernels (driver.module_next). An old module in the initramfs.",
         source="modinfo(8), dkms(8)",
         reading=ON_DISK,
         look=Look(lambda view: {"": on_disk(view, ON_DISK)}),
         expected=same(wanted_on_disk),
         repair=by_role("nvidia_driver", REBUILD),
-        tags=lambda view, device: brought(view, ON_DISK),
+        tags=lambda view, device: came_with_packages(view, of_module(view, ON_DISK, "version")),
         applies=has_own_modules,
         explained_by=FROM_PACKAGES,
     ),
     Rule(
         id="driver.module_version",
-        claim="The loaded kernel module is the declared driver.",
+        claim="The loaded kernel module has the version of the declared driver.",
         why="Library and module of different versions do not work together: no program sees a GPU.",
-        blind="Parameters of the module (/proc/driver/nvidia/params).",
+        blind="Parameters of the module: driver.parameters checks those.",
         source="NVIDIA driver README, /proc/driver/nvidia/version",
         reading=LOADED,
-        look=Look(_module_version_items),
+        look=Look(joined(LOADED, "version")),
         expected=same(planned_version),
         text=Text(lambda value: f"module {value}"),
         repair=by_role(
@@ -222,13 +277,17 @@ RULES = (
                 _module_version_pending, "The declared module is on disk and waits for a reboot."
             ),
         ),
-        tags=_module_version_tags,
+        tags=lambda view, device: (
+            frozenset()
+            if _module_version_pending(view, device)
+            else came_with_packages(view, of_module(view, LOADED, "version"))
+        ),
         applies=has_stack,
         explained_by=(*FROM_PACKAGES, Cause("driver.module_on_disk")),
     ),
     Rule(
         id="driver.parameters",
-        claim="The kernel module has the declared parameters, and otherwise those of its peers.",
+        claim="The kernel module has the declared parameters; the others are as on the peers.",
         why="One parameter (memory mapping, firmware, power) can make a node behave differently.",
         blind="Parameters that the module does not show. A wrong value on all nodes.",
         source="/proc/driver/nvidia/params, NVIDIA driver README",
@@ -241,12 +300,12 @@ RULES = (
             "nvidia_driver",
             f"{DEPLOY}, then {REBOOT}",
             peers=(
-                "compare /etc/modprobe.d and the kernel's command line of {node} with its "
-                f"peers', then {REBOOT_BY_SLURM}"
+                "compare /etc/modprobe.d and the kernel command line of {node} with those of its "
+                f"peers, then {REBOOT_BY_SLURM}"
             ),
             pending=Pending(
                 lambda view, name: name in _declared(view),
-                "A declared parameter acts after a reboot.",
+                "A declared parameter takes effect after a reboot.",
             ),
         ),
         applies=lambda view: has_gpus(view) and own_kernel(view),

@@ -1,22 +1,22 @@
-"""Rules about Lockstep's files, what it left over, mounts and disks."""
+"""Rules about Lockstep's files, objects of earlier plans, mounts and disks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.compare import number
 from lockstep.checks.context import Items, View, shared
+from lockstep.checks.looks import made
 from lockstep.checks.objects import Object, ObjectKind
-from lockstep.checks.repair import (
-    by_hand,
-    by_role,
-)
 from lockstep.checks.rule import (
+    SAME_DEVICE,
+    UNREAD,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Look,
     Peers,
@@ -25,23 +25,17 @@ from lockstep.checks.rule import (
     Text,
     as_text,
     at_most,
+    by_hand,
+    by_role,
     each,
     same,
 )
-from lockstep.checks.rules._rdma import counted
+from lockstep.checks.rules.rdma import counted
 from lockstep.manifest import UNREAD as COULD_NOT_READ
 from lockstep.manifest import LeftOver, left_over
 from lockstep.plan.slurm import MUNGE_KEY
 from lockstep.probe.record import Unread
 from lockstep.report import fold
-
-DIGEST_LENGTH = 64
-"""Of a SHA-256 in hex. Another text names what is there in place of a file."""
-
-
-def _content_expected(view: View) -> dict[str, JsonValue]:
-    files = view.context.files_of(view.plan)
-    return {path: file.sha256 for path, file in files.items() if path != MUNGE_KEY}
 
 
 def _content(entry: JsonValue) -> JsonValue | Skip:
@@ -51,29 +45,21 @@ def _content(entry: JsonValue) -> JsonValue | Skip:
 
 
 def _content_words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    is_digest = isinstance(seen, str) and len(seen) == DIGEST_LENGTH
-    found = f"other content (sha256 {str(seen)[:12]})" if is_digest else str(seen)
-    return found, f"content of the plan (sha256 {str(expected)[:12]})"
-
-
-def _mode_expected(view: View) -> dict[str, JsonValue]:
-    files = view.context.files_of(view.plan)
-    return {path: f"{file.mode} {file.user}:{file.group}" for path, file in files.items()}
+    # A SHA-256 digest has 64 hexadecimal digits. Any other text says that this is no regular file.
+    is_digest = isinstance(seen, str) and len(seen) == 64
+    found = f"different content (sha256 {str(seen)[:12]})" if is_digest else str(seen)
+    return found, f"the planned content (sha256 {str(expected)[:12]})"
 
 
 def _mode(entry: JsonValue) -> JsonValue | Skip:
     if not isinstance(entry, dict) or "sha256" not in entry:
-        return Skip.SKIP  # file.content or munge.key judges it
+        return Skip.SKIP  # file.content or munge.key checks it
     return f"{entry['mode']} {entry['user']}:{entry['group']}"
 
 
-@shared("hosts.entries")
-def _entries_items(view: View) -> Items:
-    seen = view.read("hosts.entries")
-    if not isinstance(seen, dict):
-        return {"": seen}
+def _wrong_entries(view: View, seen: Items) -> Items:
     wrong: dict[str, JsonValue] = {
-        name: [seen.get(name, []), addresses]
+        name: [cast(JsonValue, seen.get(name, [])), addresses]
         for name, addresses in view.context.hosts.items()
         if seen.get(name) != addresses
     }
@@ -81,7 +67,7 @@ def _entries_items(view: View) -> Items:
 
 
 def _entries_words(wrong: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return the address of a single wrong name; of several names, that they are wrong."""
+    """Return the found and the planned addresses of the hosts whose entries are wrong."""
     pairs = list(wrong.values()) if isinstance(wrong, dict) else []
     seen = {as_text(pair[0]) if isinstance(pair, list) else "" for pair in pairs}
     wanted = {as_text(pair[1]) if isinstance(pair, list) else "" for pair in pairs}
@@ -93,7 +79,7 @@ REMOVE = "pyinfra -y {inventory} deploys/remove.py --limit {node}"
 
 
 def _left_over(view: View) -> tuple[LeftOver, ...]:
-    """Return what is left over; nothing on a node without a manifest."""
+    """Return the left-over objects; none on a node without a manifest."""
     reading, installed = view.read("manifest"), view.read("packages")
     if not isinstance(reading, dict):
         return ()
@@ -121,10 +107,6 @@ def _written_by(view: View, name: str) -> str:
     return f"written by role {of.role}" if of is not None and of.role else ""
 
 
-def _objects(kind: ObjectKind) -> Callable[[View, str], tuple[Object, ...]]:
-    return lambda view, name: (Object(kind, name),) if name else ()
-
-
 def _left_over_rule(
     id: str,
     sections: tuple[str, ...],
@@ -149,7 +131,7 @@ def _left_over_rule(
         severity=WARNING,
         repair=by_hand(repair),
         explained_by=explained_by,
-        objects=_objects(kind),
+        objects=lambda view, name: (Object(kind, name),) if name else (),
     )
 
 
@@ -158,19 +140,24 @@ LEFT_OVER = (
         "left_over.file",
         ("files",),
         ObjectKind.FILE,
-        claim="No file of Lockstep is left that the plan does not have any more.",
-        why="A forgotten drop-in or configuration file still counts, and no deploy corrects it.",
-        blind="Files from before the node had a manifest. Files of a role in unmanaged.",
-        repair=f"{REMOVE}; it leaves a file that somebody changed: remove that by hand, or name "
-        "its role in unmanaged",
+        claim="No file remains that Lockstep wrote only for an earlier plan.",
+        why="A forgotten drop-in or configuration file stays in effect, and no deploy corrects it.",
+        blind=(
+            "Files that Lockstep wrote before the node had a manifest, or before the manifest was "
+            "lost. Files of unmanaged roles."
+        ),
+        repair=(
+            f"{REMOVE}; it keeps a file that someone changed: remove that file by hand, or list "
+            "its role under unmanaged"
+        ),
         explained_by=(),
     ),
     _left_over_rule(
         "left_over.unit",
         ("units", "masked"),
         ObjectKind.UNIT,
-        claim="No unit is on or masked only because an earlier plan wanted it.",
-        why="A service that is not planned any more still listens and takes CPU time from jobs.",
+        claim="No unit is enabled or masked only because of an earlier plan.",
+        why="A service that is no longer planned still listens and takes CPU time from jobs.",
         blind="Units that Lockstep did not enable or mask.",
         repair=REMOVE,
     ),
@@ -178,27 +165,27 @@ LEFT_OVER = (
         "left_over.package",
         ("packages",),
         ObjectKind.PACKAGE,
-        claim="No package is left that only an earlier plan wanted.",
-        why="It is not locked any more: its version drifts, and its hold may stop an upgrade.",
-        blind="Packages that came as dependencies, or by hand.",
+        claim="No package remains that only an earlier plan required.",
+        why="The plan no longer pins its version, but an old hold may still block an upgrade.",
+        blind="Packages that were installed as dependencies, or by hand.",
         repair=f"{REMOVE} --data packages={{device}}",
     ),
     _left_over_rule(
         "left_over.sysctl",
         ("sysctl",),
         ObjectKind.SYSCTL,
-        claim="No kernel parameter keeps a value that the plan does not have any more.",
-        why="The kernel keeps a value until it boots: the node runs with what it will not have.",
-        blind="Another value that somebody set since.",
-        repair="deploy {node}, then reboot it: the kernel keeps the value until it boots",
+        claim="No kernel parameter keeps a value that is no longer in the plan.",
+        why=("The kernel keeps the old value until the next boot, when it changes unnoticed."),
+        blind="A value that was changed again after the earlier plan set it.",
+        repair="deploy {node}, then reboot {node}: the kernel keeps the value until the reboot",
     ),
     _left_over_rule(
         "left_over.user",
         ("users", "groups"),
         ObjectKind.USER,
-        claim="No user or group is left that only an earlier plan wanted.",
-        why="Its number stays taken, and its rights stay valid.",
-        blind="Users and groups that packages made.",
+        claim="No user or group remains that only an earlier plan required.",
+        why="The numeric ID stays in use, and the account keeps its permissions.",
+        blind="Users and groups that packages created.",
         repair=f"{REMOVE} --data users={{device}}",
     ),
 )
@@ -207,43 +194,59 @@ LEFT_OVER = (
 RULES = (
     Rule(
         id="file.content",
-        claim="Every file of Lockstep has the content of the plan.",
-        why="A change by hand on one node lasts until the next deploy and misleads until then.",
+        claim="Every file that Lockstep writes has the planned content.",
+        why=(
+            "A manual change on one node is lost at the next deploy, and misleads people until "
+            "then."
+        ),
         blind=(
-            "Files that the description does not declare. Files with secrets, where this "
-            "machine does not have the secrets. munge.key judges the munge key."
+            "Files that Lockstep does not write. Files with secrets, if this machine "
+            "does not have the secrets. The munge key: munge.key checks it."
         ),
         source="lockstep/files.py",
         reading="files",
         look=Look(pick=_content),
-        expected=each(_content_expected),
+        expected=each(
+            lambda view: {
+                path: file.sha256
+                for path, file in view.context.files_of(view.plan).items()
+                if path != MUNGE_KEY
+            }
+        ),
         text=Text(
             words=_content_words,
             detail=lambda view, path: (
-                f"owned by role {view.context.files_of(view.plan)[path].role}"
+                f"written by role {view.context.files_of(view.plan)[path].role}"
             ),
         ),
         repair=by_role(
             "the role named in the detail",
             roles=lambda view, path: (view.context.files_of(view.plan)[path].role,),
         ),
-        # Wrong names are clearer than a hash.
+        # hosts.entries names the wrong entries, which is clearer than a hash.
         explained_by=(Cause("hosts.entries", of=Effect(device="/etc/hosts")),),
     ),
     Rule(
         id="file.mode",
-        claim="Every file of Lockstep has the planned mode and owner.",
+        claim="Every file that Lockstep writes has the planned mode and owner.",
         why=(
-            "A key that other users can read is no secret. A script without its execute bit "
-            "does not run."
+            "A key that other users can read is not secret. A script without its execute bit does "
+            "not run."
         ),
-        blind="Access lists, attributes and the directories above.",
+        blind="Access control lists, file attributes and parent directories.",
         source="lockstep/files.py",
         reading="files",
         look=Look(pick=_mode),
-        expected=each(_mode_expected),
+        expected=each(
+            lambda view: {
+                path: f"{file.mode} {file.user}:{file.group}"
+                for path, file in view.context.files_of(view.plan).items()
+            }
+        ),
         text=Text(
-            detail=lambda view, path: f"owned by role {view.context.files_of(view.plan)[path].role}"
+            detail=lambda view, path: (
+                f"written by role {view.context.files_of(view.plan)[path].role}"
+            )
         ),
         repair=by_role(
             "the role named in the detail",
@@ -259,10 +262,10 @@ RULES = (
             "Slurm and MPI connect by name. One wrong line sends a rank's traffic to the wrong "
             "node."
         ),
-        blind="Other names, and what a name server answers.",
+        blind="Other host names, and what DNS returns.",
         source="hosts(5)",
         reading="hosts.entries",
-        look=Look(_entries_items),
+        look=Look(shared(made("hosts.entries", _wrong_entries), "hosts.entries")),
         expected=same({}),
         text=Text(words=_entries_words),
         repair=by_role("os_settings"),
@@ -270,30 +273,35 @@ RULES = (
     ),
     Rule(
         id="mounts.fstab",
-        claim="Every file system of fstab is mounted.",
+        claim="Every file system in /etc/fstab is mounted.",
         why=(
-            "A job that finds an empty directory in place of its data ends, or fills the "
-            "system's disk."
+            "A job that finds an empty directory instead of its data fails, or fills the system "
+            "disk."
         ),
-        blind="File systems that are not in fstab. A server that no longer answers.",
+        blind=(
+            "File systems that are not in fstab, or that are mounted on demand. A server that no "
+            "longer answers."
+        ),
         source="fstab(5)",
         reading="mounts.fstab",
         expected=same("mounted"),
         repair=by_hand(
-            "on {node}: mount {device}; systemctl status of its unit shows why it is not mounted"
+            "on {node}: mount {device}; if the mount fails, read the systemctl status of its "
+            "mount unit"
         ),
     ),
     Rule(
         id="mounts.shared",
-        claim="Shared file systems have the same mount options in a hardware class.",
-        why="Another block size, fewer connections or another server slow the reads of one node.",
-        blind="File systems that are mounted on demand: a node without one is not compared.",
+        claim="Shared file systems have the same mount options on all nodes of a hardware class.",
+        why="A different block size or server, or fewer connections, can slow one node's reads.",
+        blind="File systems that a node has not mounted: mounts.fstab checks those in fstab.",
         source="proc_pid_mounts(5), nfs(5)",
         reading="mounts.shared",
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: correct its line in /etc/fstab as on its peers, then mount it again"
+            "on {node}: change the line for {device} in /etc/fstab to that of the peers, then "
+            "remount {device}"
         ),
         explained_by=(Cause("mounts.fstab", at=SAME_DEVICE),),
     ),
@@ -301,7 +309,8 @@ RULES = (
         id="mounts.writable",
         claim="Local file systems are writable.",
         why=(
-            "After a disk error the kernel makes a file system read-only: jobs and logs fail there."
+            "After a disk error the kernel may remount a file system read-only. Jobs and services "
+            "can then no longer write to it."
         ),
         blind="File systems that are read-only on all nodes.",
         source="proc_pid_mounts(5); ext4(5), errors=remount-ro",
@@ -309,27 +318,31 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "drain {node}; read the disk errors of {device} in dmesg, then fsck or replace the disk"
+            "drain {node}; read the disk errors of {device} in dmesg, then run fsck or replace the "
+            "disk"
         ),
     ),
     Rule(
         id="storage.inodes",
-        claim="No local file system runs out of inodes.",
-        why="Without free inodes no file can be created, although the disk has space.",
+        claim="No local file system has nearly run out of inodes.",
+        why="Without free inodes no file can be created, even if the disk has free space.",
         blind="File systems that create inodes as needed.",
-        source="statvfs(3); the proposal of node_exporter's own alerts",
+        source="statvfs(3); the alerts that node_exporter proposes",
         reading="storage.inodes",
         kind=Kind.ABSOLUTE,
         expected=at_most(90),
-        text=Text(lambda value: f"{number(value):g} % of the inodes taken"),
+        text=Text(lambda value: f"{number(value):g} % of the inodes used"),
         severity=WARNING,
-        repair=by_hand("on {node}: du -x --inodes -d2 {device}"),
+        repair=by_hand(
+            "on {node}: find the folders with the most files (du -x --inodes -d2 {device}), and "
+            "remove files from them"
+        ),
         explained_by=(Cause("storage.space", at=SAME_DEVICE),),
     ),
     Rule(
         id="storage.nvme",
-        claim="The NVMe disks of a hardware class have the same model and firmware.",
-        why="Another model, or old firmware, is slower when all nodes read at once.",
+        claim="All nodes of a hardware class have NVMe disks of the same models and firmware.",
+        why="All nodes of a job wait for the slowest disk, for example one with older firmware.",
         blind="Wear and temperature. Which slot has which disk.",
         source="kernel documentation, ABI/testing/sysfs-nvme",
         reading="storage.nvme",
@@ -343,15 +356,17 @@ RULES = (
     Rule(
         id="storage.space",
         claim="No local file system is nearly full.",
-        why="A full disk ends jobs, loses logs and stops services.",
-        blind="Shared file systems: a read of them could hang.",
-        source="statvfs(3); the proposal of node_exporter's own alerts",
+        why="When a disk is full, jobs fail, logs are lost, and services stop.",
+        blind="Shared file systems: reading their usage could hang.",
+        source="statvfs(3); the alerts that node_exporter proposes",
         reading="storage.space",
         kind=Kind.ABSOLUTE,
         expected=at_most(90),
         text=Text(lambda value: f"{number(value):g} % full"),
         severity=WARNING,
-        repair=by_hand("on {node}: du -xh -d2 {device}"),
+        repair=by_hand(
+            "on {node}: find the largest folders (du -xh -d2 {device}), and remove files from them"
+        ),
     ),
     *LEFT_OVER,
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-)
+from lockstep.checks.context import View
+from lockstep.checks.looks import whole
 from lockstep.checks.rule import (
+    SAME_DEVICE,
+    UNREAD,
     WARNING,
+    Cause,
     Kind,
     Local,
     Look,
@@ -19,9 +17,9 @@ from lockstep.checks.rule import (
     Rule,
     Text,
     at_most,
+    by_hand,
     same,
 )
-from lockstep.checks.rules._driver import DRIVER
 from lockstep.checks.rules._gpu import (
     DEVICES,
     LOST,
@@ -33,56 +31,30 @@ from lockstep.checks.rules._gpu import (
     has_all,
     has_gpus,
     has_whole_gpus,
+    of_model,
     on_bus,
+    planned_count,
     supported,
 )
+from lockstep.checks.rules.driver import DRIVER
 from lockstep.checks.rules.gpu_power import UNUSED_MIB
 from lockstep.checks.rules.slurm import seen_by_slurm
 from lockstep.node.check.judge import Judgement
 
 
-def _lost(view: View, device: str) -> str:
-    """Return nvidia-smi's messages about lost GPUs."""
-    lost = view.read("gpu.lost")
-    return (
-        ", ".join(f"{where}: {message}" for where, message in lost.items())
-        if isinstance(lost, dict)
-        else ""
+def _number_of(reading: str) -> Look:
+    """Return a ``Look`` that counts the GPUs that a reading lists."""
+    return Look(
+        whole(reading, lambda view, listed: len(listed) if isinstance(listed, dict) else listed)
     )
 
 
-def number_of(reading: str) -> Callable[[View], Items]:
-    """Return a look at how many GPUs a reading lists."""
-
-    def look(view: View) -> Items:
-        listed = view.read(reading)
-        return {"": len(listed) if isinstance(listed, dict) else listed}
-
-    return look
-
-
-def planned(view: View) -> int | None:
-    """Return the GPUs of the hardware class."""
-    gpu = view.plan.hardware.hardware.gpu
-    return None if gpu is None else gpu.count
-
-
-def gpus(value: object) -> str:
-    """Return a number of GPUs as text."""
+def _gpus(value: object) -> str:
     return f"{value} GPUs" if value != 1 else "1 GPU"
 
 
-REFUSALS = tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18))
-"""nvidia-smi(1), return value: no driver, no library, a GPU off the bus; 18 was seen with a
-library of another version than the module. An answer, where silence would be none."""
-
-
-def _count_on_node(view: View) -> Iterator[Judgement]:
-    yield Judgement(("gpu.count",), expected=planned(view), shown="{} GPUs", refusals=REFUSALS)
-
-
 def _idle(view: View) -> bool:
-    """Say whether the controller knows no job on the node."""
+    """Return whether the controller reports no job on the node."""
     entry = seen_by_slurm(view)
     return isinstance(entry, dict) and entry.get("state") == ["IDLE"]
 
@@ -90,19 +62,40 @@ def _idle(view: View) -> bool:
 RULES = (
     Rule(
         id="gpu.count",
-        claim="Every node has the GPUs of its hardware class.",
-        why="A node that lost a GPU still takes jobs for eight, or runs them on seven.",
-        blind="A GPU that is listed and does not work.",
+        claim="Every node has as many GPUs as its hardware class declares.",
+        why=(
+            "A node that has lost one of eight GPUs may still accept eight-GPU jobs, which then "
+            "fail or run on seven GPUs."
+        ),
+        blind="A GPU that is listed but does not work.",
         source="nvidia-smi(1); Xid 79: the GPU has fallen off the bus",
         reading="gpu.count",
-        expected=same(planned),
-        text=Text(gpus, detail=_lost),
+        expected=same(planned_count),
+        text=Text(
+            _gpus,
+            detail=lambda view, device: ", ".join(
+                f"{where}: {message}" for where, message in view.items("gpu.lost").items() if where
+            ),
+        ),
         repair=by_hand(
-            "drain {node}, look for Xid errors (journalctl -k -g Xid) and power-cycle it; "
+            "drain {node}, look for Xid errors (journalctl -k -g Xid) and power-cycle the node; "
             "reseat or replace a GPU that is still missing"
         ),
         applies=has_gpus,
-        on_node=OnNode(Local.JOBS, _count_on_node),
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [
+                Judgement(
+                    ("gpu.count",),
+                    expected=planned_count(view),
+                    shown="{} GPUs",
+                    # Exit statuses of nvidia-smi(1): no driver, no library, or a GPU that has
+                    # fallen off the bus. 18 was seen when the versions of library and module
+                    # differed. Unlike a timeout, they prove that the GPUs cannot be used.
+                    refusals=tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18)),
+                )
+            ],
+        ),
         explained_by=(
             Cause("gpu.xid", tag=LOST),
             # If library and module do not match, nvidia-smi lists nothing.
@@ -113,18 +106,20 @@ RULES = (
     ),
     Rule(
         id="gpu.count_driver",
-        claim="The kernel module drives as many GPUs as the hardware class has.",
+        claim="The NVIDIA kernel module drives as many GPUs as the hardware class declares.",
         why=(
-            "nvidia-smi and the module may list different numbers. The three counts together "
-            "show where a GPU was lost."
+            "nvidia-smi and the module may list different numbers of GPUs. Together, gpu.count, "
+            "gpu.count_driver and gpu.count_pci show where a GPU was lost."
         ),
-        blind="A GPU that is listed and does not work.",
+        blind="A GPU that is listed but does not work.",
         source="/proc/driver/nvidia/gpus, NVIDIA driver README",
         reading="driver.boards",
-        look=Look(number_of("driver.boards")),
-        expected=same(planned),
-        text=Text(gpus),
-        repair=by_hand("drain {node}, read the driver's messages (journalctl -k -g NVRM), reboot"),
+        look=_number_of("driver.boards"),
+        expected=same(planned_count),
+        text=Text(_gpus),
+        repair=by_hand(
+            "drain {node}, read the driver's messages (journalctl -k -g NVRM), and reboot the node"
+        ),
         applies=has_gpus,
         explained_by=(
             Cause("gpu.count"),
@@ -134,17 +129,17 @@ RULES = (
     ),
     Rule(
         id="gpu.count_pci",
-        claim="The PCI bus has as many GPUs as the hardware class.",
+        claim="The PCI bus lists as many GPUs as the hardware class declares.",
         why=(
-            "A GPU that the bus lost needs power or a new seat. One that only the driver lost "
-            "may just need a reset."
+            "A GPU that is missing from the bus must be power-cycled or reseated. A GPU that only "
+            "the driver has lost may just need a reset."
         ),
-        blind="A GPU that is on the bus and does not answer.",
+        blind="A GPU that is on the bus but does not answer.",
         source="/sys/bus/pci/devices, classes 0300 and 0302 of vendor 10de",
         reading=PCI_GPUS,
-        look=Look(number_of(PCI_GPUS)),
-        expected=same(planned),
-        text=Text(gpus),
+        look=_number_of(PCI_GPUS),
+        expected=same(planned_count),
+        text=Text(_gpus),
         repair=by_hand(
             "drain {node} and power-cycle it; reseat or replace a GPU that is still missing"
         ),
@@ -157,20 +152,17 @@ RULES = (
     ),
     Rule(
         id="gpu.memory",
-        claim="Every GPU has the memory of its model.",
-        why="A GPU with the same name and less memory ends a job that fits on all others.",
-        blind="Memory with errors. Memory that another process uses.",
+        claim="Every GPU has the memory size of its model.",
+        why="A job that fits into the memory of all other GPUs fails on a GPU with less memory.",
+        blind="Memory errors. Memory that other processes use.",
         source="lockstep/catalog/gpus",
         reading="gpu.memory.total_mib",
         look=Look(devices=DEVICES),
-        expected=same(
-            lambda view: (
-                view.plan.hardware.gpu_model.memory_mib if view.plan.hardware.gpu_model else None
-            )
-        ),
+        expected=same(of_model(lambda model: model.memory_mib)),
         text=Text(lambda value: f"{value} MiB"),
         repair=by_hand(
-            "compare the part number and firmware (gpu.vbios) of the GPU in {node} with its peers"
+            "compare the part number and the VBIOS (gpu.vbios) of the affected GPUs in {node} with "
+            "those of its peers"
         ),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
@@ -178,12 +170,12 @@ RULES = (
     Rule(
         id="gpu.memory_used",
         claim="No process uses GPU memory on a node without jobs.",
-        why="What a job left behind takes memory and clocks from the next job.",
-        blind=(
-            "Nodes with a job, or without a scheduler. A job that starts while nodes are read. "
-            "Divided GPUs (MIG)."
+        why=(
+            "A process that a job left behind takes memory and computing time from the next job. A "
+            "job that starts during the check can also cause this warning."
         ),
-        source="nvidia-smi --help-query-gpu, memory.used; idle H200: 0 MiB",
+        blind="Nodes that run a job or have no scheduler. GPUs that are partitioned with MIG.",
+        source="nvidia-smi --help-query-gpu, memory.used; measured on an idle H200: 0 MiB",
         reading="gpu.memory.used_mib",
         look=Look(devices=DEVICES),
         kind=Kind.ABSOLUTE,
@@ -191,37 +183,35 @@ RULES = (
         text=Text(lambda mib: f"{mib} MiB in use"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: end left-over processes (nvidia-smi "
-            "--query-compute-apps=pid,name,used_memory --format=csv)"
+            "on {node}: run nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv, and "
+            "end the leftover processes that it lists"
         ),
         applies=lambda view: has_whole_gpus(view) and _idle(view),
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
     ),
     Rule(
         id="gpu.name",
-        claim="Every GPU is of the declared model.",
-        why="One other GPU in a job slows all others, or has too little memory.",
-        blind="GPUs with the same name and other firmware: gpu.vbios judges those.",
+        claim="Every GPU is the declared model.",
+        why="A GPU of a different model slows down the whole job, or has too little memory.",
+        blind="Different firmware on GPUs with the right name: gpu.vbios checks that.",
         source="lockstep/catalog/gpus",
         reading="gpu.name",
         look=Look(devices=DEVICES),
-        expected=same(
-            lambda view: (
-                view.plan.hardware.gpu_model.product_name if view.plan.hardware.gpu_model else None
-            )
+        expected=same(of_model(lambda model: model.product_name)),
+        repair=by_hand(
+            "correct gpu.model of the hardware class, or replace the wrong GPU in {node}"
         ),
-        repair=by_hand("correct gpu.model of the hardware class, or replace the GPU in {node}"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.numa_node",
-        claim="The same slot belongs to the same NUMA node on all nodes of a hardware class.",
+        claim="Each PCI slot belongs to the same NUMA node on every node of a hardware class.",
         why=(
-            "A firmware setting (NPS, SNC) moves GPUs to another NUMA node; jobs are then "
-            "bound to the wrong side."
+            "If a firmware setting (NPS, SNC) moves GPUs to another NUMA node, jobs are bound to "
+            "CPUs far from their GPUs."
         ),
-        blind='A wrong assignment on all nodes. GPUs without a NUMA node ("-1"), where all are so.',
+        blind="The same wrong NUMA node on all nodes, or none at all (-1).",
         source="/sys/bus/pci/devices/*/numa_node",
         reading="gpu.pci.numa_node",
         look=Look(devices=PCI_GPUS),
@@ -229,19 +219,22 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(lambda node: f"NUMA node {node}"),
         repair=by_hand(
-            peers="compare the firmware's NUMA settings (NPS, SNC) of {node} with its peers"
+            peers=(
+                "compare the NUMA settings (NPS, SNC) in the firmware of {node} with those of its "
+                "peers"
+            )
         ),
         applies=on_bus,
         explained_by=(Cause("cpu.numa"), *UNREAD_WITH_PCI),
     ),
     Rule(
         id="gpu.order",
-        claim="The same GPU number is the same slot on every node of a hardware class.",
+        claim="Each GPU index refers to the same PCI slot on every node of a hardware class.",
         why=(
-            "Topology files and bindings of ranks and adapters name GPUs by number. On a node "
-            "with another order they bind to the wrong adapter without a message."
+            "Topology files and bindings of ranks to adapters refer to GPUs by index. On a node "
+            "with a different order, ranks use the wrong adapter, and no message reports it."
         ),
-        blind="An order that a program asks for itself (CUDA_DEVICE_ORDER).",
+        blind="Programs that choose their own order (CUDA_DEVICE_ORDER).",
         source="nvidia-smi --help-query-gpu: an index may change at each boot",
         reading="gpu.pci_bus_id",
         look=Look(devices=DEVICES),
@@ -249,7 +242,10 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            peers="compare the firmware's PCI settings and slots of {node} with its peers"
+            peers=(
+                "compare the GPU slots and the PCI settings in the firmware of {node} with those "
+                "of its peers"
+            )
         ),
         applies=has_all,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.count"), Cause("gpu.count_pci")),
@@ -257,14 +253,18 @@ RULES = (
     Rule(
         id="gpu.serial_unique",
         claim="No two GPUs have the same serial number.",
-        why="Warranty claims use this number; two equal ones mean a wrong record.",
+        why=(
+            "Warranty claims use this number. If two GPUs report the same number, one of them is "
+            "wrong."
+        ),
         blind="GPUs without a serial number.",
         source="nvidia-smi --help-query-gpu, serial",
         reading="gpu.serial",
         look=Look(pick=supported, devices=DEVICES),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "compare with the labels of the GPUs in {node}, and ask the vendor for the right number"
+            "compare the serial number with the labels on the GPUs in {node}, and ask the vendor "
+            "to correct the wrong one"
         ),
         applies=asks("gpu.serial"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.uuid_unique")),
@@ -272,13 +272,18 @@ RULES = (
     Rule(
         id="gpu.uuid_unique",
         claim="No GPU appears on two nodes.",
-        why="A record was cloned, an inventory was copied, or a GPU was passed through twice.",
+        why=(
+            "If a UUID appears twice, two node names lead to the same machine, a record was "
+            "copied, or a hypervisor passed one GPU through to two virtual machines."
+        ),
         blind="GPUs without a UUID.",
         source="nvidia-smi --help-query-gpu, uuid",
         reading="gpu.uuid",
         look=Look(devices="gpu.name"),
         kind=Kind.UNIQUE,
-        repair=by_hand("find out which of {node} has the GPU: the records of the others are wrong"),
+        repair=by_hand(
+            "find out which of {node} has the GPU; the records of the other nodes are wrong"
+        ),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),

@@ -1,26 +1,27 @@
-"""Rules about the driver, the firmware and the answers of GPUs."""
+"""Rules about GPU drivers and firmware, and about the output and speed of nvidia-smi."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause
 from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    REBOOT_BY_SLURM,
-    by_hand,
-    by_role,
-)
 from lockstep.checks.rule import (
-    AT_MOST_PEERS,
+    REBOOT_BY_SLURM,
+    SAME_DEVICE,
+    UNREAD,
     WARNING,
+    Bound,
+    Cause,
+    Expected,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
-    default,
+    by_hand,
+    by_role,
     same,
+    same_device,
 )
 from lockstep.checks.rules._gpu import (
     DEVICES,
@@ -29,30 +30,14 @@ from lockstep.checks.rules._gpu import (
     both,
     has_gpus,
     in_this_driver,
-    same_gpu,
     supported,
     up_to,
 )
-from lockstep.node.readers.gpu import GPU_OPTIONAL_FIELDS
-from lockstep.node.readers.gpu_links import NVLINK_ERRORS
+from lockstep.node.readers.gpu import GPU_OPTIONAL_FIELDS, NVLINK_ERRORS
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 TIMES, SLOW_S = 3, 2.0
-
-
-def _answer_time_items(view: View) -> Items:
-    """Return the seconds; short times count as equal because they are noise."""
-    seconds = view.read("gpu.answered_in_s")
-    if not isinstance(seconds, int | float):
-        return {"": seconds}
-    return {"": max(float(seconds), SLOW_S / TIMES)}
-
-
-def _inforom_version_items(view: View) -> Items:
-    return both(
-        view, "gpu.inforom.image", "gpu.inforom.ecc", lambda image, ecc: f"{image}, ECC {ecc}"
-    )
 
 
 FIELDS = (
@@ -62,7 +47,7 @@ FIELDS = (
 
 
 def _supported_fields_items(view: View) -> Items:
-    """Return the fields that each GPU lacks; unread if one of them is."""
+    """Return the fields that each GPU does not support; unread if any field is unread."""
     listed = [*view.items(DEVICES)]
     lacking: dict[str, list[str]] = {device: [] for device in listed}
     unread: Items = {}
@@ -81,26 +66,36 @@ def _supported_fields_items(view: View) -> Items:
 
 
 _alike = partial(Rule, look=Look(devices=DEVICES), peers=Peers.CLASS, applies=has_gpus)
-"""Values that all GPUs of a class have in common."""
+"""A rule about a value that all GPUs of a class should share."""
 
 RULES = (
     Rule(
         id="gpu.answer_time",
         claim="nvidia-smi answers as fast as on the node's peers.",
-        why="A driver that needs seconds to answer waits for a GPU. Often that GPU fails soon.",
-        blind="Answers below two seconds. A class whose nodes are all slow.",
-        source="three times the median of the class and more than 2 s: limit of Lockstep",
+        why=(
+            "A driver that takes seconds to answer is waiting for a GPU, which often fails soon "
+            "after."
+        ),
+        blind="Answers that take less than two seconds. A class whose nodes are all slow.",
+        source=(
+            "Lockstep chose the limit: more than three times the median of the class, and more "
+            "than 2 s"
+        ),
         reading="gpu.answered_in_s",
-        look=Look(_answer_time_items),
+        # Short times are noise: they count as equal.
+        look=Look(pick=lambda s: max(s, SLOW_S / TIMES) if isinstance(s, int | float) else s),
         kind=Kind.WITHIN,
-        expected=AT_MOST_PEERS,
+        expected=Expected(bound=Bound.AT_MOST),
         peers=Peers.CLASS,
         tolerance=TIMES - 1,
         text=Text(
             lambda seconds: f"{seconds:.1f} s" if isinstance(seconds, int | float) else str(seconds)
         ),
         severity=WARNING,
-        repair=by_hand("on {node}: check gpu.persistence, look for Xid errors, then reboot"),
+        repair=by_hand(
+            "on {node}: check gpu.persistence, look for Xid errors (journalctl -k -g Xid), then "
+            "reboot the node"
+        ),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.persistence"), Cause("unit.active")),
     ),
@@ -112,34 +107,34 @@ RULES = (
             "node."
         ),
         blind=(
-            "An old driver that runs everywhere while a new one is installed everywhere, "
-            "unless software.nvidia declares the version (driver.module_version)."
+            "An outdated driver on all nodes: driver.module_version checks that if software.nvidia "
+            "declares the version."
         ),
         source="nvidia-smi --help-query-gpu, driver_version",
         reading="gpu.driver_version",
         text=Text(lambda value: f"driver {value}"),
-        repair=by_hand(peers="install {expected} on {node} and reboot it when it is idle"),
+        repair=by_hand(peers="install {expected} on {node} and reboot the node when it is idle"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("driver.module_version")),
     ),
     Rule(
         id="gpu.gsp",
-        claim="GPUs run GSP firmware where that is their default.",
+        claim="GPUs use the GSP firmware if that is their default.",
         why=(
-            "Without it (NVreg_EnableGpuFirmware=0) the driver behaves differently, and the "
-            "open modules do not work."
+            "Without the GSP firmware (NVreg_EnableGpuFirmware=0) the driver behaves differently, "
+            "and the open modules do not work."
         ),
         blind="The version of the firmware, which comes with the driver's packages.",
         source="NVIDIA driver README, GSP firmware; gsp.mode.default",
         reading="gpu.gsp.current",
         look=Look(up_to("gpu.gsp.current", "gpu.gsp.default"), pick=supported, devices=DEVICES),
-        expected=default("gpu.gsp.default"),
+        expected=Expected(default="gpu.gsp.default"),
         text=Text(lambda mode: f"GSP {mode}"),
         severity=WARNING,
         repair=by_role(
             "nvidia_driver",
             (
-                "look for NVreg_EnableGpuFirmware in /etc/modprobe.d and the kernel's command "
-                f"line of {{node}}, take it out, then {REBOOT_BY_SLURM}"
+                "remove NVreg_EnableGpuFirmware from /etc/modprobe.d and the kernel command line "
+                f"of {{node}}, then {REBOOT_BY_SLURM}"
             ),
         ),
         applies=asks("gpu.gsp.current", "gpu.gsp.default"),
@@ -148,56 +143,65 @@ RULES = (
     Rule(
         id="gpu.inforom_valid",
         claim="The infoROM of every GPU is valid.",
-        why="A corrupt infoROM has lost its record of errors: replace the GPU.",
+        why="A GPU with a corrupt infoROM has lost its configuration and its error history.",
         blind="A valid infoROM with wrong content.",
         source="nvidia-smi --help-query-gpu, inforom.checksum_validation",
         reading="gpu.inforom.checksum",
         look=Look(pick=supported, devices=DEVICES),
         expected=same("valid"),
-        repair=by_hand("drain {node}, ask the vendor for new firmware, or replace {device}"),
+        repair=by_hand(
+            "drain {node}, then ask the vendor for new firmware for {device}, or replace it"
+        ),
         applies=asks("gpu.inforom.checksum"),
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.inforom_version",
         claim="All GPUs of a hardware class have the same infoROM version.",
-        why="The infoROM decides which errors a GPU reports. Mixed versions mean mixed GPUs.",
-        blind="An old version on all nodes.",
+        why=(
+            "The infoROM determines which errors a GPU reports. Different versions may report "
+            "different errors."
+        ),
+        blind="The same outdated version on all nodes.",
         source="nvidia-smi --help-query-gpu, inforom.img, inforom.ecc",
         reading="gpu.inforom.image",
-        look=Look(_inforom_version_items, pick=supported, devices=DEVICES),
+        look=Look(
+            both("gpu.inforom.image", "gpu.inforom.ecc", lambda image, ecc: f"{image}, ECC {ecc}"),
+            pick=supported,
+            devices=DEVICES,
+        ),
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(peers="ask the vendor for the right firmware for the GPUs of {node}"),
         applies=asks("gpu.inforom.image", "gpu.inforom.ecc"),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_gpu("gpu.name", "gpu.vbios", "gpu.inforom_valid"),
+            *same_device("gpu.name", "gpu.vbios", "gpu.inforom_valid"),
         ),
     ),
     Rule(
         id="gpu.supported_fields",
-        claim="The GPUs of a hardware class report the same fields.",
+        claim="All GPUs of a hardware class report the same fields.",
         why=(
-            "A GPU that lacks a field of its peers (error counters, temperature) cannot be "
-            "judged there."
+            "If a GPU lacks a field that its peers report (error counters, temperature), no rule "
+            "can check that field."
         ),
         blind="Fields that no GPU of the class reports, or that the driver does not have.",
-        source="nvidia-smi(1): N/A is what a device does not support",
+        source="nvidia-smi(1): N/A means that the device does not support a field",
         reading=DEVICES,
         look=Look(_supported_fields_items, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda fields: f"not supported: {fields or 'nothing'}"),
         repair=by_hand(
-            "compare mode (MIG, ECC) and VBIOS (gpu.vbios) of the GPU in {node} with its "
-            "peers, then reset it"
+            "compare the modes (MIG, ECC) and the VBIOS (gpu.vbios) of the affected GPUs in {node} "
+            "with those of its peers, then reset these GPUs"
         ),
         applies=has_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            # An unread field is a finding of the rule that judges it, if there is one.
+            # If a rule checks an unread field, the finding belongs to that rule.
             Cause("gpu.*", at=SAME_DEVICE, of=UNREAD),
-            *same_gpu(
+            *same_device(
                 "gpu.nvlink", "gpu.name", "gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.recovery_action"
             ),
         ),
@@ -205,12 +209,19 @@ RULES = (
     _alike(
         id="gpu.vbios",
         claim="All GPUs of a hardware class have the same VBIOS.",
-        why="The VBIOS decides power and clocks; a replacement GPU often has another one.",
-        blind="A VBIOS that is equally old everywhere.",
+        why=(
+            "The VBIOS sets power limits and clocks. A replacement GPU often has a different VBIOS."
+        ),
+        blind="The same outdated VBIOS on all nodes.",
         source="nvidia-smi --help-query-gpu, vbios_version",
         reading="gpu.vbios",
         severity=WARNING,
-        repair=by_hand(peers="flash the VBIOS of the GPU on {node} to {expected}"),
+        repair=by_hand(
+            peers=(
+                "flash VBIOS {expected} onto each GPU of {node} that has a different one (drain "
+                "{node} first; use the server vendor's tool)"
+            )
+        ),
         explained_by=UNREAD_WITH_COUNT,
     ),
 )

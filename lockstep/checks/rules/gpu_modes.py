@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    Pending,
-    by_hand,
-    by_role,
-)
+from lockstep.checks.context import View
 from lockstep.checks.rule import (
+    SAME_DEVICE,
     WARNING,
+    Cause,
     Look,
     Peers,
+    Pending,
+    Repair,
     Rule,
     Text,
+    as_text,
+    by_hand,
+    by_role,
     same,
 )
 from lockstep.checks.rules._gpu import (
@@ -25,64 +28,50 @@ from lockstep.checks.rules._gpu import (
     after_reset,
     asks,
     both,
-    divisible,
     has_gpus,
+    of_gpus,
+    of_model,
     supported,
 )
 from lockstep.plan.nvidia import mig_missing
+from lockstep.spec.hardware import Gpu
 
 SHOWN = {
     "default": "Default",
     "exclusive_process": "Exclusive_Process",
     "prohibited": "Prohibited",
 }
-"""How nvidia-smi writes the modes of the description."""
+"""Compute mode in the description -> the same mode as nvidia-smi prints it."""
 
 
-def _compute_mode_wanted(view: View) -> str | None:
-    gpu = view.plan.hardware.hardware.gpu
-    return None if gpu is None else SHOWN[gpu.compute_mode]
+def _wanted_mode(mode: Callable[[Gpu], object]) -> Callable[[View], str | None]:
+    """Return a function that returns the declared mode as nvidia-smi prints it."""
+    return of_gpus(lambda gpu: "Enabled" if mode(gpu) else "Disabled")
 
 
-def _ecc_items(view: View) -> Items:
-    return both(view, "gpu.ecc.current", "gpu.ecc.pending", after_reset)
+_ecc_wanted = _wanted_mode(lambda gpu: gpu.ecc)
+_mig_wanted = _wanted_mode(lambda gpu: gpu.mig)
+_mig_devices = of_gpus(lambda gpu: list[JsonValue](sorted(gpu.mig)))
+_divisible = of_model(lambda model: model.mig_profiles)
 
 
-def _ecc_wanted(view: View) -> str:
-    gpu = view.plan.hardware.hardware.gpu
-    return "Enabled" if gpu is None or gpu.ecc else "Disabled"
-
-
-def _ecc_pending(view: View, device: str) -> bool:
-    return view.items("gpu.ecc.pending").get(device) == _ecc_wanted(view)
-
-
-def _mig_items(view: View) -> Items:
-    return both(view, "gpu.mig.current", "gpu.mig.pending", after_reset)
-
-
-def _mig_wanted(view: View) -> str:
-    gpu = view.plan.hardware.hardware.gpu
-    return "Enabled" if gpu is not None and gpu.mig else "Disabled"
-
-
-def _declared(view: View) -> list[str]:
-    gpu = view.plan.hardware.hardware.gpu
-    return sorted(gpu.mig) if gpu is not None else []
+def _mode_repair(reading: str, wanted: Callable[[View], str | None]) -> Repair:
+    """Return the repair for a mode that changes at the next reset."""
+    return by_role(
+        "gpu_settings",
+        pending=Pending(
+            lambda view, device: view.items(reading).get(device) == wanted(view),
+            "The declared mode is set and takes effect at the next GPU reset or reboot. If the "
+            'next reset would replace the declared mode, the status is "differs".',
+        ),
+    )
 
 
 def _mig_layout_pending(view: View, device: str) -> bool:
     seen = view.items("gpu.mig.devices").get(device)
-    return isinstance(seen, list) and mig_missing(_declared(view), map(str, seen)) is None
-
-
-def _shown(value: JsonValue) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) and value else "no MIG device"
-
-
-def _persistence_wanted(view: View) -> str:
-    gpu = view.plan.hardware.hardware.gpu
-    return "Enabled" if gpu is None or gpu.persistence else "Disabled"
+    return isinstance(seen, list) and (
+        mig_missing(map(str, _mig_devices(view) or ()), map(str, seen)) is None
+    )
 
 
 RULES = (
@@ -90,10 +79,10 @@ RULES = (
         id="gpu.addressing",
         claim="All GPUs of a hardware class have the same addressing mode.",
         why=(
-            "With HMM or ATS a GPU can use any pointer of the host. On a node without it the "
+            "With HMM or ATS a GPU can use any host pointer. On a node without HMM or ATS the "
             "same program fails."
         ),
-        blind="A wrong mode on all nodes.",
+        blind="The same wrong mode on all nodes.",
         source="nvidia-smi --help-query-gpu, addressing_mode",
         reading="gpu.addressing",
         look=Look(pick=supported, devices=DEVICES),
@@ -101,7 +90,10 @@ RULES = (
         text=Text(lambda mode: f"addressing mode {mode}"),
         severity=WARNING,
         repair=by_hand(
-            peers="compare kernel and modules (driver.module_flavour) of {node} with its peers"
+            peers=(
+                "compare the kernel and the modules (driver.module_flavour) of {node} with those "
+                "of its peers"
+            )
         ),
         applies=asks("gpu.addressing"),
         explained_by=(
@@ -115,120 +107,111 @@ RULES = (
         id="gpu.compute_mode",
         claim="Every GPU has the declared compute mode.",
         why=(
-            "A GPU left in EXCLUSIVE_PROCESS or PROHIBITED refuses the second or the first "
-            "process of a job, on one node only."
+            "A GPU that was left in EXCLUSIVE_PROCESS mode rejects the second process of a job. In "
+            "PROHIBITED mode it rejects every process."
         ),
-        blind="Programs that run on the GPU now.",
+        blind="Processes that already run on the GPU.",
         source="nvidia-smi(1), compute mode",
         reading="gpu.compute_mode",
         look=Look(devices=DEVICES),
-        expected=same(_compute_mode_wanted),
+        expected=same(of_gpus(lambda gpu: SHOWN[gpu.compute_mode])),
         repair=by_role("gpu_settings"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.confidential",
-        claim="Confidential computing is on or off on all GPUs of a hardware class.",
-        why="Protected transfers are several times slower: one such node slows the whole job.",
-        blind="A class where all GPUs have it on.",
+        claim="Confidential computing has the same setting on all GPUs of a hardware class.",
+        why=(
+            "Protected transfers are several times slower. One node with confidential computing "
+            "slows down the whole job."
+        ),
+        blind="A hardware class in which confidential computing is on for all GPUs.",
         source="nvidia-smi --help-query-gpu, protected_memory.total; confidential computing guide",
         reading="gpu.memory.protected_mib",
         look=Look(pick=supported, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda mib: f"{mib} MiB of protected memory"),
         repair=by_hand(
-            peers="set the mode of the peers on {node}; nvidia-smi conf-compute -f shows it"
+            peers=(
+                "give {node} the same confidential computing mode as its peers; nvidia-smi "
+                "conf-compute -f shows the mode"
+            )
         ),
         applies=asks("gpu.memory.protected_mib"),
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.ecc",
-        claim="ECC of the GPU memory is as declared, now and after the next reset.",
-        why="Without ECC a flipped bit ends up in the model's weights without a sign.",
+        claim="The ECC mode of every GPU is as declared, now and after the next reset.",
+        why="Without ECC a flipped bit ends up in the model's weights unnoticed.",
         blind="Corrected errors: gpu.ecc_corrected counts those.",
         source="nvidia-smi --help-query-gpu, ecc.mode",
         reading="gpu.ecc.current",
-        look=Look(_ecc_items, devices=DEVICES),
+        look=Look(both("gpu.ecc.current", "gpu.ecc.pending", after_reset), devices=DEVICES),
         expected=same(_ecc_wanted),
-        repair=by_role(
-            "gpu_settings",
-            pending=Pending(
-                _ecc_pending,
-                (
-                    "The wanted mode is set and waits for a reset of the GPU or a reboot. If the "
-                    'next reset would end the wanted mode, the status is "differs".'
-                ),
-            ),
-        ),
+        repair=_mode_repair("gpu.ecc.pending", _ecc_wanted),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.mig",
-        claim="MIG is on or off as declared, now and after the next reset.",
-        why="A GPU that is still divided after a test gives a job an instance in place of a GPU.",
-        blind="How a GPU is divided: gpu.mig_layout judges that.",
+        claim="The MIG mode of every GPU is as declared, now and after the next reset.",
+        why=(
+            "A GPU that is still partitioned with MIG after a test gives a job an instance "
+            "instead of a whole GPU."
+        ),
+        blind="The MIG devices of a GPU: gpu.mig_layout checks those.",
         source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
         reading="gpu.mig.current",
-        look=Look(_mig_items, devices=DEVICES),
+        look=Look(both("gpu.mig.current", "gpu.mig.pending", after_reset), devices=DEVICES),
         expected=same(_mig_wanted),
         text=Text(lambda value: f"MIG {value}"),
-        repair=by_role(
-            "gpu_settings",
-            pending=Pending(
-                lambda view, device: view.items("gpu.mig.pending").get(device) == _mig_wanted(view),
-                (
-                    "The wanted mode is set and waits for a reset of the GPU or a reboot. If the "
-                    'next reset would end the wanted mode, the status is "differs".'
-                ),
-            ),
-        ),
-        applies=divisible,
+        repair=_mode_repair("gpu.mig.pending", _mig_wanted),
+        applies=lambda view: bool(_divisible(view)),
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
         id="gpu.mig_layout",
         claim="Every GPU has the declared MIG devices.",
         why=(
-            "A job that asks for a 3g instance waits forever on a node that lost one, or gets "
-            "less memory than its peers."
+            "If a GPU lacks a declared 3g instance, jobs that request one wait forever, and jobs "
+            "that request any MIG device may get less memory than on the node's peers."
         ),
         blind=(
-            "Where on the GPU an instance lies. GPU instances without a compute instance, "
-            "except for the missing device."
+            "The placement of instances on the GPU. Undeclared GPU instances without a compute "
+            "instance, which have no MIG device."
         ),
         source="nvidia-smi(1), -L; MIG user guide, MIG device names",
         reading="gpu.mig.devices",
         look=Look(devices=DEVICES),
-        expected=same(lambda view: list[JsonValue](_declared(view))),
-        text=Text(_shown),
+        expected=same(_mig_devices),
+        text=Text(lambda value: as_text(value) if value else "no MIG device"),
         repair=by_role(
             "gpu_settings",
             pending=Pending(
                 _mig_layout_pending,
                 (
-                    "Other instances than declared exist. A deploy only adds missing ones; a "
-                    "reboot removes the others and makes the declared ones."
+                    "The GPU has instances that are not declared. A deploy only adds missing "
+                    "instances; a reboot removes the others and creates the declared instances."
                 ),
             ),
         ),
-        applies=divisible,
+        applies=lambda view: bool(_divisible(view)),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.mig", at=SAME_DEVICE)),
     ),
     Rule(
         id="gpu.persistence",
-        claim="The driver stays loaded when no job runs.",
+        claim="Every GPU has the declared persistence mode.",
         why=(
-            "Without persistence a GPU loses its power limit and clocks between jobs, and each "
-            "job starts slowly."
+            "Without persistence, a GPU loses its power limit and locked clocks between jobs, and "
+            "each job starts slowly."
         ),
-        blind="Whether the daemon or the driver's old persistence mode keeps it loaded.",
+        blind="Whether nvidia-persistenced or the legacy persistence mode keeps the driver loaded.",
         source="NVIDIA driver persistence documentation",
         reading="gpu.persistence",
         look=Look(devices=DEVICES),
-        expected=same(_persistence_wanted),
+        expected=same(_wanted_mode(lambda gpu: gpu.persistence)),
         severity=WARNING,
         repair=by_role("gpu_settings"),
         applies=has_gpus,

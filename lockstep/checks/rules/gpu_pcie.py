@@ -6,24 +6,23 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-)
+from lockstep.checks.context import View
 from lockstep.checks.rule import (
+    SAME_DEVICE,
     WARNING,
+    Cause,
+    Expected,
     Kind,
     Look,
     Peers,
     Rule,
     Skip,
     Text,
-    default,
+    by_hand,
     same,
+    same_device,
     some,
 )
-from lockstep.checks.rules._boot import STARTED_SO, started_otherwise, waiting_argument
 from lockstep.checks.rules._gpu import (
     DEVICES,
     PCI_GPUS,
@@ -35,14 +34,14 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     on_bus,
     only_where,
-    same_gpu,
     supported,
     up_to,
 )
+from lockstep.checks.rules.boot import STARTED_SO, started_otherwise, waiting_argument
 
 
 def _declared(view: View) -> dict[str, JsonValue]:
-    """Return the mode of iommu=pt; a machine without an IOMMU passes all transfers as well."""
+    """Return the IOMMU mode that iommu=pt sets, for the GPUs that are behind an IOMMU."""
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
@@ -50,69 +49,61 @@ def _declared(view: View) -> dict[str, JsonValue]:
     }
 
 
-BUSY = 50
-"""Percent of utilization: the link had time to reach its full speed."""
-
-
-def _pcie_generation_busy_items(view: View) -> Items:
-    """Return the generation of busy GPUs, None for the others."""
-    reached = up_to("gpu.pcie.generation", "gpu.pcie.generation_max")(view)
-    return only_where(view, reached, "gpu.utilization", _busy)
-
-
-def _busy(percent: JsonValue) -> bool:
-    return isinstance(percent, int) and percent >= BUSY
-
-
 _errors = partial(
     Rule,
     kind=Kind.GROWTH,
     applies=on_bus,
-    blind="Machines whose firmware hides these errors. The first record of a boot.",
+    blind=(
+        "Errors that the firmware handles without telling the kernel. Errors before the first "
+        "record of a boot."
+    ),
     repair=by_hand(
-        "drain {node} and reseat the device at {device}; if errors continue, replace it"
+        "drain {node} and reseat the card at PCI address {device}; if errors continue, replace the "
+        "card"
     ),
 )
-"""Error counters of the PCIe links of GPUs, and of the links above them."""
+"""A rule about an error counter of the GPUs' PCIe links and of the links above them."""
 
 _path = partial(
     Rule,
     applies=on_bus,
     repair=by_hand(
-        "drain {node} and power-cycle it; if it stays, check riser, cable and switch board"
+        "drain {node} and power-cycle it; if the link stays slow or narrow, check the riser, the "
+        "cable and the PCIe switch board"
     ),
 )
-"""Links between a GPU and the root of its PCIe tree."""
+"""A rule about the links between a GPU's upstream bridge and its root port."""
 
 RULES = (
     Rule(
         id="gpu.acs",
         claim="PCIe switches do not redirect traffic between GPUs and adapters to the CPUs.",
         why=(
-            "With Access Control Services on, traffic between a GPU and the adapter beside it "
-            "passes the root complex, at half the bandwidth or less."
+            "With Access Control Services (ACS) on, traffic between a GPU and an adapter on the "
+            "same switch passes through the root complex, at half the bandwidth or less. "
+            "Virtualization hosts need ACS: turn this rule off for their hardware class."
         ),
-        blind=(
-            "GPUs without a switch above them. A host of virtual machines needs ACS: switch "
-            "the rule off there."
-        ),
+        blind="GPUs without a PCIe switch above them.",
         source="NCCL user guide, troubleshooting, PCI Access Control Services",
         reading="gpu.pci.redirects",
         expected=same(False),
-        text=Text(words=lambda found, expected: ("ACS redirects", "no redirect")),
+        text=Text(words=lambda found, expected: ("redirected by ACS", "not redirected")),
         severity=WARNING,
         repair=by_hand(
-            "switch off ACS in the firmware of {node}, or for the bridge {device} at boot (setpci)"
+            "disable ACS in the firmware of {node}, or for the bridge {device} at each boot "
+            "(setpci)"
         ),
         applies=on_bus,
         explained_by=UNREAD_WITH_PCI,
     ),
     Rule(
         id="gpu.bar",
-        claim="The BAR of every GPU in a hardware class has the same size.",
-        why='A small BAR ("above 4G decoding" or resizable BAR off) slows transfers, and some '
-        "adapters cannot reach the GPU at all.",
-        blind="A wrong size on all nodes.",
+        claim="The GPUs of all nodes of a hardware class have BARs of the same size.",
+        why=(
+            'A small BAR ("above 4G decoding" or resizable BAR off) slows down transfers, and some '
+            "adapters cannot reach the GPU at all."
+        ),
+        blind="The same wrong size on all nodes.",
         source="/sys/bus/pci/devices/*/resource; nvidia-smi -q, BAR1",
         reading="gpu.pci.bar_mib",
         look=Look(devices=PCI_GPUS),
@@ -120,8 +111,8 @@ RULES = (
         text=Text(lambda mib: f"{mib} MiB"),
         repair=by_hand(
             peers=(
-                'compare "above 4G decoding" and "resizable BAR" in the firmware of {node} '
-                "with its peers"
+                'compare the "above 4G decoding" and "resizable BAR" settings in the firmware '
+                "of {node} with those of its peers"
             )
         ),
         applies=on_bus,
@@ -129,9 +120,12 @@ RULES = (
     ),
     Rule(
         id="gpu.iommu",
-        claim="The IOMMU mode of GPUs is as declared, and otherwise equal in a hardware class.",
-        why="Transfers that the IOMMU translates are slower, or refused.",
-        blind="What the firmware does below the kernel.",
+        claim=(
+            "GPUs have the declared IOMMU mode. If none is declared, the mode is the same on all "
+            "nodes of a hardware class."
+        ),
+        why="DMA that the IOMMU translates is slower, or fails.",
+        blind="Firmware settings that the kernel does not see.",
         source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
         reading="gpu.pci.iommu",
         look=Look(devices=PCI_GPUS),
@@ -142,7 +136,8 @@ RULES = (
         repair=waiting_argument(
             "iommu",
             peers=(
-                "compare kernel.cmdline and the firmware's IOMMU setting of {node} with its peers"
+                "compare the kernel command line and the IOMMU setting in the firmware of {node} "
+                "with those of its peers"
             ),
         ),
         tags=lambda view, device: started_otherwise(view, "iommu"),
@@ -151,142 +146,170 @@ RULES = (
     ),
     _errors(
         id="gpu.pcie_corrected",
-        claim="The PCIe links of GPUs, and the links above them, correct few errors.",
-        why="Each error is a repeated transfer: a cable, a riser or a seat is about to fail.",
+        claim="The PCIe links of GPUs, and the links above them, have few corrected errors.",
+        why=(
+            "The link repeats a transfer after each error. Many errors mean that a cable, a riser "
+            "or a contact is about to fail."
+        ),
         source=(
-            "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; tolerance of "
-            "Lockstep"
+            "kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats; Lockstep chose the "
+            "tolerance"
         ),
         reading="gpu.pci.correctable",
         tolerance=10.0,
         severity=WARNING,
-        explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
+        explained_by=(*UNREAD_WITH_PCI, *same_device("gpu.pcie_uncorrected", "gpu.pcie_fatal")),
     ),
     _errors(
         id="gpu.pcie_fatal",
-        claim="No PCIe link of a GPU, or above one, failed since the last record.",
-        why="The link failed and had to train again, if it came back.",
+        claim="No PCIe link of a GPU, or above it, has had a fatal error since the last record.",
+        why="After a fatal error the link is down, or it had to be retrained.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.fatal",
         explained_by=UNREAD_WITH_PCI,
     ),
     Rule(
         id="gpu.pcie_generation",
-        claim="The PCIe links of GPUs in a hardware class support the same generation.",
+        claim="The PCIe links of all GPUs of a hardware class support the same generation.",
         why="A firmware setting, a retimer or a riser that allows only Gen4 halves the bandwidth.",
-        blind="A limit on all nodes.",
+        blind="The same limit on all nodes.",
         source="nvidia-smi --help-query-gpu, pcie.link.gen.max",
         reading="gpu.pcie.generation_max",
         look=Look(pick=supported, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda value: f"at most Gen{value}"),
         repair=by_hand(
-            peers="compare the firmware's link speed, retimers and risers of {node} with its peers"
+            peers=(
+                "compare the link speed in the firmware, the retimers and the risers of {node} "
+                "with those of its peers"
+            )
         ),
         applies=asks("gpu.pcie.generation_max"),
-        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.name")),
     ),
     Rule(
         id="gpu.pcie_generation_busy",
         claim="The PCIe link of a busy GPU runs at its highest generation.",
-        why="A link with errors trains again at a lower speed and stays there.",
-        blind="Idle GPUs, whose link may slow down to save power.",
+        why="A link with errors retrains at a lower speed and stays there.",
+        blind=(
+            "GPUs with a utilization below 50 %, whose links may slow down to save power. GPUs "
+            "that are partitioned with MIG."
+        ),
         source="nvidia-smi --help-query-gpu, pcie.link.gen.current: lower when not in use",
         reading="gpu.pcie.generation",
         look=Look(
-            _pcie_generation_busy_items,
+            only_where(
+                up_to("gpu.pcie.generation", "gpu.pcie.generation_max"),
+                "gpu.utilization",
+                # The link of such a GPU has had time to reach its full speed.
+                lambda percent: isinstance(percent, int) and percent >= 50,
+            ),
             pick=lambda generation: Skip.SKIP if generation is None else supported(generation),
             devices=DEVICES,
         ),
-        expected=default("gpu.pcie.generation_max"),
+        expected=Expected(default="gpu.pcie.generation_max"),
         text=Text(lambda value: f"Gen{value}"),
         repair=by_hand(
-            "drain {node}, reset or power-cycle it; if the link stays slow, reseat {device}"
+            "drain {node}, then reset or power-cycle it; if the link stays slow, reseat {device}"
         ),
         applies=lambda view: (
             has_whole_gpus(view) and asks("gpu.pcie.generation", "gpu.pcie.generation_max")(view)
         ),
-        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_gpu("gpu.pcie_generation")),
+        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG, *same_device("gpu.pcie_generation")),
     ),
     _path(
         id="gpu.pcie_path_speed",
-        claim="Every link between a GPU and the root of its PCIe tree has its full speed.",
-        why="GPUs and adapters share a slow link above a switch, while their own links look right.",
+        claim=(
+            "Every PCIe link between a GPU's upstream bridge and its root port runs at full speed."
+        ),
+        why=(
+            "GPUs and adapters share the link above their switch. If it is slow, all of them are "
+            "slow, although their own links look right."
+        ),
         blind=(
-            "The GPU's own link: gpu.pcie_generation_busy judges that. A speed that one end "
-            "does not support."
+            "The GPU's own link: gpu.pcie_generation_busy checks that. Links with one end that "
+            "supports only a lower speed."
         ),
         source="/sys/bus/pci/devices/*/current_link_speed, max_link_speed",
         reading="gpu.pci.speed",
         look=Look(up_to("gpu.pci.speed", "gpu.pci.speed_max")),
-        expected=default("gpu.pci.speed_max"),
+        expected=Expected(default="gpu.pci.speed_max"),
         text=Text(lambda value: f"{value:g} GT/s"),
         explained_by=(*UNREAD_WITH_PCI, Cause("gpu.pcie_path_width", at=SAME_DEVICE)),
     ),
     _path(
         id="gpu.pcie_path_width",
-        claim="Every link between a GPU and the root of its PCIe tree has its full width.",
+        claim=(
+            "Every PCIe link between a GPU's upstream bridge and its root port has its full width."
+        ),
         why=(
-            "GPUs and adapters share a narrow link above a switch, while their own links look "
-            "right."
+            "GPUs and adapters share the link above their switch. If it has fewer lanes, all of "
+            "them are slow, although their own links look right."
         ),
         blind=(
-            "The GPU's own link: gpu.pcie_width judges that. A width that one end does not support."
+            "The GPU's own link: gpu.pcie_width checks that. Links with one end that has fewer "
+            "lanes."
         ),
         source="/sys/bus/pci/devices/*/current_link_width, max_link_width",
         reading="gpu.pci.width",
         look=Look(up_to("gpu.pci.width", "gpu.pci.width_max")),
-        expected=default("gpu.pci.width_max"),
+        expected=Expected(default="gpu.pci.width_max"),
         text=Text(lambda value: f"x{value:g}"),
         explained_by=UNREAD_WITH_PCI,
     ),
     _errors(
         id="gpu.pcie_uncorrected",
-        claim="No PCIe link of a GPU, or above one, lost a transfer since the last record.",
-        why="A transfer was lost: a program got an error or wrong data.",
+        claim=(
+            "No PCIe link of a GPU, or above it, has had a nonfatal uncorrected error since the "
+            "last record."
+        ),
+        why="Each such error loses a transfer, and the program gets an error or wrong data.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.nonfatal",
-        explained_by=(*UNREAD_WITH_PCI, *same_gpu("gpu.pcie_fatal")),
+        explained_by=(*UNREAD_WITH_PCI, *same_device("gpu.pcie_fatal")),
     ),
     Rule(
         id="gpu.pcie_width",
         claim="Every GPU's PCIe link uses all its lanes.",
         why=(
-            "A badly seated GPU trains with half its lanes: it computes at full speed, gets "
-            "data at half speed, and the whole job waits."
+            "The link of a badly seated GPU trains with half its lanes. The GPU gets its data at "
+            "half the speed, and the whole job waits."
         ),
         blind=(
-            "Lanes with errors. A slot with fewer lanes than the GPU, which the driver reports "
-            "as the maximum: gpu.pcie_width_max compares that with the peers."
+            "Lanes with errors. Slots with fewer lanes than the GPU: the driver reports their "
+            "width as the maximum, and gpu.pcie_width_max compares it with the peers."
         ),
         source="nvidia-smi --help-query-gpu, pcie.link.width",
         reading="gpu.pcie.width_current",
         look=Look(up_to("gpu.pcie.width_current", "gpu.pcie.width_max"), devices=DEVICES),
-        expected=default("gpu.pcie.width_max"),
+        expected=Expected(default="gpu.pcie.width_max"),
         text=Text(lambda value: f"x{value}"),
         repair=by_hand(
-            "drain {node}, reset or power-cycle it; if the link stays narrow, reseat {device}"
+            "drain {node}, then reset or power-cycle it; if the link stays narrow, reseat {device}"
         ),
         applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.pcie_width_max")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.pcie_width_max")),
     ),
     Rule(
         id="gpu.pcie_width_max",
-        claim="The GPUs of a hardware class can use the same number of PCIe lanes.",
+        claim="All GPUs of a hardware class support the same number of PCIe lanes.",
         why=(
-            "A GPU in a slot with fewer lanes uses all of them, and still has half the lanes "
-            "of its peers."
+            "A GPU in a slot with half the lanes uses all lanes of that slot, so gpu.pcie_width "
+            "finds nothing."
         ),
-        blind="A class whose slots are all narrow.",
+        blind="A hardware class in which all slots have too few lanes.",
         source="nvidia-smi --help-query-gpu, pcie.link.width.max",
         reading="gpu.pcie.width_max",
         look=Look(devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda value: f"at most x{value}"),
         repair=by_hand(
-            peers="compare slot, riser and the firmware's bifurcation of {node} with its peers"
+            peers=(
+                "compare the PCI slot, the riser and the bifurcation setting in the firmware of "
+                "{node} with those of its peers"
+            )
         ),
         applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_gpu("gpu.name")),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.name")),
     ),
 )

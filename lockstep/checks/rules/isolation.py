@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import Cause
 from lockstep.checks.context import Items, View, shared
-from lockstep.checks.repair import (
-    DEPLOY,
-    by_hand,
-    by_role,
-)
 from lockstep.checks.rule import (
+    DEPLOY,
     WARNING,
+    Cause,
     Kind,
     Look,
     Peers,
     Rule,
     Skip,
     Text,
+    by_hand,
+    by_role,
     each,
     same,
 )
-from lockstep.checks.rules._boot import (
+from lockstep.checks.rules.boot import (
     STARTED_SO,
     own_kernel,
     planned_cpus,
@@ -35,77 +33,64 @@ from lockstep.spec.names import cpulist, cpus
 
 
 def _housekeeping_items(view: View) -> Items:
-    items: Items = {"services": view.read("cpuset.manager")}
     # Machines without cgroup controllers (cgroup: none) have no cpusets.
-    if view.plan.hardware.hardware.cgroup == "v2":
-        items["logins"] = view.read("cpuset.user_slice")
-    return items
+    has_slices = view.plan.hardware.hardware.cgroup == "v2"
+    logins = {"logins": view.read("cpuset.user_slice")} if has_slices else {}
+    return {"services": view.read("cpuset.manager"), **logins}
 
 
-def _judged(view: View) -> dict[str, JsonValue | Unread]:
-    """Return the services that have processes; unit.active judges whether a service runs."""
-    beyond = view.plan.job_parents
-    found = {
-        unit: cpus for unit, cpus in view.items("cpuset.services").items() if unit not in beyond
+def _judged(view: View) -> Items:
+    """Return the CPUs of each service that must stay on the housekeeping CPUs.
+
+    A service without processes has no reading; unit.active checks whether a service runs.
+    """
+    planned_only = view.plan.hardware.hardware.cgroup != "v2"
+    return {
+        unit: used
+        for unit, used in view.items("cpuset.services").items()
+        if unit not in view.plan.system.job_parents
+        and not (planned_only and unit and unit not in view.plan.system.units)
     }
-    if view.plan.hardware.hardware.cgroup == "v2":
-        return found
-    return {unit: value for unit, value in found.items() if unit in (*view.plan.units, "")}
 
 
 def _services_items(view: View) -> Items:
-    items: Items = {}
-    for unit, value in _judged(view).items():
-        if isinstance(value, Unread):
-            items[unit] = value
-        elif cpus(str(value)) <= cpus(view.plan.hardware.cpu.housekeeping):
-            items[unit] = view.plan.hardware.cpu.housekeeping
-        else:
-            items[unit] = cpulist(cpus(str(value)))
-    return items
+    housekeeping = view.plan.hardware.cpu.housekeeping
 
+    def shown(used: JsonValue) -> str:
+        right = cpus(str(used)) <= cpus(housekeeping)
+        return housekeeping if right else cpulist(cpus(str(used)))
 
-def _services_expected(view: View) -> dict[str, JsonValue]:
-    return dict.fromkeys(_judged(view), view.plan.hardware.cpu.housekeeping)
+    return {
+        unit: used if isinstance(used, Unread) else shown(used)
+        for unit, used in _judged(view).items()
+    }
 
 
 NOT_JUDGED = (
     *("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi"),
     *("nvme", "virtio"),
 )
-"""How names of interrupts begin that no job depends on, or that the kernel itself spreads over all
-CPUs (managed interrupts: they cannot be moved, and disks have another number at each boot)."""
+"""Name prefixes of the interrupts that the rule skips. No job depends on them, or the kernel itself
+spreads them over all CPUs: managed interrupts cannot be moved, and those of disks get new numbers
+at each boot."""
 
 
-HOUSEKEEPING = "housekeeping"
-
-
-@shared("irq.affinity")
 def _affinity_items(view: View) -> Items:
     allowed = cpus(view.plan.hardware.cpu.housekeeping)
     return {
-        name: HOUSEKEEPING if isinstance(value, str) and cpus(value) <= allowed else value
+        name: "housekeeping" if isinstance(value, str) and cpus(value) <= allowed else value
         for name, value in view.items("irq.affinity").items()
         if not name.lower().startswith(NOT_JUDGED)
     }
 
 
-def _booted_as_planned(view: View) -> bool:
-    # Without housekeeping CPUs irqbalance moves them differently on each node.
-    return (
-        own_kernel(view)
-        and bool(view.plan.hardware.cpu.housekeeping)
-        and not started_otherwise(view, "irqaffinity", "isolcpus")
-    )
-
-
 RULES = (
     Rule(
         id="cpu.isolated",
-        claim="The planned CPUs are isolated from the scheduler.",
+        claim="Exactly the planned CPUs are isolated from the scheduler.",
         why=(
-            "A CPU that is isolated by mistake is idle while threads wait. A planned one that "
-            "is not isolated shares its core with other threads."
+            "A CPU that is isolated by mistake is idle while threads wait. If a planned CPU is "
+            "not isolated, the scheduler also runs other threads on it."
         ),
         blind="Threads that are bound to an isolated CPU.",
         source="kernel documentation, admin-guide/kernel-parameters (isolcpus=)",
@@ -119,12 +104,12 @@ RULES = (
     ),
     Rule(
         id="cpu.nohz_full",
-        claim="The planned CPUs have no timer tick.",
+        claim="Exactly the planned CPUs run without a timer tick.",
         why=(
-            "A tick interrupts a job hundreds of times a second. A CPU that lost its tick by "
-            "mistake pays for it at each system call."
+            "A tick interrupts a job hundreds of times a second. On a CPU that has no tick by "
+            "mistake, each system call takes longer."
         ),
-        blind="Ticks that stay because several threads share a CPU.",
+        blind="Ticks that remain because several threads share a CPU.",
         source="kernel documentation, timers/no_hz",
         reading="cpu.nohz_full",
         expected=same(lambda view: planned_cpus(view, "nohz_full")),
@@ -136,9 +121,9 @@ RULES = (
     ),
     Rule(
         id="cpuset.housekeeping",
-        claim="Services and logins run on the housekeeping CPUs only.",
-        why="A daemon on a job's core delays one rank, and all others wait for it.",
-        blind="A service that widens its own affinity, as slurmd does on purpose. Kernel threads.",
+        claim="Services and login sessions run only on the housekeeping CPUs.",
+        why="A daemon on a job's core delays one rank, and all other ranks wait.",
+        blind="Services that change their own affinity, as slurmd does on purpose. Kernel threads.",
         source="systemd-system.conf(5), CPUAffinity=; systemd.resource-control(5), AllowedCPUs=",
         reading="cpuset",
         # No slice: no user is logged in.
@@ -153,21 +138,23 @@ RULES = (
     ),
     Rule(
         id="cpuset.services",
-        claim="Each service runs on the housekeeping CPUs.",
-        why="One daemon on a job's core delays one rank, and all others wait for it.",
+        claim="Each service runs only on the housekeeping CPUs.",
+        why="One daemon on a job's core delays one rank, and all other ranks wait.",
         blind=(
-            "Services that start jobs: container engines, and slurmd, which moves itself to "
-            "the CPUs of CpuSpecList (without a control group to all CPUs). Threads that bind "
-            "themselves elsewhere. Containers outside of system.slice. Without cgroup "
-            "controllers: unplanned services that started before the deploy."
+            "Services that start jobs: container engines, and slurmd, which moves itself to the "
+            "CPUs of CpuSpecList (without cgroups, to all CPUs). Threads that bind themselves to "
+            "other CPUs. Containers outside system.slice. On machines without cgroup controllers, "
+            "unplanned services that started before the deploy."
         ),
         source="systemd.resource-control(5), AllowedCPUs=; systemd.exec(5), CPUAffinity=",
         reading="cpuset.services",
         look=Look(_services_items),
-        expected=each(_services_expected),
+        expected=each(
+            lambda view: dict.fromkeys(_judged(view), view.plan.hardware.cpu.housekeeping)
+        ),
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
-            "cpu_sets", f"{DEPLOY}; if it stays, on {{node}}: systemctl restart {{device}}"
+            "cpu_sets", f"{DEPLOY}; if the finding stays, on {{node}}: systemctl restart {{device}}"
         ),
         applies=lambda view: bool(view.plan.hardware.cpu.housekeeping),
         explained_by=(
@@ -178,32 +165,37 @@ RULES = (
     ),
     Rule(
         id="irq.affinity",
-        claim="An interrupt may run on the same CPUs on every node of a hardware class.",
+        claim="Each interrupt may run on the same CPUs on all nodes of a hardware class.",
         why=(
-            "A network queue whose interrupts moved to a job's CPU, or to the far socket, "
-            "slows the node under load only."
+            "If the interrupts of a network queue move to the CPU of a job, or to the other "
+            "socket, the node is slower, but only under load."
         ),
         blind=(
-            "The same wrong affinity on all nodes. Interrupts of one node only, and those of "
-            "NVMe disks, which the kernel manages. The CPU among the housekeeping CPUs. A node "
-            "that waits for a reboot is not compared, because other kernel arguments spread "
-            "its interrupts."
+            "The same wrong affinity on all nodes. Interrupts that only one node has, and those of "
+            "NVMe disks, which the kernel manages. Which of the housekeeping CPUs serves an "
+            "interrupt. Nodes that wait for a reboot, where the old kernel arguments spread the "
+            "interrupts differently."
         ),
         source="kernel documentation, core-api/irq/irq-affinity",
         reading="irq.affinity",
-        look=Look(_affinity_items),
+        look=Look(shared(_affinity_items, "irq.affinity")),
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         text=Text(lambda value: f"CPUs {value}"),
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "on {node}: find what moved it (irqbalance, a script of the driver), then "
-                "write the CPU list of the peers to smp_affinity_list of the interrupt "
-                "{device} in /proc/irq"
+                "on {node}: find what moved the interrupt {device} (irqbalance, a driver script), "
+                "then write the CPU list of its peers to smp_affinity_list of this interrupt in "
+                "/proc/irq"
             )
         ),
-        applies=_booted_as_planned,
+        # Without housekeeping CPUs irqbalance moves interrupts differently on each node.
+        applies=lambda view: (
+            own_kernel(view)
+            and bool(view.plan.hardware.cpu.housekeeping)
+            and not started_otherwise(view, "irqaffinity", "isolcpus")
+        ),
         explained_by=(
             Cause("unit.masked", device="irqbalance.service"),
             Cause("kernel.setting", device=NEW_INTERRUPTS),

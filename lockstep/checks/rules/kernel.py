@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
 from lockstep.checks.compare import number
 from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-    by_role,
-)
+from lockstep.checks.looks import made, of_map, part, where
 from lockstep.checks.rule import (
+    SAME_DEVICE,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
+    by_hand,
+    by_role,
     each,
     same,
 )
-from lockstep.checks.rules._boot import own_kernel
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, part
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
+from lockstep.checks.rules.boot import own_kernel
 from lockstep.plan.running import GOVERNOR, NEW_INTERRUPTS, THP, UNBOUND_WORK, KernelFile
 from lockstep.probe.record import Unread, item
 from lockstep.report import fold
-
-SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-
 
 FAULTS = {4: "machine check", 5: "bad page", 7: "oops", 14: "soft lockup"}
 
@@ -42,9 +41,9 @@ NAMES = (
 )
 
 
-NOT_THERE = "no such file: this kernel or machine does not have it"
+NOT_THERE = "no such file: this kernel or machine does not have the setting"
 AT_BOOT = {
-    # File that sets them at boot -> settings.
+    # File -> settings that it sets at boot.
     "/etc/tmpfiles.d/50-lockstep-cpus.conf": (UNBOUND_WORK, NEW_INTERRUPTS),
     "/etc/tmpfiles.d/50-lockstep-kernel.conf": (f"{THP}/enabled", f"{THP}/defrag", GOVERNOR),
 }
@@ -56,7 +55,7 @@ def _files(view: View) -> dict[str, KernelFile]:
 
 
 def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | None:
-    """Return path -> value of the files that a pattern covers; None if it was not read."""
+    """Return path -> value for the files that match a pattern; None if none were read."""
     found = view.record.entry("kernel.files", file.path)
     if found is None or isinstance(found, Unread):
         return found
@@ -68,36 +67,31 @@ def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | 
     }
 
 
-def _setting_items(view: View) -> Items:
-    whole = view.read("kernel.files")
-    if isinstance(whole, Unread):
-        return {"": whole}
-    items: Items = {}
-    for path, file in _files(view).items():
-        values = _values(view, file)
-        if isinstance(values, dict):
-            items[path] = _folded(file, values)
-        elif values is not None:
-            items[path] = values
-    return items
+def _settings(view: View, read: Items) -> Items:
+    seen = {file: _values(view, file) for file in _files(view).values()}
+    return {
+        file.path: values if isinstance(values, Unread) else _folded(file, values)
+        for file, values in seen.items()
+        if values is not None
+    }
 
 
 def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Unread:
-    """Return one value for all files of a pattern: the planned one, or the differing ones."""
+    """Return one value for all files of a pattern: the planned one, or those that differ."""
     if not values:
         return NOT_THERE
-    wrong = [v for v in values.values() if not isinstance(v, Unread) and v != file.value]
+    wrong = Counter(v for v in values.values() if not isinstance(v, Unread) and v != file.value)
     if not wrong:
-        unread = [value for value in values.values() if isinstance(value, Unread)]
-        return unread[0] if unread else file.value
-    if len(set(wrong)) == 1 and len(wrong) == len(values):
-        return wrong[0]
-    counts = {value: wrong.count(value) for value in sorted(set(wrong))}
-    return ", ".join(f"{value} on {count} of {len(values)}" for value, count in counts.items())
+        return next((value for value in values.values() if isinstance(value, Unread)), file.value)
+    if len(wrong) == 1 and wrong.total() == len(values):
+        return next(iter(wrong))
+    return ", ".join(
+        f"{value} on {count} of {len(values)}" for value, count in sorted(wrong.items())
+    )
 
 
 def _which(view: View, path: str) -> str:
-    """Return the files of a pattern that differ, by the part that the star matches."""
+    """Name the files of a pattern that differ, each by the part that contains the asterisk."""
     file = _files(view)[path]
     values = _values(view, file)
     if "*" not in path or not isinstance(values, dict):
@@ -111,34 +105,20 @@ def _which(view: View, path: str) -> str:
     return fold(wrong) if wrong and len(wrong) < len(values) else ""
 
 
-def _setting_roles(view: View, path: str) -> tuple[str]:
-    of_cpus = path in [file.path for file in view.plan.hardware.cpu_files]
-    return ("cpu_sets" if of_cpus else "kernel",)
-
-
 KINDS = {
-    1: "forced module",
-    2: "CPU out of its specification",
-    3: "module unloaded by force",
+    1: "force-loaded module",
+    2: "CPU out of specification",
+    3: "force-unloaded module",
     8: "ACPI table overridden",
     10: "staging driver",
-    11: "workaround for the firmware",
+    11: "firmware workaround",
     15: "live patch",
 }
 
 
-def _kinds(value: JsonValue) -> JsonValue:
-    return [name for bit, name in KINDS.items() if int(number(value)) >> bit & 1]
-
-
-def _common_items(view: View) -> Items:
-    keys, declared = view.items("sysctl.common"), view.plan.sysctl
-    return {key: value for key, value in keys.items() if key not in declared}
-
-
 def declared(view: View) -> dict[str, str]:
     """Return the declared values as the kernel prints them."""
-    return {key: " ".join(value.split()) for key, value in view.plan.sysctl.items()}
+    return {key: " ".join(value.split()) for key, value in view.plan.system.sysctl.items()}
 
 
 def _persisted_items(view: View) -> Items:
@@ -146,12 +126,9 @@ def _persisted_items(view: View) -> Items:
     owned = view.context.files_of(view.plan)
     items: Items = {}
     for key, entry in found.items():
-        if isinstance(entry, Unread):
-            items[key] = entry
-        elif not isinstance(entry, dict) or "absent" in entry or entry["file"] in owned:
-            items[key] = declared(view).get(key)  # file.content judges Lockstep's file
-        else:
-            items[key] = entry["value"]
+        other = isinstance(entry, dict) and "absent" not in entry and entry["file"] not in owned
+        # file.content checks Lockstep's own files.
+        items[key] = entry if other or isinstance(entry, Unread) else declared(view).get(key)
     return items
 
 
@@ -160,27 +137,21 @@ def _winner(view: View, key: str) -> str:
     return f"set by {entry['file']}" if isinstance(entry, dict) else ""
 
 
-def _persisted_expected(view: View) -> dict[str, JsonValue]:
-    return dict(declared(view))
-
-
 _alike = partial(Rule, peers=Peers.CLASS, severity=WARNING)
-"""Settings that are compared with the peers."""
-
-_alike_slots = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS, severity=WARNING)
-"""The same, item by item."""
+"""A rule that compares a setting with the peers."""
 
 RULES = (
     _alike(
         id="kernel.aspm",
-        claim="PCIe power saving (ASPM) is equal in a hardware class.",
-        why="A sleeping link needs microseconds to wake up, and each small transfer waits for it.",
-        blind="Settings of the firmware for single links.",
+        claim="All nodes of a hardware class have the same PCIe power saving policy (ASPM).",
+        why="A link in a low-power state takes microseconds to wake up, and transfers wait for it.",
+        blind="Firmware settings for individual links.",
         source="kernel documentation, admin-guide/kernel-parameters (pcie_aspm)",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
         repair=by_hand(
-            "on {node}: compare pcie_aspm= on the kernel command line, and find what wrote {device}"
+            "on {node}: compare pcie_aspm= on the kernel command line with that of its peers, and "
+            "find what wrote {device}"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -188,25 +159,33 @@ RULES = (
         id="kernel.clocksource",
         claim="All nodes of a hardware class use the same clock source.",
         why=(
-            "A kernel that stopped trusting the TSC uses a timer that is a hundred times "
-            "slower: each read of the clock costs a microsecond."
+            "A kernel that no longer trusts the TSC uses a timer that is a hundred times slower. "
+            "Each read of the clock then takes a microsecond."
         ),
-        blind="A slow source on all nodes.",
+        blind="A slow clock source on all nodes.",
         source="kernel documentation, timers/timekeeping",
         reading="kernel.state",
-        look=Look(part("kernel.state", SOURCE)),
+        look=Look(
+            part(
+                "kernel.state",
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            )
+        ),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: read journalctl -k -g tsc; compare the BIOS and tsc= on the "
-            "command line, then reboot it"
+            "on {node}: read journalctl -k -g tsc; compare the BIOS, and tsc= on the kernel "
+            "command line, with those of its peers; then reboot the node"
         ),
         explained_by=OTHER_KERNEL,
     ),
     Rule(
         id="kernel.faulted",
-        claim="The kernel had no fault that it cannot recover from.",
-        why="After an oops or a machine check the kernel runs on, but nothing on it is reliable.",
-        blind="Warnings (bit 9), which drivers print without harm.",
+        claim="The kernel has had no serious fault since boot.",
+        why=(
+            "After an oops or a machine check the kernel keeps running, but it is no longer "
+            "reliable."
+        ),
+        blind="Warnings (bit 9), which drivers also print for harmless events.",
         source="kernel documentation, admin-guide/tainted-kernels",
         reading="kernel.tainted",
         look=Look(
@@ -215,14 +194,16 @@ RULES = (
             ]
         ),
         expected=same([]),
-        repair=by_hand("drain {node}, keep journalctl -k of this boot, then reboot it"),
+        repair=by_hand(
+            "drain {node}, save the kernel log of this boot (journalctl -k), then reboot the node"
+        ),
         applies=own_kernel,
     ),
     Rule(
         id="kernel.log",
         claim="The kernel log shows no fault.",
-        why="Hung tasks, lock-ups and errors of disks and links precede a failure by hours.",
-        blind="Messages that the ring buffer no longer holds. Faults in other words.",
+        why="Hung tasks, lockups, and disk and link errors often appear hours before a failure.",
+        blind="Messages that the ring buffer no longer holds. Faults that are worded differently.",
         source=(
             "kernel sources: hung_task.c, watchdog.c, rcu/tree_stall.h, pcie/aer.c, sch_generic.c"
         ),
@@ -230,70 +211,80 @@ RULES = (
         expected=same(0),
         text=Text(words=lambda found, expected: (f"{found} messages", "none")),
         severity=WARNING,
-        repair=by_hand("on {node}: dmesg -T shows them; the finding stays until the next boot"),
+        repair=by_hand(
+            "on {node}: dmesg -T shows the messages; the finding stays until the next boot"
+        ),
         applies=own_kernel,
     ),
-    _alike_slots(
+    _alike(
+        kind=Kind.SLOTS,
         id="kernel.modules",
-        claim="The same kernel modules are loaded, in the same version.",
+        claim="All nodes of a hardware class have loaded the same kernel modules and versions.",
         why=(
-            "Without the driver of its memory controllers a node reports no errors. A driver "
-            "from another source behaves differently."
+            "Without the driver for its memory controllers, a node reports no memory errors. A "
+            "driver from a different source can behave differently."
         ),
-        blind="Modules that are not on the list. RDMA and GPU modules have their own rules.",
+        blind=(
+            "Modules outside a fixed list of network, storage, IPMI and memory controller drivers. "
+            "RDMA and GPU modules, which have their own rules."
+        ),
         source="kernel documentation, ABI/testing/sysfs-module",
         reading="kernel.modules",
         look=Look(part("kernel.modules", *NAMES)),
-        repair=by_hand("on {node}: modprobe {device} or find what loaded it (/etc/modules-load.d)"),
+        repair=by_hand(
+            "on {node}: modprobe {device}, or find what loaded it (/etc/modules-load.d)"
+        ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
     Rule(
         id="kernel.nouveau",
         claim="The nouveau driver is not loaded.",
-        why="It takes the GPUs at boot, and NVIDIA's driver does not get them.",
+        why="nouveau takes the GPUs at boot, so NVIDIA's driver cannot use them.",
         blind="Other drivers that take a GPU, such as vfio-pci.",
         source="NVIDIA driver installation guide, disabling nouveau",
         reading="kernel.modules",
         look=Look(part("kernel.modules", "nouveau")),
         expected=same("absent"),
         repair=by_hand(
-            "on {node}: blacklist nouveau in /etc/modprobe.d, update-initramfs -u, then reboot it"
+            "on {node}: blacklist nouveau in /etc/modprobe.d, run update-initramfs -u, then reboot "
+            "the node"
         ),
         applies=has_gpus,
     ),
     _alike(
         id="kernel.page_merging",
-        claim="Kernel page merging (KSM) is equal in a hardware class.",
-        why="The thread that looks for equal pages takes CPU time and cache from jobs.",
-        blind="How much it merges.",
+        claim="All nodes of a hardware class have the same setting of Kernel Samepage Merging.",
+        why="The kernel thread that looks for identical pages takes CPU time and cache from jobs.",
+        blind="How many pages the kernel merges.",
         source="kernel documentation, admin-guide/mm/ksm",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/kernel/mm/ksm/run")),
         repair=by_hand("on {node}: find what wrote {device} (ksmtuned)"),
         explained_by=OTHER_KERNEL,
     ),
-    _alike_slots(
+    _alike(
+        kind=Kind.SLOTS,
         id="kernel.security",
         claim="All nodes of a hardware class have the same security modules.",
-        why="What AppArmor or lockdown forbids on one node fails there only.",
-        blind="Profiles and policies of the modules.",
+        why="A program that AppArmor or lockdown restricts on one node fails on that node only.",
+        blind="The profiles and policies of these modules.",
         source="kernel documentation, admin-guide/LSM",
         reading="kernel.state",
         look=Look(
             part("kernel.state", "/sys/kernel/security/lsm", "/sys/kernel/security/lockdown")
         ),
         repair=by_hand(
-            "on {node}: compare security=, lsm= and lockdown= on the kernel command line, "
-            "and Secure Boot"
+            "on {node}: compare Secure Boot, and security=, lsm= and lockdown= on the kernel "
+            "command line, with those of its peers"
         ),
         explained_by=OTHER_KERNEL,
     ),
     Rule(
         id="kernel.setting",
-        claim="Every declared setting below /sys and /proc is in force.",
+        claim="Every declared setting in /sys and /proc is in effect.",
         why=(
-            "Other huge page, clock or interrupt settings slow one node without any message. A "
-            "setting that a machine lacks is also a finding."
+            "Different huge page, clock or interrupt settings slow down one node without any "
+            "message. A setting that the machine does not have is also a finding."
         ),
         blind=(
             "A setting that changes and changes back between two checks. Settings that the "
@@ -304,10 +295,17 @@ RULES = (
             "core-api/workqueue, core-api/irq/irq-affinity"
         ),
         reading="kernel.files",
-        look=Look(_setting_items),
+        look=Look(made("kernel.files", _settings)),
         expected=each(lambda view: {path: file.value for path, file in _files(view).items()}),
         text=Text(detail=_which),
-        repair=by_role("kernel, cpu_sets", roles=_setting_roles),
+        repair=by_role(
+            "kernel, cpu_sets",
+            roles=lambda view, path: (
+                "cpu_sets"
+                if path in [file.path for file in view.plan.hardware.cpu_files]
+                else "kernel",
+            ),
+        ),
         applies=lambda view: bool(_files(view)),
         explained_by=tuple(
             Cause("file.content", device=file, of=Effect(device=path))
@@ -317,56 +315,64 @@ RULES = (
     ),
     _alike(
         id="kernel.taint",
-        claim="Kernels have the same taint flags in a hardware class.",
-        why="A forced, staging or live-patched module is a difference that no package shows.",
+        claim="The kernels of all nodes of a hardware class have the same taint flags.",
+        why="No package version shows a force-loaded module, a staging driver or a live patch.",
         blind=(
-            "Proprietary and out-of-tree modules (bits 0, 12, 13), which every GPU node has "
-            "sooner or later."
+            "Proprietary, out-of-tree and unsigned modules (bits 0, 12, 13), which most GPU nodes "
+            "load."
         ),
         source="kernel documentation, admin-guide/tainted-kernels",
         reading="kernel.tainted",
-        look=Look(pick=_kinds),
-        repair=by_hand("on {node}: journalctl -k -g taint names the cause"),
+        look=Look(
+            pick=lambda value: [
+                name for bit, name in KINDS.items() if int(number(value)) >> bit & 1
+            ]
+        ),
+        repair=by_hand("on {node}: journalctl -k -g taint shows the cause"),
         applies=own_kernel,
         explained_by=OTHER_KERNEL,
     ),
-    _alike_slots(
+    _alike(
+        kind=Kind.SLOTS,
         id="kernel.thp",
-        claim="Transparent huge pages are set equally in a hardware class.",
-        why="Without them, or while the kernel compacts memory, a node is slower.",
-        blind="What programs ask for themselves (madvise).",
+        claim="All nodes of a hardware class have the same transparent huge page settings.",
+        why="Without huge pages many jobs are slower; defragmentation can stall allocations.",
+        blind="Huge pages that programs request with madvise(2).",
         source="kernel documentation, admin-guide/mm/transhuge",
         reading="kernel.state",
         look=Look(part("kernel.state", f"{THP}/enabled", f"{THP}/defrag", f"{THP}/shmem_enabled")),
         repair=by_hand(
-            "declare kernel.transparent_hugepages of the hardware class, or find what set "
+            "declare kernel.transparent_hugepages for the hardware class, or find what set "
             "{device} on {node} (tuned, a script)"
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
     ),
-    _alike_slots(
+    _alike(
+        kind=Kind.SLOTS,
         id="sysctl.common",
-        claim="Undeclared sysctls are equal in a hardware class.",
-        why="A buffer size, a watchdog or a congestion control from a test stays on one node.",
-        blind="Keys that are not on the list. Declared keys: sysctl.running judges those.",
+        claim="Undeclared sysctls have the same values on all nodes of a hardware class.",
+        why="A buffer size or watchdog setting that was changed for a test remains on that node.",
+        blind="Keys that the rule does not read. Declared keys: sysctl.running checks those.",
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
-        look=Look(_common_items),
+        look=Look(where("sysctl.common", lambda view: view.plan.system.sysctl, among=False)),
         repair=by_hand(
-            "declare {device} in os.sysctl, or on {node}: sysctl -w {device}='{expected}'"
+            "declare {device} in os.sysctl, or run on {node}: sysctl -w {device}='{expected}'"
         ),
         explained_by=OTHER_KERNEL,
     ),
     Rule(
         id="sysctl.persisted",
-        claim="No other file overrides a declared sysctl at the next boot.",
-        why='"sysctl --system" would set the other value. At boot Lockstep\'s file wins '
-        "(systemd-sysctl.service.d/50-lockstep.conf), so this is a warning.",
-        blind="A missing file of Lockstep: file.content judges that. A unit that sets keys later.",
+        claim="No other sysctl.d file sets a declared key to a different value.",
+        why=(
+            '"sysctl --system" would set the other value. This is only a warning, because at boot '
+            "Lockstep's file wins (systemd-sysctl.service.d/50-lockstep.conf)."
+        ),
+        blind="A missing file of Lockstep: file.content checks that. Units that set keys later.",
         source="sysctl.d(5)",
         reading="sysctl.persisted",
-        look=Look(_persisted_items),
-        expected=each(_persisted_expected),
+        look=Look(_persisted_items, pick=of_map(lambda entry: entry["value"])),
+        expected=each(declared),
         text=Text(detail=_winner),
         severity=WARNING,
         repair=by_hand(
@@ -375,12 +381,12 @@ RULES = (
     ),
     Rule(
         id="sysctl.running",
-        claim="Every declared sysctl is in force.",
-        why="The file can be right while the kernel has another value.",
-        blind="Keys that the description does not declare. Network namespaces of jobs.",
+        claim="Every declared sysctl is in effect.",
+        why="The file can be right while the kernel has a different value.",
+        blind="Keys that the description does not declare. Values in jobs' network namespaces.",
         source="sysctl(8)",
         reading="sysctl.running",
-        expected=each(lambda view: dict(declared(view))),
+        expected=each(declared),
         repair=by_role("os_settings"),
         explained_by=(
             Cause("sysctl.persisted", at=SAME_DEVICE),

@@ -6,66 +6,51 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
 from lockstep.checks.compare import number
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    Pending,
-    by_hand,
-    by_role,
-)
+from lockstep.checks.context import View
+from lockstep.checks.looks import made, of_map
 from lockstep.checks.rule import (
+    SAME_DEVICE,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Local,
     Look,
     OnNode,
     Peers,
+    Pending,
     Rule,
     Text,
     as_text,
+    by_hand,
+    by_role,
     each,
     same,
 )
-from lockstep.checks.rules._boot import STARTED_SO, key, own_kernel, started_otherwise, waits
 from lockstep.checks.rules._peers import OTHER_KERNEL
-from lockstep.checks.rules._rdma import counted
+from lockstep.checks.rules.boot import STARTED_SO, key, own_kernel, started_otherwise, waits
+from lockstep.checks.rules.rdma import counted
 from lockstep.node.check.judge import Judgement
-from lockstep.probe.record import Unread
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
 
 
-def _hugepages_items(view: View) -> Items:
-    sizes = view.read("hugepages")
-    if not isinstance(sizes, dict):
-        return {"": sizes}
-    return {
+_hugepages_items = made(
+    "hugepages",
+    lambda view, sizes: {
         f"{size} node{node}": pages
         for size, nodes in sizes.items()
         if isinstance(nodes, dict)
         for node, pages in nodes.items()
-    }
-
-
-def _hugepages_expected(view: View) -> dict[str, JsonValue]:
-    """Return the plan; unplanned pages take memory from jobs, so zero is expected of them."""
-    seen = {device: 0 for device in _hugepages_items(view) if device}
-    return {
-        **seen,
-        **{
-            f"{size} node{node}": pages
-            for size, nodes in view.plan.hardware.hugepages.items()
-            for node, pages in nodes.items()
-        },
-    }
+    },
+)
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield the planned pools; pools without their kernel arguments wait for a reboot."""
-    hardware = view.plan.hardware
-    words = tuple(word for word in view.plan.kernel_args if key(word) in KEYS)
-    for size, nodes in hardware.hugepages.items():
+    """Yield a check per planned pool; a kernel started without its arguments is not checked."""
+    words = tuple(word for word in view.plan.system.kernel_args if key(word) in KEYS)
+    for size, nodes in view.plan.hardware.hugepages.items():
         for node, pages in nodes.items():
             yield Judgement(
                 ("hugepages",),
@@ -88,20 +73,6 @@ def _text(size: object, mode: object, gid: object) -> str:
     return f"pages of {size}, mode {mode}, group {gid}"
 
 
-def _mount_items(view: View) -> Items:
-    mounts = view.items("hugepages.mounts")
-    if isinstance(whole := mounts.get(""), Unread):
-        return {"": whole}
-    items: Items = {}
-    for point in _mount_expected(view):
-        found = mounts.get(point)
-        if isinstance(found, dict):
-            items[point] = _text(found.get("pagesize"), found.get("mode"), found.get("gid"))
-        else:
-            items[point] = found if isinstance(found, Unread) else "not mounted"
-    return items
-
-
 def _mount_expected(view: View) -> dict[str, JsonValue]:
     group = view.plan.spec.os.hugetlb_gid
     mode, gid = ("1777", 0) if group is None else ("1770", group)
@@ -121,23 +92,32 @@ RULES = (
         id="hugepages",
         claim="Each NUMA node has the planned number of huge pages of each size.",
         why=(
-            "An uneven split forces a job to use memory of the far socket, although the total "
+            "If the split is uneven, a job gets memory on the other socket, even though the total "
             "is right."
         ),
-        blind="Pages that exist and are in use.",
+        blind="Whether the pages are free or in use.",
         source="kernel documentation, admin-guide/mm/hugetlbpage",
         reading="hugepages",
         look=Look(_hugepages_items),
-        expected=each(_hugepages_expected),
+        expected=each(
+            lambda view: {
+                # Pages of other pools take memory from jobs.
+                **{device: 0 for device in _hugepages_items(view) if device},
+                **{
+                    f"{size} node{node}": pages
+                    for size, nodes in view.plan.hardware.hugepages.items()
+                    for node, pages in nodes.items()
+                },
+            }
+        ),
         text=Text(lambda value: f"{value} pages"),
         repair=by_role(
             "hugepages",
             pending=Pending(
                 lambda view, device: waits(view, *KEYS),
                 (
-                    "The running kernel was started without the arguments that reserve them. A "
-                    "kernel with these arguments lost its pages later: a deploy reserves them "
-                    "again."
+                    "The running kernel was started without the arguments that reserve the pages. "
+                    "Otherwise the pages were released later, and a deploy reserves them again."
                 ),
             ),
         ),
@@ -150,11 +130,21 @@ RULES = (
     Rule(
         id="hugepages.mount",
         claim="Jobs can map huge pages of each planned size.",
-        why="Reserved pages that no job can open are lost memory.",
-        blind="Mounts elsewhere, and files in a mount. Shared memory (vm.hugetlb_shm_group).",
+        why="Reserved pages that no job can map are wasted memory.",
+        blind="Other mount points, and the files in a mount. Shared memory (vm.hugetlb_shm_group).",
         source="kernel documentation, admin-guide/mm/hugetlbpage: mount options",
         reading="hugepages.mounts",
-        look=Look(_mount_items),
+        look=Look(
+            made(
+                "hugepages.mounts",
+                lambda view, mounts: {
+                    point: mounts.get(point, "not mounted") for point in _mount_expected(view)
+                },
+            ),
+            pick=of_map(
+                lambda seen: _text(seen.get("pagesize"), seen.get("mode"), seen.get("gid"))
+            ),
+        ),
         expected=each(_mount_expected),
         repair=by_role("hugepages"),
         applies=lambda view: bool(view.plan.hardware.hugepages),
@@ -167,8 +157,8 @@ RULES = (
         id="memory.at_least",
         claim="Every node has at least the memory of its hardware class.",
         why=(
-            "A memory module that failed at boot gives no message. Slurm then drains the node, "
-            "or jobs are killed."
+            "A memory module that fails at boot disappears without a message. Slurm then drains "
+            "the node, or jobs run out of memory."
         ),
         blind="Slower modules of the same size. Corrected errors.",
         source="proc_meminfo(5)",
@@ -178,16 +168,16 @@ RULES = (
         text=Text(lambda value: f"{value} MiB"),
         repair=by_hand(
             "on {node}: check dmidecode -t memory and the firmware's log; reseat or "
-            "replace a module"
+            "replace the failed module"
         ),
         on_node=OnNode(Local.HEALTH),
         explained_by=(Cause("memory.modules"),),
     ),
     Rule(
         id="memory.corrected",
-        claim="Few memory errors are corrected.",
-        why="A module that needs more and more corrections fails soon, and each one costs time.",
-        blind="Which module it is: see the firmware's log. Machines without EDAC.",
+        claim="Memory modules have few corrected errors.",
+        why="A module whose errors keep increasing soon fails, and each correction takes time.",
+        blind="Which module has the errors: the firmware's log names it. Machines without EDAC.",
         source="EDAC (ce_count); ten in 24 hours are the threshold of mcelog.conf for a module",
         reading="memory.corrected",
         kind=Kind.GROWTH,
@@ -199,11 +189,11 @@ RULES = (
     ),
     Rule(
         id="memory.modules",
-        claim="The memory modules have the same sizes and speeds in a hardware class.",
-        why="A slower replacement module slows all channels of its socket.",
+        claim="All nodes of a hardware class have memory modules of the same sizes and speeds.",
+        why="One slower module slows down all memory channels of its socket.",
         blind=(
-            "Makers and part numbers, which differ among equal modules. Which slot has which "
-            "module."
+            "Manufacturers and part numbers, which can differ between equal modules. Which slot "
+            "has which module."
         ),
         source="SMBIOS 7.18, memory device",
         reading="memory.modules",
@@ -219,24 +209,24 @@ RULES = (
     Rule(
         id="memory.swap",
         claim="All nodes of a hardware class have the same swap space.",
-        why="A rank that is swapped out is a thousand times slower, and the job waits for it.",
-        blind="How much is swapped out.",
+        why="A rank whose memory is swapped out is a thousand times slower, and the job waits.",
+        blind="How much memory is swapped out.",
         source="swapon(8), proc_swaps(5)",
         reading="memory.swap",
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: swapon --show; remove swap (swapoff, /etc/fstab), or add it, as on "
-            "its peers"
+            "on {node}: swapon --show; then remove the swap space (swapoff, /etc/fstab) or add it, "
+            "so that it is the same as on its peers"
         ),
     ),
     Rule(
         id="memory.total",
         claim="No node has less memory than its peers.",
-        why="One failed module of many is within the margin of memory.at_least.",
+        why="memory.at_least allows a margin that can hide one failed module among many.",
         blind=(
-            "A module that failed on most nodes. Memory that the kernel reserves, up to one "
-            "percent."
+            "A module that failed on most nodes. Differences of up to one percent, which the "
+            "kernel's own reservations cause."
         ),
         source="proc_meminfo(5)",
         reading="memory_mib",
@@ -246,14 +236,14 @@ RULES = (
         text=Text(lambda value: f"{number(value):.0f} MiB"),
         repair=by_hand(
             "on {node}: check dmidecode -t memory and the firmware's log; reseat or "
-            "replace a module"
+            "replace the failed module"
         ),
         explained_by=(Cause("memory.at_least"), Cause("memory.modules"), *OTHER_KERNEL),
     ),
     Rule(
         id="memory.uncorrected",
-        claim="No uncorrected memory error since boot.",
-        why="The program with that error ended, or computed with a wrong value.",
+        claim="The node has had no uncorrected memory error since boot.",
+        why="The program that hit the error was killed, or computed with a wrong value.",
         blind=(
             "Machines without a driver for their memory controllers (EDAC), which count no errors."
         ),

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
 from lockstep.checks.compare import number
-from lockstep.checks.context import Items, Value, View
-from lockstep.checks.repair import (
-    by_hand,
-)
+from lockstep.checks.context import Value, View
+from lockstep.checks.looks import where
 from lockstep.checks.rule import (
+    SAME_DEVICE,
     WARNING,
     Bound,
+    Cause,
+    Effect,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
     at_most,
+    by_hand,
     each,
 )
 from lockstep.checks.rules._peers import worker
@@ -34,11 +35,7 @@ RUN_BY = {
     "prometheus-node-exporter": "prometheus-node-exporter.service",
 }
 LISTENS = re.compile(r"(--web\.listen-address[= ]|-a |--address[= ])\S+(?=:\d)")
-"""node_exporter and dcgm-exporter, their options."""
-
-
-def _settings_items(view: View) -> Items:
-    return {name: _common(view, lines) for name, lines in view.items("collectors").items()}
+"""The options of node_exporter and dcgm-exporter that set their listen address."""
 
 
 def _common(view: View, lines: Value) -> Value:
@@ -46,7 +43,7 @@ def _common(view: View, lines: Value) -> Value:
     if not isinstance(lines, list):
         return lines
     said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
-    # Not inside of a longer address: fd00::1 of fd00::10.
+    # The match must not be a part of a longer address: fd00::1 is a part of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
     for own, what, more in (
         (view.plan.address, "ADDRESS", goes_on),
@@ -58,42 +55,31 @@ def _common(view: View, lines: Value) -> Value:
     return [*said]
 
 
-MOST = {"nv-hostengine": 1, "dcgm-exporter": 1, "node_exporter": 1, "nvidia-smi": 0}
-
-
-def _single_items(view: View) -> Items:
-    return {
-        name: len(lines) if isinstance(lines, list) else lines
-        for name, lines in view.items("collectors").items()
-    }
-
-
-def _cpu_items(view: View) -> Items:
-    services = view.items("services.cpu_share")
-    return {unit: value for unit, value in services.items() if unit not in view.plan.job_parents}
-
-
 RULES = (
     Rule(
         id="collector.settings",
-        claim="Metrics collectors run with the same options on all nodes.",
+        claim="Metrics collectors run with the same options on all workers of a hardware class.",
         why=(
             "An exporter that collects every second on one node slows that node, and with it "
             "the whole job."
         ),
         blind=(
-            "Settings in a collector's own files, and how often a server scrapes it. "
-            "listener.family judges the address that it listens on."
+            "Settings in a collector's own files, and how often a server scrapes it. The address "
+            "on which it listens: listener.family checks that."
         ),
-        source="dcgm-exporter and node_exporter, their options",
+        source="options of dcgm-exporter and node_exporter",
         reading="collectors",
-        look=Look(_settings_items),
+        look=Look(
+            lambda view: {
+                name: _common(view, lines) for name, lines in view.items("collectors").items()
+            }
+        ),
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare the unit of {device} (systemctl cat) with its peers; ps -C "
-            "{device} shows processes without a unit"
+            "on {node}: compare the unit of {device} (systemctl cat) with that of its peers; ps -C "
+            "{device} also shows processes that no unit started"
         ),
         applies=worker,
         explained_by=(
@@ -110,36 +96,46 @@ RULES = (
     ),
     Rule(
         id="collector.single",
-        claim="Each collector runs once, and nvidia-smi does not run in a loop.",
+        claim="Each collector runs at most once, and nvidia-smi does not run in a loop.",
         why=(
             "Two collectors query the GPUs twice, and only one of them can read the profiling "
-            "counters."
+            "metrics."
         ),
-        blind="Collectors under another program name, and metrics that a job reads for itself.",
-        source="DCGM documentation, profiling: one client at a time",
+        blind="Collectors under other program names. Metrics that a job reads itself.",
+        source="DCGM documentation, profiling metrics: only one client at a time",
         reading="collectors",
-        look=Look(_single_items),
+        look=Look(pick=lambda lines: len(lines) if isinstance(lines, list) else lines),
         kind=Kind.ABSOLUTE,
-        expected=each(lambda view: dict(MOST), bound=Bound.AT_MOST),
+        expected=each(
+            lambda view: {
+                "nv-hostengine": 1,
+                "dcgm-exporter": 1,
+                "node_exporter": 1,
+                "nvidia-smi": 0,
+            },
+            bound=Bound.AT_MOST,
+        ),
         text=Text(lambda value: f"{value} running"),
         severity=WARNING,
         repair=by_hand(
             "on {node}: list the processes (ps -C {device} -o pid,ppid,lstart,args) and "
-            "end those without a unit"
+            "end those that no unit started"
         ),
     ),
     Rule(
         id="service.cpu",
         claim="No service uses more than a fifth of a CPU.",
-        why="Services beside a job take time from it, and all ranks wait for one late core.",
+        why="A busy service takes CPU time from a job, and all ranks wait for the slowest one.",
         blind=(
-            "Programs outside of services, services of jobs, and services younger than ten "
-            "minutes. Recent load of a service after a long quiet time. Machines without "
-            "cgroups v2."
+            "Programs outside services, services that start jobs, and services that started less "
+            "than ten minutes ago. A short burst of load after a long idle time. Machines without "
+            "cgroup v2."
         ),
         source="kernel documentation, admin-guide/cgroup-v2 (cpu.stat)",
         reading="services.cpu_share",
-        look=Look(_cpu_items),
+        look=Look(
+            where("services.cpu_share", lambda view: view.plan.system.job_parents, among=False)
+        ),
         kind=Kind.ABSOLUTE,
         expected=at_most(20),
         text=Text(lambda value: f"{number(value):g} % of a CPU"),

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lockstep.checks.cause import SAME_DEVICE, UNREAD, Cause, Effect
 from lockstep.checks.context import Items, View
+from lockstep.checks.looks import made
 from lockstep.checks.objects import Object, ObjectKind
-from lockstep.checks.repair import (
-    by_hand,
-)
 from lockstep.checks.rule import (
     ERROR,
+    SAME_DEVICE,
+    UNREAD,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Look,
     Peers,
     Rule,
     Severities,
     Text,
+    by_hand,
     each,
     same,
 )
 from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
-from lockstep.checks.rules._rdma import of_the_fabric
+from lockstep.checks.rules.rdma import of_the_fabric
 from lockstep.probe.record import Unread
 from lockstep.spec.names import expand
 
 ADDRESSES = "net.addresses"
 NOT_READ = (Cause("net.address", of=UNREAD), Cause("rdma.interface", of=UNREAD))
-"""All of them come from one command, about the interfaces that the RDMA devices name."""
+"""One command reads all interfaces; the RDMA devices say which of them belong to the fabric."""
 FOLLOWS_STATE = (*NOT_READ, Cause("net.state", at=SAME_DEVICE))
 """An interface that is down or missing has few readings."""
 MANAGEMENT = "management"
@@ -43,27 +45,25 @@ def planned(view: View) -> dict[str, str]:
 
 def holder(view: View, address: str) -> str | None:
     """Return the interface that has an address."""
-    for name, held in view.items(ADDRESSES).items():
-        if isinstance(held, list) and address in held:
-            return name
-    return None
+    held = view.items(ADDRESSES).items()
+    return next((name for name, own in held if isinstance(own, list) and address in own), None)
 
 
 def interfaces(view: View) -> dict[str, str]:
-    """Return the interfaces of the node's networks: purpose, or own name -> name.
+    """Return the interfaces on the management network and the fabric: purpose or name -> name.
 
-    A machine has more of them: bridges of containers, storage, spare ports.
+    Container bridges, storage interfaces and spare ports are left out.
     """
     return view.once(_interfaces)
 
 
 def _interfaces(view: View) -> dict[str, str]:
     nics = view.plan.hardware.hardware.nics
-    # InfiniBand's own interfaces may be down by design: jobs use verbs.
+    # The IP interfaces of InfiniBand may be down by design: jobs use verbs.
     ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()
     named = {
         *(expand(nics.interfaces) if nics.interfaces else ()),
-        *filter(None, (name for port in ports for name in _text(port).split(","))),
+        *(name for port in ports if isinstance(port, str) for name in port.split(",") if name),
     }
     found = {name: name for name in sorted(named)}
     for purpose, address in planned(view).items():
@@ -73,25 +73,19 @@ def _interfaces(view: View) -> dict[str, str]:
     return found
 
 
-def _text(value: object) -> str:
-    return "" if isinstance(value, Unread) else str(value)
-
-
 def judged(reading: str) -> Callable[[View], Items]:
-    """Return a look at the interfaces of the node's networks."""
-
-    def look(view: View) -> Items:
-        items = view.items(reading)
-        if "" in items:
-            return items
-        missing = Unread(unread="no such interface")
-        return {what: items.get(name, missing) for what, name in interfaces(view).items()}
-
-    return look
+    """Return a function that reads the interfaces on the management network and the fabric."""
+    missing = Unread(unread="no such interface")
+    return made(
+        reading,
+        lambda view, items: {
+            what: items.get(name, missing) for what, name in interfaces(view).items()
+        },
+    )
 
 
 def by_name(reading: str) -> Callable[[View], Items]:
-    """Return a look by the interfaces' own names, as an earlier record has them."""
+    """Return the look of ``judged``, but keyed by interface name, as earlier records are."""
 
     def look(view: View) -> Items:
         names = interfaces(view)
@@ -101,7 +95,7 @@ def by_name(reading: str) -> Callable[[View], Items]:
 
 
 def which(view: View, what: str) -> str:
-    """Return the interface of a finding that names its purpose."""
+    """Return the interface name for a finding that names only the purpose."""
     name = interfaces(view).get(what, what)
     return "" if name == what else f"interface {name}"
 
@@ -112,16 +106,6 @@ NOWHERE = "on no interface"
 def _interface(view: View, what: str) -> tuple[Object]:
     """Return the interface that a finding is about."""
     return (Object(ObjectKind.INTERFACE, interfaces(view).get(what, what)),)
-
-
-def _address_items(view: View) -> Items:
-    read = view.read(ADDRESSES)
-    if isinstance(read, Unread):
-        return {"": read}
-    return {
-        what: NOWHERE if holder(view, address) is None else address
-        for what, address in planned(view).items()
-    }
 
 
 def _address_unique_items(view: View) -> Items:
@@ -145,10 +129,10 @@ def _alike(
     severity: Severities = WARNING,
     causes: tuple[Cause, ...] = (),
 ) -> Rule:
-    """Return a rule that compares a reading of the interfaces with the peers."""
+    """Return a rule that compares an interface reading with the peers."""
     return Rule(
         id=reading,
-        claim=f"Interfaces have the same {what} per network and hardware class.",
+        claim=f"Interfaces on one network have the same {what} on all nodes of a hardware class.",
         why=why,
         blind=blind,
         source=source,
@@ -168,51 +152,68 @@ RULES = (
     Rule(
         id="net.address",
         claim="The node has its planned addresses.",
-        why="Slurm, NCCL and the other nodes reach it under these addresses only.",
-        blind="Duplicate addresses: net.address_unique finds them within the cluster.",
+        why="Slurm, NCCL and the other nodes reach the node at these addresses only.",
+        blind="Duplicate addresses: net.address_unique finds those within the cluster.",
         source="ip-address(8)",
         reading=ADDRESSES,
-        look=Look(_address_items),
+        look=Look(
+            made(
+                ADDRESSES,
+                lambda view, read: {
+                    what: NOWHERE if holder(view, address) is None else address
+                    for what, address in planned(view).items()
+                },
+            )
+        ),
         expected=each(lambda view: dict(planned(view))),
         repair=by_hand(
-            "on {node}: configure {expected} on its interface; ip address shows what is there"
+            "on {node}: configure {expected} on its interface; ip address shows the current "
+            "addresses"
         ),
     ),
     Rule(
         id="net.address_unique",
         claim="No two nodes have the same address.",
-        why="Both answer to it, and some connections end on the wrong node.",
-        blind="Machines outside of this cluster. Container bridges, which may be equal.",
+        why="Both nodes answer, and some connections reach the wrong node.",
+        blind="Machines outside this cluster. Container bridges, which may share an address.",
         source="RFC 5227, RFC 4862 (duplicate addresses)",
         reading="net.addresses",
         look=Look(_address_unique_items),
         kind=Kind.UNIQUE,
-        repair=by_hand("find out which of {node} should have it, and give the other one its own"),
+        repair=by_hand(
+            "find out which of {node} should have the address, and correct it on the other node"
+        ),
         explained_by=NOT_READ,
     ),
     Rule(
         id="net.carrier",
-        claim="Links do not go down and up again.",
+        claim="No network link has changed state since the last record.",
         why="A flapping link ends connections and jobs at random times.",
-        blind="Flaps before the first record of this boot.",
+        blind="Link changes before the first record of this boot.",
         source="kernel documentation, ABI/testing/sysfs-class-net (carrier_changes)",
         reading="net.carrier_changes",
         look=Look(by_name("net.carrier_changes")),
         kind=Kind.GROWTH,
         text=Text(lambda value: f"{value} changes"),
         repair=by_hand(
-            "on {node}: journalctl -k -g link shows when; check cable, transceiver and switch "
-            "port of {device}"
+            "on {node}: journalctl -k -g link shows when the link changed; check the cable, the "
+            "transceiver and the switch port of {device}"
         ),
         explained_by=(*NOT_READ, Cause("rdma.link_downed")),
     ),
     _alike(
         "net.channels",
         "number of queues",
-        why="With fewer queues fewer CPUs receive packets, and one of them becomes the limit.",
-        blind="Which CPUs serve the queues: irq.affinity judges that.",
+        why=(
+            "With fewer queues, fewer CPUs receive packets, and the busiest CPU limits the "
+            "bandwidth."
+        ),
+        blind="Which CPUs serve the queues: irq.affinity checks that.",
         source="ethtool(8), -l",
-        repair="on {node}: set it as on its peers with ethtool -L, and find what changed it",
+        repair=(
+            "on {node}: set the number of queues as on its peers (ethtool -L), and find what "
+            "changed it"
+        ),
         causes=(
             Cause("cpu.count"),
             *OTHER_KERNEL,
@@ -220,28 +221,35 @@ RULES = (
     ),
     Rule(
         id="net.default_route",
-        claim="Default routes use the same interface in a hardware class.",
+        claim="Default routes use the same interface on all nodes of a hardware class.",
         why=(
-            "Without its default route, or with one over the fabric, a node does not reach "
-            "name, package or licence servers, or takes the wrong way."
+            "If the default route is missing or leads over the fabric, the node cannot reach name, "
+            "package or licence servers, or takes the wrong path to them."
         ),
-        blind="Routers, which differ from rack to rack. Further routes and rules.",
+        blind=(
+            "The address of the router, which differs from rack to rack. Other routes and routing "
+            "rules."
+        ),
         source="ip-route(8); /proc/net/route, /proc/net/ipv6_route",
         reading="net.default_route",
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: compare ip route show default and ip -6 route show default with a peer"
+            "on {node}: compare the output of ip route show default and ip -6 route show default "
+            "with that of a peer"
         ),
         explained_by=(Cause("net.state"), Cause("net.address")),
     ),
     _alike(
         "net.driver",
         "driver and firmware",
-        why="A fault of one firmware version then shows on one node only.",
-        blind="The driver's version: kernel.release and rdma.driver judge that.",
+        why="With a different driver or firmware, a bug affects only some nodes.",
+        blind="The driver's version: kernel.release and rdma.driver check that.",
         source="ethtool(8), -i",
-        repair="flash the card of {node} to the firmware of its peers ({expected}), then reset it",
+        repair=(
+            "on {node}: install the firmware of its peers ({expected}) on the affected adapter, "
+            "then reset the adapter"
+        ),
         causes=(
             Cause("rdma.firmware"),
             *OTHER_KERNEL,
@@ -250,8 +258,8 @@ RULES = (
     ),
     Rule(
         id="net.errors",
-        claim="Interfaces lose few frames to errors.",
-        why="Each lost frame is sent again, after a time-out that the whole job waits for.",
+        claim="Network interfaces have few frame errors.",
+        why="A lost frame is often sent again only after a timeout, and the whole job waits.",
         blind=(
             "Frames that are dropped without an error. Counters that only the vendor's tools show."
         ),
@@ -262,61 +270,74 @@ RULES = (
         tolerance=10.0,
         text=Text(lambda value: f"{value} errors"),
         severity=WARNING,
-        repair=by_hand("on {node}: clean or replace cable and transceiver of {device}"),
+        repair=by_hand("on {node}: clean or replace the cable and the transceiver of {device}"),
         explained_by=(*NOT_READ, Cause("net.carrier", at=SAME_DEVICE)),
     ),
     Rule(
         id="net.mac_unique",
         claim="No two nodes have the same MAC address.",
-        why="Switches send the frames of both to the node that sent last.",
-        blind="Interfaces of other networks.",
+        why="A switch sends the frames for both nodes to the node that sent a frame last.",
+        blind="Interfaces that are on neither the management network nor the fabric.",
         source="IEEE 802, EUI-48",
         reading="net.mac",
         look=Look(judged("net.mac")),
         kind=Kind.UNIQUE,
-        repair=by_hand("find out which of {node} should have it, and give the other one its own"),
+        repair=by_hand(
+            "find out which of {node} should have the MAC address, and correct it on the other node"
+        ),
         explained_by=NOT_READ,
     ),
     _alike(
         "net.mtu",
         "MTU",
-        why="A smaller MTU splits or drops large packets to and from this node.",
-        blind="The MTU of switches. Interfaces with other names than on the peers.",
+        why="With a smaller MTU, large packets to and from this node are fragmented or dropped.",
+        blind="The MTU of switches. Interfaces whose names differ from those on the peers.",
         source="ip-link(8)",
         repair=(
-            "on {node}: set the MTU of its interface to {expected} (ip link) and correct its "
-            "configuration"
+            "on {node}: set the MTU of the affected interface to {expected} (ip link), and correct "
+            "its configuration"
         ),
         severity=ERROR,
     ),
     _alike(
         "net.offloads",
         "offloads",
-        why="Without checksums and segmentation in hardware one CPU core limits the link.",
-        blind="Offloads beyond the six common ones.",
+        why=(
+            "Without checksum and segmentation offload, one CPU core limits the bandwidth of the "
+            "link."
+        ),
+        blind="Offloads other than rx, tx, sg, tso, gso and gro.",
         source="ethtool(8), -k",
-        repair="on {node}: set it as on its peers with ethtool -K, and find what changed it",
+        repair=(
+            "on {node}: set the offloads as on its peers (ethtool -K), and find what changed them"
+        ),
         causes=(*OTHER_KERNEL,),
     ),
     _alike(
         "net.pause",
-        "pause settings",
+        "pause frame settings",
         why=(
-            "An interface that sends pause frames can stop a whole switch. One that ignores "
-            "them loses frames."
+            "An interface that sends pause frames can stop a whole switch. An interface that "
+            "ignores them loses frames."
         ),
-        blind="Pause per priority (PFC): rdma.pfc judges that.",
+        blind="Priority flow control (PFC): rdma.pfc checks that.",
         source="ethtool(8), -a",
-        repair="on {node}: set it as on its peers with ethtool -A, and find what changed it",
+        repair=(
+            "on {node}: set the pause frames as on its peers (ethtool -A), and find what changed "
+            "them"
+        ),
         causes=(*OTHER_KERNEL,),
     ),
     _alike(
         "net.queue",
         "queueing discipline",
-        why="Another discipline delays or shapes traffic that the peers send at once.",
-        blind="Settings of the discipline. Classes and filters.",
+        why="A different queueing discipline delays packets that the peers send immediately.",
+        blind="The parameters, classes and filters of a queueing discipline.",
         source="tc(8), ip-link(8) (txqueuelen)",
-        repair="on {node}: tc qdisc show; find what set it (net.core.default_qdisc, a script)",
+        repair=(
+            "on {node}: run tc qdisc show, and find what set the discipline "
+            "(net.core.default_qdisc or a script)"
+        ),
         causes=(
             Cause("sysctl.common", device="net.core.default_qdisc"),
             *OTHER_KERNEL,
@@ -325,10 +346,12 @@ RULES = (
     _alike(
         "net.rings",
         "ring sizes",
-        why="A short ring loses frames in bursts.",
-        blind="Interrupt moderation, which drivers adapt by themselves.",
+        why="A small ring buffer drops frames during bursts.",
+        blind="Interrupt moderation, which drivers adjust on their own.",
         source="ethtool(8), -g",
-        repair="on {node}: set it as on its peers with ethtool -G, and find what changed it",
+        repair=(
+            "on {node}: set the ring sizes as on its peers (ethtool -G), and find what changed them"
+        ),
         causes=(*OTHER_KERNEL,),
     ),
     _alike(
@@ -337,24 +360,27 @@ RULES = (
         why="A link at a tenth of its speed still works, and all nodes wait for it.",
         blind="A speed that is too low on all nodes.",
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",
-        repair="on {node}: clean or replace cable and transceiver, and check the switch port",
+        repair=(
+            "on {node}: clean or replace the cable and the transceiver of the affected interface, "
+            "and check the switch port"
+        ),
         severity=ERROR,
         causes=(Cause("rdma.rate"),),
     ),
     Rule(
         id="net.state",
-        claim="The interfaces of the node's networks are up.",
-        why="A rail that is down takes its bandwidth from every job on the node.",
+        claim="The interfaces on the management network and the fabric are up.",
+        why="Every job on the node loses the bandwidth of a rail that is down.",
         blind="Interfaces that the description does not name and that have no planned address.",
-        source="ip-link(8), operstate; interfaces without a link of their own report UNKNOWN",
+        source="ip-link(8), operstate: UNKNOWN if the driver reports no link state",
         reading="net.state",
         look=Look(judged("net.state"), pick=lambda state: "UP" if state == "UNKNOWN" else state),
         expected=same("UP"),
         text=Text(detail=which),
         objects=_interface,
         repair=by_hand(
-            "on {node}: set its interface up (ip link), then check cable, transceiver and "
-            "switch port"
+            "on {node}: bring the affected interface up (ip link), then check the cable, the "
+            "transceiver and the switch port"
         ),
         explained_by=(
             *NOT_READ,

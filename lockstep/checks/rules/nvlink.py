@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
 from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import UNREAD, Cause
 from lockstep.checks.context import Items, View, shared
-from lockstep.checks.repair import (
-    by_hand,
-    by_role,
-)
+from lockstep.checks.looks import of_map
 from lockstep.checks.rule import (
+    UNREAD,
     WARNING,
+    Cause,
     Kind,
     Local,
     Look,
@@ -26,23 +23,27 @@ from lockstep.checks.rule import (
     Rule,
     Severities,
     Text,
+    by_hand,
+    by_role,
     same,
+    same_device,
 )
-from lockstep.checks.rules._boot import own_kernel
-from lockstep.checks.rules._driver import FABRIC_MANAGER
 from lockstep.checks.rules._gpu import (
     DEVICES,
     OF_NVLINK,
     RESET_TOGETHER,
     UNREAD_WITH_COUNT,
+    asks,
     both,
+    gpus_with,
     has_all,
     has_gpus,
     has_whole_gpus,
-    in_this_driver,
-    same_gpu,
+    of_model,
     supported,
 )
+from lockstep.checks.rules.boot import own_kernel
+from lockstep.checks.rules.driver import FABRIC_MANAGER
 from lockstep.node.check.judge import Judgement
 from lockstep.plan import nvidia
 from lockstep.report import Severity
@@ -52,16 +53,9 @@ JOINED = "Completed, Success"
 SILENT = ("volta", "turing", "ampere")
 
 
-def _fabric_items(view: View) -> Items:
-    return both(view, STATE, STATUS, lambda state, status: f"{state}, {status}")
-
-
-def _applies(view: View) -> bool:
-    gpu, model = view.plan.hardware.hardware.gpu, view.plan.hardware.gpu_model
-    if gpu is None or model is None or not gpu.nvswitch or model.architecture in SILENT:
-        return False
-    return in_this_driver(view, STATE) and in_this_driver(view, STATUS)
-
+_switched = gpus_with(lambda gpu: gpu.nvswitch)
+_silent = of_model(lambda model: model.architecture in SILENT)
+_nvlinks = of_model(lambda model: model.nvlinks or None)
 
 FATAL = "fatal error of a switch"
 
@@ -71,56 +65,24 @@ def _events(view: View, switch: str) -> list[str]:
     return [str(event) for event in events] if isinstance(events, list) else []
 
 
-def _sxid_items(view: View) -> Items:
-    return {
-        switch: ", ".join(f"SXid {event}" for event in sorted({*_events(view, switch)}))
-        if isinstance(events, list)
-        else events
-        for switch, events in view.items("driver.sxid").items()
-    }
-
-
 def _fatal(view: View, switch: str) -> bool:
-    """Say whether an event was fatal; its line contains it."""
+    """Return whether a switch reported a fatal event; all other events end with "Non-fatal"."""
     return any(not event.endswith("Non-fatal") for event in _events(view, switch))
 
 
-def _nvlink_items(view: View) -> Items:
-    return {
-        device: _text(links) if isinstance(links, dict) else links
-        for device, links in view.items("gpu.nvlink.links").items()
-    }
-
-
-def _text(links: Mapping[str, object]) -> str:
+def _text(links: dict[str, JsonValue]) -> str:
     speeds = Counter(str(speed) for speed in links.values())
     return ", ".join(f"{speeds[speed]} x {speed}" for speed in sorted(speeds)) or "no link up"
-
-
-def _of_model(view: View) -> str | None:
-    gpu, model = view.plan.hardware.hardware.gpu, view.plan.hardware.gpu_model
-    switched = gpu is not None and gpu.nvswitch
-    return model.nvlinks or None if switched and model is not None else None
 
 
 NAMED = 4
 
 
-@shared("gpu.topology")
 def _topology_items(view: View) -> Items:
-    pairs = view.read("gpu.topology")
-    if not isinstance(pairs, dict):
-        return {"": pairs}
-    # gpu.nvlink judges the number of links of a pair.
-    ways: list[JsonValue] = [
-        f"{pair}: {re.sub('^NV[0-9]+$', 'NV', str(pairs[pair]))}" for pair in sorted(pairs)
-    ]
-    return {"": ways}
-
-
-def _matrix(pairs: object) -> str:
-    """Return a name for a matrix: equal ones have equal names."""
-    return f"matrix {hashlib.sha256(str(pairs).encode()).hexdigest()[:8]}"
+    pairs = view.items("gpu.topology")
+    # gpu.nvlink checks the number of links.
+    ways = (f"{pair}: {re.sub('^NV[0-9]+$', 'NV', str(pairs[pair]))}" for pair in sorted(pairs))
+    return pairs if "" in pairs else {"": [*ways]}
 
 
 def _topology_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
@@ -130,7 +92,7 @@ def _topology_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
 
 
 def _only(these: list[str], others: list[str]) -> str:
-    """Return the pairs that only one side has; the first few by name."""
+    """Name the first pairs that only one side has, and count the rest."""
     own = [pair for pair in these if pair not in set(others)]
     more = f" and {len(own) - NAMED} more" if len(own) > NAMED else ""
     return ", ".join(own[:NAMED]) + more if own else "no other pair"
@@ -138,26 +100,29 @@ def _only(these: list[str], others: list[str]) -> str:
 
 _counter = partial(
     Rule,
-    blind="The first record of a boot. GPUs without this counter. Divided GPUs (MIG).",
+    blind=(
+        "Errors before the first record of a boot. GPUs without this counter or partitioned with "
+        "MIG."
+    ),
     look=Look(pick=supported, devices=DEVICES),
     kind=Kind.GROWTH,
     repair=by_hand(RESET_TOGETHER),
     applies=has_whole_gpus,
 )
-"""Error counters of NVLinks."""
+"""A rule about an error counter of NVLinks."""
 
 RULES = (
     Rule(
         id="gpu.fabric",
         claim="Every GPU has joined the NVLink fabric of its baseboard.",
-        why="CUDA does not start (error 802) until the fabric manager has finished.",
+        why="CUDA fails (error 802) until the fabric manager has configured the GPU.",
         blind=(
-            "Links that are up and have errors. GPUs before Hopper, which do not report their "
-            "state."
+            "Links that are up but have errors. GPUs before Hopper, which do not report their "
+            "fabric state."
         ),
         source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
         reading=STATE,
-        look=Look(_fabric_items, devices=DEVICES),
+        look=Look(both(STATE, STATUS, lambda state, status: f"{state}, {status}"), devices=DEVICES),
         expected=same(JOINED),
         repair=by_role(
             "nvidia_fabric_manager",
@@ -166,7 +131,7 @@ RULES = (
                 "the fabric manager and reset all GPUs together (nvidia-smi -r)"
             ),
         ),
-        applies=_applies,
+        applies=lambda view: _switched(view) and not _silent(view) and asks(STATE, STATUS)(view),
         on_node=OnNode(
             Local.JOBS, lambda view: [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)]
         ),
@@ -180,82 +145,92 @@ RULES = (
     Rule(
         id="gpu.nvlink",
         claim="All NVLinks of a GPU are up at full speed.",
-        why="A GPU with one link less still works, and every collective operation waits for it.",
+        why="A GPU with one link fewer still works, and every collective operation waits for it.",
         blind=(
-            "Links that are up and repeat transfers: gpu.nvlink_replay judges those. Divided "
-            "GPUs (MIG)."
+            "Links that are up but repeat transfers: gpu.nvlink_replay checks those. GPUs that are "
+            "partitioned with MIG."
         ),
         source="nvidia-smi nvlink -s; lockstep/catalog/gpus",
         reading="gpu.nvlink.links",
-        look=Look(_nvlink_items, devices=DEVICES),
-        expected=same(_of_model),
+        look=Look(pick=of_map(_text), devices=DEVICES),
+        expected=same(lambda view: _nvlinks(view) if _switched(view) else None),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: read journalctl -u nvidia-fabricmanager and -k -g SXid; when no "
-            "job runs, reset all GPUs together (nvidia-smi -r); if the link stays down, "
-            "reseat or replace {device}"
+            "on {node}: read journalctl -u nvidia-fabricmanager and journalctl -k -g SXid; when no "
+            "job runs, reset all GPUs together (nvidia-smi -r); if the link stays down, reseat or "
+            "replace {device}"
         ),
         applies=has_whole_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_gpu("gpu.name", "gpu.fabric"),
+            *same_device("gpu.name", "gpu.fabric"),
             Cause("gpu.sxid", tag=FATAL),
         ),
     ),
     _counter(
         id="gpu.nvlink_crc",
-        claim="NVLinks had few CRC errors since the last record.",
-        why="The link repeats a damaged transfer. Many of them precede a failure.",
-        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails; tolerance of Lockstep",
+        claim="NVLinks have had few CRC errors since the last record.",
+        why="The link replays each corrupted packet. A link with many CRC errors often fails soon.",
+        source=(
+            "nvidia-smi nvlink -e; DCGM, which fails a node after any replay or recovery; Lockstep "
+            "chose the tolerance"
+        ),
         reading="gpu.nvlink.crc",
         tolerance=100.0,
         severity=WARNING,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_gpu("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
+            *same_device("gpu.nvlink", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
         ),
     ),
     _counter(
         id="gpu.nvlink_recovery",
-        claim="NVLinks needed no recovery since the last record.",
-        why="A link that trains again stops all traffic of its GPU meanwhile.",
-        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
+        claim="NVLinks have needed no recovery since the last record.",
+        why="While a link retrains, it carries no data, and all collective operations wait for it.",
+        source="nvidia-smi nvlink -e; DCGM, which fails a node after any replay or recovery",
         reading="gpu.nvlink.recovery",
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_gpu("gpu.nvlink"),
+            *same_device("gpu.nvlink"),
         ),
     ),
     _counter(
         id="gpu.nvlink_replay",
-        claim="NVLinks repeated no transfers since the last record.",
-        why="Each repetition is a lost transfer. Such a link slows all collective operations.",
-        source="nvidia-smi nvlink -e; DCGM: any replay or recovery fails",
+        claim="NVLinks have repeated no transfers since the last record.",
+        why="The link repeats each lost transfer, which slows down all collective operations.",
+        source="nvidia-smi nvlink -e; DCGM, which fails a node after any replay or recovery",
         reading="gpu.nvlink.replay",
         explained_by=(
             *UNREAD_WITH_COUNT,
-            *same_gpu("gpu.nvlink", "gpu.nvlink_recovery"),
+            *same_device("gpu.nvlink", "gpu.nvlink_recovery"),
         ),
     ),
     Rule(
         id="gpu.sxid",
-        claim="No NVSwitch reported an error in this boot.",
-        why="A fatal switch error takes down links of all GPUs and ends their jobs.",
-        blind=(
-            "Machines without a kernel of their own, which do not see its log. An error that a "
-            "reset cured is reported until the next boot."
+        claim="No NVSwitch has reported an error since boot.",
+        why=(
+            "A fatal NVSwitch error takes down NVLinks on all GPUs and kills their jobs. An error "
+            "is reported until the next boot, even after a reset has cleared it."
         ),
+        blind="Machines without a kernel of their own, which do not see the kernel log.",
         source="NVIDIA fabric manager user guide, NVSwitch SXid errors",
         reading="driver.sxid",
-        look=Look(_sxid_items),
+        look=Look(
+            lambda view: {
+                switch: ", ".join(f"SXid {event}" for event in sorted({*_events(view, switch)}))
+                if isinstance(events, list)
+                else events
+                for switch, events in view.items("driver.sxid").items()
+            }
+        ),
         expected=same(""),
-        text=Text(words=lambda found, expected: (str(found), "no error of the switch")),
+        text=Text(words=lambda found, expected: (str(found), "no NVSwitch errors")),
         severity=Severities(
             of=lambda view, switch: Severity.ERROR if _fatal(view, switch) else Severity.WARNING
         ),
         repair=by_hand(
-            "drain {node}; after a fatal error reset all GPUs together (nvidia-smi -r) or "
-            "reboot; if it comes back, replace the switch at {device}"
+            "drain {node}; after a fatal error, reset all GPUs together (nvidia-smi -r) or "
+            "reboot the node; if the error comes back, replace the NVSwitch at {device}"
         ),
         tags=lambda view, switch: frozenset({FATAL, OF_NVLINK} if _fatal(view, switch) else ()),
         applies=lambda view: has_gpus(view) and own_kernel(view),
@@ -264,20 +239,27 @@ RULES = (
         id="gpu.topology",
         claim="GPUs and adapters are connected in the same way on all nodes of a hardware class.",
         why=(
-            "An adapter in another slot, or a differently set bridge, sends traffic through "
-            "the CPUs."
+            "If an adapter is in a different PCI slot, or a bridge is configured differently, "
+            "traffic may pass through the CPUs."
         ),
         blind=(
-            "The same wrong wiring on all nodes. Speed and number of NVLinks: gpu.nvlink "
-            "judges those."
+            "The same wrong wiring on all nodes. The speed and number of NVLinks: gpu.nvlink "
+            "checks those."
         ),
         source="nvidia-smi topo -m",
         reading="gpu.topology",
-        look=Look(_topology_items),
+        look=Look(shared(_topology_items, "gpu.topology")),
         peers=Peers.CLASS,
-        text=Text(_matrix, words=_topology_words),
+        text=Text(
+            # The text is a hash: equal matrices have equal texts.
+            lambda pairs: f"matrix {hashlib.sha256(str(pairs).encode()).hexdigest()[:8]}",
+            words=_topology_words,
+        ),
         repair=by_hand(
-            peers="compare nvidia-smi topo -m, slots and PCIe settings of {node} with a peer"
+            peers=(
+                "compare the output of nvidia-smi topo -m, the PCI slots and the PCIe settings of "
+                "{node} with those of a peer"
+            )
         ),
         applies=lambda view: has_whole_gpus(view) and has_all(view),
         explained_by=(

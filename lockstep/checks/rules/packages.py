@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
 from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    DEPLOY,
-    Pending,
-    by_role,
-)
+from lockstep.checks.looks import made
 from lockstep.checks.rule import (
+    DEPLOY,
+    SAME_DEVICE,
+    Cause,
+    Effect,
     Kind,
     Look,
     Peers,
+    Pending,
     Rule,
+    by_role,
     each,
     same,
     some,
 )
-from lockstep.checks.rules._driver import other_packages, tags_of_package, upstream
+from lockstep.checks.rules.driver import DRIVER, other_packages, tags_of_package, upstream
 from lockstep.plan import owners
 from lockstep.plan.job_containers import PYXIS_PACKAGE
 from lockstep.probe.record import Unread
@@ -38,24 +39,7 @@ def _held_items(view: View) -> Items:
         return {
             "": held if isinstance(held, Unread) else Unread(unread=f"not a list: {held!r:.60}")
         }
-    return {name: "on hold" if name in held else "not on hold" for name in view.plan.held}
-
-
-def _held_expected(view: View) -> dict[str, JsonValue]:
-    return dict.fromkeys(view.plan.held, "on hold")
-
-
-def _present_items(view: View) -> Items:
-    installed = view.record.items("packages")
-    if isinstance(installed, Unread):
-        return {"": installed}
-    return {
-        name: "installed" if name in installed else "not installed" for name in view.plan.packages
-    }
-
-
-def _present_expected(view: View) -> dict[str, JsonValue]:
-    return dict.fromkeys(view.plan.packages, "installed")
+    return {name: "on hold" if name in held else "not on hold" for name in view.plan.software.held}
 
 
 def _together(view: View) -> dict[str, tuple[str, ...]]:
@@ -64,58 +48,40 @@ def _together(view: View) -> dict[str, tuple[str, ...]]:
     stack = view.plan.nvidia
     for name, installed in other_packages(view).items():
         of_stack = stack is not None and name in stack.versions
-        of_driver = stack is not None and name in stack.driver_packages
+        of_driver = stack is not None and name in stack.driver.packages
         found = upstream(installed) if of_stack else name
-        alike.setdefault((view.plan.versions[name], found, of_driver), []).append(name)
+        alike.setdefault((view.plan.software.versions[name], found, of_driver), []).append(name)
     return {", ".join(names): tuple(names) for names in alike.values()}
 
 
 def _version_items(view: View) -> Items:
-    installed = view.record.items("packages")
-    if isinstance(installed, Unread):
-        return {"": installed}
-    items = dict(installed)
+    items = {**view.items("packages")}
     for device, names in _together(view).items():
-        found = sorted({str(items.pop(name)) for name in names})
-        items[device] = ", ".join(found)
+        items[device] = ", ".join(sorted({str(items.pop(name)) for name in names}))
     return items
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions; versions that match a pattern are compared with the peers."""
-    locked = view.plan.versions
-    wanted: dict[str, JsonValue] = {
-        name: version for name, version in locked.items() if "*" not in version
+    """Return the locked versions without patterns; other versions are compared with the peers."""
+    locked = view.plan.software.versions
+    return {
+        **{name: version for name, version in locked.items() if "*" not in version},
+        **{device: locked[names[0]] for device, names in _together(view).items()},
     }
-    return wanted | {device: locked[names[0]] for device, names in _together(view).items()}
-
-
-def _of_driver(view: View, device: str) -> bool:
-    stack = view.plan.nvidia
-    return stack is not None and device.split(", ")[0] in stack.driver_packages
-
-
-def _version_tags(view: View, device: str) -> frozenset[str]:
-    return frozenset().union(*(tags_of_package(name, view) for name in device.split(", ")))
-
-
-def _version_roles(view: View, device: str) -> frozenset[str]:
-    names = device.split(", ")
-    return frozenset().union(*(owners.of_package(view.plan, name) for name in names))
 
 
 RULES = (
     Rule(
         id="package.broken",
         claim="No package is half installed.",
-        why="dpkg was interrupted: the next deploy fails on this node only.",
-        blind="A complete package whose files changed afterwards.",
+        why="dpkg was interrupted, so the next deploy fails on this node.",
+        blind="Fully installed packages whose files were changed later.",
         source="dpkg(1), --audit",
         reading="packages.broken",
         expected=same([]),
         repair=by_role(
             "packages, and the role that needs it",
-            f"{DEPLOY}; if it stays, on {{node}}: dpkg --configure -a shows why",
+            f"{DEPLOY}; if the finding stays, on {{node}}: dpkg --configure -a shows why",
             roles=_broken_roles,
         ),
         explained_by=(Cause("package.present", device=""),),
@@ -123,14 +89,17 @@ RULES = (
     Rule(
         id="package.held",
         claim="Packages that must not change under a job are on hold.",
-        why="A pin steers apt. Only a hold stops an upgrade by hand.",
-        blind="Unplanned holds. A hold that somebody overrides (--allow-change-held-packages).",
+        why="A pin only sets which version apt prefers. Only a hold prevents a manual upgrade.",
+        blind=(
+            "Holds that are not planned. Upgrades that override a hold "
+            "(--allow-change-held-packages)."
+        ),
         source="apt-mark(8), dpkg(1)",
         reading="packages.held",
         look=Look(_held_items),
-        expected=each(_held_expected),
+        expected=each(lambda view: dict.fromkeys(view.plan.software.held, "on hold")),
         repair=by_role("packages"),
-        applies=lambda view: bool(view.plan.held),
+        applies=lambda view: bool(view.plan.software.held),
         explained_by=(
             Cause("package.present", at=SAME_DEVICE),
             Cause("package.present", device=""),
@@ -139,12 +108,20 @@ RULES = (
     Rule(
         id="package.present",
         claim="Every planned package is installed.",
-        why="Its services cannot run.",
-        blind="Other packages: package.version compares their versions only.",
+        why="Services that need a missing package cannot run.",
+        blind="Unplanned packages: package.version compares only their versions.",
         source="dpkg-query(1)",
         reading="packages",
-        look=Look(_present_items),
-        expected=each(_present_expected),
+        look=Look(
+            made(
+                "packages",
+                lambda view, installed: {
+                    name: "installed" if name in installed else "not installed"
+                    for name in view.plan.software.packages
+                },
+            )
+        ),
+        expected=each(lambda view: dict.fromkeys(view.plan.software.packages, "installed")),
         repair=by_role(
             "packages, and the role that needs it",
             roles=lambda view, name: owners.of_package(view.plan, name),
@@ -153,12 +130,15 @@ RULES = (
     ),
     Rule(
         id="package.version",
-        claim="Packages have the locked version, and otherwise the version of their peers.",
-        why="Two versions of one library in a job give errors that are hard to reproduce.",
+        claim=(
+            "Packages have their locked version. Without a lock, they have the same version on all "
+            "nodes."
+        ),
+        why="Two versions of one library in a job cause errors that are hard to reproduce.",
         blind=(
-            "Software outside of packages. A package that only one node has. A missing planned "
-            "package: package.present judges that. Revisions of one version that all nodes "
-            "share."
+            "Software outside packages. A package that only one node has. A missing planned "
+            "package: package.present checks that. The same wrong version on all nodes, if there "
+            "is no lock or its pattern allows that version."
         ),
         source="apt_preferences(5)",
         reading="packages",
@@ -168,18 +148,22 @@ RULES = (
         peers=Peers.OS,
         repair=by_role(
             "packages, and the role that needs it",
-            roles=_version_roles,
+            roles=lambda view, device: {
+                role for name in device.split(", ") for role in owners.of_package(view.plan, name)
+            },
             peers="apt-get install {device}={expected} on {node}, or lock it in software.versions",
             pending=Pending(
-                _of_driver,
-                "Packages of the GPU driver change on a drained node only, before its reboot.",
+                lambda view, device: DRIVER in tags_of_package(device.split(", ")[0], view),
+                "Packages of the GPU driver change only on a drained node, before its reboot.",
             ),
         ),
-        tags=_version_tags,
+        tags=lambda view, device: frozenset().union(
+            *(tags_of_package(name, view) for name in device.split(", "))
+        ),
         explained_by=(
             Cause("package.present", at=SAME_DEVICE),
             Cause("package.present", device=""),
-            # Builds for several versions of Slurm are revisions of one version.
+            # Builds of pyxis for different Slurm versions are revisions of the same pyxis version.
             Cause("slurm.pyxis", of=Effect(device=PYXIS_PACKAGE)),
         ),
     ),

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, Effect
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    DEPLOY,
-    by_hand,
-    by_role,
-)
+from lockstep.checks.context import Items, View, has_role
+from lockstep.checks.looks import joined, made, whole
 from lockstep.checks.rule import (
+    DEPLOY,
+    SAME_DEVICE,
+    UNREAD,
     WARNING,
+    Cause,
+    Effect,
     Kind,
     Local,
     Look,
@@ -23,66 +24,109 @@ from lockstep.checks.rule import (
     Peers,
     Rule,
     Text,
+    as_text,
+    by_hand,
+    by_role,
     each,
     same,
 )
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, joined
-from lockstep.checks.rules._rdma import (
-    DEVICES,
-    FOLLOWS_COUNT,
-    FOLLOWS_NAMES,
-    UNREAD_WITH_COUNT,
-    alike,
-    counted,
-    device_by_device,
-    has_rdma,
-    judged,
-    named,
-)
+from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.node.check.judge import Judgement
-from lockstep.probe.record import Unread
 from lockstep.spec.names import expand
+
+DEVICES = "rdma.guid"
+"""The devices below /sys/class/infiniband."""
+
+UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
+FOLLOWS_COUNT = (Cause("rdma.count"),)
+"""If a device is lost, the sets of values differ as well, but there is only one finding."""
+FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
+"""A renamed device is not a declared device: here, too, there is only one finding."""
+
+
+def of_the_fabric(view: View, reading: str) -> Items:
+    """Return a reading of the declared devices, or of all devices if none are declared.
+
+    Adapters outside the fabric, for storage or management, are left out.
+    """
+    items = view.items(reading)
+    named = view.plan.hardware.hardware.nics.rdma_devices
+    if not named or "" in items:
+        return items
+    declared = expand(named)
+    if all(port in declared for port in items):
+        return items
+    return {port: value for port, value in items.items() if port.split("/")[0] in declared}
+
+
+def on_fabric(reading: str) -> Callable[[View], Items]:
+    """Return a function that takes only the declared devices of a reading."""
+    return partial(of_the_fabric, reading=reading)
+
+
+def named(view: View) -> tuple[str, ...]:
+    """Return the declared devices of the fabric; if there are none, all devices belong to it."""
+    return tuple(expand(view.plan.hardware.hardware.nics.rdma_devices or ""))
+
+
+def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, JsonValue]:
+    """Return the devices and ports that a rule checks, with their declared value or None.
+
+    A device without a value in the reading is included: it counts as unread.
+    """
+    there = {*of_the_fabric(view, reading), *of_the_fabric(view, DEVICES)} - {""}
+    return dict.fromkeys(sorted(there), wanted)
+
+
+has_rdma = has_role("rdma")
+
+
+def counted(values: JsonValue) -> str:
+    """Return the values of all devices as text: ``7 x 28.39, 1 x 28.37``."""
+    if not isinstance(values, list):
+        return as_text(values)
+    counts = Counter(as_text(value) for value in values).most_common()
+    shown = (f"{count} x {value}" if len(counts) > 1 else value for value, count in counts)
+    return ", ".join(shown)
+
+
+def device_by_device(view: View, reading: str) -> str:
+    """Return the value of each device, for rules that compare sets of values."""
+    found = of_the_fabric(view, reading)
+    return ", ".join(f"{device}: {as_text(value)}" for device, value in sorted(found.items()))
+
+
+alike = partial(
+    Rule, look=Look(devices=DEVICES), kind=Kind.SLOTS, peers=Peers.CLASS, applies=has_rdma
+)
+"""A rule that compares each device or port with the same one on the peers."""
+
 
 FOLDER = "/dev/infiniband/"
 MANAGER, VERBS = FOLDER + "rdma_cm", FOLDER + "uverbs"
 ABSENT = "absent"
 
 
-def _access_items(view: View) -> Items:
-    found = view.items("rdma.device_files")
-    if isinstance(whole := found.get(""), Unread):
-        return {"": whole}
-    # Others, such as umad0, control the whole fabric: not every user may open them.
+def _accessible(view: View, found: Items) -> Items:
+    # Other files, such as umad0, control the whole fabric: not every user may open them.
     items: Items = {path: mode for path, mode in found.items() if path.startswith(VERBS)}
-    items = items or {VERBS + "0": ABSENT}
-    return {**items, MANAGER: found.get(MANAGER, ABSENT)}
+    return {**(items or {VERBS + "0": ABSENT}), MANAGER: found.get(MANAGER, ABSENT)}
 
 
-def _access_expected(view: View) -> dict[str, JsonValue]:
-    return {path: "666" for path in _access_items(view) if path}
+_access_items = made("rdma.device_files", _accessible)
 
 
 def _missing(view: View, device: str) -> str:
-    named = view.plan.hardware.hardware.nics.rdma_devices
     found = view.read("rdma.names")
-    if not named or not isinstance(found, list):
-        return ""
-    missing = [name for name in expand(named) if name not in found]
+    missing = [name for name in named(view) if isinstance(found, list) and name not in found]
     return f"missing: {', '.join(missing)}" if missing else ""
 
 
-def _count_items(view: View) -> Items:
-    found, nics = view.read("rdma.count"), view.plan.hardware.hardware.nics
-    if nics.rdma_devices and isinstance(found, int):
-        # rdma.names judges which devices are the fabric's; others (storage) are not counted.
-        return {"": min(found, nics.count)}
-    return {"": found}
-
-
-def _count_on_node(view: View) -> Iterator[Judgement]:
-    wanted = view.plan.hardware.hardware.nics.count
-    yield Judgement(("rdma.count",), expected=wanted, bound="at least", shown="{} RDMA devices")
+def _counted(view: View, found: JsonValue) -> JsonValue:
+    nics = view.plan.hardware.hardware.nics
+    # rdma.names checks the devices of the fabric by name; others (storage) are not counted.
+    return min(found, nics.count) if nics.rdma_devices and isinstance(found, int) else found
 
 
 NAMES = (
@@ -101,38 +145,24 @@ def _driver_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
     )
 
 
-NAMING = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
-
-
-def _names_expected(view: View) -> JsonValue:
-    return list[JsonValue](sorted(named(view)))
-
-
-def _names_items(view: View) -> Items:
-    found = view.read("rdma.names")
-    wanted = _names_expected(view)
-    if not isinstance(found, list) or not isinstance(wanted, list):
-        return {"": found}
-    # Further adapters (storage, management) are not judged here.
-    return {"": [name for name in found if name in wanted] if set(wanted) <= set(found) else found}
-
-
-def _names_on_node(view: View) -> Iterator[Judgement]:
-    # With further adapters the count alone does not show which one is lost.
-    yield Judgement(("rdma.names",), all_of=tuple(sorted(named(view))))
+def _names(view: View, found: JsonValue) -> JsonValue:
+    wanted = named(view)
+    # Other adapters (storage, management) are not checked here.
+    complete = isinstance(found, list) and set(wanted) <= set(map(str, found))
+    return [*sorted(wanted)] if complete else found
 
 
 NOWHERE = -1
 
 
 def _numa_expected(view: View) -> dict[str, JsonValue]:
-    """Expect a NUMA node of each device, on machines with several NUMA nodes."""
-    wanted = judged(view, "rdma.numa")
+    """Expect each device to have a NUMA node, on machines with several NUMA nodes."""
+    nodes = view.items("rdma.numa")
     several = view.plan.hardware.hardware.numa_nodes > 1
-    for device, node in view.items("rdma.numa").items():
-        if several and node == NOWHERE and device in wanted:
-            wanted[device] = "0 or above"
-    return wanted
+    return {
+        device: "0 or above" if several and nodes.get(device) == NOWHERE else None
+        for device in judged(view, "rdma.numa")
+    }
 
 
 _same_set = partial(
@@ -143,18 +173,18 @@ _same_set = partial(
     severity=WARNING,
     applies=has_rdma,
 )
-"""Values that the devices of a node share with its peers, in any order."""
+"""A rule that compares the values of all devices; which device has which does not matter."""
 
 RULES = (
     Rule(
         id="rdma.access",
         claim="Every user may open the RDMA devices.",
-        why="The job of a user without access falls back to TCP or ends, on this node only.",
-        blind="Access lists. Device files inside of containers.",
-        source="Linux, drivers/infiniband/core: uverbs_main.c and ucma.c give mode 0666",
+        why="Without access, a user's job falls back to TCP or fails, on this node only.",
+        blind="Access control lists. Device files in containers.",
+        source="Linux, drivers/infiniband/core: uverbs_main.c and ucma.c set mode 0666",
         reading="rdma.device_files",
         look=Look(_access_items),
-        expected=each(_access_expected),
+        expected=each(lambda view: {path: "666" for path in _access_items(view) if path}),
         text=Text(lambda value: ABSENT if value == ABSENT else f"mode {value}"),
         repair=by_role("rdma"),
         applies=has_rdma,
@@ -162,29 +192,29 @@ RULES = (
     ),
     _same_set(
         id="rdma.board",
-        claim="The RDMA devices of a hardware class have the same board id.",
-        why="A replacement adapter of another type has other limits and firmware.",
-        blind="Adapters whose driver gives no board id: they count as equal.",
+        claim="The RDMA devices of all nodes of a hardware class have the same board ids.",
+        why="A replacement adapter of a different type has different limits and firmware.",
+        blind="Adapters whose driver reports no board id: they count as equal.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
         reading="rdma.board",
         expected=each(lambda view: judged(view, "rdma.board")),
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.board")),
         repair=by_hand(
             peers=(
-                "replace the device of {node} that the detail names, or give the node a "
-                "hardware class of its own"
+                "on {node}: replace the device whose board id differs (see the detail), or give "
+                "the node a hardware class of its own"
             )
         ),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
     ),
     Rule(
         id="rdma.count",
-        claim="Every node has the RDMA devices of its hardware class.",
-        why="A job with one adapter less has less bandwidth, or uses TCP without a message.",
-        blind="A device that is listed and does not work.",
+        claim="Every node has as many RDMA devices as its hardware class declares.",
+        why="With one adapter fewer, a job has less bandwidth, or silently falls back to TCP.",
+        blind="A device that is listed but does not work.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.count",
-        look=Look(_count_items),
+        look=Look(whole("rdma.count", _counted)),
         expected=same(lambda view: view.plan.hardware.hardware.nics.count),
         text=Text(
             lambda value: f"{value} RDMA devices" if value != 1 else "1 RDMA device",
@@ -193,17 +223,27 @@ RULES = (
         repair=by_role(
             "rdma",
             (
-                f"{DEPLOY}; a device that stays away: lspci, journalctl -k -g "
+                f"{DEPLOY}; if a device is still missing, check lspci and journalctl -k -g "
                 "'mlx|rdma|infiniband', then reseat or replace the adapter"
             ),
         ),
         applies=has_rdma,
-        on_node=OnNode(Local.JOBS, _count_on_node),
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [
+                Judgement(
+                    ("rdma.count",),
+                    expected=view.plan.hardware.hardware.nics.count,
+                    bound="at least",
+                    shown="{} RDMA devices",
+                )
+            ],
+        ),
     ),
     Rule(
         id="rdma.driver",
         claim="All nodes of a hardware class have the same RDMA driver stack.",
-        why="The vendor's modules and those of the kernel behave differently under load.",
+        why="The vendor's modules and the kernel's own modules behave differently under load.",
         blind="Two builds with the same version, and modules without a version.",
         source="kernel documentation, ABI/testing/sysfs-module (version, srcversion)",
         reading="kernel.modules",
@@ -212,37 +252,37 @@ RULES = (
         text=Text(words=_driver_words),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: install the RDMA packages of its peers, then reboot it when it is idle"
+            "on {node}: install the RDMA packages of its peers, then reboot the idle node"
         ),
         applies=has_rdma,
         explained_by=(*OTHER_KERNEL, *FOLLOWS_COUNT),
     ),
     _same_set(
         id="rdma.firmware",
-        claim="The RDMA devices of a hardware class have the same firmware.",
+        claim="The RDMA devices of all nodes of a hardware class have the same firmware versions.",
         why=(
-            "Firmware decides congestion control and retransmission. A mixed fabric is slow, "
-            "and no single node shows why."
+            "The firmware controls congestion and retransmission. A fabric with mixed versions can "
+            "be slow, and no single node shows the cause."
         ),
-        blind="Firmware that is equally old everywhere.",
+        blind="The same outdated firmware on all nodes.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.firmware",
         expected=each(lambda view: judged(view, "rdma.firmware")),
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.firmware")),
         repair=by_hand(
             peers=(
-                "flash the device of {node} that the detail names to the firmware of its peers "
-                "({expected}), then reset it"
+                "on {node}: install the firmware of its peers ({expected}) on the device whose "
+                "version differs (see the detail), then reset the device"
             )
         ),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
     ),
     Rule(
         id="rdma.gpu_affinity",
-        claim="Each RDMA device is next to the same GPUs in a hardware class.",
+        claim="Each RDMA device is next to the same GPUs on all nodes of a hardware class.",
         why=(
-            "NCCL pairs a GPU with the adapter at the same PCIe switch; other pairs take a "
-            "longer way."
+            "NCCL pairs a GPU with the adapter on the same PCIe switch. The path between other "
+            "pairs is longer."
         ),
         blind="Machines where no adapter shares a switch with a GPU.",
         source="PCI addresses below /sys/devices; NVIDIA, GPUDirect RDMA, supported systems",
@@ -251,7 +291,7 @@ RULES = (
         kind=Kind.SLOTS,
         expected=each(lambda view: judged(view, "rdma.nearest_gpus")),
         peers=Peers.CLASS,
-        repair=by_hand("on {node}: put {device} into the same slot as on its peers"),
+        repair=by_hand("on {node}: move {device} to the same PCI slot as on its peers"),
         applies=lambda view: has_rdma(view) and has_gpus(view),
         explained_by=(
             *UNREAD_WITH_COUNT,
@@ -263,29 +303,36 @@ RULES = (
     Rule(
         id="rdma.guid",
         claim="No two RDMA devices have the same GUID.",
-        why="Two ports with one GUID answer for each other, and connections break on both.",
-        blind="Devices outside of this cluster on the same fabric.",
+        why=(
+            "The fabric cannot tell two ports with the same GUID apart, and connections to both "
+            "fail."
+        ),
+        blind="Devices outside this cluster on the same fabric.",
         source="InfiniBand Architecture Specification, volume 1, EUI-64",
         reading=DEVICES,
         look=Look(devices="rdma.firmware"),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} has the GUID of another device, and flash its own"
+            "find out which of {node} has the GUID of another device, and restore its own GUID "
+            "with the vendor's firmware tool"
         ),
         applies=has_rdma,
         explained_by=UNREAD_WITH_COUNT,
     ),
     alike(
         id="rdma.interface",
-        claim="Each RDMA device has the same network interface as on its peers.",
-        why="Interfaces name the rails. Two that are swapped send traffic to the wrong rail.",
+        claim="Each RDMA device has the same network interface on all nodes of a hardware class.",
+        why=(
+            "Each interface belongs to a rail. If interfaces are swapped, traffic uses the wrong "
+            "rail."
+        ),
         blind="Cables that are swapped at the switch. Devices that are not declared.",
         source="rdma(8), rdma link show; systemd.link(5)",
         reading="rdma.netdev",
         expected=each(lambda view: judged(view, "rdma.netdev")),
         repair=by_hand(
-            "on {node}: compare the interface names of udev (networkctl, "
-            "/etc/systemd/network) with a peer"
+            "on {node}: compare the interface names that udev gives (networkctl, "
+            "/etc/systemd/network) with those of a peer"
         ),
         explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
     ),
@@ -299,27 +346,38 @@ RULES = (
         blind="Which adapter has which name.",
         source="rdma-core, udev/75-rdma-description.rules; rdma(8), dev set name",
         reading="rdma.names",
-        look=Look(_names_items),
-        expected=same(_names_expected),
+        look=Look(whole("rdma.names", _names)),
+        expected=same(lambda view: [*sorted(named(view))]),
         repair=by_role("rdma"),
         applies=lambda view: has_rdma(view) and bool(named(view)),
-        on_node=OnNode(Local.JOBS, _names_on_node),
-        explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, Cause("file.content", device=NAMING)),
+        # On a node with other adapters, the count does not show that a fabric adapter is lost.
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [Judgement(("rdma.names",), all_of=tuple(sorted(named(view))))],
+        ),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *FOLLOWS_COUNT,
+            Cause("file.content", device="/etc/udev/rules.d/60-rdma-persistent-naming.rules"),
+        ),
     ),
     alike(
         id="rdma.numa",
-        claim="Each RDMA device is at the same NUMA node in a hardware class.",
-        why=(
-            "Data between a GPU and an adapter at the other socket crosses the link between "
-            "the sockets."
+        claim=(
+            "Each RDMA device is attached to the same NUMA node on all nodes of a hardware class."
         ),
-        blind="Where the plan's CPUs are: cpu.numa judges that.",
+        why=(
+            "Data between a GPU and an adapter on the other socket must cross the link between the "
+            "sockets."
+        ),
+        blind="The NUMA nodes of the planned CPUs: cpu.numa checks those.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci (numa_node)",
         reading="rdma.numa",
         expected=each(_numa_expected),
         text=Text(lambda value: f"NUMA node {value}"),
         repair=by_hand(
-            "on {node}: put {device} into the same slot as on its peers; compare the BIOS"
+            "on {node}: move {device} to the same PCI slot as on its peers, and compare the BIOS "
+            "settings with theirs"
         ),
         explained_by=(*UNREAD_WITH_COUNT, Cause("cpu.numa"), *OTHER_MACHINE),
     ),

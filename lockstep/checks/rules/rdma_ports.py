@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from lockstep.checks.cause import SAME_DEVICE, Cause, causes
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-)
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.rule import (
     ERROR,
+    SAME_DEVICE,
     WARNING,
+    Cause,
     Kind,
     Local,
     Look,
@@ -23,9 +21,11 @@ from lockstep.checks.rule import (
     Rule,
     Severities,
     Text,
+    by_hand,
     each,
+    same_device,
 )
-from lockstep.checks.rules._rdma import (
+from lockstep.checks.rules.rdma import (
     DEVICES,
     FOLLOWS_NAMES,
     UNREAD_WITH_COUNT,
@@ -36,14 +36,12 @@ from lockstep.checks.rules._rdma import (
     judged,
     named,
     of_the_fabric,
+    on_fabric,
 )
 from lockstep.node.check.judge import Judgement
 from lockstep.probe.record import MISSING, Unread
 
-
-def _link_layer_expected(view: View) -> str:
-    nics = view.plan.hardware.hardware.nics
-    return "InfiniBand" if nics.rdma == "infiniband" else "Ethernet"
+LINK_LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet", "none": "Ethernet"}
 
 
 def _port_state_items(view: View) -> Items:
@@ -51,21 +49,12 @@ def _port_state_items(view: View) -> Items:
     items: Items = {}
     for port, state in of_the_fabric(view, "rdma.state").items():
         link = physical.get(port, MISSING)
-        if isinstance(state, Unread) or state == "ACTIVE":
-            items[port] = state
-        else:
-            items[port] = str(state) if isinstance(link, Unread) else f"{state} ({link})"
+        plain = state == "ACTIVE" or isinstance(state, Unread) or isinstance(link, Unread)
+        items[port] = state if plain else f"{state} ({link})"
     return items
 
 
-def _rate_items(view: View) -> Items:
-    return {
-        port: value if isinstance(value, Unread) else _gbit(value)
-        for port, value in of_the_fabric(view, "rdma.rate").items()
-    }
-
-
-def _gbit(text: JsonValue) -> float | Unread:
+def _gbit(text: JsonValue) -> Value:
     match = re.match(r"([\d.]+) Gb/sec", str(text))
     return float(match.group(1)) if match else Unread(unread=f"not a rate: {text!r:.60}")
 
@@ -76,7 +65,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield nothing where no rate is declared: the peers decide then."""
+    """Yield the check of a declared rate; without one, a node does not know the right rate."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(
@@ -97,8 +86,11 @@ def _counter(
     severity: Severities = WARNING,
     explained_by: tuple[str, ...] = (),
 ) -> Rule:
-    """Return a rule about an error counter of the ports; ``explained_by``: on the same port."""
-    not_counted = "Adapters without this counter. The time before the first record of this boot."
+    """Return a rule about an error counter of RDMA ports.
+
+    ``explained_by`` names rules whose finding on the same port is the cause.
+    """
+    not_counted = "Adapters without this counter. Events before the first record of a boot."
     return Rule(
         id=reading,
         claim=claim,
@@ -106,28 +98,28 @@ def _counter(
         blind=f"{not_counted} {blind}".strip(),
         source=source,
         reading=reading,
-        look=Look(lambda view: of_the_fabric(view, reading)),
+        look=Look(on_fabric(reading)),
         kind=Kind.GROWTH,
         tolerance=tolerance,
         text=Text(lambda value: f"{value} {unit}"),
         severity=severity,
         repair=by_hand(repair),
         applies=has_rdma,
-        explained_by=(*UNREAD_WITH_COUNT, *causes(*explained_by, at=SAME_DEVICE)),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device(*explained_by)),
     )
 
 
 RULES = (
     _counter(
         "rdma.ack_timeouts",
-        "time-outs",
+        "timeouts",
         claim="RDMA ports have few ACK timeouts.",
-        why="Each one is a time-out of a whole connection: packets get lost.",
-        blind="A peer that went down causes them as well.",
+        why="A connection waits for an ACK that does not arrive, usually because packets are lost.",
+        blind="Whether packets were lost or the peer went down: both count as timeouts.",
         source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
         repair=(
-            "on {node}: compare rdma.errors and the priorities of {device} with its peers, "
-            "then the switch"
+            "compare rdma.errors and rdma.priorities of {device} on {node} with those of its "
+            "peers, then check the switch"
         ),
         tolerance=100.0,
         explained_by=(
@@ -139,9 +131,11 @@ RULES = (
         "rdma.discards",
         "discards",
         claim="RDMA ports discard few packets.",
-        why="A port that cannot send in time drops packets: the fabric behind it is congested.",
+        why="A port drops packets that it cannot send in time: the fabric is congested.",
         source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
-        repair="check the switch port of {device} of {node}, and the congestion behind it",
+        repair=(
+            "on {node}: check the switch port of {device}, and look for congestion in the fabric"
+        ),
         tolerance=100.0,
         explained_by=("rdma.link_downed",),
     ),
@@ -149,24 +143,24 @@ RULES = (
         "rdma.errors",
         "errors",
         claim="RDMA ports have few link errors.",
-        why="A dirty or bent cable: each error is a packet that is sent again.",
-        blind="Counters that reached their maximum.",
+        why="A dirty or bent cable corrupts packets, which are then sent again.",
+        blind="Errors after a counter has reached its maximum.",
         source=(
-            "ibqueryerrors(8), its thresholds; kernel documentation, "
+            "ibqueryerrors(8), thresholds; kernel documentation, "
             "ABI/stable/sysfs-class-infiniband (counters)"
         ),
-        repair="on {node}: clean or replace cable and transceiver of {device}",
+        repair="on {node}: clean or replace the cable and the transceiver of {device}",
         tolerance=10.0,
         explained_by=("rdma.link_downed",),
     ),
     _counter(
         "rdma.link_downed",
-        "times down",
-        claim="RDMA links do not go down.",
-        why="Each time the jobs on that port end or lose seconds.",
+        "link failures",
+        claim="No RDMA link has gone down since the last record.",
+        why="When a link goes down, jobs that use it fail or stall for seconds.",
         source="InfiniBand Architecture Specification, PortCounters.LinkDownedCounter",
         repair=(
-            "on {node}: clean or replace cable and transceiver of {device}, and check the "
+            "on {node}: clean or replace the cable and the transceiver of {device}, and check the "
             "switch port"
         ),
         severity=ERROR,
@@ -175,11 +169,12 @@ RULES = (
         "rdma.sequence_errors",
         "gaps",
         claim="RDMA ports have few packet sequence errors.",
-        why="A gap in the sequence is a lost packet: all later packets are sent again.",
-        blind="out_of_sequence is not counted: with adaptive routing it is normal.",
+        why="A gap in the sequence is a lost packet, and all later packets are sent again.",
+        blind="The counter out_of_sequence, which also grows with adaptive routing.",
         source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
         repair=(
-            "on {node}: compare rdma.errors, PFC and adaptive routing of {device} with its peers"
+            "on {node}: compare rdma.errors, PFC and adaptive routing of {device} with those of "
+            "its peers"
         ),
         tolerance=1000.0,
         explained_by=(
@@ -190,12 +185,16 @@ RULES = (
     Rule(
         id="rdma.link_layer",
         claim="Every RDMA port has the declared link layer.",
-        why="An adapter in Ethernet mode cannot be reached on an InfiniBand fabric.",
+        why="No node can reach an adapter in Ethernet mode on an InfiniBand fabric.",
         blind="The setting of the switch port.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.link_layer",
         look=Look(devices=DEVICES),
-        expected=each(lambda view: judged(view, "rdma.link_layer", _link_layer_expected(view))),
+        expected=each(
+            lambda view: judged(
+                view, "rdma.link_layer", LINK_LAYERS[view.plan.hardware.hardware.nics.rdma]
+            )
+        ),
         repair=by_hand(
             "set the port type of {device} in {node} (mlxconfig -d {device} set LINK_TYPE_P1=1 "
             "for InfiniBand, 2 for Ethernet), then power-cycle the node"
@@ -207,26 +206,31 @@ RULES = (
         id="rdma.pcie_link",
         claim="Every RDMA device uses its full PCIe link.",
         why=(
-            "An adapter with half its lanes has the full rate on the wire and half of it into "
-            "memory."
+            "An adapter with half its PCIe lanes has the full rate on the network, but can move "
+            "only half as much data to memory."
         ),
         blind=(
-            "Links above a switch. A slot that is narrower than its adapter on purpose gives "
-            "no finding."
+            "Links above a PCIe switch. Slots with too few lanes, if they are the same on all "
+            "nodes."
         ),
         source=(
             "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
         ),
         reading="rdma.pcie",
         expected=each(lambda view: judged(view, "rdma.pcie"), default="rdma.pcie_most"),
-        repair=by_hand("drain {node} and reseat {device}; compare the slot's settings in the BIOS"),
+        repair=by_hand(
+            "drain {node} and reseat {device}; check the settings of its slot in the BIOS"
+        ),
         explained_by=(*UNREAD_WITH_COUNT,),
     ),
     alike(
         id="rdma.pkeys",
-        claim="RDMA ports are in the same partitions in a hardware class.",
-        why="A port outside of a partition, or a limited member of it, cannot reach its peers.",
-        blind="Partitions that a job asks for itself.",
+        claim="RDMA ports are in the same partitions on all nodes of a hardware class.",
+        why=(
+            "A port that is not in a partition, or is only a limited member of it, cannot reach "
+            "some of its peers."
+        ),
+        blind="The partition that a job selects.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (pkeys)",
         reading="rdma.pkeys",
         expected=each(lambda view: judged(view, "rdma.pkeys")),
@@ -243,15 +247,15 @@ RULES = (
     Rule(
         id="rdma.port_state",
         claim="Every RDMA port is active.",
-        why="A port that is down takes its rail from every job on the node.",
+        why="Every job on the node loses the rail of a port that is down.",
         blind="A link that goes down and up between two checks.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.state",
         look=Look(_port_state_items, devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.state", "ACTIVE")),
         repair=by_hand(
-            "on {node}: check cable and switch port of {device}; InfiniBand: check the subnet "
-            "manager; Ethernet: set its interface up (ip link)"
+            "on {node}: check the cable and the switch port of {device}; on InfiniBand, check the "
+            "subnet manager; on Ethernet, bring its interface up (ip link)"
         ),
         applies=has_rdma,
         on_node=OnNode(
@@ -262,15 +266,18 @@ RULES = (
     ),
     Rule(
         id="rdma.rate",
-        claim="RDMA ports have the declared rates, and otherwise those of their peers.",
-        why=(
-            "A link with half its lanes, or at a lower generation, halves one rail, and the "
-            "job's collective operations wait for it."
+        claim=(
+            "RDMA ports have the declared rate. If none is declared, they have the rates of their "
+            "peers."
         ),
-        blind="A rate that is too low on every node and not declared. Congestion. Link errors.",
+        why=(
+            "A link with half its lanes, or at a lower generation, halves the bandwidth of one "
+            "rail, and collective operations wait for that rail."
+        ),
+        blind="A rate that is too low on all nodes and not declared. Congestion. Link errors.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.rate",
-        look=Look(_rate_items, devices=DEVICES),
+        look=Look(on_fabric("rdma.rate"), pick=_gbit, devices=DEVICES),
         kind=Kind.MULTISET,
         expected=each(lambda view: judged(view, "rdma.rate"), common=_declared),
         peers=Peers.CLASS,
@@ -280,33 +287,36 @@ RULES = (
         ),
         repair=by_hand(
             (
-                "on {node}: clean or replace cable or transceiver of the port that the detail "
-                "names, check the switch port, reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port that the "
+                "detail names, check the switch port, and reset the adapter"
             ),
             peers=(
-                "on {node}: clean or replace cable or transceiver of the port that the detail "
-                "names, check the switch port, reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port that the "
+                "detail names, check the switch port, and reset the adapter"
             ),
         ),
         applies=has_rdma,
         on_node=OnNode(Local.HEALTH, _rate_on_node),
         explained_by=(
             *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
-            # A port that is down, or has another link layer, shows a rate that it does not use.
+            # A port that is down, or has the wrong link layer, shows a rate that it does not use.
             *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
         ),
     ),
     alike(
         id="rdma.subnet_manager",
-        claim="RDMA ports have the same subnet manager in a hardware class.",
-        why="A port of another subnet manager is on another fabric.",
-        blind="Whether the subnet manager answers. Its own settings, such as adaptive routing.",
+        claim="RDMA ports have the same subnet manager on all nodes of a hardware class.",
+        why="A port with a different subnet manager is on a different fabric.",
+        blind=(
+            "Whether the subnet manager answers. The settings of the subnet manager, such as "
+            "adaptive routing."
+        ),
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
         reading="rdma.sm_lid",
         expected=each(lambda view: judged(view, "rdma.sm_lid")),
         text=Text(lambda value: f"subnet manager at LID {value}"),
         repair=by_hand(
-            "on {node}: run sminfo; check the cable of {device}, which may lead to another fabric"
+            "on {node}: run sminfo; check whether the cable of {device} leads to another fabric"
         ),
         explained_by=(
             *UNREAD_WITH_COUNT,

@@ -1,32 +1,36 @@
-"""Rules about Slurm's view of the nodes."""
+"""Rules about munge, and about Slurm's view of the nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import JsonValue
 
-from lockstep.checks.cause import CONTROLLER, UNREAD, Cause, Effect
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    DEPLOY,
-    by_hand,
-    by_role,
-)
+from lockstep.checks.context import Items, Value, View, has_role
 from lockstep.checks.rule import (
+    CONTROLLER,
+    DEPLOY,
+    UNREAD,
+    Cause,
+    Effect,
     Local,
     Look,
     OnNode,
+    Peers,
     Rule,
     Text,
+    by_hand,
+    by_role,
     each,
     same,
 )
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGSTACK
-from lockstep.probe.record import MISSING, Unread
-from lockstep.spec import Role, Service
+from lockstep.probe.record import MISSING, Unread, item
+from lockstep.spec import NodeRole, Service
 
 
 def not_asked(rule: str) -> tuple[Cause, ...]:
-    """Return causes of missing data of the controller; ``rule`` is the judging rule."""
+    """Return the causes for which ``rule`` has no data from the controller."""
     return (
         Cause("node.reachable", at=CONTROLLER, of=UNREAD),
         Cause("unit.active", device="slurmctld.service", at=CONTROLLER, of=UNREAD),
@@ -35,36 +39,36 @@ def not_asked(rule: str) -> tuple[Cause, ...]:
 
 
 def concerned(view: View) -> bool:
-    """Apply to the workers, and to the controller, which is asked about them."""
+    """Return whether a node is a worker, or the controller, which knows the workers' states."""
     return view.plan.spec.scheduler is not None and (
-        view.plan.role is Role.WORKER or view.is_controller
+        view.plan.role is NodeRole.WORKER or view.is_controller
     )
 
 
-def has_pyxis(view: View) -> bool:
-    """Apply where Slurm's jobs start in containers."""
-    return "pyxis" in view.plan.capabilities
+def seen_by_slurm(view: View) -> Value | None:
+    """Return the controller's entry for a worker; None for other nodes."""
+    nodes = view.at_controller("slurm.nodes") if view.plan.role is NodeRole.WORKER else None
+    if not isinstance(nodes, dict):
+        return nodes
+    unknown = Unread(unread="the controller does not know the node")
+    return item(nodes[view.plan.name]) if view.plan.name in nodes else unknown
 
 
-def seen_by_slurm(view: View) -> JsonValue | Unread | None:
-    """Return the controller's entry of a worker; None for another node."""
-    planned = view.plan.cluster.running(Service.SLURM_CONTROLLER)
-    if planned is None or view.plan.role is not Role.WORKER:
-        return None
-    controller = view.context.controller
-    if controller is None:
-        return Unread(unread=f"{planned.name}, the controller, gave no record")
-    nodes = controller.read("slurm.nodes")
-    if isinstance(nodes, Unread):
-        return Unread(unread=f"on {planned.name}, the controller: {nodes.unread}")
-    entry = controller.record.entry("slurm.nodes", view.plan.name)
-    return Unread(unread="the controller does not know the node") if entry is None else entry
+def _of_entry(shown: Callable[[dict[str, JsonValue]], Items]) -> Look:
+    """Return a ``Look`` at the controller's entry for a worker.
 
+    If the controller did not answer, it has one unread item.
+    """
 
-def unread_at_controller(view: View) -> Items:
-    """Return one unread item on the controller if it did not answer."""
-    nodes = view.read("slurm.nodes") if view.is_controller else None
-    return {"": nodes} if isinstance(nodes, Unread) else {}
+    def look(view: View) -> Items:
+        entry = seen_by_slurm(view)
+        if isinstance(entry, dict):
+            return shown(entry)
+        if entry is None and view.is_controller:
+            entry = view.read("slurm.nodes")
+        return {"": entry} if isinstance(entry, Unread) else {}
+
+    return Look(look)
 
 
 FILE = "/etc/slurm/slurm.conf"
@@ -72,9 +76,7 @@ FILE = "/etc/slurm/slurm.conf"
 
 def _conf_expected(view: View) -> str | None:
     controller = view.plan.cluster.running(Service.SLURM_CONTROLLER)
-    if controller is None:
-        return None
-    file = view.context.files_of(controller).get(FILE)
+    file = None if controller is None else view.context.files_of(controller).get(FILE)
     return None if file is None else file.sha256
 
 
@@ -86,22 +88,13 @@ KEYS = {
 }
 
 
-def _node_items(view: View) -> Items:
-    entry = seen_by_slurm(view)
-    if isinstance(entry, Unread):
-        return {"": entry}
-    if isinstance(entry, dict):
-        return {shown: entry.get(key, MISSING) for shown, key in KEYS.items()}
-    return unread_at_controller(view)
-
-
 def _node_expected(view: View) -> dict[str, JsonValue]:
-    if view.plan.role is not Role.WORKER or seen_by_slurm(view) is None:
+    if view.plan.role is not NodeRole.WORKER or seen_by_slurm(view) is None:
         return {}
     plan = view.plan.hardware.slurm
     return {
-        "CPUs": plan.cpus,
-        "RealMemory": plan.real_memory_mib,
+        "CPUs": plan.hardware.cpus,
+        "RealMemory": plan.hardware.slurm_memory_mib,
         "Gres": plan.gres,
         "CpuSpecList": plan.cpu_spec_list,
     }
@@ -115,7 +108,7 @@ WORKING = {
     "COMPLETING",
     "PLANNED",
     "RESERVED",
-    "BLOCKED",  # kept free for a job that asked for a whole part of the topology
+    "BLOCKED",  # reserved for a job that requested a whole block of the topology
     "CLOUD",
     "DYNAMIC_NORM",
 }
@@ -123,10 +116,8 @@ SILENT_STATES = {"DOWN", "NOT_RESPONDING", "UNKNOWN"}
 OUR_MARK = "lockstep:"
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
-OUR_FAMILIES = ("gpu.*", "rdma.*", "driver.*", "hugepages")
-"""Rules by which a node drains itself (Rule.on_node), by pattern."""
 REASONS = {
-    # How Slurm's own reasons begin (slurmctld, node_mgr.c and ping_nodes.c) -> tag.
+    # Prefix of a reason that Slurm itself gives (slurmctld, node_mgr.c, ping_nodes.c) -> tag.
     "Not responding": SILENT,
     "Node unexpectedly rebooted": SILENT,
     "Low RealMemory": MEMORY,
@@ -137,12 +128,7 @@ REASONS = {
 }
 
 
-def _state_items(view: View) -> Items:
-    entry = seen_by_slurm(view)
-    if isinstance(entry, Unread):
-        return {"": entry}
-    if not isinstance(entry, dict):
-        return unread_at_controller(view)
+def _state(entry: dict[str, JsonValue]) -> Items:
     state = entry.get("state")
     if not isinstance(state, list):
         return {"": MISSING}
@@ -154,7 +140,7 @@ def _state_items(view: View) -> Items:
 
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
-    """Return tags for a reason of Slurm or of Lockstep's health check; none for a person's."""
+    """Return tags for a reason that Slurm or Lockstep gave; none if a person gave it."""
     entry = seen_by_slurm(view)
     if not isinstance(entry, dict):
         return frozenset()
@@ -166,33 +152,77 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
         return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
     # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
     parts = [reason] if reason.startswith(OUR_MARK) else reason.split(", ")
-    found = set()
-    for part in parts:
-        known = [tag for start, tag in REASONS.items() if part.startswith(start)]
-        if not known:
-            return frozenset()
-        found.update(known)
-    if SILENT in found and not states & SILENT_STATES:
-        found.remove(SILENT)
-    return frozenset(found)
+    tags = [{tag for start, tag in REASONS.items() if part.startswith(start)} for part in parts]
+    if not all(tags):
+        return frozenset()
+    return frozenset().union(*tags) - (set() if states & SILENT_STATES else {SILENT})
 
 
 def _whose(view: View, device: str) -> str:
     entry = seen_by_slurm(view)
-    reason: JsonValue = entry.get("reason") if isinstance(entry, dict) else ""
+    reason = entry.get("reason") if isinstance(entry, dict) else ""
     return "set by Lockstep's own health check" if str(reason).startswith(OUR_MARK) else ""
+
+
+def _round_trip_items(view: View) -> Items:
+    if view.is_controller:
+        made = view.read("munge.credential")
+        return {"": made if isinstance(made, Unread) else "Success"}
+    made_there = view.at_controller("munge.credential")
+    if made_there is None:
+        return {}
+    return {"": made_there if isinstance(made_there, Unread) else view.read("munge.decoded")}
 
 
 RULES = (
     Rule(
+        id="munge.key",
+        claim="All nodes have the cluster's munge key.",
+        why="A node with a different key cannot send or receive jobs.",
+        blind="A key that changed after munged read it: munge.round_trip checks that.",
+        source="munged(8)",
+        reading="munge.key_sha256",
+        expected=same(lambda view: view.context.munge_key_sha256),
+        peers=Peers.OS,
+        text=Text(
+            lambda value: "absent" if value == "absent" else f"a key (sha256 {str(value)[:12]})"
+        ),
+        repair=by_role("munge"),
+        applies=has_role("munge"),
+    ),
+    Rule(
+        id="munge.round_trip",
+        claim="Every node can decode a munge credential from the controller.",
+        why="Slurm does this with every message. The test covers key, clock and daemon together.",
+        blind="The direction from the node to the controller.",
+        source="munge(7)",
+        reading="munge.decoded",
+        look=Look(_round_trip_items),
+        expected=same("Success"),
+        repair=by_role(
+            "munge",
+            "on {node}: systemctl restart munge (needed after the key or the clock changed)",
+        ),
+        applies=has_role("munge"),
+        explained_by=(
+            Cause("munge.key"),
+            Cause("munge.key", at=CONTROLLER),
+            Cause("unit.active", device="munge.service"),
+            Cause("unit.active", device="chrony.service"),
+            Cause("time.*"),
+            Cause("node.reachable", at=CONTROLLER, of=UNREAD),
+            Cause("munge.round_trip", at=CONTROLLER, of=UNREAD),
+        ),
+    ),
+    Rule(
         id="slurm.conf",
-        claim="Every slurmd uses the controller's planned slurm.conf.",
+        claim="Every slurmd uses the slurm.conf that is planned for the controller.",
         why=(
             "A slurmd with an old configuration disagrees with the controller about nodes and "
             "limits."
         ),
         blind=(
-            "gres.conf and cgroup.conf, which slurmd fetches too: slurm.node judges their effect."
+            "gres.conf and cgroup.conf, which slurmd also fetches: slurm.node checks their effect."
         ),
         source="slurm.conf(5), configless",
         reading="slurm.conf_sha256",
@@ -200,12 +230,12 @@ RULES = (
         text=Text(lambda value: f"slurm.conf (sha256 {str(value)[:12]})"),
         repair=by_role(
             "slurm_worker",
-            f"{DEPLOY}; where the controller itself has another one: scontrol reconfigure there",
+            f"{DEPLOY}; if the controller uses an older file, run scontrol reconfigure there",
         ),
-        # file.content judges a worker with files of its own.
+        # On a worker with its own files, file.content checks them.
         applies=lambda view: (
             view.plan.spec.scheduler is not None
-            and view.plan.role is Role.WORKER
+            and view.plan.role is NodeRole.WORKER
             and view.plan.cluster.configless
         ),
         explained_by=(
@@ -217,18 +247,18 @@ RULES = (
         id="slurm.container_image",
         claim="srun has the option --container-image.",
         why=(
-            "Without it a node runs a command outside of its container, without a message, if "
-            "srun on another node has the option."
+            "If a job is submitted on a node whose srun has the option, and runs on this node, its "
+            "command runs outside its container, without a message."
         ),
-        blind="Whether a container starts: the rule does not run enroot and its hooks.",
+        blind="Whether a container starts: the rule runs neither enroot nor its hooks.",
         source="srun(1); spank(8)",
         reading="slurm.srun_options",
         expected=same(True),
         repair=by_role(
             "pyxis",
-            "on {node}: systemctl restart slurmd, which fetches plugstack.conf, then deploy",
+            "on {node}: systemctl restart slurmd, which fetches plugstack.conf; then deploy again",
         ),
-        applies=has_pyxis,
+        applies=has_role("pyxis"),
         on_node=OnNode(Local.HEALTH),
         explained_by=(
             Cause("slurm.pyxis"),
@@ -242,19 +272,22 @@ RULES = (
     ),
     Rule(
         id="slurm.node",
-        claim="Slurm knows each worker as the plan describes it.",
+        claim="The controller has the planned CPUs, memory and GPUs for each worker.",
         why=(
-            "Part of a node that Slurm thinks smaller stays idle. Jobs fail on one that it "
-            "thinks larger."
+            "If Slurm thinks that a node is smaller than it is, part of the node stays idle. If "
+            "it thinks that the node is larger, jobs fail."
         ),
-        blind="Changes that the controller reads only at its next start.",
+        blind="Changes that the controller reads only when it restarts.",
         source="scontrol(1), show node",
         reading="slurm.nodes",
-        look=Look(_node_items),
+        look=_of_entry(
+            lambda entry: {shown: entry.get(key, MISSING) for shown, key in KEYS.items()}
+        ),
         expected=each(_node_expected),
         repair=by_role(
             "slurm_controller",
-            "pyinfra -y {inventory} deploys/head.py, then scontrol reconfigure on the controller",
+            "pyinfra -y {inventory} deploys/head.py, then run scontrol reconfigure on the "
+            "controller",
         ),
         applies=concerned,
         explained_by=(
@@ -267,37 +300,37 @@ RULES = (
         id="slurm.pyxis",
         claim="The pyxis plugin was built for the planned Slurm.",
         why=(
-            "Slurm loads SPANK plugins of its own series only. Without a required plugin a "
-            "worker fails each job."
+            "Slurm loads only SPANK plugins that were built for its own release series. Without a "
+            "required plugin, every job fails on the worker."
         ),
-        blind="Whether Slurm itself is of that series: package.version judges that.",
+        blind="Whether Slurm itself has the planned version: package.version checks that.",
         source="slurm/spank.h, plugin_version; Slurm, src/common/plugin.c",
         reading="slurm.spank_plugins",
         expected=same(lambda view: view.plan.job_containers.slurm_series),
-        text=Text(lambda value: f"for Slurm {value}"),
+        text=Text(lambda value: f"built for Slurm {value}"),
         repair=by_role("pyxis"),
-        applies=has_pyxis,
+        applies=has_role("pyxis"),
         on_node=OnNode(Local.HEALTH),
         explained_by=(Cause("package.present", device=PYXIS_PACKAGE, of=UNREAD),),
     ),
     Rule(
         id="slurm.state",
-        claim="Slurm gives jobs to each worker.",
-        why="A drained node costs as much as a working one.",
-        blind=(
-            "A node that takes jobs and ruins them. A partition that a person set down. A "
-            "state with a known cause is part of that cause's finding: a stopped slurmd, "
-            "missing GPUs or CPUs, or Lockstep's own drain. Drains by a person, and by Slurm "
-            "for other reasons (Kill task failed, Prolog error, Epilog error), are always "
-            "reported."
+        claim="Slurm can start jobs on every worker.",
+        why=(
+            "A drained node costs as much as a working one. If another finding explains the state "
+            "(a stopped slurmd, missing GPUs or CPUs, a drain by Lockstep), the state is part of "
+            "that finding. Drains by a person, or by Slurm for other reasons (Kill task failed, "
+            "Prolog error, Epilog error), are always reported."
         ),
+        blind="Nodes that accept jobs and then fail them. Partitions that a person set to DOWN.",
         source="scontrol(1), show node; sinfo(1), node state codes",
         reading="slurm.nodes",
-        look=Look(_state_items),
+        look=_of_entry(_state),
         expected=same("takes jobs"),
         text=Text(detail=_whose),
         repair=by_hand(
-            "remove the cause that Slurm names, then: scontrol update NodeName={node} State=RESUME"
+            "remove the cause that Slurm shows, then run: scontrol update NodeName={node} "
+            "State=RESUME"
         ),
         tags=_state_tags,
         applies=concerned,
@@ -306,14 +339,19 @@ RULES = (
             Cause("slurm.conf", of=Effect(tag=SILENT)),
             Cause("unit.active", device="slurmd.service", of=Effect(tag=SILENT)),
             Cause("unit.active", device="munge.service", of=Effect(tag=SILENT)),
-            Cause("munge.*", of=Effect(tag=SILENT)),  # and what explains those, such as the clock
+            Cause("munge.*", of=Effect(tag=SILENT)),  # and causes of those, such as the clock
             Cause("os.hostname", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=GPUS)),
-            *(Cause(family, of=Effect(tag=OURS)) for family in OUR_FAMILIES),
-            Cause("memory.at_least", of=Effect(tag=OURS)),
-            Cause("slurm.pyxis", of=Effect(tag=OURS)),
-            Cause("slurm.container_image", of=Effect(tag=OURS)),
+            # A node drains itself by these rules (Rule.on_node).
+            *(
+                Cause(rules, of=Effect(tag=OURS))
+                for rules in ("gpu.*", "rdma.*", "driver.*", "hugepages")
+            ),
+            *(
+                Cause(rule, of=Effect(tag=OURS))
+                for rule in ("memory.at_least", "slurm.pyxis", "slurm.container_image")
+            ),
             Cause("cpu.count", of=Effect(tag=CPUS)),
             Cause("memory.at_least", of=Effect(tag=MEMORY)),
             *(Cause("slurm.node", of=Effect(tag=tag)) for tag in (GPUS, CPUS, MEMORY)),

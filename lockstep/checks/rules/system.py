@@ -1,50 +1,54 @@
-"""Rules about the machine and its operating system."""
+"""Rules about the machine, its operating system and its clock."""
 
 from __future__ import annotations
 
-from lockstep.checks.cause import Cause
-from lockstep.checks.context import Items, View
-from lockstep.checks.repair import (
-    by_hand,
-    by_role,
-)
+from lockstep.checks.compare import number
+from lockstep.checks.context import Items, Value, View
+from lockstep.checks.looks import joined, together
 from lockstep.checks.rule import (
     WARNING,
+    Cause,
     Kind,
     Look,
     Peers,
     Rule,
     Text,
+    at_most,
+    by_hand,
+    by_role,
     same,
 )
-from lockstep.checks.rules._peers import joined
-from lockstep.probe.record import Unread
 
 
 def _host_keys_items(view: View) -> Items:
-    """Return one key: a copied node has all of them."""
+    """Return one key of the node: a copied node has all keys of the original."""
     keys = view.items("os.host_keys")
     return {"": keys[min(keys, key=lambda kind: (kind != "ed25519", kind))]} if keys else {}
 
 
-def _release_items(view: View) -> Items:
-    name, version = view.read("os.id"), view.read("os.version_id")
-    for part in (name, version):
-        if isinstance(part, Unread):
-            return {"": part}
-    return {"": f"{name} {view.plan.cluster.release.version_of(str(version))}"}
+def _release(view: View) -> Value:
+    """Return the name and the version of the operating system."""
+    of = view.plan.cluster.release.version_of
+    read = view.read("os.id"), view.read("os.version_id")
+    return together(*read, lambda name, version: f"{name} {of(str(version))}")
+
+
+def follows(view: View) -> bool:
+    """Return whether a node has time servers: all do, except the cluster's own reference."""
+    return not view.plan.time.reference
 
 
 NODE_REACHABLE = Rule(
     id="node.reachable",
     claim="Every node can be read over ssh.",
     why="A node that cannot be read cannot be repaired either.",
-    blind="A node that answers over ssh only: the other rules judge that.",
-    source="every finding of a node rests on it",
+    blind="Faults of a node that answers over ssh: the other rules check those.",
+    source="every other rule needs the node's record",
     reading="ssh",
-    # Without the address the repair is equal for all nodes, and shown once.
+    # Without the address, the repair is the same for all nodes, and is shown only once.
     repair=by_hand(
-        "check power, network, sshd and sudo of {node}; address: lockstep plan {inventory} NODE"
+        "check power, network, sshd and sudo of {node}; lockstep plan {inventory} NODE shows its "
+        "address"
     ),
 )
 
@@ -53,23 +57,24 @@ RULES = (
     Rule(
         id="os.host_keys",
         claim="Every node has its own ssh host key.",
-        why="With one node's key an attacker can pose as all nodes.",
-        blind="Other keys than ed25519, where a node has that one.",
+        why="If nodes share a key, an attacker who has it can pose as any of them.",
+        blind="The other keys of a node that has an ed25519 key.",
         source="ssh-keygen(1), -A",
         reading="os.host_keys",
         look=Look(_host_keys_items),
         kind=Kind.UNIQUE,
         text=Text(lambda value: f"host key {str(value)[:12]}"),
         repair=by_hand(
-            "on all but one of {node}: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart ssh"
+            "on all but one of {node}: run rm /etc/ssh/ssh_host_* and ssh-keygen -A, then restart "
+            "ssh"
         ),
         explained_by=(Cause("os.machine_id"),),
     ),
     Rule(
         id="os.hostname",
         claim="The running host name is the node's name.",
-        why="slurmd finds its line of slurm.conf by the host name and stops without it.",
-        blind="/etc/hostname, which the next boot reads: file.content judges that.",
+        why="slurmd finds its node in slurm.conf by the host name, and stops if it is not there.",
+        blind="/etc/hostname, which the next boot reads: file.content checks that.",
         source="hostname(7), slurmd(8)",
         reading="os.hostname",
         expected=same(lambda view: view.plan.name),
@@ -79,8 +84,8 @@ RULES = (
     Rule(
         id="os.locale",
         claim="All nodes have the declared locale.",
-        why="The sort order and number formats of a job must not depend on the node.",
-        blind="A locale that ssh passes on (SendEnv, AcceptEnv).",
+        why="In a different locale, programs sort text and format numbers differently.",
+        blind="A locale that an ssh client passes on (SendEnv, AcceptEnv).",
         source="locale(7)",
         reading="os.locale",
         expected=same(lambda view: view.plan.spec.os.locale),
@@ -95,25 +100,26 @@ RULES = (
         id="os.machine_id",
         claim="Every node has its own machine id.",
         why=(
-            "Copied nodes share DHCP addresses, names in the journal and other ids that derive "
-            "from it."
+            "Nodes with the same machine id can get the same DHCP address, and logging systems mix "
+            "up their journals."
         ),
-        blind="Nodes outside of this cluster.",
+        blind="Nodes outside this cluster.",
         source="machine-id(5)",
         reading="os.machine_id",
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "on all but one of {node}: rm /etc/machine-id, systemd-machine-id-setup, reboot"
+            "on all but one of {node}: run rm /etc/machine-id and systemd-machine-id-setup, then "
+            "reboot the node"
         ),
     ),
     Rule(
         id="os.release",
-        claim="All nodes run the declared release of the operating system.",
+        claim="All nodes run the declared operating system release.",
         why="The plan's package names, versions and defaults belong to one release.",
-        blind="Point updates of a release: package.version judges those.",
+        blind="Point updates of a release: package.version checks those.",
         source="os-release(5)",
         reading="os.version_id",
-        look=Look(_release_items),
+        look=Look(lambda view: {"": _release(view)}),
         expected=same(
             lambda view: f"{view.plan.cluster.release.id} {view.plan.cluster.release.version_id}"
         ),
@@ -121,23 +127,26 @@ RULES = (
     ),
     Rule(
         id="os.resolver",
-        claim="Name resolution is configured equally in a hardware class.",
-        why="A dead name server costs a node five seconds at each lookup.",
-        blind="Whether the servers answer. Settings of single services.",
+        claim="All nodes of a hardware class have the same name resolution settings.",
+        why="With a name server that does not answer, each lookup takes five seconds longer.",
+        blind="Whether the servers answer. Settings of individual services.",
         source="resolv.conf(5), nsswitch.conf(5)",
         reading="os.resolver",
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: correct {device} in /etc/resolv.conf or nsswitch.conf as on its peers"
+            "on {node}: set {device} in /etc/resolv.conf or /etc/nsswitch.conf as on its peers"
         ),
     ),
     Rule(
         id="os.time_zone",
         claim="All nodes are in the declared time zone.",
-        why="Operators read the logs of one job on many nodes side by side.",
-        blind="A zone that TZ sets in the environment of a service.",
+        why=(
+            "Operators compare the logs of one job from many nodes, and times in different zones "
+            "do not match."
+        ),
+        blind="A time zone that a service sets in its environment (TZ).",
         source="localtime(5)",
         reading="os.time_zone",
         expected=same(lambda view: view.plan.spec.os.time_zone),
@@ -146,15 +155,16 @@ RULES = (
     ),
     Rule(
         id="platform.bios",
-        claim="All machines of a hardware class have the same BIOS.",
-        why="Firmware decides power, memory, PCIe and idle states; an older BIOS can slow a node.",
-        blind="Firmware settings without an effect that the kernel shows.",
+        claim="All machines of a hardware class have the same BIOS version.",
+        why="The BIOS sets up power, memory, PCIe and idle states. An older BIOS can be slower.",
+        blind="Firmware settings whose effect the kernel does not show.",
         source="SMBIOS 7.1, BIOS information; /sys/class/dmi/id",
         reading="platform",
         look=Look(joined("platform", "bios_vendor", "bios_version", "bios_date")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "drain {node}, flash the BIOS of its peers, compare its settings, reboot it"
+            "drain {node}, install the BIOS version of its peers, compare the BIOS settings with "
+            "theirs, and reboot the node"
         ),
         explained_by=(Cause("platform.product"),),
     ),
@@ -162,15 +172,57 @@ RULES = (
         id="platform.product",
         claim="All machines of a hardware class are the same product.",
         why=(
-            "Another mainboard has other slots, links and firmware, and needs a hardware class "
-            "of its own."
+            "A different mainboard has different slots, links and firmware, and needs a hardware "
+            "class of its own."
         ),
-        blind="Revisions of a mainboard, which most firmware does not report.",
+        blind="The revision of a mainboard, which most firmware does not report.",
         source="kernel documentation, ABI/testing/sysfs-firmware-dmi-tables; SMBIOS 7.2, 7.3",
         reading="platform",
         look=Look(joined("platform", "sys_vendor", "product_name", "board_name")),
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand("give {node} a hardware class of its own in the description, or replace it"),
+    ),
+    Rule(
+        id="time.offset",
+        claim="The clock of a node is close to that of its time servers.",
+        why="Operators compare the times of a job on many nodes: in logs, traces and accounting.",
+        blind="Time servers that are wrong. The cluster's own reference (see time.synchronised).",
+        source="chronyc(1), tracking: system time",
+        reading="time.offset_s",
+        look=Look(pick=lambda value: abs(number(value))),
+        kind=Kind.ABSOLUTE,
+        expected=at_most(lambda view: view.plan.spec.time.max_offset_s),
+        text=Text(lambda value: f"{number(value) * 1000:.3g} ms"),
+        repair=by_role(
+            "time_sync",
+            "on {node}: check chronyc sources; when the node is idle, run chronyc makestep",
+        ),
+        applies=follows,
+        explained_by=(
+            Cause("time.synchronised"),
+            Cause("unit.active", device="chrony.service"),
+            Cause("file.content", device="/etc/chrony/chrony.conf"),
+        ),
+    ),
+    Rule(
+        id="time.synchronised",
+        claim="The clock of a node is synchronised with its time servers.",
+        why="munge credentials are valid for 300 s. Slurm loses a node whose clock is further off.",
+        blind=(
+            "Time servers that are wrong. Servers that stopped answering less than two hours (or "
+            "ten update intervals) ago. The cluster's own reference (the first head, if the "
+            "description names no servers), which has no time server."
+        ),
+        source="chronyc(1), tracking: leap status, reference time, update interval",
+        reading="time.synchronised",
+        expected=same(True),
+        text=Text(lambda value: "synchronised" if value else "not synchronised"),
+        repair=by_role("time_sync"),
+        applies=follows,
+        explained_by=(
+            Cause("unit.active", device="chrony.service"),
+            Cause("file.content", device="/etc/chrony/chrony.conf"),
+        ),
     ),
 )

@@ -1,4 +1,5 @@
-"""What a node judges by itself: one program beside the probe, standard library only.
+"""The node check: the program that a worker runs to check itself. Standard library only.
 
-Slurm runs it as its health check, prolog and epilog, a timer for metrics (docs/node-check.md).
+Slurm runs it as the health check, the prolog and the epilog; a timer runs it for the metrics
+(docs/node-check.md).
 """

@@ -1,11 +1,13 @@
-"""One node's readings against what its plan says: data in, results out.
+"""Compares one node's readings with its plan.
 
-A judgement is a rule of lockstep/checks as data, made at deploy time (lockstep/checks/local.py).
-Python 3.9 or newer, standard library only: it runs on the node.
+A judgement is one comparison of a rule, as data: lockstep/checks/local.py makes it from the plan,
+and the deploy writes it to the node. This module runs on the node, so it needs only Python 3.9 or
+newer and its standard library.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,52 +16,55 @@ from typing import Any
 from lockstep.node.readers.reading import NOT_SUPPORTED, Unread
 
 Readings = dict[str, Any]
-"""As the probe's record has them: ``{"value": ...}`` or ``{"unread": reason}`` by name."""
+"""Name -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
 NOT_THERE = "not in the record"
 NOT_OFFERED = "not known to this driver"
-"""How the probe says that a driver has no such field: no rule judges it there."""
+"""End of the reason why a value is unread if the driver does not know the field. No rule checks
+such a value."""
+BOUNDS = {"": operator.eq, "at least": operator.ge, "at most": operator.le}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is read, and what it has to be."""
+    """One comparison of readings with their expected value."""
 
     readings: tuple[str, ...]
-    """Several: their values of one device, joined by ", "."""
+    """Names of readings. The values of several readings are joined with ", " for each device."""
     rule: str = ""
     path: tuple[str, ...] = ()
-    """Keys that lead to the one value to judge; none: each item of the reading is a device."""
+    """Keys that lead to the one value to check; empty: each item of the reading is a device."""
     device: str = ""
-    """What the value at the path is called."""
+    """Device name under which the value at the path is reported."""
     devices: str = ""
-    """Another reading whose items say which devices there are: a missing one is unread."""
+    """Another reading, which lists the devices. A device without a value is unread."""
     only: tuple[str, ...] = ()
-    """Devices to judge, with their ports; none: all."""
+    """Devices to check, together with their ports (``mlx5_0/1``); empty: all devices."""
     number: bool = False
-    """The number that a text begins with: ``400 Gb/sec (4X NDR)``."""
+    """Check only the number at the beginning of a text: 400 in ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
-    """The values are lists of numbers, and none of these may be among them."""
+    """The values are lists of numbers, which must not contain any of these."""
     all_of: tuple[str, ...] = ()
-    """The values are lists of names, and all of these have to be among them."""
+    """The values are lists of names, which must contain all of these."""
     slots: str = ""
-    """A reading by device that says the PCI address which names it here."""
+    """A reading that gives the PCI address of each device, for values keyed by PCI address."""
     expected: Any = None
     reference: str = ""
-    """Reading of the same device, or of the node, that says it where ``expected`` does not."""
+    """The reading with the expected value, per device or for the node, if ``expected`` is None."""
     bound: str = ""
-    """``at least``, ``at most``; empty: equal."""
+    """``at least`` or ``at most``; empty: equal."""
     shown: str = "{}"
     started_with: tuple[str, ...] = ()
-    """Kernel arguments without which it is not judged: the node waits for a reboot."""
+    """Kernel arguments. If the running kernel was booted without one of them, a reboot is pending,
+    and the rule is not checked."""
     refusals: tuple[str, ...] = ()
-    """How a reason begins that is an answer: the driver spoke, and said that it cannot."""
+    """Prefixes of driver errors. An unread value whose reason starts with one is a failure."""
     at_jobs: bool = False
-    """Judged before and after a job as well."""
+    """The rule is also checked before and after each job."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is wrong with a device, or why that is not known."""
+    """A failed comparison of a device, or the reason why its value could not be read."""
 
     rule: str
     device: str
@@ -69,7 +74,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """The result in one line."""
+        """Return the result as one line."""
         where = f"{self.rule} {self.device}".strip()
         if self.unread:
             return f"{where}: not read: {self.found}"
@@ -77,7 +82,7 @@ class Result:
 
 
 def judge(judgements: Iterable[Judgement], readings: Readings) -> list[Result]:
-    """Return what differs and what is unread; nothing for what is as planned."""
+    """Return a result for each value that fails its comparison or is unread."""
     return [result for one in judgements for result in _results(one, readings)]
 
 
@@ -92,7 +97,7 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
     references = _items(one.reference, readings) if one.reference else {}
     for device, value in _devices(one, readings).items():
         if value == NOT_SUPPORTED:
-            continue  # what a board does not have is no fault of the node
+            continue  # a feature that the GPU model lacks is not a fault of the node
         wanted = one.expected
         if wanted is None and not (one.none_of or one.all_of):
             wanted = references.get(device, references.get("", Unread(NOT_THERE)))
@@ -106,29 +111,22 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
 
 
 def _compared(one: Judgement, device: str, value: Any, wanted: Any) -> Iterator[Result]:
-    if one.none_of:
-        forbidden = sorted(set(value) & set(one.none_of))
+    if one.none_of or one.all_of:
+        forbidden = ", ".join(map(one.shown.format, sorted(set(value) & set(one.none_of))))
+        missing = ", ".join(sorted(set(one.all_of) - set(value)))
         if forbidden:
-            yield Result(one.rule, device, ", ".join(map(one.shown.format, forbidden)), "none")
+            yield Result(one.rule, device, forbidden, "none")
+        elif missing:
+            yield Result(one.rule, device, f"no {missing}", ", ".join(one.all_of))
         return
-    if one.all_of:
-        missing = sorted(set(one.all_of) - set(value))
-        if missing:
-            yield Result(one.rule, device, f"no {', '.join(missing)}", ", ".join(one.all_of))
-        return
+    read = value
     if one.number:
-        match = re.match(r"[\d.]+", str(value))
-        if match is None:
-            yield Result(one.rule, device, f"not a number: {value!r:.60}", unread=True)
-            return
-        value = float(match.group())
-    if one.bound and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        yield Result(one.rule, device, f"not a number: {value!r:.60}", unread=True)
-        return
-    fine = {"": value == wanted}
-    if one.bound:
-        fine = {"at least": value >= wanted, "at most": value <= wanted}
-    if not fine[one.bound]:
+        match = re.match(r"[\d.]+", str(read))
+        value = float(match.group()) if match else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if (one.number or one.bound) and not is_number:
+        yield Result(one.rule, device, f"not a number: {read!r:.60}", unread=True)
+    elif not BOUNDS[one.bound](value, wanted):
         expected = f"{one.bound} {_text(one, wanted)}".strip()
         yield Result(one.rule, device, _text(one, value), expected)
 
@@ -140,7 +138,7 @@ def _text(one: Judgement, value: Any) -> str:
 
 
 def _devices(one: Judgement, readings: Readings) -> dict[str, Any]:
-    """Return device -> value, or why it was not read."""
+    """Return device -> its value, or the reason why the value was not read."""
     if one.path:
         return {one.device: _at(one.path, _whole(one.readings[0], readings))}
     found = _joined([_items(name, readings) for name in one.readings])
@@ -149,18 +147,16 @@ def _devices(one: Judgement, readings: Readings) -> dict[str, Any]:
             if device:
                 found.setdefault(device, Unread(NOT_THERE))
     if one.only:
-        chosen = ("", *one.only)  # "" is the whole reading, unread
+        chosen = ("", *one.only)  # "" stands for a whole reading that is unread
         found = {name: value for name, value in found.items() if name.split("/")[0] in chosen}
     if one.slots:
-        addresses = _items(one.slots, readings)
-        names = {_slot(address): name for name, address in addresses.items()}
+        # The kernel log writes an address with a four-digit domain and without the function.
+        names = {
+            str(address)[-12:].rpartition(".")[0].lower(): name
+            for name, address in _items(one.slots, readings).items()
+        }
         found = {names.get(address, address): value for address, value in found.items()}
     return found
-
-
-def _slot(address: Any) -> str:
-    """Return a PCI address as the kernel log has it: without function, domain of four digits."""
-    return str(address)[-12:].rpartition(".")[0].lower()
 
 
 def _joined(readings: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,7 +181,7 @@ def _whole(name: str, readings: Readings) -> Any:
 
 
 def _items(name: str, readings: Readings) -> dict[str, Any]:
-    """Return a reading item by item; one item "" for a plain or an unread one."""
+    """Return the items of a reading; a plain or unread reading has one item, named ""."""
     value = _whole(name, readings)
     if not isinstance(value, dict):
         return {"": value}

@@ -1,10 +1,10 @@
-"""The program node-check: ``health``, ``prolog``, ``epilog``, ``metrics``, ``status``, ``verify``.
+"""The program node-check. Its argument is the mode, or ``verify`` and a configuration file.
 
-Slurm gives no argument: its environment says which of them it wants (prolog and epilog guide,
-SLURM_SCRIPT_CONTEXT); without it, it is the health check.
-Drains   only by what was read twice, some seconds apart, and only by a reading: what is unread,
-         and every failure of this program itself, is logged and changes nothing.
-Ends     in bounded time: each command has a time-out, the whole run an alarm.
+Slurm passes no argument. The environment variable SLURM_SCRIPT_CONTEXT then selects prolog or
+epilog (Slurm's Prolog and Epilog Guide); without it, the health check runs.
+A node is drained only for a failure that two successive readings show. An unread value or an error
+in this program is logged and never drains the node.
+Each command has a time-out, and an alarm ends a run that takes too long.
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ import sys
 import syslog
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lockstep.node.check import metrics, slurm
 from lockstep.node.check.judge import Judgement, Result, judge
-from lockstep.node.readers.aside import FREE, stand_aside
 from lockstep.node.readers.collect import collect
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.cpu import cpus
 from lockstep.node.readers.reading import Unread
+from lockstep.node.readers.scheduling import run_in_background
 
 CONFIGURATION = "/etc/lockstep/node-check.json"
 RUN = "/run/lockstep"
 REFUSED = 10
-"""Exit status for a job that must not start here; Python's own failures end with 1 or 2."""
+"""Exit status of a prolog that refuses the job; Python itself exits with 1 or 2."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How long a kind of run may take, and what it looks at."""
+    """The time limits and the lock of one kind of run."""
 
     ends_s: int
+    """Seconds after which the alarm ends the run."""
     command_s: float
-    """For each command."""
+    """Time-out of each command, in seconds."""
     again_s: float
-    """After this long a failure is read once more."""
+    """Seconds after which a run that found failures reads again; 0: it does not."""
     lock: str
+    """Runs with the same lock exclude each other; "": no lock."""
     waits_s: float = 0.0
-    """For another run of the same kind; then it is left to that one."""
+    """Seconds that a run waits for the lock."""
     at_jobs: bool = False
+    """True for the runs before and after each job."""
 
 
 MODES = {
-    # slurmd ends it after 60 s (slurm.conf(5), HealthCheckProgram).
+    # slurmd ends the health check after 60 s (slurm.conf(5), HealthCheckProgram).
     "health": Mode(55, 8.0, 10.0, "health"),
     "prolog": Mode(5, 1.5, 0.2, "jobs", waits_s=1.0, at_jobs=True),
     "epilog": Mode(5, 1.5, 0.2, "jobs", waits_s=1.0, at_jobs=True),
@@ -63,30 +66,37 @@ CONTEXTS = {"prolog_slurmd": "prolog", "epilog_slurmd": "epilog"}
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the deploy says of this node."""
+    """The node check's configuration, which the deploy writes."""
 
     node: str
     housekeeping: str
-    """CPUs of the system; "" where none are set apart."""
+    """Housekeeping CPUs; "" if jobs may use all CPUs."""
     textfile: str
-    """Where the node exporter finds metrics."""
+    """The file that the node exporter reads."""
     request: dict[str, Any]
-    """What the probe looks at by name."""
+    """The request to the readers: the names of the objects to read."""
     judgements: tuple[Judgement, ...]
 
 
 def configuration(text: str) -> Configuration:
-    """Return what the file says; TypeError and ValueError where it is something else."""
+    """Parse the configuration.
+
+    Raises:
+        KeyError, TypeError, ValueError: the text is not a valid configuration.
+    """
     content: dict[str, Any] = json.loads(text)
-    judgements = [
-        Judgement(**{key: _frozen(value) for key, value in one.items()})
-        for one in content.pop("judgements")
-    ]
-    return Configuration(judgements=tuple(judgements), **content)
+    judgements = tuple(_judgement(fields) for fields in content.pop("judgements"))
+    return Configuration(judgements=judgements, **content)
+
+
+def _judgement(fields: dict[str, Any]) -> Judgement:
+    """Return a judgement from JSON, where its tuples are lists."""
+    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return Judgement(**{**fields, **lists})
 
 
 def main() -> int:
-    """Run one mode; return 0, or ``REFUSED`` for a job that must not start here."""
+    """Run one mode; return the exit status: 0, or ``REFUSED`` if a prolog refuses the job."""
     given = os.environ.get("SLURM_SCRIPT_CONTEXT", "")
     name = sys.argv[1] if len(sys.argv) > 1 else CONTEXTS.get(given, "health")
     if name == "verify":
@@ -98,8 +108,10 @@ def main() -> int:
     syslog.openlog("lockstep-node-check", syslog.LOG_PID, syslog.LOG_DAEMON)
     try:
         return _run(name, mode)
-    except Exception as error:  # whatever it is, it is ours and not the node's: it drains nothing
-        syslog.syslog(syslog.LOG_ERR, f"{name}: nothing done: {type(error).__name__}: {error}")
+    except Exception as error:  # an error in this program must not drain the node
+        syslog.syslog(
+            syslog.LOG_ERR, f"{name}: nothing was changed: {type(error).__name__}: {error}"
+        )
         if name == "status":
             print("unread")
         return 0
@@ -108,12 +120,13 @@ def main() -> int:
 def _run(name: str, mode: Mode) -> int:
     begin = time.monotonic()
     wanted = configuration(_text(CONFIGURATION))
-    _step_aside(wanted.housekeeping, idle=not mode.at_jobs)
+    # A job waits for its prolog and epilog, so they do not run at idle priority.
+    run_in_background(cpus(wanted.housekeeping), idle=not mode.at_jobs)
     if mode.at_jobs:
         wanted = replace(wanted, judgements=tuple(one for one in wanted.judgements if one.at_jobs))
     with _alone(mode) as alone:
         if not alone:
-            syslog.syslog(f"{name}: left to another run that has not ended")
+            syslog.syslog(f"{name}: nothing was checked: another run is still active")
             return 0
         failed, unread = _seen_twice(wanted, mode)
     for one in (*failed, *unread):
@@ -135,16 +148,19 @@ def _tell_slurm(
     if failed:
         try:
             done = slurm.drain(node, failed, commands)
-        except Unread as reason:  # a prolog still refuses the job
+        except Unread as reason:  # the prolog still refuses the job
             done = f"not drained: {reason}"
         syslog.syslog(syslog.LOG_ERR, f"{name}: {done}")
-    # Only the health check looks at all of it, and what is not known is not repaired.
+    # Only the health check judges everything, and an unread value may hide a failure.
     elif name == "health" and not unread and slurm.resume(node, commands):
-        syslog.syslog(f"{name}: nothing is wrong any more, resumed")
+        syslog.syslog(f"{name}: no failure is left, so the node was resumed")
 
 
 def _seen_twice(wanted: Configuration, mode: Mode) -> tuple[list[Result], list[Result]]:
-    """Return what is wrong, in both of two readings, and what was not read in the last one."""
+    """Return the failures that every reading shows, and the values unread in the last one.
+
+    A mode with ``again_s`` reads a second time if the first reading shows a failure.
+    """
     results = _look(wanted, mode)
     failed = [one for one in results if not one.unread]
     if failed and mode.again_s:
@@ -163,24 +179,15 @@ def _look(wanted: Configuration, mode: Mode) -> list[Result]:
         wanted.request,
         only=frozenset(names - {""}),
         command_timeout_s=mode.command_s,
-        # nvidia-smi may have to be asked twice, for its fields and for the boards.
+        # A reader may run several commands: nvidia-smi up to three times (gpu_rows).
         reader_timeout_s=1.5 * mode.command_s,
     )
     return judge(wanted.judgements, record["readings"])
 
 
-def _step_aside(housekeeping: str, idle: bool) -> None:
-    """Keep off the CPUs of jobs, and run at idle priority where nothing waits for the result."""
-    if idle:
-        stand_aside(cpus(housekeeping))
-    elif housekeeping:
-        with suppress(OSError):  # a machine that forbids it: slower for jobs, never wrong
-            os.sched_setaffinity(0, cpus(housekeeping) & FREE)
-
-
 @contextmanager
 def _alone(mode: Mode) -> Iterator[bool]:
-    """Say whether no other run of this kind is under way; a dead one holds no lock."""
+    """Take the lock of this kind of run and yield True; yield False if another run holds it."""
     if not mode.lock:
         yield True
         return
@@ -205,17 +212,13 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _out_of_time(number: int, frame: object) -> None:
-    syslog.syslog(syslog.LOG_ERR, "nothing done: no end in time")
+    syslog.syslog(syslog.LOG_ERR, "nothing was changed: the run took too long and was ended")
     os._exit(0)
 
 
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    # Not sys.exit: a reader that is stuck in the kernel must not keep the program.
+    # Not sys.exit: Python's shutdown must not depend on a reader that is stuck in the kernel.
     os._exit(status)

@@ -1,67 +1,47 @@
-"""What the node check asks of Slurm for its own node: take it out, bring it back."""
+"""Drains and resumes the node in Slurm."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from typing import Any
 
 from lockstep.node.check.judge import Result
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Unread
+from lockstep.node.readers.slurm import OURS, node_shown
 
-PREFIX = "lockstep:"
-"""How a reason begins that is ours: others' are never touched."""
 LONGEST_REASON = 200
-"""Characters; slurmdbd keeps at most 255 bytes of one (tinytext of its table of events)."""
+"""Longest drain reason, in characters. slurmdbd stores at most 255 bytes (tinytext)."""
 TAKEN_OUT = {"DRAIN", "DOWN", "FAIL"}
-"""States in which a node gets no job, for whatever reason; sinfo(1), node state codes."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node as slurmctld has it; scontrol(1), show node."""
-
-    states: frozenset[str]
-    reason: str
-
-    @property
-    def is_ours(self) -> bool:
-        """We took it out."""
-        return "DRAIN" in self.states and self.reason.startswith(PREFIX)
+"""States in which a node gets no jobs; see sinfo(1), node state codes."""
 
 
 def reason(failed: list[Result]) -> str:
-    """Return what Slurm is told of the failures: the first, and how many more."""
+    """Return the drain reason: the first failure, and the number of further failures."""
     more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-    first = f"{PREFIX} {failed[0].text}"
-    return first[: LONGEST_REASON - len(more)] + more
+    first = f"{OURS} {failed[0].text}"
+    # scontrol shows a reason without the spaces at its end.
+    return (first[: LONGEST_REASON - len(more)] + more).rstrip()
 
 
-def show(name: str, commands: Commands) -> Node:
-    """Return the node's state; ``Unread`` without an answer of the controller."""
-    said = commands.run("scontrol", "-o", "show", "node", name)
-    state = re.search(r" State=(\S+)", said)
-    if state is None:
-        raise Unread(f"scontrol: no state of {name}")
-    given = re.search(r" Reason=(.*?)(?: \[[^\[\]]*@[^\[\]]*\]|$)", said, re.MULTILINE)
-    states = frozenset(state.group(1).replace("*", "").split("+"))
-    return Node(states, given.group(1) if given else "")
+def is_ours(node: dict[str, Any]) -> bool:
+    """Return whether the node check drained the node, from the output of scontrol."""
+    return "DRAIN" in node["state"] and node["reason"].startswith(OURS)
 
 
 def drain(name: str, failed: list[Result], commands: Commands) -> str:
-    """Take the node out, unless somebody else did; return what was done."""
-    node, text = show(name, commands), reason(failed)
-    if node.states & TAKEN_OUT and not node.is_ours:
-        return f"left as it is, out for another reason ({node.reason or 'none'})"
-    if node.is_ours and node.reason == text:
+    """Drain the node, unless it is already out of service for another reason; return the result."""
+    node, text = node_shown(name, commands), reason(failed)
+    if TAKEN_OUT & {*node["state"]} and not is_ours(node):
+        held = node["reason"] or "none"
+        return f"not drained: already out of service for another reason ({held})"
+    if is_ours(node) and node["reason"] == text:
         return "already drained"
     commands.run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={text}")
     return "drained"
 
 
 def resume(name: str, commands: Commands) -> bool:
-    """Bring the node back if we took it out; return whether we did."""
-    if not show(name, commands).is_ours:
+    """Resume the node if the node check drained it; return whether it was resumed."""
+    if not is_ours(node_shown(name, commands)):
         return False
     commands.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
     return True

@@ -1,86 +1,98 @@
-"""Kernel arguments of the next boot, as the boot loader has them."""
+"""The kernel arguments of the next boot, from the boot loader's configuration."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.grub import ENTRIES, FOLDERS, grub_words, read_grub
-from lockstep.node.readers.reading import Readings, Request, Unread
+from lockstep.node.readers.files import read_changed
+from lockstep.node.readers.grub import (
+    ENTRIES,
+    entry_of,
+    environment,
+    grub_words,
+    menus,
+    name_of,
+    read_grub,
+)
+from lockstep.node.readers.kernel import version_key
+from lockstep.node.readers.reading import Readings, Request, Unread, each
 from lockstep.node.readers.tree import exists, found_by, text_of
 
 GRUBENV = "/boot/grub2/grubenv"
+ASSIGNED = re.compile(r"^\s*(GRUB_CMDLINE_LINUX\w*)=([\"']?)(.*)\2[ \t]*$", re.MULTILINE)
+"""Variable, quote and value of an assignment in /etc/default/grub."""
+LATER = "/etc/kernel/cmdline"
+"""The file with the arguments that kernel-install(8) gives to kernels installed later."""
 
 
 def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
-    """Kernel arguments that the next boot will have.
+    """Kernel arguments of the next boot.
 
-    From the default entry of GRUB's menu; from that of the Boot Loader Specification's entries
-    (RHEL); else from what Debian's menu is made from.
+    They come from the default entry of GRUB's menu or, on the RHEL family, from the default Boot
+    Loader Specification entry. /etc/default/grub is read only if there is neither.
     """
-    grub = read_grub(FOLDERS[:1])
-    if any(line.startswith("linux") for line in grub.lines):
+    grub = read_grub()
+    entries = found_by(ENTRIES + "/*.conf")
+    if entries and ("blscfg" in grub.lines or not menus()):
+        return {"kernel.cmdline_persisted": default_entry(entries)}
+    if menus():
         arguments_next = grub.next_arguments()
         if arguments_next is None:
             raise Unread(grub.unclear())
         return {"kernel.cmdline_persisted": arguments_next}
-    entries = found_by(ENTRIES + "/*.conf")
-    if entries:
-        return {"kernel.cmdline_persisted": default_entry(entries)}
-    paths = found_by("/etc/default/grub.d/*.cfg")
-    if exists("/etc/default/grub"):
-        paths.insert(0, "/etc/default/grub")
+    paths = found_by("/etc/default/grub") + found_by("/etc/default/grub.d/*.cfg")
     if not paths:
         raise Unread("/etc/default/grub: no such file")
     arguments: dict[str, list[str]] = {}
-    for path in paths:
-        text = text_of(path)
-        for key, value in re.findall(r"^\s*(GRUB_CMDLINE_LINUX\w*)=(.*)$", text, re.MULTILINE):
-            value = value.strip()
-            if value[:1] in ("'", '"') and value[-1:] == value[:1]:
-                value = value[1:-1]
-            words = grub_words(value)
-            own = [word for word in words if word not in ("$" + key, f"${{{key}}}")]
-            kept = arguments.get(key, []) if len(own) < len(words) else []
-            arguments[key] = kept + own
+    for key, _, value in ASSIGNED.findall("\n".join(map(text_of, paths))):
+        words = grub_words(value)
+        own = [word for word in words if word not in ("$" + key, f"${{{key}}}")]
+        kept = arguments.get(key, []) if len(own) < len(words) else []
+        arguments[key] = kept + own
     return {"kernel.cmdline_persisted": [word for words in arguments.values() for word in words]}
 
 
-def version_key(name: str) -> list[Any]:
-    """Return a key that sorts names of entries as rpm compares versions: numbers are numbers."""
-    # "~" sorts before the end of the name, numbers after words.
-    parts = re.findall(r"\d+|[A-Za-z]+|~", name)
-    return [
-        (-1, 0, "") if part == "~" else (2, int(part), "") if part.isdigit() else (1, 0, part)
-        for part in parts
-    ] + [(0, 0, "")]
+def read_cmdline_entries(request: Request, commands: Commands) -> Readings:
+    """Kernel arguments of each Boot Loader Specification entry, and of kernels installed later."""
+    paths = found_by(ENTRIES + "/*.conf")
+    variables = environment()
+    found = each(paths, lambda path: entry_arguments(path, variables))
+    if exists(LATER):
+        found[LATER] = grub_words(" ".join(text_of(LATER).splitlines()))
+    return {"kernel.cmdline_entries": found}
+
+
+def read_initramfs(request: Request, commands: Commands) -> Readings:
+    """Change time and inode of the running kernel's initramfs, as in ``files.changed``."""
+    return {"kernel.initramfs": read_changed(f"/boot/initrd.img-{os.uname().release}")}
 
 
 def default_entry(paths: list[str]) -> list[str]:
-    """Return the kernel arguments of the entry that GRUB boots; ``Unread`` when that is unclear."""
-    known = {os.path.basename(path)[: -len(".conf")]: text_of(path) for path in paths}
-    names = sorted(known, key=version_key, reverse=True)  # GRUB's order, and grubby's index
-    env = text_of(GRUBENV) if exists(GRUBENV) else ""
-    variables = dict(re.findall(r"^([A-Za-z_]\w*)=(.*)$", env, re.MULTILINE))
+    """Return the kernel arguments of the entry that boots next; ``Unread`` if it is unclear."""
+    # In GRUB's order. The position of an entry in it is the index that grubby(8) uses.
+    ordered = sorted(paths, key=lambda path: version_key(name_of(path)), reverse=True)
+    variables = environment()
     wanted = variables.get("next_entry") or variables.get("saved_entry") or ""
     chosen = [
-        name
-        for index, name in enumerate(names)
-        if wanted in (name, str(index))
-        or re.search(r"^title\s+" + re.escape(wanted) + r"\s*$", known[name], re.MULTILINE)
+        path for index, path in enumerate(ordered) if wanted in (*entry_of(path).names, str(index))
     ]
     if not wanted:
-        kernels = [name for name in names if "-0-rescue" not in name] or names
-        if len({name.split("-", 1)[0] for name in kernels}) > 1:
-            raise Unread(f"{ENTRIES}: entries of several machine ids, and no saved_entry")
+        kernels = [path for path in ordered if "-0-rescue" not in path] or ordered
+        if len({name_of(path).split("-", 1)[0] for path in kernels}) > 1:
+            raise Unread(f"{ENTRIES}: several machine IDs, and no saved_entry in {GRUBENV}")
         chosen = kernels[:1]
     if len(chosen) != 1:
-        raise Unread(f"{GRUBENV}: {wanted!r} names {len(chosen)} entries of {ENTRIES}")
-    options = " ".join(re.findall(r"^options[ \t]+(.*)$", known[chosen[0]], re.MULTILINE))
+        raise Unread(f"{GRUBENV}: default {wanted!r} matches {len(chosen)} entries in {ENTRIES}")
+    return entry_arguments(chosen[0], variables)
+
+
+def entry_arguments(path: str, variables: dict[str, str]) -> list[str]:
+    """Return the kernel arguments of a boot entry, with GRUB's variables expanded."""
+    options = " ".join(re.findall(r"^options[ \t]+(.*)$", text_of(path), re.MULTILINE))
     if re.search(r"\$\{?kernelopts\b", options) and "kernelopts" not in variables:
-        raise Unread(f"{GRUBENV}: no kernelopts, which {chosen[0]}.conf refers to")
-    # A variable that is not set is nothing, as in GRUB: $tuned_params where TuneD set none.
+        raise Unread(f"{GRUBENV}: kernelopts is not set, but {os.path.basename(path)} refers to it")
+    # An unset variable is empty, as in GRUB: for example $tuned_params, if TuneD did not set it.
     expanded = re.sub(r"\$\{?(\w+)\}?", lambda name: variables.get(name.group(1), ""), options)
     return grub_words(expanded)

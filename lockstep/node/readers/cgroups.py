@@ -1,50 +1,55 @@
-"""Control groups: which CPUs services may use, and how much they do."""
+"""Control groups: the CPUs that services may use, and the CPU time that they use."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from contextlib import suppress
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.cpu import cpulist, cpus
 from lockstep.node.readers.reading import Readings, Request, Unread
-from lockstep.node.readers.tree import exists, found_by, is_folder, line_of, rooted, text_of
-
-
-def read_cpuset(request: Request, commands: Commands) -> Readings:
-    """CPUs that the service manager and logins may use."""
-
-    def allowed(where: str) -> Any:
-        if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
-            return Unread("no cpuset controller")
-        if not is_folder(f"/sys/fs/cgroup/{where}"):
-            return None  # nothing runs there
-        path = f"/sys/fs/cgroup/{where}/cpuset.cpus.effective"
-        if not exists(path):  # the slice has no set of its own: all CPUs
-            path = "/sys/devices/system/cpu/online"
-        return text_of(path).strip()
-
-    try:
-        logins = allowed("user.slice")
-    except Unread as reason:  # no control groups: systemd has its CPUs all the same
-        logins = reason
-    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", text_of("/proc/1/status"), re.MULTILINE)
-    return {
-        "cpuset.manager": match.group(1) if match else Unread("/proc/1/status: no CPU list"),
-        "cpuset.user_slice": logins,
-    }
-
-
-CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
-"""Where systemd keeps its units: cgroup v2, v2 beside v1, v1 alone."""
-
+from lockstep.node.readers.tree import (
+    exists,
+    figure_of,
+    found_by,
+    found_in,
+    is_folder,
+    line_of,
+    rooted,
+    started,
+    text_of,
+)
 
 LOGINS = "/sys/fs/cgroup/user.slice"
 
 
+def read_manager_cpus(request: Request, commands: Commands) -> Readings:
+    """CPUs that systemd (process 1) may use."""
+    return {"cpuset.manager": allowed_cpus("1")}
+
+
+def read_login_cpus(request: Request, commands: Commands) -> Readings:
+    """CPUs that login sessions may use; None if there is no session."""
+    if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
+        raise Unread("/sys/fs/cgroup/cgroup.controllers: no cpuset controller")
+    path = f"{LOGINS}/cpuset.cpus.effective"
+    if not exists(path):  # the slice has no CPU set of its own and may use all CPUs
+        path = "/sys/devices/system/cpu/online"
+    return {"cpuset.user_slice": line_of(path) if is_folder(LOGINS) else None}
+
+
+def allowed_cpus(process: str) -> str:
+    """Return the CPUs that a process may use."""
+    return found_in(f"/proc/{process}/status", r"^Cpus_allowed_list:\s*(\S+)", "Cpus_allowed_list")
+
+
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
+"""Folders that contain systemd's slices: with cgroup v2, with v1 and v2, with v1 only."""
+
+
 def read_services(request: Request, commands: Commands) -> Readings:
-    """CPUs that the processes of each service may use: all of them together, and list by list."""
+    """CPUs that processes may use: combined by service, and as CPU lists by control group."""
     slices = [folder + "/system.slice" for folder in CGROUPS]
     top = next((folder for folder in slices if is_folder(folder)), None)
     if top is None:
@@ -52,29 +57,23 @@ def read_services(request: Request, commands: Commands) -> Readings:
     found: dict[str, set[int]] = {}
     groups: dict[str, set[str]] = {}
     for folder, _, files in os.walk(rooted(top)):
-        # What is inside a service (a container with an init of its own) belongs to it.
-        parts = folder[len(rooted(top)) :].split("/")
-        if any(part.endswith(".scope") for part in parts):
-            continue  # not a service: a container, whose services are its own
-        unit = next((part for part in parts if part.endswith(".service")), None)
-        if unit is None or "cgroup.procs" not in files:
+        path = top + folder[len(rooted(top)) :]
+        # The outermost service comes first: services that a container's init runs are part of it.
+        services = [path[: end.start()] for end in re.finditer(r"(?<=\.service)(/|$)", path)]
+        # A scope holds a container, whose services are not the node's.
+        if not services or ".scope/" in path + "/" or "cgroup.procs" not in files:
             continue
-        try:
-            processes = text_of(f"{top}{'/'.join(parts)}/cgroup.procs").split()
-        except Unread:
-            continue  # a threaded group, whose processes its parent lists, or one that ended
-        for process in processes:
-            try:
-                status = text_of(f"/proc/{process}/status")
-            except Unread:
-                continue  # ended meanwhile
-            match = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
-            if match:
-                found.setdefault(unit, set()).update(cpus(match.group(1)))
-                for path in within(top, parts):
-                    groups.setdefault(path, set()).add(match.group(1))
+        # In a threaded group cgroup.procs cannot be read; its parent's file lists the processes.
+        # Other groups may have been removed meanwhile.
+        with suppress(Unread):
+            for process in text_of(f"{path}/cgroup.procs").split():
+                with suppress(Unread):
+                    allowed = allowed_cpus(process)
+                    found.setdefault(os.path.basename(services[0]), set()).update(cpus(allowed))
+                    for group in services:
+                        groups.setdefault(group, set()).add(allowed)
     if not found:
-        raise Unread(f"{top}: no service with a process")
+        raise Unread(f"{top}: no service has a process")
     if exists(f"{LOGINS}/cpuset.cpus.effective"):
         groups[LOGINS] = {line_of(f"{LOGINS}/cpuset.cpus.effective")}
     return {
@@ -83,36 +82,20 @@ def read_services(request: Request, commands: Commands) -> Readings:
     }
 
 
-def within(top: str, parts: list[str]) -> list[str]:
-    """Return the control groups of services that a folder lies in, one in the other."""
-    return [
-        top + "/".join(parts[: number + 1])
-        for number, part in enumerate(parts)
-        if part.endswith(".service")
-    ]
-
-
 LONG_ENOUGH_S = 600.0
-"""A service needs more at its start: before this age its share says nothing."""
+"""Services younger than this are left out, because a service uses more CPU time at startup."""
 
 
 def read_service_shares(request: Request, commands: Commands) -> Readings:
-    """Percent of one CPU that each service used on average; none without control groups v2."""
+    """Average CPU use of each service, in percent of one CPU; empty without cgroup v2."""
     shares: dict[str, float] = {}
-    uptime = float(line_of("/proc/uptime").split()[0])
+    uptime, ticks_per_s = figure_of("/proc/uptime"), os.sysconf("SC_CLK_TCK")
     for path in found_by("/sys/fs/cgroup/system.slice/*.service/cpu.stat"):
-        try:
-            usage = re.search(r"^usage_usec (\d+)", text_of(path), re.M)
-            begun = [started(pid) for pid in text_of(path[:-8] + "cgroup.procs").split()]
-        except Unread:
-            continue  # ended meanwhile
-        age = uptime - min(begun, default=uptime)
-        if usage and age > LONG_ENOUGH_S:
-            shares[path.split("/")[-2]] = round(int(usage.group(1)) / age / 1e4, 2)
+        with suppress(Unread):  # the service ended meanwhile
+            usage = found_in(path, r"^usage_usec (\d+)", "usage")
+            processes = text_of(path[: -len("cpu.stat")] + "cgroup.procs").split()
+            begun = [started(process) / ticks_per_s for process in processes]
+            age = uptime - min(begun, default=uptime)
+            if age > LONG_ENOUGH_S:
+                shares[path.split("/")[-2]] = round(int(usage) / age / 1e4, 2)
     return {"services.cpu_share": shares}
-
-
-def started(pid: str) -> float:
-    """Return when a process began, in seconds since boot (proc_pid_stat(5), starttime)."""
-    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Programs that read metrics from the node."""
+"""Programs on the node that collect metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread
-from lockstep.node.readers.tree import below, text_of
+from lockstep.node.readers.tree import command_lines, text_of
 
 COLLECTORS = (
     *(
@@ -21,33 +21,27 @@ COLLECTORS = (
     *("nvidia_gpu_exporter", "datadog-agent", "fluent-bit", "vector", "gmond", "sadc"),
 )
 POLLS = re.compile(r"^\S*nvidia-smi(?=\s).*(?:\bdmon\b|\bpmon\b|\s-l(?:ms)?(?:[=\s\d]|$)|--loop)")
-"""nvidia-smi in a loop: a collector that somebody left behind."""
+"""Command lines of an nvidia-smi that repeats its query; it counts as a collector, too."""
 
 INTERPRETED = re.compile(r"^\S*/(?:python|perl|ruby|node|sh|bash)[\d.]*(?: -\S+)* (?=/)")
-"""What a script's command line begins with: it is known by its own name."""
+"""The interpreter at the beginning of a script's command line; the script's name follows."""
 
 
 def read_collectors(request: Request, commands: Commands) -> Readings:
-    """Programs that read metrics from this node: name -> how each of them was started."""
+    """Running programs that collect metrics: name -> command lines."""
     found: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
-    for number in below("/proc"):
-        if not number.isdigit():
-            continue
-        try:
-            line = " ".join(text_of(f"/proc/{number}/cmdline").split("\0")).strip()
-        except Unread:
-            continue  # ended meanwhile
-        line = INTERPRETED.sub("", line)
+    for process, words in command_lines():
+        line = INTERPRETED.sub("", words.replace("\0", " ").strip())
         name = os.path.basename(line.split(" ", 1)[0])
         if name in COLLECTORS or POLLS.match(line):
-            found[name].append(" ".join([*dcgm_variables(number), line]))
+            found[name].append(" ".join([*dcgm_variables(process), line]))
     return {"collectors": {name: sorted(lines) for name, lines in found.items()}}
 
 
-def dcgm_variables(number: str) -> list[str]:
-    """Return what dcgm-exporter takes from its environment, among it the interval."""
+def dcgm_variables(process: str) -> list[str]:
+    """Return a process's DCGM_* environment variables, such as dcgm-exporter's interval."""
     try:
-        words = text_of(f"/proc/{number}/environ").split("\0")
+        words = text_of(f"{process}/environ").split("\0")
     except Unread:
         return []
     return sorted(word for word in words if word.startswith("DCGM_"))

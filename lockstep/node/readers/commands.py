@@ -19,33 +19,38 @@ PATH = os.pathsep.join(
 
 
 def installed(name: str) -> bool:
-    """Say whether there is a command of this name."""
+    """Return whether a command is installed."""
     return shutil.which(name, path=PATH) is not None
 
 
+def failure(program: str, status: int, out: str, err: str) -> Unread:
+    """Return the reason why a command failed: its exit status and its first line of output."""
+    said = (err.strip() or out.strip() or "no message").splitlines()[0]
+    return Unread(f"{program}: exit {status}: {said[:200]}")
+
+
 class Commands:
-    """Runs commands, each with its own time-out, and remembers how each went."""
+    """Runs commands, each with a time-out, and keeps their status and duration."""
 
     def __init__(self, timeout_s: float | None = None) -> None:
-        """Start with no command run; each may take this long."""
+        """Set the time-out of each command."""
         self.timeout_s = timeout_s or COMMAND_TIMEOUT_S
         self.ran: list[dict[str, Any]] = []
         self.hung: dict[str, str] = {}
 
-    def run(self, *argv: str, text: str = "", user: str = "", ok: tuple[int, ...] = (0,)) -> str:
-        """Return what a command prints; ``Unread`` when it is missing, fails or hangs."""
+    def run(self, *argv: str, text: str = "", user: str = "") -> str:
+        """Return the output of a command; ``Unread`` if it is not installed, fails or hangs."""
         status, out, err = self.outcome(*argv, text=text, user=user)
-        if status not in ok:
-            said = (err.strip() or out.strip() or "no message").splitlines()[0]
-            raise Unread(f"{argv[0]}: exit {status}: {said[:200]}")
+        if status != 0:
+            raise failure(argv[0], status, out, err)
         return out
 
     def outcome(self, *argv: str, text: str = "", user: str = "") -> tuple[int, str, str]:
-        """Return exit status, standard output and standard error of a command."""
+        """Run a command; return its exit status, standard output and standard error."""
         program = shutil.which(argv[0], path=PATH)
         if program is None:
             raise Unread(f"{argv[0]}: not installed")
-        if argv[0] in self.hung:  # it costs its time-out once, whatever else it would be asked
+        if argv[0] in self.hung:  # a program that hangs costs only one time-out
             raise Unread(self.hung[argv[0]])
         extra: dict[str, Any] = {}
         if user:
@@ -78,18 +83,17 @@ class Commands:
             }
         )
         if timed_out:
-            self.hung[argv[0]] = f"{argv[0]}: no answer within {self.timeout_s:g} s"
+            self.hung[argv[0]] = f"{argv[0]}: did not finish within {self.timeout_s:g} s"
             raise Unread(self.hung[argv[0]])
         return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command and its children; the caller reports that it hung."""
+    """Kill a command and its children."""
     os.killpg(process.pid, signal.SIGKILL)
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    # A process in uninterruptible sleep (a lost GPU) does not die: it is not waited for long.
+    for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+        stream.close()
+    # A process in uninterruptible sleep (a lost GPU) does not die, so the wait is short.
     until = time.monotonic() + 0.5
     while process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,17 +1,77 @@
-"""Device files, and what a container with all boards sees."""
+"""Containers: device files, CDI, images, and the resources that a container sees."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import Any
 
-from lockstep.node.readers.aside import step_forward
-from lockstep.node.readers.cdi import CDI_KIND
-from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Readings, Request, each
-from lockstep.node.readers.tree import found_by, rooted
+from lockstep.node.readers.commands import Commands, failure, installed
+from lockstep.node.readers.gpu import only_if_loaded
+from lockstep.node.readers.reading import Readings, Request, Unread, each
+from lockstep.node.readers.scheduling import run_like_a_job
+from lockstep.node.readers.tree import below, exists, found_by, in_memory, rooted, text_of
+
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+CDI_KIND = "nvidia.com/gpu"
+CDI_SPEC = "/var/run/cdi/nvidia.yaml"
+"""The file that nvidia-cdi-refresh.service writes (NVIDIA/nvidia-container-toolkit)."""
+
+
+def read_cdi(request: Request, commands: Commands) -> Readings:
+    """The device nodes of each CDI device, and the versions of the driver library in the CDI files.
+
+    nvidia-ctk writes JSON or YAML. YAML is read line by line, because the standard library has no
+    parser for it.
+    """
+    paths = [f"{folder}/{name}" for folder in CDI_FOLDERS for name in below(folder)]
+    every = {path: text_of(path) for path in paths}
+    texts = {path: text for path, text in every.items() if CDI_KIND in text}
+    if not texts:
+        raise Unread(f"no CDI specification for {CDI_KIND} in {' or '.join(CDI_FOLDERS)}")
+    devices: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        for device, nodes in cdi_devices(text, path).items():
+            devices[device] = sorted(devices.get(device, []) + nodes)
+    libraries = re.findall(r"libnvidia-ml\.so\.(\d+\.[0-9.]+\d)", "\n".join(texts.values()))
+    return {"cdi.devices": devices, "cdi.libraries": sorted(set(libraries))}
+
+
+def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
+    """Return device name -> its device nodes."""
+    if name.endswith(".json"):
+        return {
+            str(device["name"]): [
+                node["path"] for node in device.get("containerEdits", {}).get("deviceNodes", [])
+            ]
+            for device in json.loads(text).get("devices", [])
+        }
+    devices: dict[str, list[str]] = {}
+    current = ""
+    for line in text.splitlines():
+        if re.match(r"[a-zA-Z]", line):  # a top-level key: the next lines apply to every device
+            current = ""
+        device = re.match(r"\s*-?\s*name:\s*[\"']?([^\"'\s]+)", line)
+        node = re.match(r"\s*-?\s*path:\s*[\"']?(/dev/[^\"'\s]+)", line)
+        if device:
+            current = device.group(1)
+            devices[current] = []
+        elif node and current:
+            devices[current].append(node.group(1))
+    return devices
+
+
+def read_cdi_current(request: Request, commands: Commands) -> Readings:
+    """Whether nvidia-ctk would generate the same CDI specification now."""
+    only_if_loaded(request, "nvidia-ctk")
+    there = text_of(CDI_SPEC) if installed("nvidia-ctk") and exists(CDI_SPEC) else ""
+    # If nvidia-ctk fails, its output differs, too: its service has to write the file again.
+    return {
+        "cdi.current": there != "" and commands.outcome("nvidia-ctk", "cdi", "generate")[1] == there
+    }
+
 
 DEVICE_FILES = (
     "/dev/nvidia*",
@@ -32,23 +92,25 @@ IN_CONTAINER = (
 
 
 def read_device_files(request: Request, commands: Commands) -> Readings:
-    """The device files that a container may be given, each with its number."""
-    found = {}
-    for path in (path for pattern in DEVICE_FILES for path in found_by(pattern)):
-        about = os.stat(rooted(path))
-        if stat.S_ISCHR(about.st_mode):
-            number = f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
-            found[path] = number
-    return {"device.files": found}
+    """The device files that a container may get, each with its major and minor number."""
+    paths = [path for pattern in DEVICE_FILES for path in found_by(pattern)]
+    every = {path: os.stat(rooted(path)) for path in paths}
+    return {
+        "device.files": {
+            path: f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
+            for path, about in every.items()
+            if stat.S_ISCHR(about.st_mode)
+        }
+    }
 
 
 def read_containers(request: Request, commands: Commands) -> Readings:
-    """What a container with all boards sees, engine by engine.
+    """The resources that a container with all GPUs sees, for each engine.
 
-    The one reader that starts something: it is asked for by name, and leaves nothing behind.
+    This is the only reader that starts containers. It runs only on request, and removes them.
     """
     image, folders = request["check_image"], request["container_devices"]
-    step_forward()
+    run_like_a_job()
 
     def started(engine: str) -> Any:
         if engine == "containerd":
@@ -62,7 +124,7 @@ def read_containers(request: Request, commands: Commands) -> Readings:
 
 
 def seen(out: str) -> dict[str, Any]:
-    """Return what IN_CONTAINER printed; stat's numbers are hexadecimal."""
+    """Return the values that IN_CONTAINER printed; stat's numbers are hexadecimal."""
     words = [line.split(" ", 1) for line in out.splitlines() if " " in line]
     last = dict(words)
     devices = [v.split(" ") for k, v in words if k == "device"]
@@ -80,10 +142,10 @@ CONTAINERD = "unix:///run/containerd/containerd.sock"
 
 
 def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
-    """Return what IN_CONTAINER prints in a pod: the way from Kubernetes to containerd is the CRI.
+    """Return the output of IN_CONTAINER from a pod, created through the CRI as by Kubernetes.
 
-    Not by ctr: until containerd 2.0 it takes no CDI names. The pod has the node's network, so that
-    no network plugin is asked for.
+    ctr does not accept CDI names before containerd 2.0. The pod uses the node's network, so it
+    needs no network plugin.
     """
     sandbox = {
         "metadata": {"name": f"lockstep-{os.getpid()}", "uid": "check", "namespace": "lockstep"},
@@ -100,23 +162,55 @@ def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
     def crictl(*words: str) -> str:
         return commands.run("crictl", "--runtime-endpoint", CONTAINERD, *words).strip()
 
-    files = [in_memory(sandbox), in_memory(container)]
-    paths = [f"/proc/{os.getpid()}/fd/{file}" for file in files]
-    try:
-        pod = crictl("runp", paths[0])
+    # crictl reads its configurations only from files.
+    with in_memory(json.dumps(sandbox)) as wanted, in_memory(json.dumps(container)) as one:
+        pod = crictl("runp", wanted)
         try:
-            made = crictl("create", pod, paths[1], paths[0])
+            made = crictl("create", pod, one, wanted)
             crictl("start", made)
             return crictl("exec", "-s", made, "/bin/busybox", "sh", "-c", IN_CONTAINER)
         finally:
             crictl("rmp", "-f", pod)
-    finally:
-        for file in files:
-            os.close(file)
 
 
-def in_memory(content: Any) -> int:
-    """Return an open file of JSON that is on no disk: crictl takes nothing but files."""
-    file = os.memfd_create("lockstep")
-    os.write(file, json.dumps(content).encode())
-    return file
+CRI_NAMESPACE = "k8s.io"
+"""containerd's namespace for the images and containers of the CRI."""
+
+
+def read_images(request: Request, commands: Commands) -> Readings:
+    """Whether an engine has an image, for each pair such as ``docker lockstep/check:1``."""
+    runs = docker_runs(commands)
+
+    def has(asked: str) -> bool:
+        engine, image = asked.split(" ", 1)
+        program = "ctr" if engine == "containerd" else engine
+        if not installed(program) or (engine == "docker" and not runs):
+            return False
+        if engine == "containerd":
+            listed = commands.outcome(
+                "ctr", "-n", CRI_NAMESPACE, "images", "ls", "-q", f"name=={image}"
+            )
+            return listed[1].strip() != ""
+        return commands.outcome(engine, "image", "inspect", image)[0] == 0
+
+    return {"containers.images": each(request["images"], has)}
+
+
+def read_live_restore(request: Request, commands: Commands) -> Readings:
+    """Docker's live-restore setting: "true" or "false"; "stopped" if Docker does not run."""
+    if not docker_runs(commands):
+        return {"docker.live_restore": "stopped"}
+    said = commands.run("docker", "info", "--format", "{{.LiveRestoreEnabled}}")
+    return {"docker.live_restore": said.strip()}
+
+
+NOT_ACTIVE = (3, 4)
+"""Exit statuses of systemctl(1): the unit is not active; there is no such unit."""
+
+
+def docker_runs(commands: Commands) -> bool:
+    """Return whether Docker is running. A connection to docker.socket would start it."""
+    status, out, err = commands.outcome("systemctl", "is-active", "--quiet", "docker.service")
+    if status not in (0, *NOT_ACTIVE):
+        raise failure("systemctl", status, out, err)
+    return status == 0

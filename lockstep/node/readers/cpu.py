@@ -1,4 +1,4 @@
-"""Processors: model, clocks, idle states, isolation, interrupts, NUMA."""
+"""Processors: model, frequencies, power, idle states, isolation, interrupts, NUMA."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from lockstep.node.readers.tree import below, exists, found_by, line_of, number_
 
 CPU = "/sys/devices/system/cpu"
 CPU0_IDLE = CPU + "/cpu0/cpuidle"
+NUMA_NODES = "/sys/devices/system/node"
 
 
 def read_cpus(request: Request, commands: Commands) -> Readings:
-    """CPUs in use and where they sit."""
-    nodes = {}
-    for path in found_by("/sys/devices/system/node/node[0-9]*/cpulist"):
-        number = os.path.basename(os.path.dirname(path))[len("node") :]
-        nodes[number] = text_of(path).strip()
+    """CPUs that are online, and those of each NUMA node."""
+    paths = found_by(f"{NUMA_NODES}/node[0-9]*/cpulist")
     return {
-        "cpu.online": text_of("/sys/devices/system/cpu/online").strip(),
-        "numa.cpus": nodes or Unread("/sys/devices/system/node: no NUMA node"),
+        "cpu.online": line_of(CPU + "/online"),
+        "numa.cpus": {numa_node_of(path)[len("node") :]: line_of(path) for path in paths}
+        or Unread(f"{NUMA_NODES}: no NUMA nodes"),
     }
 
 
 def read_distances(request: Request, commands: Commands) -> Readings:
-    """How far each NUMA node is from the others."""
-    top = "/sys/devices/system/node"
-    nodes = [name for name in below(top) if re.fullmatch(r"node\d+", name)]
-    return {"numa.distance": each(nodes, lambda node: line_of(f"{top}/{node}/distance"))}
+    """Distances from each NUMA node to all nodes."""
+    paths = found_by(f"{NUMA_NODES}/node[0-9]*/distance")
+    return {"numa.distance": {numa_node_of(path): one(line_of, path) for path in paths}}
+
+
+def numa_node_of(path: str) -> str:
+    """Return the name of the NUMA node whose file this is."""
+    return path.split("/")[-2]
 
 
 def read_processors(request: Request, commands: Commands) -> Readings:
-    """Model, microcode, threads and what the kernel does against each weakness of the CPUs."""
+    """Model, microcode, SMT, and the mitigation of each CPU vulnerability."""
     text = text_of("/proc/cpuinfo")
     weak = below(CPU + "/vulnerabilities")
     return {
@@ -46,14 +49,15 @@ def read_processors(request: Request, commands: Commands) -> Readings:
 
 
 def read_frequency(request: Request, commands: Commands) -> Readings:
-    """How the clocks of the CPUs are driven: one text for all of them."""
+    """Frequency settings of the CPUs, each as one text for all CPUs."""
     policy = CPU + "/cpufreq/policy*/"
 
     def limit(which: str) -> str:
-        paths = found_by(f"{policy}scaling_{which}_freq")
-        own = [path.replace("/scaling_", "/cpuinfo_") for path in paths]
-        pairs = [(line_of(path), line_of(own[index])) for index, path in enumerate(paths)]
-        return counted(["of the CPU" if now == most else f"{now} kHz" for now, most in pairs])
+        now = {path: line_of(path) for path in found_by(f"{policy}scaling_{which}_freq")}
+        most = {path: line_of(path.replace("/scaling_", "/cpuinfo_")) for path in now}
+        return counted(
+            ["of the CPU" if now[path] == most[path] else f"{now[path]} kHz" for path in now]
+        )
 
     def lines(pattern: str) -> str:
         return counted([line_of(path) for path in found_by(pattern)])
@@ -72,7 +76,7 @@ def read_frequency(request: Request, commands: Commands) -> Readings:
 
 
 def read_idle_states(request: Request, commands: Commands) -> Readings:
-    """Idle states of the CPUs by name: enabled, disabled, or on how many of them."""
+    """Idle states by name: "enabled", "disabled", or both, each with its number of CPUs."""
     words = {"0": "enabled", "1": "disabled"}
 
     def state(folder: str) -> str:
@@ -84,16 +88,16 @@ def read_idle_states(request: Request, commands: Commands) -> Readings:
 
 
 def read_max_cstate(request: Request, commands: Commands) -> Readings:
-    """Deepest idle state that the driver of idle states may use."""
+    """The deepest idle state that the kernel's idle driver may use."""
     path = "/sys/module/{}/parameters/max_cstate"
     for module in ("intel_idle", "processor"):
         if exists(path.format(module)):
             return {"kernel.max_cstate": number_of(path.format(module))}
-    raise Unread("/sys/module: neither intel_idle nor processor has a parameter max_cstate")
+    raise Unread("/sys/module: neither intel_idle nor processor has the parameter max_cstate")
 
 
 def read_power_limits(request: Request, commands: Commands) -> Readings:
-    """Watts that each package of CPUs may draw, by the kind of limit."""
+    """Power limits in watts, keyed by zone and kind of limit: ``package-0 long_term``."""
     limits: dict[str, Any] = {}
     for path in found_by("/sys/class/powercap/intel-rapl:*/constraint_*_power_limit_uw"):
         kind = path.replace("_power_limit_uw", "_name")
@@ -103,36 +107,28 @@ def read_power_limits(request: Request, commands: Commands) -> Readings:
 
 
 def read_isolation(request: Request, commands: Commands) -> Readings:
-    """CPUs that the kernel took out of load balancing, and those without a tick; "" for none."""
-    folder = "/sys/devices/system/cpu"
-    isolated = line_of(folder + "/isolated")
-    # A kernel that was built without full dynticks has no such file, and no such CPU.
-    no_tick = line_of(folder + "/nohz_full") if "nohz_full" in below(folder) else ""
-    return {"cpu.isolated": isolated, "cpu.nohz_full": "" if no_tick == "(null)" else no_tick}
+    """Isolated CPUs, and CPUs that run without a tick (nohz_full); "" for none."""
+    # A kernel that was built without NO_HZ_FULL has neither the file nor such CPUs.
+    no_tick = line_of(CPU + "/nohz_full", "").replace("(null)", "")
+    return {"cpu.isolated": line_of(CPU + "/isolated"), "cpu.nohz_full": no_tick}
 
 
 def read_interrupts(request: Request, commands: Commands) -> Readings:
-    """CPUs that each interrupt may run on, by the name of what raises it."""
+    """CPUs that may handle each interrupt, keyed by the name of the interrupt."""
     numbers = sorted(int(name) for name in below("/proc/irq") if name.isdigit())
     if not numbers:
-        raise Unread("/proc/irq: no interrupt")
+        raise Unread("/proc/irq: no interrupts")
     affinity: dict[str, Any] = {}
     times: dict[str, int] = {}
     for number in numbers:
-        name = ""
-        try:
-            name = line_of(f"/sys/kernel/irq/{number}/actions")
-            allowed: Any = line_of(f"/proc/irq/{number}/smp_affinity_list")
-        except Unread as reason:
-            if not name:
-                continue  # freed while it was read
-            allowed = {"unread": str(reason)}
-        # Nobody listens to an interrupt without a name. Equal names are told apart by their order.
-        if name:
-            times[name] = times.get(name, 0) + 1
-            affinity[f"{name}#{times[name]}" if times[name] > 1 else name] = allowed
+        name = one(line_of, f"/sys/kernel/irq/{number}/actions")
+        if not name or isinstance(name, dict):
+            continue  # the interrupt has no handler, or was freed meanwhile
+        times[name] = times.get(name, 0) + 1
+        key = f"{name}#{times[name]}" if times[name] > 1 else name
+        affinity[key] = one(line_of, f"/proc/irq/{number}/smp_affinity_list")
     if not affinity:
-        raise Unread("/sys/kernel/irq: no interrupt with a name")
+        raise Unread("/sys/kernel/irq/*/actions: no interrupt has a handler")
     return {"irq.affinity": affinity}
 
 

@@ -1,25 +1,35 @@
-"""NVIDIA's driver: kernel module, library, parameters, device numbers."""
+"""NVIDIA's driver: kernel modules, library, parameters, device numbers."""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import Any
 
-from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.grub import FOLDERS, read_grub
-from lockstep.node.readers.reading import Readings, Request, Unread, one
-from lockstep.node.readers.tree import below, exists, line_of, rooted, text_of
+from lockstep.node.readers.commands import Commands, failure
+from lockstep.node.readers.gpu import DRIVER, LOADED
+from lockstep.node.readers.grub import NO_KERNEL, read_grub
+from lockstep.node.readers.reading import ABSENT, Readings, Request, Unread, each, one
+from lockstep.node.readers.tree import (
+    below,
+    exists,
+    found_in,
+    is_folder,
+    line_of,
+    resolved,
+    text_of,
+)
 
-DRIVER = "/proc/driver/nvidia/version"
-LOADED = "/sys/module/nvidia/version"
 PARAMETERS = "/proc/driver/nvidia/params"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
-"""Names of the kernel module on disk: NVIDIA's packages; Debian's, in the order in which they win
-(nvidia-alternative)."""
+"""Names of the kernel module on disk: in NVIDIA's packages, then in Debian's, in the order in which
+nvidia-alternative prefers them."""
 FLAVOURS = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
-"""Licence of the kernel module -> which of the two it is."""
+"""Licence of the kernel module, as modinfo shows it -> flavour."""
 LIBRARY = "libnvidia-ml.so.1"
+LISTED = re.compile(rf"^\s*{re.escape(LIBRARY)} \((.*)\) => (.*)$", re.MULTILINE)
+"""A line of ``ldconfig -p``: the flags and the path of the library."""
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
@@ -30,12 +40,12 @@ LIBRARY_FOLDERS = (
 
 
 def read_module(request: Request, commands: Commands) -> Readings:
-    """The loaded kernel module of the driver: version, and whether it is the open one."""
+    """The driver's loaded kernel module: version and flavour."""
     if exists(DRIVER):
         text = text_of(DRIVER)
         match = re.search(r"^NVRM version:.*Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text, re.M)
         if not match:
-            raise Unread(f"{DRIVER}: no version: {text[:60]!r}")
+            raise Unread(f"{DRIVER}: no driver version in {text[:60]!r}")
         flavour = "open" if "Open Kernel Module" in match.group() else "proprietary"
         return {"driver.module": {"version": match.group(1), "flavour": flavour}}
     if not exists(LOADED):
@@ -45,90 +55,106 @@ def read_module(request: Request, commands: Commands) -> Readings:
 
 
 def read_driver_parameters(request: Request, commands: Commands) -> Readings:
-    """Parameters that the loaded kernel module works with."""
+    """Parameters of the loaded kernel module."""
     lines = [line.partition(":") for line in text_of(PARAMETERS).splitlines()]
     return {"driver.parameters": {name: value.strip().strip('"') for name, _, value in lines}}
 
 
 HELPERS = ("gdrdrv", "nvidia_fs", "nvidia_peermem")
-"""Modules that let adapters and storage reach the memory of boards."""
+"""Modules for direct access to GPU memory: GDRCopy, GPUDirect Storage, GPUDirect RDMA."""
 
 
-def read_driver_helpers(request: Request, commands: Commands) -> Readings:
-    """Those of these modules that are loaded."""
-    return {"driver.helpers": [name for name in HELPERS if name in below("/sys/module")]}
+def read_loaded_modules(request: Request, commands: Commands) -> Readings:
+    """The loaded kernel modules: NVIDIA's, nouveau, and the ``HELPERS``."""
+    every = below("/sys/module")
+    own = {name for name in every if name.startswith(("nvidia", "nouveau"))}
+    return {
+        "driver.helpers": [name for name in HELPERS if name in every],
+        "driver.loaded": sorted(own | ({"nvidia"} if exists(DRIVER) else set())),
+    }
 
 
-def read_module_on_disk(request: Request, commands: Commands) -> Readings:
-    """The kernel module that the running kernel would load; "absent" when it has none."""
-    return {"driver.module_on_disk": module_file(commands)}
+def read_kernels(request: Request, commands: Commands) -> Readings:
+    """The running kernel and the kernels in GRUB's menu, each with its driver module on disk."""
+    running, grub = os.uname().release, read_grub()
+    menu, later = grub.releases(), grub.next_kernel()
+    unclear = Unread(grub.unclear() if menu else NO_KERNEL)
+
+    def shown(release: str) -> dict[str, Any]:
+        return {
+            **module_file(commands, release),
+            "headers": is_folder(f"/lib/modules/{release}/build"),
+            "running": release == running,
+            "in_menu": release in menu,
+        }
+
+    kernels = each(list(dict.fromkeys([running, *menu])), shown)
+    return {
+        "kernel.next": later or unclear,
+        "driver.kernels": kernels,
+        "driver.module_on_disk": module_of(kernels[running]),
+        "driver.module_next": module_of(kernels[later], kernel=later) if later else unclear,
+    }
 
 
-def read_module_next(request: Request, commands: Commands) -> Readings:
-    """The kernel module that the kernel of the next boot would load."""
-    grub = read_grub()
-    if not grub.releases():
-        raise Unread(f"{' and '.join(FOLDERS)}: no entry with a kernel in grub.cfg")
-    kernel = grub.next_kernel()
-    if not kernel:
-        raise Unread(grub.unclear())
-    return {"driver.module_next": {"kernel": kernel, **module_file(commands, "-k", kernel)}}
+def module_of(entry: dict[str, Any], **further: str) -> dict[str, Any] | Unread:
+    """Return the driver module of a kernel as a reading, with further values."""
+    if entry.keys() == {"unread"}:
+        return Unread(entry["unread"])
+    return {**further, "version": entry["version"], "flavour": entry["flavour"]}
 
 
-def module_file(commands: Commands, *kernel: str) -> dict[str, Any]:
-    """Return version and flavour of the module on disk; "absent" when there is none."""
+def module_file(commands: Commands, kernel: str) -> dict[str, Any]:
+    """Return version and flavour of a kernel's module on disk; "absent" if there is none."""
     for name in MODULES:
-        status, out, err = commands.outcome("modinfo", *kernel, "-F", "version", name)
+        status, out, err = commands.outcome("modinfo", "-k", kernel, "-F", "version", name)
         if status == 0:
-            licence = commands.run("modinfo", *kernel, "-F", "license", name).strip()
-            unknown = {"unread": f"modinfo: license is {licence[:60]!r}"}
+            licence = commands.run("modinfo", "-k", kernel, "-F", "license", name).strip()
+            unknown = {
+                "unread": f"modinfo: license is {licence[:60]!r}, expected NVIDIA or Dual MIT/GPL"
+            }
             return {"version": out.strip(), "flavour": FLAVOURS.get(licence, unknown)}
         if "not found" not in err:
-            said = (err.strip() or "no message").splitlines()[0]
-            raise Unread(f"modinfo: exit {status}: {said[:200]}")
-    return {"version": "absent", "flavour": "absent"}
+            raise failure("modinfo", status, out, err)
+    return {"version": ABSENT, "flavour": ABSENT}
 
 
 def read_driver_library(request: Request, commands: Commands) -> Readings:
-    """Version of the driver's library, from the name of the file that its link leads to."""
+    """Version of the driver's library, from the name of the file that its link points to."""
     paths = [f"{folder}/{LIBRARY}" for folder in LIBRARY_FOLDERS]
-    try:
-        listed = commands.run("ldconfig", "-p")
-        # The machine's own before those of 32-bit programs.
-        lines = [line for line in listed.splitlines() if line.split()[:1] == [LIBRARY]]
-        lines.sort(key=lambda line: "64" not in line.partition("=>")[0])
-        paths = [line.partition("=>")[2].strip() for line in lines] + paths
-    except Unread:  # without its list, the usual folders are looked at alone
-        pass
+    with suppress(Unread):  # if ldconfig fails, only the usual folders are searched
+        listed = LISTED.findall(commands.run("ldconfig", "-p"))
+        # 64-bit libraries come before 32-bit ones.
+        listed.sort(key=lambda library: "64" not in library[0])
+        paths = [path for _, path in listed] + paths
     there = [path for path in paths if exists(path)]
     if not there:
-        raise Unread(f"{LIBRARY}: neither in the list of ldconfig nor in {LIBRARY_FOLDERS[0]}")
-    file = os.path.basename(os.path.realpath(rooted(there[0])))
+        raise Unread(
+            f"{LIBRARY}: not in the ldconfig cache, and not in {', '.join(LIBRARY_FOLDERS)}"
+        )
+    file = os.path.basename(resolved(there[0]))
     match = re.fullmatch(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)", file)
     if not match:
-        raise Unread(f"{there[0]}: leads to {file}, which has no version in its name")
+        raise Unread(f"{there[0]}: resolves to {file}, whose name contains no version")
     return {"driver.library": match.group(1)}
 
 
 BOARDS = "/proc/driver/nvidia/gpus"
 BOARD_MAJOR = 195
-"""Of every /dev/nvidia0, /dev/nvidia1, ...: NVIDIA's, in Linux' Documentation/admin-guide."""
+"""Major number of /dev/nvidia0, /dev/nvidia1, ...; see devices.txt of the Linux kernel."""
 
 
 def read_board_numbers(request: Request, commands: Commands) -> Readings:
-    """Which board is behind a device number: its UUID, as the kernel module says."""
-
-    def uuid_of(text: str) -> str:
-        match = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)$", text, re.M)
-        if not match:  # question marks, while no program has opened the board
-            raise Unread(f"{BOARDS}: the module does not know the board's UUID yet")
-        return match.group(1)
-
-    boards = {}
+    """The UUID of the GPU behind each device number, from the kernel module."""
+    gpus = {}
     for folder in below(BOARDS):
-        text = text_of(f"{BOARDS}/{folder}/information")
-        minor = re.search(r"^Device Minor:\s*(\d+)$", text, re.M)
-        if not minor:
-            raise Unread(f"{BOARDS}/{folder}/information: no device minor")
-        boards[f"{BOARD_MAJOR}:{minor.group(1)}"] = one(uuid_of, text)
-    return {"driver.boards": boards}
+        path = f"{BOARDS}/{folder}/information"
+        minor = found_in(path, r"^Device Minor:\s*(\d+)$", "device minor number")
+        gpus[f"{BOARD_MAJOR}:{minor}"] = one(uuid_of, path)
+    return {"driver.boards": gpus}
+
+
+def uuid_of(path: str) -> str:
+    """Return the UUID of a GPU; the file shows question marks until a program opens the GPU."""
+    nothing = "UUID, because no program has opened the GPU yet"
+    return found_in(path, r"^GPU UUID:\s*(GPU-[0-9a-f-]+)$", nothing)

@@ -1,4 +1,4 @@
-"""Files that are asked for: hash, mode and owner."""
+"""Requested files: hash, mode, owner, time of change; the names of requested groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import hashlib
 import os
 import pwd
 import stat
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Readings, Request, Unread, each
-from lockstep.node.readers.tree import LARGEST_FILE, rooted
+from lockstep.node.readers.reading import ABSENT, Readings, Request, Unread, each
+from lockstep.node.readers.tree import LARGEST_FILE, bytes_of, exists, mode_of, rooted, text_of
 
 
 def read_files(request: Request, commands: Commands) -> Readings:
-    """Hash, mode and owner of each file asked for."""
+    """Hash, mode and owner of each requested file."""
     return {"files": each(request["files"], read_file)}
 
 
@@ -23,59 +24,67 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 
 
 def read_file(path: str) -> Any:
-    """One file: hash, mode and owner; or that it is absent, or no file at all."""
+    """Return hash, mode and owner of a file, or that it is absent or not a regular file."""
     try:
         about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):
-            return {"other": KINDS.get(stat.S_IFMT(about.st_mode), "a special file")}
+            return {
+                "other": KINDS.get(stat.S_IFMT(about.st_mode), "a special file"),
+                **rights(about),
+            }
         if about.st_size > LARGEST_FILE:
-            raise Unread(f"{path}: larger than {LARGEST_FILE >> 20} MiB")
-        with open(rooted(path), "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
+            raise Unread(f"{path}: larger than the limit of {LARGEST_FILE >> 20} MiB")
     except (FileNotFoundError, NotADirectoryError):
         return {"absent": True}
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
+    return {"sha256": hashlib.sha256(bytes_of(path)).hexdigest(), **rights(about)}
+
+
+def rights(about: os.stat_result) -> dict[str, str]:
+    """Return mode, user and group of a file."""
     return {
-        "sha256": digest,
-        "mode": f"{stat.S_IMODE(about.st_mode):o}",
-        "user": account(about.st_uid),
-        "group": group(about.st_gid),
+        "mode": mode_of(about),
+        "user": name_of(about.st_uid, pwd.getpwuid),
+        "group": name_of(about.st_gid, grp.getgrgid),
     }
 
 
 def read_changed_files(request: Request, commands: Commands) -> Readings:
-    """When each file asked for was last changed, and its inode; links are followed.
+    """Change time and inode of each requested file; links are followed.
 
-    The change time and not the modification time: packages bring files with the date of their
-    build.
+    Not the modification time, because that of a packaged file is the time of the build.
     """
     return {"files.changed": each(request["changed"], read_changed)}
 
 
 def read_changed(path: str) -> Any:
-    """One file, as ``stat -L -c '%.9Z %i'`` prints it."""
+    """Return change time and inode of a file, in the format of ``stat -L -c '%.9Z %i'``."""
     try:
         about = os.stat(rooted(path))
     except (FileNotFoundError, NotADirectoryError):
         return {"absent": True}
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
     seconds, rest = divmod(about.st_ctime_ns, 10**9)
     return f"{seconds}.{rest:09d} {about.st_ino}"
 
 
-def account(number: int) -> str:
-    """Return the name of a user, its number when it has none."""
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
+def read_naming(request: Request, commands: Commands) -> Readings:
+    """Whether each requested file contains the requested text; an absent file does not."""
+
+    def names(asked: str) -> bool:
+        path, _, text = asked.partition(" ")
+        return exists(path) and text in text_of(path)
+
+    return {"files.naming": each(request["naming"], names)}
 
 
-def group(number: int) -> str:
-    """Return the name of a group, its number when it has none."""
+def read_groups(request: Request, commands: Commands) -> Readings:
+    """Names of the groups with the requested IDs; "absent" for an ID without a group."""
+    numbers = request["groups"]
+    return {"os.groups": {one: name_of(int(one), grp.getgrgid, ABSENT) for one in numbers}}
+
+
+def name_of(number: int, find: Callable[[int], Sequence[Any]], otherwise: str = "") -> str:
+    """Return the name of a user or group; if it has none, ``otherwise`` or its number."""
     try:
-        return grp.getgrgid(number).gr_name
+        return str(find(number)[0])
     except KeyError:
-        return str(number)
+        return otherwise or str(number)

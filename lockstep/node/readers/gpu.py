@@ -1,15 +1,17 @@
-"""Every NVIDIA board, from one nvidia-smi."""
+"""The NVIDIA GPUs, with their MIG devices and links, from nvidia-smi."""
 
 from __future__ import annotations
 
 import csv
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import NOT_SUPPORTED, Readings, Request, Unread
+from lockstep.node.readers.commands import Commands, failure, installed
+from lockstep.node.readers.reading import NOT_SUPPORTED, OF_A_ROLE, Readings, Request, Unread
+from lockstep.node.readers.tree import exists, found_by, found_in
 
 GPU_FIELDS = (
     # reading, nvidia-smi's name, type
@@ -44,7 +46,7 @@ GPU_FIELDS = (
 )
 REASONS, COUNTERS = "clocks_event_reasons.", "clocks_event_reasons_counters."
 GPU_OPTIONAL_FIELDS = (
-    # The same of what some models do not have: there "not supported" is a value, for peers to vote.
+    # The same for fields that some models lack: "not supported" is then a value to compare.
     ("gpu.serial", "serial", str),
     ("gpu.power.min_w", "power.min_limit", float),
     ("gpu.power.max_w", "power.max_limit", float),
@@ -77,15 +79,27 @@ GPU_OPTIONAL_FIELDS = (
 )
 GPU_READINGS = tuple(name for name, _, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS))
 LACKS = ("N/A", "[N/A]", "[Not Supported]", "[Requested functionality has been deprecated]")
-"""What nvidia-smi prints for what a board does not have; other words in brackets are failures."""
+"""Output of nvidia-smi for a value that a GPU lacks; other text in brackets is a failure."""
+NO_ROW = "nvidia-smi: not a row of values"
 LOST = re.compile(
     r"\bGPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): *(.+)", re.IGNORECASE
 )
-"""What nvidia-smi prints in place of a row: ``... GPU0: 0000:24:00.0: GPU is lost.``"""
+"""A line that nvidia-smi prints instead of a row: ``... GPU0: 0000:24:00.0: GPU is lost.``"""
+
+
+DRIVER = "/proc/driver/nvidia/version"
+LOADED = "/sys/module/nvidia/version"
+
+
+def only_if_loaded(request: Request, program: str = "nvidia-smi") -> None:
+    """Raise ``Unread`` if a role's request would load the driver before its options are written."""
+    if OF_A_ROLE in request and installed(program) and not (exists(DRIVER) or exists(LOADED)):
+        raise Unread(f"{program}: not run, because it would load the driver")
 
 
 def read_gpus(request: Request, commands: Commands) -> Readings:
-    """Every board, from one nvidia-smi."""
+    """The values of every GPU, from one query to nvidia-smi."""
+    only_if_loaded(request)
     known, status, out, err, answered_in_s = gpu_rows(commands)
     every = (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)
     readings: Readings = {
@@ -107,20 +121,18 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
             for column, (name, field, kind) in enumerate(fields, 1):
                 readings[name]["gpu" + row[0]] = gpu_value(name, row[column], field, kind)
         elif row and status == 0:
-            raise Unread(f"nvidia-smi: not a row of values: {', '.join(row)[:120]}")
+            raise Unread(f"{NO_ROW}: {', '.join(row)[:120]}")
     if status != 0 and not (count and lost):
-        said = (err.strip() or out.strip() or "no message").splitlines()[0]
-        raise Unread(f"nvidia-smi: exit {status}: {said[:200]}")
-    readings["gpu.count"] = count
-    readings["gpu.lost"] = lost
-    readings["gpu.answered_in_s"] = answered_in_s
-    return readings
+        raise failure("nvidia-smi", status, out, err)
+    found = {"gpu.count": count, "gpu.lost": lost, "gpu.answered_in_s": answered_in_s}
+    return {**readings, **found}
 
 
 def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str, float]:
-    """Return the fields that were asked for, how nvidia-smi answered, and in how many seconds.
+    """Query all GPUs; return the fields, exit status, output, error output and duration.
 
-    One field that a driver does not know spoils the whole answer: the driver is asked which it has.
+    If the driver does not know one of the fields, nvidia-smi rejects the whole query. The query is
+    then repeated with the fields that the driver knows.
     """
     fields = [field for _, field, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)]
     begin = time.monotonic()
@@ -140,16 +152,25 @@ def gpu_rows(commands: Commands) -> tuple[list[str], int, str, str, float]:
 
 
 def gpu_query(fields: list[str]) -> tuple[str, str, str]:
-    """Return the command that asks for these fields of every board."""
+    """Return the command that reads these fields from every GPU."""
     query = ",".join(["index", *fields])
     return ("nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader,nounits")
+
+
+def read_processes(request: Request, commands: Commands) -> Readings:
+    """UUIDs of the GPUs on which a process has a compute context."""
+    only_if_loaded(request)
+    listed = commands.run(
+        "nvidia-smi", "--query-compute-apps=gpu_uuid", "--format=csv,noheader,nounits"
+    )
+    return {"gpu.processes": sorted({line.strip() for line in listed.splitlines()})}
 
 
 OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
 
 
 def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
-    """Return one value; what the driver does not know is unread, never a value."""
+    """Return one value; "not supported" if the GPU lacks it, unread if nvidia-smi shows none."""
     if name in OPTIONAL and text in LACKS:
         return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):
@@ -158,3 +179,98 @@ def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> A
         return kind(text)
     except ValueError:
         return {"unread": f"nvidia-smi: {field} is {text[:60]!r}"}
+
+
+GPU_LINE = re.compile(r"GPU (\d+): .*\(UUID: GPU-[^)\s]+\)")
+MIG_DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+
+
+def read_mig_devices(request: Request, commands: Commands) -> Readings:
+    """The MIG devices of each GPU; none for a GPU without MIG.
+
+    A GPU instance without a compute instance is not a MIG device: no job can use it.
+    """
+    only_if_loaded(request)
+    status, out, err = commands.outcome("nvidia-smi", "-L")
+    gpus = mig_devices(out)
+    if status != 0 and not (gpus and LOST.search(out)):
+        raise failure("nvidia-smi", status, out, err)
+    return {"gpu.mig.devices": gpus}
+
+
+def mig_devices(listed: str) -> dict[str, list[str]]:
+    """Return GPU -> its sorted MIG profiles, from the output of ``nvidia-smi -L``."""
+    gpus: dict[str, list[str]] = {}
+    profiles: list[str] = []
+    for line in listed.splitlines():
+        gpu, device = GPU_LINE.match(line), MIG_DEVICE.match(line)
+        if gpu:
+            profiles = gpus["gpu" + gpu.group(1)] = []
+        elif device and gpus:
+            profiles.append(device.group(1))
+            profiles.sort()
+        elif line.strip() and not LOST.search(line):
+            raise Unread(f"nvidia-smi -L: not a GPU or MIG device: {line.strip()[:120]}")
+    return gpus
+
+
+INSTANCES = "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"
+
+
+def read_instance_files(request: Request, commands: Commands) -> Readings:
+    """Capability device files of MIG instances; a process needs them to use an instance."""
+    what = "DeviceFileMinor"
+    minors = [
+        found_in(path, r"^DeviceFileMinor:\s*(\d+)$", what)
+        for pattern in (f"{INSTANCES}/access", f"{INSTANCES}/ci*/access")
+        for path in found_by(pattern)
+    ]
+    return {"driver.instance_files": sorted(f"/dev/nvidia-caps/nvidia-cap{n}" for n in minors)}
+
+
+NVLINK_ERRORS = ("replay", "recovery", "crc")
+
+
+def read_nvlinks(request: Request, commands: Commands) -> Readings:
+    """Speed of every NVLink on every GPU; empty for a GPU without active links."""
+    link = re.compile(r"^\s*Link (\d+): (.+?)\s*$", re.MULTILINE)
+    gpus = by_gpu(commands.run("nvidia-smi", "nvlink", "-s"))
+    return {"gpu.nvlink.links": {gpu: dict(link.findall(lines)) for gpu, lines in gpus.items()}}
+
+
+def read_nvlink_errors(request: Request, commands: Commands) -> Readings:
+    """NVLink errors of every GPU, summed over its links."""
+    counter = re.compile(r"^\s*Link \d+: (\w+)(?: \w+)? Errors: (\d+)\s*$", re.MULTILINE)
+    gpus: dict[str, Counter[str]] = {}
+    for gpu, lines in by_gpu(commands.run("nvidia-smi", "nvlink", "-e")).items():
+        gpus[gpu] = Counter()
+        for kind, errors in counter.findall(lines):
+            gpus[gpu][kind.lower()] += int(errors)
+    return {
+        f"gpu.nvlink.{kind}": {gpu: found.get(kind, NOT_SUPPORTED) for gpu, found in gpus.items()}
+        for kind in NVLINK_ERRORS
+    }
+
+
+def by_gpu(text: str) -> dict[str, str]:
+    """Return GPU -> the lines below its heading in the output of ``nvidia-smi nvlink``."""
+    parts = re.split(r"^GPU (\d+): .*$", text, flags=re.MULTILINE)
+    return {f"gpu{parts[at]}": parts[at + 1] for at in range(1, len(parts), 2)}
+
+
+def read_topology(request: Request, commands: Commands) -> Readings:
+    """Connection between each pair of GPUs and adapters: ``gpu0 mlx5_0`` -> ``PIX``."""
+    out = re.sub(r"\x1b\[[0-9;]*m", "", commands.run("nvidia-smi", "topo", "-m"))
+    names = dict(re.findall(r"^\s+(NIC\d+): (\S+)\s*$", out, re.MULTILINE))
+    lines = [[word.strip() for word in line.split("\t")] for line in out.splitlines()]
+    heads = next((line[1:] for line in lines if line[:2] == ["", "GPU0"]), None)
+    if heads is None:
+        raise Unread("nvidia-smi topo -m: no matrix in the output")
+    pairs: dict[str, str] = {}
+    for row in lines:
+        start = heads.index(row[0]) + 1 if row[0] in heads else len(heads)
+        for column in range(start, len(heads)):
+            if re.fullmatch(r"(GPU|NIC)\d+", heads[column]):
+                ends = (names.get(end, end.lower()) for end in (row[0], heads[column]))
+                pairs[" ".join(ends)] = row[column + 1]
+    return {"gpu.topology": pairs}

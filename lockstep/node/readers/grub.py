@@ -1,7 +1,7 @@
-"""What GRUB boots next: from its menu and its environment block.
+"""The entry that GRUB boots next, from its menu and its environment block.
 
-GRUB's manual, "default", "menuentry" and "Environment block"; Boot Loader Specification, for the
-entries of ``blscfg`` on the RHEL family.
+Sources: the GRUB manual ("default", "menuentry", "Environment block") and, for the entries that
+``blscfg`` adds on the RHEL family, the Boot Loader Specification.
 """
 
 from __future__ import annotations
@@ -9,81 +9,77 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from lockstep.node.readers.tree import exists, found_by, text_of
 
 FOLDERS = ("/boot/grub", "/boot/grub2")
-"""Folder of grub.cfg and grubenv: Debian's, the RHEL family's."""
+"""Folders with grub.cfg and grubenv: on Debian, and on the RHEL family."""
+NO_KERNEL = f"{' and '.join(FOLDERS)}: no entry with a kernel in grub.cfg"
 ENTRIES = "/boot/loader/entries"
-"""Boot Loader Specification; the name of a file is the id of its entry."""
+"""Folder with Boot Loader Specification entries; an entry's ID is its file name without .conf."""
 LINE = re.compile(
     r"\s*((?:menuentry|submenu|function|if|linux(?:16|efi)?)\s.*|set default=.*|blscfg|fi|\})\s*"
 )
-"""Lines that open, fill and close entries, and the default."""
+"""The relevant lines of grub.cfg: entries, their kernels, conditions and the default."""
 RELEASE = re.compile(r"/vmlinuz-(\S+)")
 RESCUE = "0-rescue-"
-"""Kernel of an entry that is only ever chosen by hand."""
+"""Prefix of a rescue entry's kernel release. Such an entry boots only if someone selects it."""
 RECOVERY = "-recovery-"
-"""In the id of Debian's entries that are only ever chosen by hand."""
+"""Part of the ID of Debian's recovery entries, which boot only if someone selects them."""
 NEXT_ENTRY, SAVED_ENTRY = "${next_entry}", "${saved_entry}"
+CHOICES = ("next_entry", "saved_entry", "prev_saved_entry")
+ID_OPTIONS = ("$menuentry_id_option", "${menuentry_id_option}", "--id")
 
 
+@dataclass
 class Entry:
     """A menu entry, a submenu with its entries, or the menu itself."""
 
-    def __init__(self, names: Iterable[str] = (), release: str = "") -> None:
-        """Make an entry.
-
-        Args:
-            names: title and id: GRUB takes both.
-            release: of its kernel; "" for none that is known.
-        """
-        self.names = frozenset(names)
-        self.release = release
-        self.arguments: list[str] | None = None
-        """Of its kernel; None for an entry without one."""
-        self.entries: list[Entry] = []
-        self.numbered: int | None = None
-        """So many entries have a known number: the next stands in an ``if``; None: all have."""
+    names: frozenset[str] = frozenset()
+    """Title and ID: GRUB accepts both."""
+    release: str = ""
+    """Release of its kernel; "" if it is unknown."""
+    arguments: list[str] | None = None
+    """Arguments of its kernel; None for an entry without a kernel."""
+    entries: list[Entry] = field(default_factory=list)
+    numbered: int | None = None
+    """How many entries from the top have a known position. An ``if`` or ``blscfg`` makes the later
+    positions uncertain. None: all positions are known."""
 
     def chosen(self, default: str) -> Entry | None:
-        """Return the entry that a value of ``default`` means; None for unknown."""
+        """Return the entry that a value of ``default`` selects; None if it is unknown."""
         name, deeper, rest = default.partition(">")
         found: list[Entry] = []
         if name.strip().isdecimal():
             found = self.entries[: self.numbered][int(name) :][:1]
-        elif ">>" not in default:  # how a title writes its own ">"
+        elif ">>" not in default:  # in a title, ">>" means ">"
             found = [entry for entry in self.entries if name in entry.names]
         if len(found) != 1:
             return None
         return found[0].chosen(rest) if deeper else found[0]
 
     def every(self) -> Iterator[Entry]:
-        """Yield this entry and all below it."""
+        """Yield this entry and all entries below it."""
         yield self
         for one in self.entries:
             yield from one.every()
 
 
+@dataclass(frozen=True)
 class Grub:
-    """GRUB's configuration as it lies on the disk."""
+    """GRUB's configuration on disk."""
 
-    def __init__(
-        self, lines: Sequence[str], env: Mapping[str, str], further: Sequence[Entry]
-    ) -> None:
-        """Take a configuration.
-
-        Args:
-            lines: of grub.cfg, without indentation: those that open, fill and close entries, and
-                the default.
-            env: variables of the environment block (grubenv).
-            further: entries that ``blscfg`` would add; their order is GRUB's own.
-        """
-        self.lines, self.env, self.further = lines, env, further
+    lines: list[str]
+    """The lines of grub.cfg that ``LINE`` matches, without indentation."""
+    env: dict[str, str]
+    """Variables of the environment block (grubenv)."""
+    further: list[Entry]
+    """Entries that ``blscfg`` would add; their order here is not GRUB's."""
 
     def menu(self) -> Entry:
-        """Return the menu that grub.cfg makes."""
+        """Return the menu of grub.cfg."""
         top = Entry()
         open_now: list[Entry | None] = []
         conditions = 0
@@ -114,7 +110,7 @@ class Grub:
         return top
 
     def default(self) -> Entry | None:
-        """Return the entry that boots next; None where it cannot be told."""
+        """Return the entry that boots next; None if that is unclear."""
         values = [
             grub_words(line)[-1].partition("=")[2]
             for line in self.lines
@@ -128,7 +124,7 @@ class Grub:
         (value,) = others
         if value == SAVED_ENTRY:
             value = self.env.get("prev_saved_entry") or self.env.get("saved_entry", "")
-        # Nothing saved yet: GRUB takes the first.
+        # If nothing is saved yet, GRUB boots the first entry.
         return None if "$" in value else self._meant(value or "0")
 
     def _meant(self, default: str) -> Entry | None:
@@ -136,7 +132,7 @@ class Grub:
         return entry if entry is not None and (entry.release or entry.arguments) else None
 
     def next_kernel(self) -> str:
-        """Return the kernel that boots next; "" where it cannot be told."""
+        """Return the release of the kernel that boots next; "" if that is unclear."""
         kernels = {one for one in self.releases() if not one.startswith(RESCUE)}
         if len(kernels) == 1:
             return kernels.pop()
@@ -144,12 +140,12 @@ class Grub:
         return entry.release if entry is not None else ""
 
     def releases(self) -> list[str]:
-        """Return the kernels of all entries, each once."""
+        """Return the kernel releases of all entries, without duplicates."""
         found = [one.release for one in self.menu().every() if one.release]
         return list(dict.fromkeys(found))
 
     def next_arguments(self) -> list[str] | None:
-        """Return the kernel arguments of the next boot; None where they cannot be told."""
+        """Return the kernel arguments of the next boot; None if they are unclear."""
         entry = self.default()
         if entry is not None:
             return entry.arguments
@@ -161,27 +157,43 @@ class Grub:
         return may[0] if may and all(one == may[0] for one in may) else None
 
     def unclear(self) -> str:
-        """Return why it cannot be told what boots next."""
-        saved = ", ".join(self.env.values()) or "nothing is saved"
-        return f"GRUB's default is none of its menu's entries, or a script decides ({saved})"
+        """Return the reason why the next boot is unclear."""
+        if all(one.arguments is None and not one.release for one in self.menu().every()):
+            return NO_KERNEL
+        saved = ", ".join(self.env[name] for name in self.env if name in CHOICES)
+        return (
+            "GRUB's default is not an entry in its menu, or a script decides what boots "
+            f"(saved in grubenv: {saved or 'nothing'})"
+        )
 
 
-def read_grub(folders: Sequence[str] = FOLDERS) -> Grub:
-    """Return GRUB's configuration; without any lines where there is none."""
-    lines: list[str] = []
-    env: dict[str, str] = {}
-    for folder in folders:
-        if exists(f"{folder}/grub.cfg"):
-            found = map(LINE.fullmatch, text_of(f"{folder}/grub.cfg").splitlines())
-            lines += [line.group(1).strip() for line in found if line]
-        if exists(f"{folder}/grubenv"):
-            block = text_of(f"{folder}/grubenv")
-            env.update(re.findall(r"^((?:next|saved|prev_saved)_entry)=(.*)$", block, re.MULTILINE))
-    return Grub(lines, env, [_further(path) for path in found_by(ENTRIES + "/*.conf")])
+def read_grub() -> Grub:
+    """Return GRUB's configuration; it has no lines if there is no grub.cfg."""
+    found = [LINE.fullmatch(line) for path in menus() for line in text_of(path).splitlines()]
+    lines = [line.group(1).strip() for line in found if line]
+    return Grub(lines, environment(), [entry_of(path) for path in found_by(ENTRIES + "/*.conf")])
 
 
-def _further(path: str) -> Entry:
-    name = os.path.basename(path)[: -len(".conf")]
+def menus() -> list[str]:
+    """Return the paths of the grub.cfg files that exist."""
+    return [path for path in (f"{folder}/grub.cfg" for folder in FOLDERS) if exists(path)]
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of GRUB's environment block."""
+    blocks = [f"{folder}/grubenv" for folder in FOLDERS]
+    text = "\n".join(text_of(path) for path in blocks if exists(path))
+    return dict(re.findall(r"^([A-Za-z_]\w*)=(.*)$", text, re.MULTILINE))
+
+
+def name_of(path: str) -> str:
+    """Return the ID of a Boot Loader Specification entry."""
+    return os.path.basename(path)[: -len(".conf")]
+
+
+def entry_of(path: str) -> Entry:
+    """Return a Boot Loader Specification entry, without its kernel arguments."""
+    name = name_of(path)
     keys = dict(re.findall(r"^(title|linux)\s+(.*?)\s*$", text_of(path), re.MULTILINE))
     kernel = RELEASE.search(keys.get("linux", ""))
     names = frozenset({name, keys.get("title", name)})
@@ -190,18 +202,14 @@ def _further(path: str) -> Entry:
 
 def _names(line: str) -> frozenset[str]:
     words = grub_words(line)
-    ids = [words[index + 1] for index, word in enumerate(words[:-1]) if _is_id(word)]
+    ids = [words[index + 1] for index, word in enumerate(words[:-1]) if word in ID_OPTIONS]
     ids += [word.partition("=")[2] for word in words if word.startswith("--id=")]
     return frozenset([*words[1:2], *ids])
 
 
-def _is_id(word: str) -> bool:
-    return word in ("$menuentry_id_option", "${menuentry_id_option}", "--id")
-
-
 def grub_words(text: str) -> list[str]:
-    """Return the words of a line of GRUB's script language, quotes removed as GRUB does it."""
+    """Return the words of a line of GRUB's script language, without quotes."""
     try:
         return shlex.split(text)
-    except ValueError:  # GRUB itself would stumble over a lone quote too
+    except ValueError:  # GRUB itself fails on an unclosed quote, too
         return text.split()

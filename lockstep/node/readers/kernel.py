@@ -1,25 +1,29 @@
-"""The running kernel beyond its arguments: settings, modules, taint."""
+"""Kernel settings other than kernel arguments: sysctls, files, modules, taint."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from typing import Any
 
-from lockstep.node.readers.boot import version_key
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import ABSENT, Readings, Request, each
-from lockstep.node.readers.sysctl import sysctl_path
-from lockstep.node.readers.tree import exists, found_by, is_folder, line_of, number_of, said
+from lockstep.node.readers.tree import (
+    exists,
+    found_by,
+    is_folder,
+    line_of,
+    number_of,
+    said,
+    text_of,
+)
 
 
 def read_kernel_files(request: Request, commands: Commands) -> Readings:
-    """First line of every file that a pattern covers: pattern -> path -> line."""
-
-    def read(pattern: str) -> Any:
-        return each(found_by(pattern), line_of)
-
-    return {"kernel.files": {pattern: read(pattern) for pattern in request["kernel_files"]}}
+    """First line of every file that matches a pattern: pattern -> path -> line."""
+    patterns = request["kernel_files"]
+    return {"kernel.files": {pattern: each(found_by(pattern), line_of) for pattern in patterns}}
 
 
 STATE = (
@@ -52,53 +56,117 @@ COMMON_SYSCTLS = (
     *("net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.arp_filter"),
     *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6"),
 )
-"""Keys that weigh on jobs and whose value does not depend on the machine's memory."""
+"""Keys that affect jobs, and whose values do not depend on the size of the memory."""
 KNOWN_MODULES = (
     "nouveau",
     *("mlx5_core", "mlx5_ib", "mlx4_core", "bnxt_en", "bnxt_re", "ice", "irdma", "ena", "efa"),
     *("ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm", "rdma_ucm", "knem", "xpmem"),
     *("lustre", "nvme", "ipmi_si", "edac_core", "skx_edac", "i10nm_edac", "amd64_edac"),
 )
-KERNEL_READINGS = (*("kernel.state", "sysctl.common", "kernel.modules", "kernel.newest"),)
+KERNEL_READINGS = ("kernel.state", "sysctl.common", "kernel.modules", "kernel.newest")
 
 
 def read_kernel_state(request: Request, commands: Commands) -> Readings:
-    """Settings of the kernel that peers share, declared or not."""
-    keys = list(COMMON_SYSCTLS)
+    """Kernel settings that are compared between peers, even if the description omits them."""
     return {
-        "kernel.state": each(list(STATE), said),
-        "sysctl.common": each(keys, lambda key: common(f"/proc/sys/{sysctl_path(key)}")),
-        "kernel.modules": each(list(KNOWN_MODULES), module_version),
+        "kernel.state": each(STATE, said),
+        "sysctl.common": each(COMMON_SYSCTLS, lambda key: sysctl_value(key, ABSENT)),
+        "kernel.modules": each(KNOWN_MODULES, module_version),
         "kernel.newest": newest_kernel(os.uname().release),
     }
 
 
 def read_tainted(request: Request, commands: Commands) -> Readings:
-    """Bits of what happened to the kernel, and was loaded into it, since boot."""
+    """Taint bits, which kernel faults and certain modules have set since boot."""
     return {"kernel.tainted": number_of("/proc/sys/kernel/tainted")}
 
 
 def newest_kernel(running: str) -> str:
-    """Return the newest installed kernel of the running one's flavour."""
+    """Return the newest installed kernel of the same flavour as the running kernel."""
     names = [path[len("/boot/vmlinuz-") :] for path in found_by("/boot/vmlinuz-*")]
     alike = [name for name in names if flavour(name) == flavour(running)]
     return max([running, *alike], key=version_key)
 
 
 def flavour(release: str) -> str:
-    """Return what is no number of a release: ``+deb-cloud-amd`` of 6.12.48+deb13-cloud-amd64."""
+    """Return a release without numbers: ``6.12.48+deb13-cloud-amd64`` -> ``+deb-cloud-amd``."""
     return re.sub(r"[\d.]+", "", release)
 
 
-def common(path: str) -> str:
-    """Return a value of /proc/sys in one spelling."""
-    return " ".join(said(path).split())
+def version_key(name: str) -> list[Any]:
+    """Return a sort key that orders names as rpm orders versions: digits count as numbers."""
+    # "~" sorts before the end of the name, numbers after words.
+    parts = re.findall(r"\d+|[A-Za-z]+|~", name)
+    return [
+        (-1, 0, "") if part == "~" else (2, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in parts
+    ] + [(0, 0, "")]
 
 
 def module_version(name: str) -> str:
-    """Return the version of a loaded kernel module, or that it is loaded or absent."""
+    """Return a module's version; "loaded" if it has none, "absent" if it is not loaded."""
     folder = f"/sys/module/{name}"
     if not is_folder(folder):
         return ABSENT
     names = [file for file in ("version", "srcversion") if exists(f"{folder}/{file}")]
     return line_of(f"{folder}/{names[0]}") if names else "loaded"
+
+
+SYSCTL_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
+
+
+def sysctl_path(key: str) -> str:
+    """Return the path below /proc/sys for a key with dots or with slashes (sysctl.d(5))."""
+    first = re.search(r"[./]", key)
+    if first and first.group() == ".":
+        return key.translate(str.maketrans("./", "/."))
+    return key
+
+
+def sysctl_value(key: str, otherwise: str | None = None) -> str:
+    """Return the running value of a key, its words separated by one space.
+
+    For a key that does not exist, return ``otherwise``; if that is None, raise ``Unread``.
+    """
+    return " ".join(text_of("/proc/sys/" + sysctl_path(key), otherwise).split())
+
+
+def read_sysctl_running(request: Request, commands: Commands) -> Readings:
+    """Running values of the requested sysctls, from /proc/sys."""
+    return {"sysctl.running": each(request["sysctls"], sysctl_value)}
+
+
+def read_sysctl_persisted(request: Request, commands: Commands) -> Readings:
+    """Values that systemd-sysctl sets at boot, each with the file that contains it."""
+    files: dict[str, str] = {}
+    for folder in SYSCTL_FOLDERS:  # a file hides those of the same name in later folders
+        for path in found_by(folder + "/*.conf"):
+            files.setdefault(os.path.basename(path), path)
+    values: dict[str, dict[str, str]] = {}
+    excluded: set[str] = set()
+    for name in sorted(files):
+        for line in text_of(files[name]).splitlines():
+            key, assigned, value = line.strip().partition("=")
+            if not key or key[0] in "#;":
+                continue
+            key = sysctl_path(key.strip().lstrip("-").strip())
+            if not assigned:
+                excluded.add(key)
+                continue
+            values.pop(key, None)  # the last pattern wins, so it moves to the end
+            values[key] = {"value": " ".join(value.split()), "file": files[name]}
+
+    def read(asked: str) -> Any:
+        path = sysctl_path(asked)
+        if path in values:
+            return values[path]
+        patterns = [one for one in values if path not in excluded and matches(path, one)]
+        return values[patterns[-1]] if patterns else {"absent": True}
+
+    return {"sysctl.persisted": {key: read(key) for key in request["sysctls"]}}
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Return whether a pattern matches a path; "*" does not match a slash."""
+    names, patterns = path.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(map(fnmatch.fnmatchcase, names, patterns))

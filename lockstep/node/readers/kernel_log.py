@@ -1,17 +1,19 @@
-"""Faults that the kernel's own log tells of."""
+"""Faults in the kernel's ring buffer, and GPU and NVSwitch errors in the journal."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Readings, Request, Unread
+from lockstep.node.readers.commands import Commands, failure
+from lockstep.node.readers.reading import Readings, Request
 from lockstep.node.readers.tree import rooted
 
 FAULTS = {
-    # What the kernel's log says -> how a rule names it.
+    # Pattern of the message -> name of the fault.
     r"blocked for more than \d+ seconds": "task hung",
     r"watchdog: BUG: soft lockup|hard LOCKUP": "CPU locked up",
     r"rcu.*(?:self-detected stall|detected stalls)": "RCU stall",
@@ -24,46 +26,60 @@ FAULTS = {
 
 
 def read_kernel_log(request: Request, commands: Commands) -> Readings:
-    """How often the kernel's own buffer tells of each kind of fault."""
-    found: dict[str, int] = {}
-    for message in kernel_messages("/dev/kmsg"):
-        for pattern, name in FAULTS.items():
-            if re.search(pattern, message):
-                found[name] = found.get(name, 0) + 1
+    """Number of messages about each kind of fault in the kernel's ring buffer."""
+    found = Counter(
+        name
+        for message in kernel_messages("/dev/kmsg")
+        for pattern, name in FAULTS.items()
+        if re.search(pattern, message)
+    )
     return {"kernel.log": dict(sorted(found.items()))}
 
 
 WARNINGS = 4
-"""Kernel messages of this level and below tell of something wrong (syslog(3))."""
+"""Level of warnings; errors have lower levels (syslog(3))."""
 MOST_MESSAGES = 20000
 
 
-def kernel_messages(path: str) -> list[str]:
-    """Return the warnings and errors in the kernel's buffer; ``Unread`` if it is closed to us."""
-    messages: list[str] = []
-    try:
-        # Without waiting: at the end of the buffer a read would wait for the next message.
-        with open(rooted(path), "rb", buffering=0, opener=without_waiting) as file:
-            for _ in range(MOST_MESSAGES):
-                message = next_message(file)
-                if not message:
-                    break
-                level = message.split(b",", 1)[0]
-                if level.isdigit() and int(level) & 7 <= WARNINGS:
-                    messages.append(message.decode("utf-8", "replace"))
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
-    return messages
+def kernel_messages(path: str) -> Iterator[str]:
+    """Yield the warnings and errors in the kernel's ring buffer."""
+    # At the end of the buffer a blocking read would wait for the next message.
+    with os.fdopen(os.open(rooted(path), os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+        for _ in range(MOST_MESSAGES):
+            try:
+                message = file.read(8192)
+            except BrokenPipeError:
+                continue  # the kernel overwrote it before it was read
+            if not message:
+                break
+            level = message.split(b",", 1)[0]
+            if level.isdigit() and int(level) & 7 <= WARNINGS:
+                yield message.decode("utf-8", "replace")
 
 
-def next_message(file: Any) -> bytes:
-    """Return one message; an empty line for one that was overwritten before it was read."""
-    try:
-        return bytes(file.read(8192) or b"")
-    except BrokenPipeError:
-        return b"\n"
+XID = re.compile(
+    r"(\d+\.\d+) .*\b(S?)Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)(?:, *(\w[\w-]*))?"
+)
+MOST_XIDS = 50
+"""Events to keep per GPU or NVSwitch: in a flood of errors, the last ones are enough."""
 
 
-def without_waiting(path: str, flags: int) -> int:
-    """Open a file so that a read never waits."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def read_xids(request: Request, commands: Commands) -> Readings:
+    """Xid and SXid errors since boot, oldest first, keyed by PCI address."""
+    status, out, err = commands.outcome(
+        *("journalctl", "-k", "-b", "-o", "short-unix", "--no-pager", "-n", "2000"),
+        *("-g", "NVRM: Xid|SXid"),
+    )
+    # journalctl exits with 1 if nothing matches, and also if it cannot read the journal.
+    if status not in (0, 1) or (status == 1 and err.strip()):
+        raise failure("journalctl", status, out, err)
+    found: dict[str, dict[str, list[Any]]] = {"driver.xid": {}, "driver.sxid": {}}
+    events = [match.groups("") for match in map(XID.match, out.splitlines()) if match]
+    for _, switch, address, number, word in sorted(events, key=lambda event: float(event[0])):
+        event = f"{number} {word}".strip() if switch else int(number)
+        by_address = found["driver.sxid" if switch else "driver.xid"]
+        by_address.setdefault(address.lower(), []).append(event)
+    return {
+        name: {address: by_address[address][-MOST_XIDS:] for address in sorted(by_address)}
+        for name, by_address in found.items()
+    }

@@ -1,81 +1,82 @@
-"""Memory: size, huge pages, errors, swap."""
+"""Memory: size, huge pages, errors, swap, modules."""
 
 from __future__ import annotations
 
 import os
 import re
-import stat
+import struct
 from typing import Any
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread, each, one
-from lockstep.node.readers.tree import below, exists, found_by, line_of, number_of, rooted, text_of
+from lockstep.node.readers.tree import (
+    below,
+    bytes_of,
+    exists,
+    found_by,
+    found_in,
+    line_of,
+    mode_of,
+    mounts,
+    number_of,
+    rooted,
+    rows_of,
+)
 
 
 def read_memory(request: Request, commands: Commands) -> Readings:
-    """MemTotal."""
-    match = re.search(r"^MemTotal:\s+(\d+) kB", text_of("/proc/meminfo"), re.MULTILINE)
-    if not match:
-        raise Unread("/proc/meminfo: no MemTotal")
-    return {"memory_mib": int(match.group(1)) // 1024}
+    """The size of the node's memory (MemTotal in /proc/meminfo), in MiB."""
+    kib = found_in("/proc/meminfo", r"^MemTotal:\s+(\d+) kB", "MemTotal line")
+    return {"memory_mib": int(kib) // 1024}
 
 
 def read_hugepages(request: Request, commands: Commands) -> Readings:
-    """Persistent huge pages, all and free: size -> NUMA node -> pages."""
+    """Persistent huge pages, total and free: page size -> NUMA node -> number of pages."""
     every: dict[str, dict[str, int]] = {}
     free: dict[str, dict[str, Any]] = {}
-    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB"
-    for path in found_by(pattern):
-        match = re.search(r"/node(\d+)/hugepages/hugepages-(\d+)kB$", path)
-        if match:
-            mib = int(match.group(2)) >> 10
-            size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
-            node = match.group(1)
-            every.setdefault(size, {})[node] = number_of(path + "/nr_hugepages")
-            free.setdefault(size, {})[node] = one(number_of, path + "/free_hugepages")
+    for path in found_by("/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB"):
+        node, kib = re.findall(r"\d+", path)
+        mib = int(kib) >> 10
+        size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
+        every.setdefault(size, {})[node] = number_of(path + "/nr_hugepages")
+        free.setdefault(size, {})[node] = one(number_of, path + "/free_hugepages")
     if not every:
-        raise Unread("/sys/devices/system/node: no huge pages of any size")
+        raise Unread(
+            "/sys/devices/system/node/node*/hugepages: not found; "
+            "this kernel does not support huge pages"
+        )
     return {"hugepages": every, "hugepages.free": free}
 
 
 HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
-"""Holds the counts asked of this boot's kernel: it is asked once, then a reboot has to do it."""
+"""Holds the huge pages that a role requested since the last boot, and the counts that the kernel
+then had. While it has the same counts, the role does not repeat the request."""
 
 
 def read_hugepages_tried(request: Request, commands: Commands) -> Readings:
-    """What a role asked this boot's kernel for, and all counts of now on one line."""
-    pattern = "/sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages"
-    return {
-        "hugepages.tried": {
-            "tried": line_of(HUGEPAGES_TRIED) if exists(HUGEPAGES_TRIED) else "",
-            "reached": ",".join(map(line_of, found_by(pattern))),
-        }
-    }
+    """The huge pages that a role requested since the last boot, and the current counts."""
+    counts = found_by("/sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages")
+    tried, reached = line_of(HUGEPAGES_TRIED, ""), ",".join(map(line_of, counts))
+    return {"hugepages.tried": {"tried": tried, "reached": reached}}
 
 
 def read_hugepages_mounts(request: Request, commands: Commands) -> Readings:
-    """Where huge pages are mounted: mount point -> page size, and the rights on its root."""
+    """Mount points of hugetlbfs, each with its page size and the mode and GID of its root."""
+
+    options = {point: given for _, point, kind, given in mounts() if kind == "hugetlbfs"}
 
     def read(point: str) -> Any:
-        try:
-            about = os.stat(rooted(point))
-        except OSError as error:
-            raise Unread(f"{point}: {error.strerror}") from None
+        about = os.stat(rooted(point))
+        size = dict(word.partition("=")[::2] for word in options[point].split(",")).get("pagesize")
         # The kernel writes 1 GiB as 1024M.
-        size = re.sub(r"^1024M$", "1G", sizes[point])
-        return {"pagesize": size, "mode": f"{stat.S_IMODE(about.st_mode):o}", "gid": about.st_gid}
+        size = "1G" if size == "1024M" else size or ""
+        return {"pagesize": size, "mode": mode_of(about), "gid": about.st_gid}
 
-    sizes = {}
-    for line in text_of("/proc/self/mounts").splitlines():
-        words = line.split(" ")
-        if len(words) > 3 and words[2] == "hugetlbfs":
-            options = dict(word.partition("=")[::2] for word in words[3].split(","))
-            sizes[words[1]] = options.get("pagesize", "")
-    return {"hugepages.mounts": each(sorted(sizes), read)}
+    return {"hugepages.mounts": each(sorted(options), read)}
 
 
 def read_memory_errors(request: Request, commands: Commands) -> Readings:
-    """Memory errors that each controller counted since boot; empty where none are counted."""
+    """Memory errors since boot per memory controller; empty if the kernel has no EDAC counters."""
     top = "/sys/devices/system/edac/mc"
     controllers = [name for name in below(top) if re.fullmatch(r"mc\d+", name)]
     return {
@@ -85,6 +86,49 @@ def read_memory_errors(request: Request, commands: Commands) -> Readings:
 
 
 def read_swap(request: Request, commands: Commands) -> Readings:
-    """Swap areas by kind and size."""
-    rows = [line.split() for line in text_of("/proc/swaps").splitlines()[1:]]
+    """Swap areas, each with its type and size."""
+    rows = rows_of("/proc/swaps", after=1)
     return {"memory.swap": sorted(f"{row[1]} {int(row[2]) >> 10} MiB" for row in rows)}
+
+
+DMI_TABLE = "/sys/firmware/dmi/tables/DMI"
+MEMORY_DEVICE = 17
+
+
+def read_memory_modules(request: Request, commands: Commands) -> Readings:
+    """Memory slot -> size and speed of its module, from the SMBIOS table (specification, 7.18)."""
+    if not exists(DMI_TABLE):
+        return {"memory.modules": {}}
+    table = bytes_of(DMI_TABLE)
+    modules: dict[str, str] = {}
+    start = 0
+    while start + 4 <= len(table):
+        kind, length = table[start], table[start + 1]
+        end = table.find(b"\0\0", start + length)
+        if end < 0 or length < 4:
+            break
+        if kind == MEMORY_DEVICE and length >= 0x17:
+            slot, module = memory_module(table[start : start + length], table[start + length : end])
+            modules[f"{slot} #{len(modules)}" if slot in modules else slot] = module
+        start = end + 2
+    return {"memory.modules": modules}
+
+
+def memory_module(fields: bytes, texts: bytes) -> tuple[str, str]:
+    """Return the slot and the module of a table entry.
+
+    Args:
+        fields: the formatted area of the entry.
+        texts: the strings after it; fields refer to them by number, from 1.
+    """
+    size, locator, bank = struct.unpack_from("<H2xBB", fields, 0x0C)
+    speed = struct.unpack_from("<H", fields, 0x15)[0]
+    if len(fields) >= 0x22:
+        speed = struct.unpack_from("<H", fields, 0x20)[0] or speed  # the configured speed
+    if size == 0x7FFF and len(fields) >= 0x20:
+        size = struct.unpack_from("<I", fields, 0x1C)[0] & 0x7FFFFFFF
+    elif size & 0x8000:
+        size = (size & 0x7FFF) // 1024  # in KiB
+    labels = [""] + [text.decode("latin-1").strip() for text in texts.split(b"\0")]
+    names = [labels[number] for number in (bank, locator) if 0 < number < len(labels)]
+    return " ".join(filter(None, names)), f"{size} MiB, {speed} MT/s" if size else "empty"

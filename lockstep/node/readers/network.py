@@ -1,109 +1,65 @@
-"""Listeners, network interfaces and default routes."""
+"""Listeners, default routes, and network interfaces with the settings that ethtool(8) shows."""
 
 from __future__ import annotations
 
+import array
+import errno
+import fcntl
 import json
 import socket
 import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.ethtool import channels, driver, offloads, pause, rings
-from lockstep.node.readers.reading import Readings, Request, Unread, one
-from lockstep.node.readers.tree import exists, line_of, number_of, text_of
+from lockstep.node.readers.reading import NOT_SUPPORTED, Readings, Request, Unread, each
+from lockstep.node.readers.tree import exists, line_of, number_of, rows_of
 
-WAITING = {"tcp": "0A", "udp": "07"}
-"""State of a socket that waits for anybody (include/net/tcp_states.h); UDP has no other."""
+WAITING = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
+"""File in /proc/net -> state of a listening socket (include/net/tcp_states.h). UDP sockets do not
+listen; in state 07 they have no peer and accept packets from any address."""
 
 
 def read_listeners(request: Request, commands: Commands) -> Readings:
-    """Addresses that are listened on, for each port asked for: ``tcp/22`` -> addresses."""
-    wanted = request["listeners"]
-    found: dict[tuple[str, int], set[str]] = {}
-    for protocol, state in WAITING.items():
-        for table in (protocol, protocol + "6"):
-            path = f"/proc/net/{table}"
-            if table.endswith("6") and not exists(path):
-                continue  # a kernel without IPv6
-            for line in text_of(path).splitlines()[1:]:
-                words = line.split()
-                if len(words) > 3 and words[3] == state:
-                    address, _, port = words[1].partition(":")
-                    found.setdefault((protocol, int(port, 16)), set()).add(address_of(address))
-
-    def read(name: str) -> list[str]:
-        protocol, _, port = name.partition("/")
-        return sorted(found.get((protocol, int(port)), ()))
-
-    return {"listeners": {name: read(name) for name in wanted}}
+    """Requested port -> the local addresses that a socket listens on: ``tcp/22`` -> addresses."""
+    found: dict[str, set[str]] = {}
+    for table, state in WAITING.items():
+        path = f"/proc/net/{table}"
+        if table.endswith("6") and not exists(path):
+            continue  # a kernel without IPv6
+        for words in rows_of(path, after=1):
+            if len(words) > 3 and words[3] == state:
+                address, _, port = words[1].partition(":")
+                found.setdefault(f"{table[:3]}/{int(port, 16)}", set()).add(address_of(address))
+    return {"listeners": {name: sorted(found.get(name, ())) for name in request["listeners"]}}
 
 
 def address_of(text: str) -> str:
-    """Return an address as people write it; /proc/net has 32-bit words in the CPU's own order."""
+    """Return an address in its usual form; /proc/net has it as words in host byte order."""
     words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
     family = socket.AF_INET6 if len(words) == 4 else socket.AF_INET
     return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
 
 
 NET = "/sys/class/net"
-NET_READINGS = (
-    *("net.addresses", "net.mac", "net.state", "net.mtu", "net.queue", "net.speed", "net.driver"),
-    *(
-        "net.rings",
-        "net.channels",
-        "net.pause",
-        "net.offloads",
-        "net.errors",
-        "net.carrier_changes",
-    ),
-)
-
-
-def read_interfaces(request: Request, commands: Commands) -> Readings:
-    """Network interfaces that stand for hardware or have an address that others can reach."""
-    readings: Readings = {name: {} for name in NET_READINGS}
-    for shown in json.loads(commands.run("ip", "-j", "address")):
-        name = shown["ifname"]
-        reached = [row["local"] for row in shown["addr_info"] if row.get("scope") == "global"]
-        device = exists(f"{NET}/{name}/device")
-        if name == "lo" or not (device or reached):
-            continue
-        readings["net.addresses"][name] = sorted(reached)
-        readings["net.mac"][name] = shown.get("address", "")
-        readings["net.state"][name] = shown["operstate"]
-        readings["net.mtu"][name] = shown["mtu"]
-        readings["net.queue"][name] = f"{shown['qdisc']}, {shown.get('txqlen', 0)} packets"
-        for reading, reader in (
-            ("net.speed", speed),
-            ("net.driver", driver),
-            ("net.rings", rings),
-            ("net.channels", channels),
-            ("net.pause", pause),
-            ("net.offloads", offloads),
-            ("net.errors", net_errors),
-            ("net.carrier_changes", lambda name: number_of(f"{NET}/{name}/carrier_changes")),
-        ):
-            readings[reading][name] = one(reader, name)
-    return readings
 
 
 def read_default_routes(request: Request, commands: Commands) -> Readings:
-    """Interfaces that packets to everywhere else leave by, for each family."""
-    ways: dict[str, set[str]] = {"ipv4": set(), "ipv6": set()}
-    for line in text_of("/proc/net/route").splitlines()[1:]:
-        name, target, mask = (line.split("\t")[column] for column in (0, 1, 7))
-        if int(target, 16) == int(mask, 16) == 0:
-            ways["ipv4"].add(name)
-    # A kernel without IPv6 has no such file; "lo" stands for what cannot be reached.
-    table = "/proc/net/ipv6_route"
-    for line in text_of(table).splitlines() if exists(table) else ():
-        words = line.split()
-        if int(words[0], 16) == int(words[1], 16) == 0 and words[-1] != "lo":
-            ways["ipv6"].add(words[-1])
-    return {"net.default_route": {family: sorted(names) for family, names in ways.items()}}
+    """Interfaces with a default route, for IPv4 and IPv6."""
+    ipv4, ipv6 = "/proc/net/route", "/proc/net/ipv6_route"
+    # A kernel without IPv6 has no such file. Routes through "lo" mean "unreachable".
+    rows = rows_of(ipv6) if exists(ipv6) else []
+    # The destination and the mask (IPv6: prefix length) of a default route are zero.
+    routes = {
+        "ipv4": {row[0] for row in rows_of(ipv4, after=1) if int(row[1] + row[7], 16) == 0},
+        "ipv6": {row[-1] for row in rows if int(row[0] + row[1], 16) == 0} - {"lo"},
+    }
+    return {"net.default_route": {family: sorted(names) for family, names in routes.items()}}
 
 
 def speed(interface: str) -> str:
-    """Return speed and duplex; "unknown" where the link is down or only stands for hardware."""
+    """Return speed and duplex; "unknown" if the link is down or the driver reports no speed."""
     try:
         rate = number_of(f"{NET}/{interface}/speed")
         return f"{rate} Mb/s {line_of(f'{NET}/{interface}/duplex')}" if rate > 0 else "unknown"
@@ -112,6 +68,100 @@ def speed(interface: str) -> str:
 
 
 def net_errors(interface: str) -> int:
-    """Return frames that were lost to errors, in both directions."""
-    top = f"{NET}/{interface}/statistics"
-    return number_of(f"{top}/rx_errors") + number_of(f"{top}/tx_errors")
+    """Return the number of receive and transmit errors."""
+    return sum(number_of(f"{NET}/{interface}/statistics/{way}_errors") for way in ("rx", "tx"))
+
+
+SIOCETHTOOL = 0x8946
+GET_DRIVER, GET_RINGS, GET_PAUSE, GET_CHANNELS = 0x03, 0x10, 0x12, 0x3C
+OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
+"""Commands of the ethtool ioctl (linux/ethtool.h); all of them only read."""
+
+
+def ethtool(interface: str, command: int, size: int) -> bytes:
+    """Return a driver's reply to an ethtool command; empty if the driver does not support it.
+
+    The first word of the reply, which repeats the command, is left out.
+    """
+    answer = array.array("B", struct.pack("=I", command) + bytes(size - 4))
+    request = struct.pack("16sP16x", interface.encode(), answer.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked, SIOCETHTOOL, request)
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                return b""
+            raise Unread(f"{interface}: ethtool: {error.strerror}") from None
+    return answer.tobytes()[4:]
+
+
+def words_of(interface: str, command: int, number: int) -> tuple[int, ...]:
+    """Return a driver's reply as 32-bit numbers; empty if it does not support the command."""
+    answer = ethtool(interface, command, 4 + 4 * number)
+    return struct.unpack(f"={number}I", answer) if answer else ()
+
+
+def driver(interface: str) -> str:
+    """Return the name of an interface's driver and the firmware version."""
+    answer = ethtool(interface, GET_DRIVER, 196)
+    texts = (answer[start : start + 32].split(b"\0")[0].decode() for start in (0, 64))
+    return " ".join(filter(None, texts)) or NOT_SUPPORTED
+
+
+SETTINGS = {
+    # reading -> command, number of words in the reply, format of the value
+    "net.rings": (GET_RINGS, 8, "rx {4}, tx {7}"),
+    "net.channels": (GET_CHANNELS, 8, "rx {4}, tx {5}, combined {7}"),
+    "net.pause": (GET_PAUSE, 3, "rx {1}, tx {2}"),
+}
+
+
+def setting(reading: str, interface: str) -> str:
+    """Return a reading of ``SETTINGS``: ring sizes, numbers of channels, or pause frames."""
+    command, number, shown = SETTINGS[reading]
+    words = words_of(interface, command, number)
+    return shown.format(*words) if words else NOT_SUPPORTED
+
+
+def offloads(interface: str) -> str:
+    """Return each offload with "+" if it is on, or "-" if it is off or not supported."""
+    asked = {name: words_of(interface, command, 1) for name, command in OFFLOADS.items()}
+    return " ".join(f"{name}{'+' if any(words) else '-'}" for name, words in asked.items())
+
+
+OF_INTERFACE: dict[str, Callable[[str], Any]] = {
+    "net.speed": speed,
+    "net.driver": driver,
+    **{reading: partial(setting, reading) for reading in SETTINGS},
+    "net.offloads": offloads,
+    "net.errors": net_errors,
+    "net.carrier_changes": lambda name: number_of(f"{NET}/{name}/carrier_changes"),
+}
+NET_READINGS = (
+    *("net.addresses", "net.mac", "net.state", "net.mtu", "net.queue"),
+    *OF_INTERFACE,
+)
+
+
+def read_interfaces(request: Request, commands: Commands) -> Readings:
+    """Network interfaces that have a hardware device or an address of global scope."""
+    rows = {row["ifname"]: row for row in json.loads(commands.run("ip", "-j", "address"))}
+    reached = {
+        name: sorted(one["local"] for one in row["addr_info"] if one.get("scope") == "global")
+        for name, row in rows.items()
+    }
+    shown = {
+        name: row
+        for name, row in rows.items()
+        if name != "lo" and (reached[name] or exists(f"{NET}/{name}/device"))
+    }
+    return {
+        "net.addresses": {name: reached[name] for name in shown},
+        "net.mac": {name: row.get("address", "") for name, row in shown.items()},
+        "net.state": {name: row["operstate"] for name, row in shown.items()},
+        "net.mtu": {name: row["mtu"] for name, row in shown.items()},
+        "net.queue": {
+            name: f"{row['qdisc']}, {row.get('txqlen', 0)} packets" for name, row in shown.items()
+        },
+        **{reading: each(shown, read) for reading, read in OF_INTERFACE.items()},
+    }

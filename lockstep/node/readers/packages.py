@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.commands import Commands, failure
 from lockstep.node.readers.reading import Readings, Request
-from lockstep.node.readers.tree import found_by, rooted
+from lockstep.node.readers.tree import found_by, rooted, text_of
 
 JOURNAL = "/var/lib/dpkg/updates/*"
-"""Files are there only while dpkg runs, or after it was stopped."""
+"""The journal of dpkg: files exist only while dpkg runs, or after it was interrupted."""
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
-    """Every installed package, the broken ones and those on hold, from one dpkg-query.
+    """Installed, broken and held packages, from one dpkg-query call.
 
-    dpkg was interrupted where a package is between two states, or its journal was left.
+    dpkg was interrupted if a package is between two states, or if the journal has files.
     """
     out = commands.run(
         "dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version} ${db:Status-Abbrev}\\n"
@@ -28,9 +28,9 @@ def read_packages(request: Request, commands: Commands) -> Readings:
         words = line.split()
         if len(words) > 2 and words[-1][1] not in "nci":
             interrupted = True
-            if len(words) == 3:  # without a version: dpkg had only begun
+            if len(words) == 3:  # no version: dpkg had only begun
                 broken.append(words[0])
-        # A removed package has no version; what is left of it is of no interest.
+        # A purged package has no version. Of a removed one, only configuration files are left.
         if len(words) < 4 or words[3][1] in "nc":
             continue
         name, architecture, version, state = words[:4]
@@ -47,3 +47,29 @@ def read_packages(request: Request, commands: Commands) -> Readings:
         "packages.held": sorted(held),
         "packages.interrupted": interrupted,
     }
+
+
+OF_PACKAGES = "/var/lib/ucf/registry"
+"""Files that packages create with ucf(1). Each line has the package and the path."""
+
+
+def read_shipped(request: Request, commands: Commands) -> Readings:
+    """Path -> package, for the requested paths that belong to a package."""
+    asked = request["shipped"]
+    said = ""
+    if asked:
+        status, said, why = commands.outcome("dpkg-query", "-S", *asked)
+        # Exit status 1 is no failure: one of the paths belongs to no package.
+        if status not in (0, 1):
+            raise failure("dpkg-query", status, said, why)
+    found: dict[str, str] = {}
+    for line in said.splitlines():
+        packages, separator, path = line.partition(": ")
+        if separator and not packages.startswith("diversion "):
+            # Several packages, or architectures of one, may own a file: "libc6:amd64, libc6:i386".
+            found.setdefault(path, packages.split(", ")[0].partition(":")[0])
+    for line in text_of(OF_PACKAGES, "").splitlines():
+        package, _, path = line.partition(" ")
+        if path in asked:
+            found.setdefault(path, package)
+    return {"packages.shipped": found}

@@ -1,21 +1,31 @@
-"""RDMA devices and their ports."""
+"""RDMA devices, their ports, and RoCE congestion control."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
+import re
 from typing import Any
 
-from lockstep.node.readers.commands import Commands, installed
-from lockstep.node.readers.reading import Readings, Request, Unread, each, one
+from lockstep.node.readers.commands import Commands, failure, installed
+from lockstep.node.readers.reading import (
+    ABSENT,
+    NOT_SUPPORTED,
+    Readings,
+    Request,
+    Unread,
+    each,
+    one,
+)
 from lockstep.node.readers.tree import (
     below,
     exists,
     found_by,
     is_folder,
     line_of,
+    mode_of,
     number_of,
+    resolved,
     rooted,
     said,
 )
@@ -36,56 +46,51 @@ RDMA_READINGS = (
 
 
 def read_rdma(request: Request, commands: Commands) -> Readings:
-    """Every RDMA device and its ports; a kernel that has the folder of no device has none."""
+    """Every RDMA device and its ports; none if there is no /sys/class/infiniband."""
     if not is_folder("/sys/class"):
         raise Unread("/sys/class: no such file")
-    readings: Readings = {name: {} for name in RDMA_READINGS}
-    devices = below(RDMA)
-    readings["rdma.count"], readings["rdma.names"] = len(devices), devices
-    for device in devices:
-        top = f"{RDMA}/{device}"
-        readings["rdma.guid"][device] = one(line_of, f"{top}/node_guid")
-        readings["rdma.firmware"][device] = one(line_of, f"{top}/fw_ver")
-        # The driver's own: one that only stands for hardware (rxe) has neither.
-        own = below(top)
-        for name, file in (("rdma.board", "board_id"), ("rdma.type", "hca_type")):
-            readings[name][device] = one(line_of, f"{top}/{file}") if file in own else ""
-        for number in below(f"{top}/ports"):
-            # The first port has the name of its device.
-            port = device if number == "1" else f"{device}/{number}"
-            for field in ("state", "phys_state", "rate", "link_layer"):
-                path = f"{top}/ports/{number}/{field}"
-                readings["rdma." + field][port] = one(behind_number, path)
-            readings["rdma.netdev"][port] = netdev(top, number)
-    readings["rdma.device_files"] = each(
-        [f"/dev/infiniband/{file}" for file in below("/dev/infiniband")], mode_of
-    )
-    return readings
+    devices, of_port = below(RDMA), ports()
+    files = [f"/dev/infiniband/{file}" for file in below("/dev/infiniband")]
+    return {
+        "rdma.count": len(devices),
+        "rdma.names": devices,
+        "rdma.guid": each(devices, lambda device: line_of(f"{RDMA}/{device}/node_guid")),
+        "rdma.firmware": each(devices, lambda device: line_of(f"{RDMA}/{device}/fw_ver")),
+        # A virtual device (rxe) has neither board_id nor hca_type.
+        "rdma.board": each(devices, lambda device: line_of(f"{RDMA}/{device}/board_id", "")),
+        "rdma.type": each(devices, lambda device: line_of(f"{RDMA}/{device}/hca_type", "")),
+        **{
+            # Without the leading number: "4: ACTIVE" -> "ACTIVE".
+            f"rdma.{field}": {
+                port: one(lambda path: line_of(path).split(": ", 1)[-1], f"{folder}/{field}")
+                for port, folder in of_port.items()
+            }
+            for field in ("state", "phys_state", "rate", "link_layer")
+        },
+        "rdma.netdev": {port: netdev(folder) for port, folder in of_port.items()},
+        "rdma.device_files": each(files, lambda path: mode_of(os.stat(rooted(path)))),
+    }
 
 
-def behind_number(path: str) -> str:
-    """Return what a file says without the kernel's number for it: ``4: ACTIVE``."""
-    return line_of(path).split(": ", 1)[-1]
+def ports() -> dict[str, str]:
+    """Return port -> its folder. Port 1 is named after its device, port 2 is ``mlx5_0/2``."""
+    found = {}
+    for path in found_by(RDMA + "/*/ports/*"):
+        device, number = path.split("/")[4], path.split("/")[6]
+        found[device if number == "1" else f"{device}/{number}"] = path
+    return found
 
 
-def netdev(device: str, port: str) -> str:
-    """Return the network interface of a port; "" when it has none."""
+def netdev(port: str) -> str:
+    """Return the network interface of a port, given by its folder; "" if it has none."""
     try:
-        return line_of(f"{device}/ports/{port}/gid_attrs/ndevs/0")
-    except Unread:  # InfiniBand proper: the kernel has it beside the device
-        return ",".join(below(f"{device}/device/net"))
-
-
-def mode_of(path: str) -> str:
-    """Return the mode of a file in octal."""
-    try:
-        return f"{stat.S_IMODE(os.stat(rooted(path)).st_mode):o}"
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
+        return line_of(f"{port}/gid_attrs/ndevs/0")
+    except Unread:  # InfiniBand: the interface is listed under the PCI device
+        return ",".join(below(f"{port.rsplit('/', 2)[0]}/device/net"))
 
 
 PORT_COUNTERS = (
-    # reading, folder, the files whose sum it is
+    # reading, folder, the counter files to add up
     (
         "rdma.errors",
         "counters",
@@ -104,45 +109,38 @@ PORT_READINGS = ("rdma.pkeys", "rdma.sm_lid", *(name for name, _, _ in PORT_COUN
 
 
 def read_rdma_ports(request: Request, commands: Commands) -> Readings:
-    """Counters of each RDMA port that has them, its partitions and its subnet manager."""
+    """Error counters, partition keys and subnet manager LID of each RDMA port."""
     readings: Readings = {name: {} for name in PORT_READINGS}
-    for path in found_by(RDMA + "/*/ports/*"):
-        device, number = path.split("/")[4], path.split("/")[6]
-        port = device if number == "1" else f"{device}/{number}"
-        for name, folder, wanted in PORT_COUNTERS:
-            files = [f"{path}/{folder}/{file}" for file in wanted]
-            there = [file for file in files if exists(file)]
+    for port, path in ports().items():
+        for name, folder, files in PORT_COUNTERS:
+            there = [f for f in (f"{path}/{folder}/{file}" for file in files) if exists(f)]
             if there:
-                readings[name][port] = one(sum_of, " ".join(there))
+                readings[name][port] = one(lambda paths: sum(map(number_of, paths)), there)
         readings["rdma.pkeys"][port] = one(partitions, f"{path}/pkeys")
         readings["rdma.sm_lid"][port] = one(said, f"{path}/sm_lid")
     return readings
 
 
-def sum_of(paths: str) -> int:
-    """Return the sum of the numbers that files hold."""
-    return sum(number_of(path) for path in paths.split(" "))
-
-
 def partitions(folder: str) -> str:
-    """Return the partition keys in use."""
+    """Return the partition keys of a port, without the empty entries of its table."""
     keys = {line_of(f"{folder}/{entry}") for entry in below(folder)}
     return " ".join(sorted(keys - {"0x0000"}))
 
 
 def read_rdma_settings(request: Request, commands: Commands) -> Readings:
-    """Settings that the drivers of RDMA devices offer (devlink-dev(8)); none without its tool."""
+    """Driver parameters of each RDMA device, from devlink-dev(8); none without devlink."""
     functions = {
-        device: os.path.basename(os.path.realpath(rooted(f"{RDMA}/{device}/device")))
+        device: os.path.basename(resolved(f"{RDMA}/{device}/device"))
         for device in below(RDMA)
         if exists(f"{RDMA}/{device}/device/config")
     }
     shown: dict[str, Any] = {}
     if functions and installed("devlink"):
         status, out, err = commands.outcome("devlink", "-j", "dev", "param", "show")
-        if status != 0 and "Failed to connect to devlink" not in err:
-            raise Unread(f"devlink: exit {status}: {err.strip()[:200]}")
-        shown = json.loads(out)["param"] if status == 0 else {}
+        if status == 0:
+            shown = json.loads(out)["param"]
+        elif "Failed to connect to devlink" not in err:
+            raise failure("devlink", status, out, err)
     return {
         "rdma.settings": {
             device: {
@@ -153,3 +151,63 @@ def read_rdma_settings(request: Request, commands: Commands) -> Readings:
             for device, function in functions.items()
         }
     }
+
+
+ROCE_READINGS = (
+    "rdma.pfc",
+    "rdma.priorities",
+    "rdma.ecn",
+    "rdma.traffic_class",
+    "rdma.acceleration",
+)
+ACCELERATIONS = (
+    *("adaptive_routing_forced_en", "roce_adp_retrans_en", "roce_tx_window_en"),
+    *("roce_slow_restart_en", "selective_repeat_forced_en"),
+)
+DCB_LINES = ("prio-pfc", "dscp-prio", "default-")
+CMA = "/sys/kernel/config/rdma_cm"
+
+
+def read_roce(request: Request, commands: Commands) -> Readings:
+    """Congestion control of RoCE ports, with firmware settings if mlxreg or mstreg is installed."""
+    readings: Readings = {name: {} for name in ROCE_READINGS}
+    tool = next((name for name in ("mlxreg", "mstreg") if installed(name)), "")
+
+    def shown(port: str, what: str) -> str:
+        if not installed("dcb"):
+            return ABSENT
+        status, out, err = commands.outcome("dcb", what, "show", "dev", port)
+        if status == 0:
+            lines = [line.strip() for line in out.splitlines()]
+            return "; ".join(line for line in lines if line.startswith(DCB_LINES))
+        if NOT_SUPPORTED not in err:
+            raise failure("dcb", status, out, err)
+        return NOT_SUPPORTED
+
+    def points(port: str) -> str:
+        folder = f"/sys/class/net/{port}/ecn/roce_"
+        return " ".join(
+            f"{side} {''.join(line_of(path) for path in found_by(f'{folder}{side}/enable/*'))}"
+            for side in ("np", "rp")
+        )
+
+    def register(device: str) -> Any:
+        # The tool identifies a device by its PCI address.
+        function = os.path.basename(resolved(f"{RDMA}/{device}/device"))
+        out = commands.run(tool, "-d", function, "--reg_name", "ROCE_ACCL", "--get")
+        fields = dict(re.findall(r"^(\w+)\s*\|\s*(0x[0-9a-f]+)", out, re.M))
+        return {name: int(fields[name], 16) for name in ACCELERATIONS if name in fields}
+
+    for device in below(RDMA):
+        top = f"{RDMA}/{device}"
+        port = netdev(f"{top}/ports/1")
+        if said(f"{top}/ports/1/link_layer") != "Ethernet" or not port:
+            continue
+        readings["rdma.pfc"][device] = one(lambda name: shown(name, "pfc"), port)
+        readings["rdma.priorities"][device] = one(lambda name: shown(name, "app"), port)
+        readings["rdma.ecn"][device] = one(points, port)
+        classes = (f"{top}/tc/1/traffic_class", f"{CMA}/{device}/ports/1/default_roce_tos")
+        readings["rdma.traffic_class"][device] = ", ".join(said(path) for path in classes)
+        mellanox = exists(f"{top}/device/config") and device.startswith("mlx5")
+        readings["rdma.acceleration"][device] = one(register, device) if tool and mellanox else {}
+    return readings

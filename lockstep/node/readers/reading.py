@@ -1,36 +1,55 @@
-"""What a reading is: taken, or unread with the reason."""
+"""A reading: a value, or the reason why it is unread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Request = dict[str, Any]
 Readings = dict[str, Any]
 ABSENT = "absent"
-"""What a machine does not have: a value, so that it can differ from what its peers have."""
+"""Value for something that a node lacks; it differs from the value of peers that have it."""
 NOT_SUPPORTED = "not supported"
+NOT_ASKED = "not asked"
+"""What the record of a check holds for each reading that only roles need."""
+OF_A_ROLE = "of_a_role"
+"""Key in a role's request. A role may run before the driver's options are written, so its readings
+must not load the driver."""
 
 
 class Unread(Exception):
     """A reading that could not be taken; the text is the reason."""
 
 
-def each(names: list[str], reader: Callable[[str], Any]) -> dict[str, Any]:
-    """Return name -> reading; a failed one is unread by itself."""
+FAILURES = (Unread, OSError, ValueError, LookupError)
+"""Exceptions that make a reading unread; any other exception is a bug."""
+
+
+def reason(failure: BaseException) -> str:
+    """Return the reason why a reading could not be taken, as the record shows it."""
+    if isinstance(failure, Unread):
+        return str(failure)
+    if isinstance(failure, OSError) and failure.filename:
+        return f"{failure.filename}: {failure.strerror}"
+    return f"{type(failure).__name__}: {failure}"
+
+
+def each(names: Iterable[str], reader: Callable[[str], Any]) -> dict[str, Any]:
+    """Return name -> reading. A reading that fails is unread and does not affect the others."""
     return {name: one(reader, name) for name in names}
 
 
-def one(reader: Callable[[str], Any], name: str) -> Any:
-    """Return a reading; a failed one as an unread item of a map."""
+def one(reader: Callable[[T], Any], name: T) -> Any:
+    """Return a reading, or an unread item if it fails."""
     try:
         return reader(name)
-    except Unread as reason:
-        return {"unread": str(reason)}
+    except FAILURES as failure:
+        return {"unread": reason(failure)}
 
 
 def counted(values: list[str]) -> str:
-    """Return values as text: the one that all have, or each with its number; "absent" for none."""
+    """Return the common value, or each value with its count (``a x7, b x1``); "absent" if empty."""
     kinds = sorted(set(values))
     if len(kinds) > 1:
         return ", ".join(f"{kind} x{values.count(kind)}" for kind in kinds)

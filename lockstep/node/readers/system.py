@@ -1,28 +1,36 @@
-"""The operating system and its names: release, time zone, locale, hosts, identity."""
+"""The operating system: release, boot, platform, time zone, locale, host names, identity."""
 
 from __future__ import annotations
 
-import grp
 import hashlib
 import os
 import re
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import ABSENT, Readings, Request, Unread, one
-from lockstep.node.readers.tree import assignments, exists, found_by, line_of, rooted, said, text_of
+from lockstep.node.readers.reading import ABSENT, Readings, Request, Unread, each, one
+from lockstep.node.readers.tree import (
+    assignments,
+    exists,
+    found_by,
+    line_of,
+    rooted,
+    said,
+    started,
+    text_of,
+)
 
 
 def read_release(request: Request, commands: Commands) -> Readings:
-    """/etc/os-release."""
+    """The operating system and its release, from /etc/os-release."""
     values = assignments(text_of("/etc/os-release"))
     return {
-        name: values.get(key, Unread(f"/etc/os-release: no {key}"))
+        name: values.get(key, Unread(f"/etc/os-release: does not set {key}"))
         for name, key in (("os.id", "ID"), ("os.version_id", "VERSION_ID"))
     }
 
 
 def read_running(request: Request, commands: Commands) -> Readings:
-    """What the kernel says of itself, and how it was started."""
+    """Host name, boot ID, release and arguments of the running kernel."""
     running = os.uname()
     return {
         "os.hostname": running.nodename,
@@ -32,30 +40,55 @@ def read_running(request: Request, commands: Commands) -> Readings:
     }
 
 
+REBOOT_REQUIRED = "/run/reboot-required"
+"""Debian and Ubuntu packages that need a reboot write this file; it is gone after a reboot."""
+IN_VAIN = "/run/lockstep/rebooted-in-vain"
+"""Lists the reasons for a reboot that remained after the last one; gone after the next boot."""
+
+
+def read_boot(request: Request, commands: Commands) -> Readings:
+    """The start of PID 1, packages that need a reboot, and reasons that remained after one.
+
+    A container has the boot ID of its host, so only the start of PID 1 (proc_pid_stat(5),
+    starttime) tells its boots apart.
+    """
+    wanted = set(text_of(f"{REBOOT_REQUIRED}.pkgs", "").splitlines())
+    return {
+        "os.init_started": started("1"),
+        "os.reboot_required": sorted(wanted) if exists(REBOOT_REQUIRED) else ABSENT,
+        "os.rebooted_in_vain": text_of(IN_VAIN, "").splitlines(),
+    }
+
+
+DMI = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
+
+
+def read_platform(request: Request, commands: Commands) -> Readings:
+    """Vendor, model, board and firmware of the machine."""
+    return {"platform": each(DMI, lambda name: said(f"/sys/class/dmi/id/{name}"))}
+
+
 def read_time_zone(request: Request, commands: Commands) -> Readings:
-    """The zone that /etc/localtime points to."""
+    """The time zone that /etc/localtime points to."""
     try:
         target = os.readlink(rooted("/etc/localtime"))
     except FileNotFoundError:
         raise Unread("/etc/localtime: no such file") from None
     except OSError:
-        raise Unread("/etc/localtime: not a link, so its zone has no name") from None
+        raise Unread("/etc/localtime: not a symbolic link to a time zone") from None
     if "zoneinfo/" not in target:
-        raise Unread(f"/etc/localtime: points to {target}, not to a zone")
+        raise Unread(f"/etc/localtime: points to {target}, not to a time zone below zoneinfo/")
     return {"os.time_zone": target.split("zoneinfo/", 1)[1]}
 
 
 def read_locale(request: Request, commands: Commands) -> Readings:
-    """LANG of locale.conf(5) or Debian's older file; "" when it is not set anywhere."""
-    if exists("/etc/locale.conf"):
-        return {"os.locale": assignments(text_of("/etc/locale.conf")).get("LANG", "")}
-    if not exists("/etc/default/locale"):
-        return {"os.locale": ""}
-    return {"os.locale": assignments(text_of("/etc/default/locale")).get("LANG", "")}
+    """LANG from locale.conf(5) or, without that file, /etc/default/locale; "" if not set."""
+    text = text_of("/etc/locale.conf", otherwise=text_of("/etc/default/locale", otherwise=""))
+    return {"os.locale": assignments(text).get("LANG", "")}
 
 
 def read_locales(request: Request, commands: Commands) -> Readings:
-    """Locales that programs can use, in one spelling: ``en_us.utf8``."""
+    """Installed locales, all spelled alike: ``en_US.UTF-8`` -> ``en_us.utf8``."""
     listed = commands.run("locale", "-a").splitlines()
     return {"os.locales": sorted({line.strip().lower().replace("-", "") for line in listed})}
 
@@ -71,7 +104,7 @@ def read_hosts(request: Request, commands: Commands) -> Readings:
 
 
 def read_identity(request: Request, commands: Commands) -> Readings:
-    """What only this node may have: machine id and ssh host keys, these as hashes."""
+    """Values that must differ between nodes: the machine ID, and hashes of the SSH host keys."""
     keys = found_by("/etc/ssh/ssh_host_*_key.pub")
 
     def key(path: str) -> str:
@@ -83,25 +116,13 @@ def read_identity(request: Request, commands: Commands) -> Readings:
     }
 
 
-def read_groups(request: Request, commands: Commands) -> Readings:
-    """Names of the groups with some numbers; "absent" for a number that no group has."""
-
-    def name(number: str) -> str:
-        try:
-            return grp.getgrgid(int(number)).gr_name
-        except KeyError:
-            return ABSENT
-
-    return {"os.groups": {number: name(number) for number in request["groups"]}}
-
-
 RESOLVED = "/run/systemd/resolve/resolv.conf"
-"""The servers behind systemd-resolved, whose own address is all that resolv.conf has."""
+"""Has the DNS servers that systemd-resolved uses; /etc/resolv.conf has only its stub address."""
 
 
 def read_resolver(request: Request, commands: Commands) -> Readings:
-    """Where names are looked up, and in which order."""
-    text = text_of("/etc/resolv.conf") if exists("/etc/resolv.conf") else ""
+    """DNS servers, search domains, resolver options, and the lookup order of nsswitch.conf(5)."""
+    text = text_of("/etc/resolv.conf", "")
     if "nameserver 127.0.0.53" in text and exists(RESOLVED):
         text = text_of(RESOLVED)
     rows = [line.split() for line in text.splitlines() if line[:1].isalpha()]
@@ -109,7 +130,5 @@ def read_resolver(request: Request, commands: Commands) -> Readings:
         key: " ".join(word for row in rows if row[0] == key for word in row[1:])
         for key in ("nameserver", "search", "options")
     }
-    path = "/etc/nsswitch.conf"
-    switch = text_of(path) if exists(path) else ""
-    order = re.search(r"^hosts:\s*(.*)$", switch, re.M)
+    order = re.search(r"^hosts:\s*(.*)$", text_of("/etc/nsswitch.conf", ""), re.M)
     return {"os.resolver": {**found, "hosts": " ".join(order.group(1).split()) if order else ""}}

@@ -1,4 +1,4 @@
-"""Runs readers side by side, and makes a record of what they read."""
+"""Runs readers in parallel, and combines their readings into a record."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import Readings, Request, Unread
+from lockstep.node.readers.reading import FAILURES, Readings, Request, Unread, reason
 
 FORMAT = 1
 READER_TIMEOUT_S = 25.0
-"""After this long a reader that waits for a file system is given up; its readings are unread."""
+"""Time limit for all readers together. A reader that is not done by then, for example because a
+file system hangs, is abandoned, and its readings are unread."""
 
 Row = tuple[Callable[[Request, Commands], Readings], tuple[str, ...]]
-"""A reader, and the readings that it takes."""
+"""A reader and the names of its readings."""
 
 NAMES = (
-    *("files", "changed", "groups", "units", "sysctls", "kernel_files", "listeners"),
-    *("containers", "check_image", "container_devices"),
-    *("spank_plugins", "srun_options"),
+    *("files", "changed", "naming", "shipped", "groups", "units", "sysctls", "kernel_files"),
+    *("listeners", "containers", "check_image", "container_devices", "images"),
+    *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes"),
 )
-"""What a request may name; what it does not is not looked at."""
+"""Keys of a request; for a missing key, there is nothing to read."""
 
 
 def take(
@@ -34,10 +35,10 @@ def take(
     """Return a record of this node.
 
     Args:
-        in_turn: readers; those of one list run one after the other.
-        request: what to look at, by name.
-        command_timeout_s: for each command; None: the usual.
-        reader_timeout_s: for each reader, with all of its commands; None: the usual.
+        in_turn: lists of readers. The lists run in parallel, the readers of a list in turn.
+        request: what to read: a key of ``NAMES`` -> names.
+        command_timeout_s: the time-out of each command; None: the default.
+        reader_timeout_s: the time limit for all readers together; None: the default.
     """
     limit_s = reader_timeout_s or READER_TIMEOUT_S
     taken_at, begin = time.time(), time.monotonic()
@@ -45,32 +46,25 @@ def take(
     commands = Commands(command_timeout_s)
     readings: Readings = {}
 
-    def read(reader: Callable[[Request, Commands], Readings], names: tuple[str, ...]) -> None:
-        try:
-            found = reader(request, commands)
-        except Unread as reason:
-            found = dict.fromkeys(names, reason)
-        except (OSError, ValueError, LookupError) as error:
-            found = dict.fromkeys(names, Unread(f"{type(error).__name__}: {error}"))
-        for name, value in found.items():
-            unread = isinstance(value, Unread)
-            readings[name] = {"unread": str(value)} if unread else {"value": value}
-
     def read_in_turn(rows: list[Row]) -> None:
-        for row in rows:
-            read(*row)
+        for reader, names in rows:
+            try:
+                found = reader(request, commands)
+            except FAILURES as failure:
+                found = dict.fromkeys(names, Unread(reason(failure)))
+            for name, value in found.items():
+                unread = isinstance(value, Unread)
+                readings[name] = {"unread": str(value)} if unread else {"value": value}
 
-    # Daemon threads: one that is stuck in the kernel must not keep the program from ending.
+    # Daemon threads: a thread that is stuck in the kernel does not keep the program from exiting.
     threads = [threading.Thread(target=read_in_turn, args=(t,), daemon=True) for t in in_turn]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, begin + limit_s - time.monotonic()))
-    done = dict(readings)
-    for rows in in_turn:
-        for _, names in rows:
-            for name in names:
-                done.setdefault(name, {"unread": f"no answer within {limit_s:g} s"})
+    late = {"unread": f"no answer within {limit_s:g} s"}
+    every = [name for rows in in_turn for _, names in rows for name in names]
+    done = {**dict.fromkeys(every, late), **readings}
     return {
         "format": FORMAT,
         "taken_at": round(taken_at, 3),

@@ -1,15 +1,18 @@
-"""Reads files and folders; ``Unread`` where that fails."""
+"""Reads files and folders; raises ``Unread`` if that fails."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from lockstep.node.readers.reading import ABSENT, Unread
 
 ROOT = ""
-"""Prefix of every path that is read: a test puts a small tree here."""
+"""Prefix of every path that is read; tests set it to a folder of their own."""
 LARGEST_FILE = 16 << 20
 
 
@@ -19,12 +22,12 @@ def rooted(path: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Say whether there is anything at a path."""
+    """Return whether a path exists."""
     return os.path.exists(rooted(path))
 
 
 def is_folder(path: str) -> bool:
-    """Say whether a path is a folder."""
+    """Return whether a path is a folder."""
     return os.path.isdir(rooted(path))
 
 
@@ -33,61 +36,122 @@ def resolved(path: str) -> str:
     return os.path.realpath(rooted(path))[len(os.path.realpath(ROOT or "/").rstrip("/")) :]
 
 
-def text_of(path: str) -> str:
-    """Return the content of a text file; ``Unread`` when that cannot be had."""
+def text_of(path: str, otherwise: str | None = None) -> str:
+    """Return the content of a text file; ``Unread`` if it cannot be read.
+
+    Args:
+        path: the path of the file.
+        otherwise: what to return if the file does not exist; None: raise ``Unread``.
+    """
+    if otherwise is not None and not exists(path):
+        return otherwise
+    return bytes_of(path).decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def bytes_of(path: str, most: int = -1) -> bytes:
+    """Return the content, or the first ``most`` bytes, of a file; ``Unread`` if that fails."""
     try:
-        with open(rooted(path), encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with open(rooted(path), "rb") as file:
+            return file.read(most)
     except FileNotFoundError:
         raise Unread(f"{path}: no such file") from None
     except OSError as error:
         raise Unread(f"{path}: {error.strerror}") from None
 
 
-def bytes_of(path: str, most: int = -1) -> bytes:
-    """Return a file, at most so many bytes of it; ``Unread`` when that cannot be had."""
-    try:
-        with open(rooted(path), "rb") as file:
-            return file.read(most)
-    except OSError as error:
-        raise Unread(f"{path}: {error.strerror}") from None
-
-
-def line_of(path: str) -> str:
-    """Return the first line of a file; ``Unread`` when that cannot be had."""
-    return text_of(path).split("\n", 1)[0].strip()
+def line_of(path: str, otherwise: str | None = None) -> str:
+    """Return the first line of a file, as ``text_of`` does."""
+    return text_of(path, otherwise).split("\n", 1)[0].strip()
 
 
 def number_of(path: str) -> int:
-    """Return the number that a file holds."""
+    """Return the number that a file contains."""
     return int(line_of(path))
 
 
+def figure_of(path: str) -> float:
+    """Return the number that a file begins with: ``16.0 GT/s PCIe`` -> 16.0."""
+    text = line_of(path)
+    try:
+        return float(text.split(" ")[0])
+    except ValueError:
+        raise Unread(f"{path}: does not begin with a number: {text[:60]!r}") from None
+
+
+def found_in(path: str, pattern: str, what: str) -> str:
+    """Return the group of a pattern in the first line that matches.
+
+    Args:
+        path: the path of the file.
+        pattern: a regular expression with one group.
+        what: what the pattern finds; the error names it.
+
+    Raises:
+        Unread: no line matches, or the file cannot be read.
+    """
+    match = re.search(pattern, text_of(path), re.MULTILINE)
+    if match is None:
+        raise Unread(f"{path}: no {what}")
+    return match.group(1)
+
+
+def rows_of(path: str, after: int = 0) -> list[list[str]]:
+    """Return the words of each line of a file, without the first ``after`` lines."""
+    return [line.split() for line in text_of(path).splitlines()[after:]]
+
+
+def mounts() -> list[list[str]]:
+    """Return source, mount point, type and options of each mount (proc_mounts(5))."""
+    return [row[:4] for row in rows_of("/proc/self/mounts")]
+
+
+def mode_of(about: os.stat_result) -> str:
+    """Return the permissions of a file in octal: ``644``."""
+    return f"{stat.S_IMODE(about.st_mode):o}"
+
+
+def started(process: str) -> int:
+    """Return when a process started, in clock ticks since boot (proc_pid_stat(5), starttime)."""
+    return int(text_of(f"/proc/{process}/stat").rpartition(")")[2].split()[19])
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    """Yield /proc folder and command line of each process; NUL ends each argument."""
+    for path in found_by("/proc/[0-9]*/cmdline"):
+        with suppress(Unread):  # the process ended meanwhile
+            yield os.path.dirname(path), text_of(path)
+
+
 def below(folder: str) -> list[str]:
-    """Return the sorted names in a folder; none when it is absent."""
+    """Return the sorted names in a folder; empty if there is no such folder."""
     try:
         return sorted(os.listdir(rooted(folder)))
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise Unread(f"{folder}: {error.strerror}") from None
 
 
 def said(path: str) -> str:
-    """Return the first line of a file; "absent" where there is none."""
-    return line_of(path) if exists(path) else ABSENT
+    """Return the first line of a file; "absent" if there is no such file."""
+    return line_of(path, ABSENT)
 
 
 def found_by(pattern: str) -> list[str]:
-    """Return the sorted paths that a pattern covers."""
+    """Return the sorted paths that match a glob pattern."""
     return [path[len(ROOT) :] for path in sorted(glob.glob(rooted(pattern)))]
 
 
+@contextmanager
+def in_memory(text: str) -> Iterator[str]:
+    """Yield a path at which other programs can read this text; the file exists only in memory."""
+    file = os.memfd_create("lockstep")
+    try:
+        os.write(file, text.encode())
+        yield f"/proc/{os.getpid()}/fd/{file}"
+    finally:
+        os.close(file)
+
+
 def assignments(text: str) -> dict[str, str]:
-    """Return NAME=value lines of a shell-like file, quotes removed."""
-    found = {}
-    for line in text.splitlines():
-        match = re.match(r"\s*(?:export\s+)?([A-Za-z_]+)=(.*)$", line)
-        if match:
-            found[match.group(1)] = match.group(2).strip().strip("\"'")
-    return found
+    """Return name -> value from the NAME=value lines of a text, without quotes."""
+    found = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]+)=(.*)$", text, re.MULTILINE)
+    return {name: value.strip().strip("\"'") for name, value in found}

@@ -1,4 +1,4 @@
-"""systemd's units and cron's jobs."""
+"""systemd units and cron jobs."""
 
 from __future__ import annotations
 
@@ -6,80 +6,89 @@ import hashlib
 import os
 import re
 import time
-from typing import Any
+from collections.abc import Iterable
 
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Readings, Request, Unread, each
-from lockstep.node.readers.tree import assignments, exists, found_by, line_of, rooted, text_of
+from lockstep.node.readers.tree import assignments, found_by, found_in, line_of, rooted, text_of
+
+PROPERTIES = (
+    *("LoadState", "ActiveState", "SubState", "UnitFileState", "ActiveEnterTimestampMonotonic"),
+    *("MainPID", "InvocationID", "NeedDaemonReload"),
+)
 
 
 def read_units(request: Request, commands: Commands) -> Readings:
-    """State of every unit asked for, from one systemctl."""
-    units = request["units"]
-    if not units:
-        return {"units": {}, "units.started": {}, "limits.memlock": {}, "limits.open_files": {}}
-    wanted = (
-        "LoadState,ActiveState,SubState,UnitFileState,ActiveEnterTimestampMonotonic,MainPID,"
-        "InvocationID,NeedDaemonReload"
-    )
-    out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
-    blocks = [assignments(block) for block in out.strip().split("\n\n")]
-    if len(blocks) != len(units):
-        raise Unread(f"systemctl: {len(blocks)} answers for {len(units)} units")
+    """State and limits of every requested unit, from one systemctl call and /proc."""
+    units = properties_of(request["units"], PROPERTIES, commands)
     booted = time.time() - time.monotonic()
-    found = {}
-    started = {}
-    processes = {}
-    for index, unit in enumerate(units):
-        block = blocks[index]
-        since = int(block.get("ActiveEnterTimestampMonotonic") or 0)
-        found[unit] = {
-            "active": block["ActiveState"],
-            "sub": block["SubState"],
-            "load": block["LoadState"],
-            "enabled": block["UnitFileState"],
-            "started_at": round(booted + since / 1e6) if since else None,
-        }
-        started[unit] = {
-            "invocation": block.get("InvocationID", ""),
-            "at": round(booted + since / 1e6, 3) if since else None,
-            "needs_daemon_reload": block.get("NeedDaemonReload") == "yes",
-            "stamp": stamp(unit),
-        }
-        processes[unit] = block.get("MainPID") or "0"
+    # 0: the unit has not been active since boot.
+    since = {
+        unit: int(block.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
+        for unit, block in units.items()
+    }
 
-    def limit(unit: str, name: str) -> Any:
-        if processes[unit] == "0":
+    def limit(unit: str, name: str) -> dict[str, str]:
+        process = units[unit].get("MainPID") or "0"
+        if process == "0":
             raise Unread(f"{unit}: no main process")
-        path = f"/proc/{processes[unit]}/limits"
-        match = re.search(rf"^Max {name}\s+(\S+)\s+(\S+)", text_of(path), re.MULTILINE)
-        if not match:
-            raise Unread(f"{path}: no {name}")
-        return {"soft": match.group(1), "hard": match.group(2)}
+        line = found_in(f"/proc/{process}/limits", rf"^Max {name}\s+(\S+\s+\S+)", f"Max {name}")
+        soft, hard = line.split()
+        return {"soft": soft, "hard": hard}
 
     services = [unit for unit in units if unit.endswith(".service")]
     return {
-        "units": found,
-        "units.started": started,
+        "units": {
+            unit: {
+                "active": block["ActiveState"],
+                "sub": block["SubState"],
+                "load": block["LoadState"],
+                "enabled": block["UnitFileState"],
+                "started_at": round(booted + since[unit]) if since[unit] else None,
+            }
+            for unit, block in units.items()
+        },
+        "units.started": {
+            unit: {
+                "invocation": block.get("InvocationID", ""),
+                "at": round(booted + since[unit], 3) if since[unit] else None,
+                "needs_daemon_reload": block.get("NeedDaemonReload") == "yes",
+                "stamp": stamp(unit),
+            }
+            for unit, block in units.items()
+        },
         "limits.memlock": each(services, lambda unit: limit(unit, "locked memory")),
         "limits.open_files": each(services, lambda unit: limit(unit, "open files")),
     }
 
 
+def properties_of(
+    units: list[str], properties: Iterable[str], commands: Commands
+) -> dict[str, dict[str, str]]:
+    """Return unit -> its properties, from one systemctl call."""
+    if not units:
+        return {}
+    wanted = ",".join(properties)
+    out = commands.run("systemctl", "show", "--no-pager", "--property=" + wanted, "--", *units)
+    blocks = [assignments(block) for block in out.strip().split("\n\n")]
+    if len(blocks) != len(units):
+        raise Unread(f"systemctl show: expected {len(units)} units, found {len(blocks)}")
+    return {unit: blocks[number] for number, unit in enumerate(units)}
+
+
 LOADED = "/run/lockstep/loaded"
-"""Holds a file per unit: its invocation and the files it had read when a role (re)started it."""
+"""Has a file per unit that a role started, with its invocation and the files that it had read."""
 MANAGER = "systemd-manager"
-"""Name under ``LOADED`` for systemd itself; its invocation is the boot."""
+"""File in ``LOADED`` for systemd itself, with the boot ID as its invocation."""
 
 
 def stamp(unit: str) -> list[str]:
-    """Return what a role noted of a unit's start; nothing where none started it."""
-    path = f"{LOADED}/{unit}"
-    return text_of(path).splitlines() if exists(path) else []
+    """Return the record that a role wrote when it started a unit; empty if no role started it."""
+    return text_of(f"{LOADED}/{unit}", "").splitlines()
 
 
 def read_manager(request: Request, commands: Commands) -> Readings:
-    """When systemd began, and of which files a role knows that it has read them."""
+    """When systemd started, and the files that a role recorded as read by systemd."""
     out = commands.run("systemctl", "show", "-p", "UserspaceTimestampMonotonic")
     since = int(assignments(out).get("UserspaceTimestampMonotonic") or 0)
     return {
@@ -92,7 +101,7 @@ def read_manager(request: Request, commands: Commands) -> Readings:
 
 
 def read_failed_units(request: Request, commands: Commands) -> Readings:
-    """Units that failed."""
+    """Units in the failed state."""
     out = commands.run(
         *("systemctl", "list-units", "--state=failed", "--plain", "--no-legend", "--no-pager"),
     )
@@ -100,7 +109,7 @@ def read_failed_units(request: Request, commands: Commands) -> Readings:
 
 
 def read_enabled_units(request: Request, commands: Commands) -> Readings:
-    """Units that somebody enabled on this node, and the jobs of cron by their hashes."""
+    """Units that are enabled in /etc/systemd/system, and hashes of the cron tables."""
     links = found_by("/etc/systemd/system/*.wants/*") + found_by("/etc/systemd/system/*.requires/*")
     tables = [
         path
@@ -110,7 +119,7 @@ def read_enabled_units(request: Request, commands: Commands) -> Readings:
     ]
 
     def table(path: str) -> str:
-        # Packages draw minute and hour by lot, so that not all machines start at once.
+        # Minute and hour do not count: packages choose them at random to spread the load.
         common = re.sub(r"^[ \t]*\d+[ \t]+\d+[ \t]", "", text_of(path), flags=re.M)
         return hashlib.sha256(common.encode()).hexdigest()
 

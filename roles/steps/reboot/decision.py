@@ -1,30 +1,33 @@
-"""The tasks of a node's turn in a rolling reboot, and the reason that holds it in Slurm."""
+"""The tasks of a node's turn in a rolling reboot, and the reasons that remain after a reboot."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from lockstep.facts.reboot import HoldState
+from lockstep.facts.reboot import IN_VAIN, Conversation, HoldState, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.reboot import Pending, listed
+from lockstep.plan.reboot import Pending, Reason, listed
 
 OURS = "lockstep-reboot:"
-"""How our reasons begin. Not "lockstep:": Slurm's health check resumes what begins with that."""
+"""Prefix of the rollout's drain reasons. It differs from "lockstep:", because the health check
+resumes nodes whose reason starts with that."""
 OUT = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVALID_REG", "NOT_RESPONDING"}
 """States and flags in which a node gets no jobs (sinfo(1), node state codes)."""
 HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
-"""Those that stay until somebody ends them."""
+"""States and flags that stay until an administrator or a program clears them."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a node's turn has to do."""
+    """What a rollout has to do on a node in its turn."""
 
     pending: Pending
     boot: str
     hold: HoldState
     worker: bool
-    """It takes jobs: it is drained first."""
+    """The node takes jobs, so it is drained first."""
 
     @property
     def leftover(self) -> bool:
@@ -33,16 +36,16 @@ class Decision:
 
     @property
     def nothing(self) -> bool:
-        """Whether the node is left as it is."""
+        """Whether the node has no task in this rollout."""
         return not (self.pending.reasons or self.pending.in_vain or self.leftover)
 
     @property
     def stands(self) -> str:
-        """Say what no reboot ended."""
-        return f"a reboot did not end {listed(self.pending.in_vain)}"
+        """Describe the reasons for a reboot that remained after an earlier one."""
+        return f"a reboot did not resolve this ({listed(self.pending.in_vain)})"
 
     def why(self, plan: NodePlan) -> str:
-        """Say what is done, or why nothing is."""
+        """Describe the tasks, or the reason why there are none."""
         if self.pending.reasons:
             return f"to reboot: {self.pending}"
         if self.pending.in_vain:
@@ -60,3 +63,21 @@ class Decision:
                 f"; {missing}" if missing else ""
             )
         return missing or self.pending.remark or "no reboot is pending"
+
+
+def still(look: Callable[[], Pending], before: Pending) -> tuple[Reason, ...]:
+    """Return the reasons in ``before`` that remain after the reboot. Raises Unanswered."""
+    now = look()
+    after = {*now.reasons, *now.in_vain}
+    return tuple(reason for reason in before.reasons if reason in after)
+
+
+def remember(talk: Conversation, reasons: tuple[Reason, ...]) -> None:
+    """Store reasons on the node until its next boot. Raises Unanswered."""
+    if not reasons:
+        return
+    folder = IN_VAIN.rpartition("/")[0]
+    lines = " ".join(shlex.quote(str(reason)) for reason in reasons)
+    kept, output = talk.say(f"mkdir -p {folder} && printf '%s\\n' {lines} > {IN_VAIN}")
+    if not kept:
+        raise Unanswered(f"{IN_VAIN}: {' '.join(output.stderr_lines)[:200]}")

@@ -1,8 +1,8 @@
-"""What a rollout does to the driver of a node, before it boots."""
+"""Changes the driver of a node in a rollout, before the reboot."""
 
 from __future__ import annotations
 
-from lockstep.facts.kernels import Kernels
+from lockstep.facts.driver import boot_kernels
 from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
@@ -10,33 +10,35 @@ from lockstep.plan.driver import Driver
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 
 CHANGE_S = 3600.0
-"""For one apt-get; DKMS builds the driver's modules in it."""
+"""Time limit of one apt-get call, during which DKMS builds the driver's modules."""
 MOST_CHARACTERS = 400
-"""Of what a program said: a compiler's error and the path of its log."""
+"""Characters of a program's output in a message: enough for an error and the path of a log."""
 
 
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
     """Change packages, with the headers of the kernel that boots next; raises Unanswered."""
-    driver = plan.driver
-    kernels = talk.read(Kernels).next if driver and driver.flavour else ()
+    driver = plan.software.driver
+    kernels = talk.read(boot_kernels).next if driver and driver.flavour else ()
     headers = driver.header_packages(kernels) if driver else {}
     replaced = driver.replaced if driver else ()
     state = talk.read(package_state, names=names)
-    for command in change(state, names, plan.versions, plan.held, replaced, headers):
+    for command in change(
+        state, names, plan.software.versions, plan.software.held, replaced, headers
+    ):
         ok, output = talk.say(command, within_s=CHANGE_S)
         if not ok:
             raise Unanswered(_why(output.stderr_lines)[:MOST_CHARACTERS])
 
 
 def _why(said: list[str]) -> str:
-    """Return the line that tells what went wrong: mostly the last one, else our own refusal."""
+    """Return the line with the reason: Lockstep's own refusal, or else the last line."""
     refused = [line for line in said if line.startswith(REFUSED)]
     return (refused or said or ["no message"])[-1].strip()
 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:
-    """Say which module the next boot would lack; "" for none. Raises Unanswered."""
-    kernels = talk.read(Kernels)
+    """Return which module the next boot would lack, and why; "" for none. Raises Unanswered."""
+    kernels = talk.read(boot_kernels)
     lacking = driver.lacking(kernels.next)
     if not lacking:
         return ""

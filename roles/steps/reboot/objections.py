@@ -1,4 +1,4 @@
-"""What `lockstep check` says of one node, and what of it keeps the node out of service."""
+"""The findings of `lockstep check` about one node, and those that keep it out of service."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lockstep.spec.names import expand
 
 CHECK_S = 300.0
 SAID = 3
-"""Findings in a message; `lockstep check` shows them all."""
+"""Number of findings in a message; ``lockstep check`` shows all."""
 BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
-"""Rules that compare with peers what a reboot changes: the first node differs from all others."""
+"""Rules for values that a reboot changes: the first rebooted node differs from its peers."""
 
 
 def check(inventory: str, node: str) -> list[dict[str, Any]]:
     """Return the findings of ``lockstep check`` about a node.
 
     Raises:
-        Unanswered: the check itself could not be made.
+        Unanswered: the check itself failed.
     """
     try:
         done = subprocess.run(
@@ -37,18 +37,18 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
         )
         findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     except subprocess.TimeoutExpired as late:
-        raise Unanswered(f"lockstep check: not done within {CHECK_S:.0f} s") from late
+        raise Unanswered(f"lockstep check did not finish within {CHECK_S:.0f} s") from late
     except (ValueError, KeyError) as error:
         said = done.stderr.strip().splitlines() or ["no message"]
-        raise Unanswered(f"lockstep check: status {done.returncode}: {said[-1]}") from error
+        raise Unanswered(f"lockstep check: exit status {done.returncode}: {said[-1]}") from error
     return findings
 
 
 def objections(findings: list[dict[str, Any]], node: str) -> str:
-    """Say what of the findings keeps a node out of service; "" for none.
+    """Return, as text, the findings that keep a node out of service; "" for none.
 
-    Not its state in Slurm, which is ours or a person's to change, not a warning, and not what it
-    has in advance of peers that were not rebooted yet.
+    These do not count: the state in Slurm, which the rollout or an administrator changes; warnings;
+    and differences from peers that have not been rebooted yet.
     """
     against = [
         finding
@@ -56,7 +56,7 @@ def objections(findings: list[dict[str, Any]], node: str) -> str:
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
         and finding["severity"] != "warning"
-        # "peers", or "peers: 4 of 7 nodes of class ..." where they have a majority.
+        # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
         and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
     ]
     said = ", ".join(

@@ -1,50 +1,53 @@
-"""Who may go next: one rollout is shared by all hosts of a run, and ends at the first that fails.
+"""A rollout, which all hosts of a run share; it ends when the first node fails.
 
-The operations of all hosts run side by side, each in a greenlet of its own (pyinfra's command
-line turns threads and their locks into gevent's); what they share is kept here. Nobody waits
-for a node: a turn ends with its operation, whatever became of the node.
+The operations of all hosts run side by side, each in its own greenlet (pyinfra's command line
+patches threads and locks with gevent's); they share the state in this module. A turn ends with its
+operation, whatever happened to the node, so no host waits for a lost node.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import sleep
 from weakref import WeakKeyDictionary
 
 from pyinfra.api import State
 
 ARRIVAL_S = 0.1
-"""All hosts come at once; they are let in by their order, not by their arrival."""
+"""Seconds that a host waits before it takes a slot, so that all hosts have asked for one.
+
+A host that asks later is only out of order; the number of slots is never exceeded.
+"""
 
 
 class Rollout:
-    """Slots, the order in which they are given, and whether it goes on at all."""
+    """The slots of a rollout, the order of the hosts, and whether the rollout was stopped."""
 
     def __init__(self) -> None:
-        """Start with no node away."""
+        """Start with all slots free."""
         self._changed = threading.Condition()
         self._waiting: set[tuple[int, str]] = set()
         self._away: set[str] = set()
         self.done: set[str] = set()
-        """Nodes that had their turn, whatever came of it."""
+        """Nodes that had their turn, whatever the result."""
         self.stopped = ""
-        """Where and why it ended; "" while it goes on."""
+        """The node that stopped the rollout, and the reason; "" while it goes on."""
 
     @contextmanager
     def turn(self, node: str, place: int, at_once: int) -> Iterator[str]:
-        """Wait for a slot and hold it; give why there is none, or "".
+        """Wait for a slot and hold it; yield "", or the reason why this node gets no slot.
 
         Args:
-            node: the one that asks.
-            place: the lowest goes first.
-            at_once: slots in all.
+            node: the node that needs the slot.
+            place: its position in the order; the lowest goes first.
+            at_once: the number of slots.
         """
         ticket = (place, node)
         with self._changed:
             self._waiting.add(ticket)
-        time.sleep(ARRIVAL_S)
+        sleep(ARRIVAL_S)
         with self._changed:
             try:
                 self._changed.wait_for(
@@ -66,7 +69,7 @@ class Rollout:
                 self._changed.notify_all()
 
     def stop(self, node: str, why: str) -> None:
-        """Let no further node begin; the first reason stays."""
+        """Start no further node. If the rollout was already stopped, the first reason stays."""
         with self._changed:
             self.stopped = self.stopped or f"rollout stopped at {node} ({why})"
             self._changed.notify_all()
@@ -76,5 +79,5 @@ _ROLLOUTS: WeakKeyDictionary[State, Rollout] = WeakKeyDictionary()
 
 
 def rollout_of(state: State) -> Rollout:
-    """Return the rollout of a run of pyinfra: the same for each of its hosts."""
+    """Return the rollout of a pyinfra run, which all its hosts share."""
     return _ROLLOUTS.setdefault(state, Rollout())

@@ -1,50 +1,59 @@
-"""One node's way through a rollout of reboots: drained, idle, rebooted, checked, resumed."""
+"""The steps of one node in a rolling reboot: drain, wait, reboot, check, resume."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pyinfra.api import Host
 
-from lockstep.facts.gpus import Gpus
-from lockstep.facts.reboot import Boot, Conversation, Hold, HoldState, Unanswered
+from lockstep.facts.gpus import gpu_states
+from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
-from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision
+from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, remember, still
 from lockstep.roles.steps.reboot.driver import change_packages, unbuilt
 from lockstep.roles.steps.reboot.objections import check, objections
 from lockstep.roles.steps.reboot.rollout import Rollout
-from lockstep.roles.steps.reboot.unresolved import remember, still
 
 BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
+USERS_OF_GPUS = (
+    # Every CUDA process opens nvidia-uvm; NVML and NVIDIA's daemons do not.
+    """test "$(id -u)" = 0 || { echo "only root sees every process" >&2; exit 1; }; """
+    # A process may exit meanwhile: find then reports a missing folder and exits with 1.
+    "found=$(find /proc -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname '*/nvidia-uvm*' 2>/dev/null); "
+    """status=$?; test $status -le 1 || { echo "find: exit $status" >&2; exit 1; }; """
+    """echo "$found" | sed -n 's|^/proc/\\([0-9]*\\)/.*|\\1|p' | sort -nu"""
+)
+"""Command that prints the PIDs of all processes that use a GPU, without nvidia-smi."""
 
 POLL_S = 2.0
 CHECK_EVERY_S = 10.0
-"""A check reads the peers as well, and they are at work."""
+"""Seconds between two checks: each check also reads the peers, which run jobs."""
 REMIND_S = 600.0
 SETTLE_S = 300.0
-"""From the new boot: daemons start, chronyd needs up to 90 s, GPUs a minute more."""
+"""Limit for the checks after a reboot: chronyd takes up to 90 s, GPUs a minute more."""
 RESUME_S = 60.0
 
 
 class Failed(Exception):
-    """Why the rollout ends at this node, in two parts: for the others, and what to do here."""
+    """The rollout ends at this node. All hosts show the reason; this one shows the next step."""
 
     def __init__(self, why: str, then: str) -> None:
-        """Take a clause without the node's name, and a sentence."""
+        """Store the reason (a predicate whose subject is the node) and the next step."""
         super().__init__(why)
         self.then = then
 
 
 class NotAgain(Failed):
-    """Why this node alone fails: nothing was done to it, so nothing speaks against the others."""
+    """Only this node fails. Nothing was changed on it, so the rollout goes on with the others."""
 
 
 class Turn:
-    """One node's way through the rollout."""
+    """The steps of one node in the rollout."""
 
     def __init__(
         self,
@@ -55,31 +64,27 @@ class Turn:
         rollout: Rollout,
         look: Callable[[], Pending],
     ) -> None:
-        """Take what was decided, and what says it anew; nothing happens yet."""
+        """Store the decision, and the function that reads the node's pending reboot again."""
         self.look = look
         self.host, self.plan, self.talk = host, plan, talk
         self.decision, self.rollout = decision, rollout
         self.ours = decision.leftover
-        inventory = plan.cluster.inventory
-        self.again = f"pyinfra -y {inventory} deploys/reboot.py --limit {plan.name}"
+        self.again = f"pyinfra -y {plan.cluster.inventory} deploys/reboot.py --limit {plan.name}"
 
     def run(self) -> bool:
-        """Do all of it; False when the node failed. The rollout ends here if it did anything."""
+        """Do all steps; return False if the node failed. ``NotAgain`` does not end the rollout."""
         name = self.plan.name
-        over = False
         try:
             self._steps()
-            over = True
         except Failed as failed:
-            over = True
             if not isinstance(failed, NotAgain):
                 self.rollout.stop(name, str(failed))
             kept = " It stays drained." if self.ours else ""
             self._log(f"{name} {failed}.{kept} Next: {failed.then}", fg="red", bold=True)
             return False
-        finally:
-            if not over:  # a bug of ours, or Ctrl-C: pyinfra says which
-                self.rollout.stop(name, "ended by an error of Lockstep itself")
+        except BaseException:  # a bug in Lockstep, or Ctrl-C: pyinfra shows which
+            self.rollout.stop(name, "interrupted, or an internal error in Lockstep")
+            raise
         return True
 
     def _steps(self) -> None:
@@ -101,31 +106,33 @@ class Turn:
         if decision.pending.reasons:
             self._reboot()
         if decision.worker and not self.ours:
-            # Why it was taken out may well show in the check: that is not the rollout's to judge.
+            # The fault that took the node out of service may persist: that is no failure here.
             wrong = self._settled(self._still) or self._unregistered() or self._findings()
             if wrong:
-                self._log(f"what the check says of it, just booted: {wrong}")
-            self._log(f"not resumed: taken out by {decision.hold.reason or 'somebody else'!r}")
+                self._log(f"not in order after the reboot: {wrong}")
+            self._log(
+                f"not resumed: already out of service: {decision.hold.reason or 'no reason'!r}"
+            )
             return
         began = time.monotonic()
         wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
         if wrong:
             raise Failed(
                 f"is not in order {SETTLE_S:.0f} s after its reboot: {wrong}",
-                f"lockstep check {self.plan.cluster.inventory} --limit {self.plan.name}; "
-                f"when that is clean: {self.again}",
+                f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
+                f"repair what it reports, then run: {self.again}",
             )
         self._log(f"checked: in order after {time.monotonic() - began:.0f} s")
         if self.ours:
             self._resume()
 
     def _drain(self) -> None:
-        """Drain the node; a drain that somebody else began stays theirs."""
+        """Drain the node, unless an administrator has already drained it."""
         hold = self.decision.hold
         if not hold.states:
             raise Failed(
                 "was not drained: the controller does not answer",
-                f"see slurmctld on {self.plan.controller_host}, then {self.again}",
+                f"check slurmctld on {self.plan.cluster.controller_host}, then run: {self.again}",
             )
         if hold.states & HELD:
             return
@@ -135,7 +142,7 @@ class Turn:
         self._log(f"drained ({reason})")
 
     def _idle(self) -> bool:
-        """Wait until no job runs on the node; False when the rollout ended meanwhile."""
+        """Wait until no job runs on the node; return False if the rollout ended meanwhile."""
         limit_s = self.plan.spec.reboots.drain_timeout_s
         began = shown_at = time.monotonic()
         shown: tuple[str, ...] = ()
@@ -146,8 +153,8 @@ class Turn:
                 answered = time.monotonic()
             elif time.monotonic() - answered > self.plan.spec.reboots.return_timeout_s:
                 raise Failed(
-                    "stopped answering while its jobs were awaited; not rebooted",
-                    f"look at its console; when it is up: {self.again}",
+                    "stopped answering before its jobs had finished; not rebooted",
+                    f"look at its console; when the node is up again, run: {self.again}",
                 )
             if self.rollout.stopped:
                 self._let_go()
@@ -155,18 +162,18 @@ class Turn:
             if hold is not None and hold.states and not hold.states & HELD:
                 self.ours = False
                 raise Failed(
-                    "was put back into service while its jobs were awaited; not rebooted",
-                    f"agree on who decides over it, then {self.again}",
+                    "was resumed before its jobs had finished; not rebooted",
+                    f"ask the administrators why the node was resumed, then run: {self.again}",
                 )
             jobs = None if hold is None else hold.jobs
-            # Both have to say it: squeue leaves a job out before its node is clean.
+            # Both must agree: squeue can drop a job before the node has cleaned up after it.
             if hold is not None and hold.states and jobs == () and not hold.states & BUSY:
                 return True
             waited = time.monotonic() - began
             if waited >= limit_s:
                 raise Failed(
                     f"still has {_jobs(jobs)} after {limit_s} s (drain_timeout_s); not rebooted",
-                    f"wait for the jobs, then {self.again}: it goes on from here",
+                    f"wait until the jobs have ended, then run: {self.again}",
                 )
             if jobs and (jobs != shown or time.monotonic() - shown_at >= REMIND_S):
                 self._log(f"waiting for {_jobs(jobs)}, {limit_s - waited:.0f} s at most")
@@ -174,40 +181,63 @@ class Turn:
             time.sleep(min(POLL_S, limit_s))
 
     def _let_go(self) -> None:
-        """Undo our drain of a node that was not rebooted yet."""
+        """Resume the node if this rollout drained it and has not rebooted it yet."""
         fresh = self.ours and not self.decision.leftover
         if fresh:
             self._scontrol("State=RESUME", "resumed")
         self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
 
     def _free(self) -> None:
-        """Make sure that no process is on a board: not all work is Slurm's."""
+        """Fail if a process uses a GPU, or might use one: not all work runs under Slurm."""
+        name = self.plan.name
         try:
-            boards = self.talk.read(Gpus)
+            gpus = self.talk.read(gpu_states)
+            # Not answered: no driver is loaded, its library has another version, or a GPU is lost.
+            users = () if gpus.answered else self._users_of_gpus()
         except Unanswered as unanswered:
-            raise Failed(f"was not changed: {unanswered}", self.again) from unanswered
-        busy = [board.uuid for board in boards.every if board.busy]
+            raise Failed(
+                f"did not get the new driver: {unanswered}",
+                f"repair nvidia-smi on {name}, then run: {self.again}",
+            ) from unanswered
+        busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
         if busy:
             raise Failed(
-                f"has processes on {len(busy)} GPUs that are no job of Slurm ({busy[0]}...)",
-                f"nvidia-smi on {self.plan.name} names them; when they are gone: {self.again}",
+                f"has processes outside Slurm on {len(busy)} GPUs ({busy[0]}...)",
+                f"run nvidia-smi on {name} to list them; when they have exited, run: {self.again}",
+            )
+        if users:
+            raise Failed(
+                f"did not get the new driver: nvidia-smi fails; {len(users)} processes use GPUs "
+                f"(PID {users[0]}...)",
+                f"run `fuser -v /dev/nvidia-uvm` on {name} to list them; when they have exited, "
+                f"run: {self.again}",
             )
 
+    def _users_of_gpus(self) -> tuple[str, ...]:
+        """Return the PIDs of all processes that use a GPU, without nvidia-smi."""
+        listed, output = self.talk.say(USERS_OF_GPUS)
+        if not listed:
+            said = " ".join(output.stderr_lines).strip() or "no message"
+            raise Unanswered(
+                f"nvidia-smi fails, and processes on the GPUs cannot be listed: {said}"
+            )
+        return tuple(output.stdout_lines)
+
     def _modules_built(self) -> None:
-        """Make sure that the next boot has the driver: DKMS may have failed, or had no headers."""
+        """Fail if the next boot would lack the driver: DKMS failed, or had no kernel headers."""
         driver = self.decision.pending.driver
         if driver is None or not self.decision.pending.reasons:
             return
         try:
             why = unbuilt(self.talk, driver)
         except Unanswered as unanswered:
-            raise Failed(f"was not rebooted: {unanswered}", self.again) from unanswered
+            raise Failed(f"was not rebooted: {unanswered}", f"run: {self.again}") from unanswered
         if why:
             name = self.plan.name
-            raise Failed(why, f"deploy {name}, which has DKMS build it; then {self.again}")
+            raise Failed(why, f"deploy {name}, so that DKMS builds it; then run: {self.again}")
 
     def _change(self) -> None:
-        """Change the packages that never change under a job."""
+        """Change the packages that must not change while a job runs."""
         plan, names = self.plan, self.decision.pending.change
         self._log(f"changing {', '.join(names)}")
         began = time.monotonic()
@@ -215,55 +245,54 @@ class Turn:
             change_packages(self.talk, plan, names)
         except Unanswered as unanswered:
             raise Failed(
-                f"could not change its packages: {unanswered}",
-                f"apt-get check and dpkg --audit on {plan.name}, then {self.again}",
+                f"failed to change its driver packages: {unanswered}",
+                f"run apt-get check and dpkg --audit on {plan.name} and repair what they report, "
+                f"then run: {self.again}",
             ) from unanswered
         self._log(f"changed after {time.monotonic() - began:.0f} s")
 
     def _reboot(self) -> None:
-        """Reboot, and wait until another boot answers."""
+        """Reboot the node, and wait until it answers from a new boot."""
         name, limit_s = self.plan.name, self.plan.spec.reboots.return_timeout_s
         self._log("rebooting")
         began = time.monotonic()
-        try:
-            # The echo tells a refusal from a session that went down with the node.
+        with suppress(Unanswered):
+            # The echo distinguishes a refusal from a session that went down with the node.
             _, output = self.talk.say("systemctl reboot; echo asked $?", within_s=30)
-        except Unanswered:
-            output = None
-        asked = [] if output is None else [o for o in output.stdout_lines if o.startswith("asked")]
-        if output is not None and asked and asked != ["asked 0"]:
-            said = " ".join(output.stderr_lines).strip()[:200]
-            raise Failed(
-                f"refused to reboot: systemctl reboot: {said or asked[0]}",
-                f"reboot {name} by hand, then {self.again}",
-            )
+            asked = [line for line in output.stdout_lines if line.startswith("asked")]
+            if asked not in ([], ["asked 0"]):
+                said = " ".join(output.stderr_lines).strip()[:200]
+                raise Failed(
+                    f"refused to reboot: systemctl reboot: {said or asked[0]}",
+                    f"reboot {name} by hand, then run: {self.again}",
+                )
         last = "no answer yet"
         while (left_s := began + limit_s - time.monotonic()) > 0:
             time.sleep(min(POLL_S, left_s))
             try:
                 self.talk.connect(within_s=max(1.0, min(20.0, left_s)))
-                if self.talk.read(Boot).boot != self.decision.boot:
+                if self.talk.ask(boot_state()).boot != self.decision.boot:
                     self._log(f"back after {time.monotonic() - began:.0f} s")
                     return
-                last = "it answers, but it is still the old boot"
+                last = "the node answers, but it has not rebooted yet"
             except Unanswered as unanswered:
                 last = str(unanswered)
         raise Failed(
             f"did not come back within {limit_s} s of its reboot (return_timeout_s): {last}",
-            f"look at its console; when it is up: {self.again}",
+            f"look at its console; when the node is up again, run: {self.again}",
         )
 
     def _not_again(self) -> None:
-        """Fail for a node that waits for what no reboot brings; not for one held out."""
+        """Fail if a reboot did not help, unless the node was already out of service."""
         if self.decision.hold.states & HELD and not self.ours:
             return
         raise NotAgain(
             f"was not rebooted again: {self.decision.stands}",
-            f"find out why and repair it; reboot {self.plan.name} by hand, then {self.again}",
+            f"repair the cause on {self.plan.name} and reboot it by hand, then run: {self.again}",
         )
 
     def _settled(self, look: Callable[[], str]) -> str:
-        """Wait until a look finds nothing; return what it still finds after a while."""
+        """Repeat a check until it finds nothing; return its last finding when the time is up."""
         began = time.monotonic()
         shown = ""
         while wrong := look():
@@ -277,11 +306,11 @@ class Turn:
         try:
             remember(self.talk, still(self.look, self.decision.pending) if wrong else ())
         except Unanswered as unanswered:
-            self._log(f"what the reboot did not end is not known: {unanswered}")
+            self._log(f"could not read or store the reasons for another reboot: {unanswered}")
         return wrong
 
     def _still(self) -> str:
-        """Say what the reboot was made for and did not end."""
+        """Return the reasons that remain after the reboot, as text; "" for none."""
         try:
             stands = still(self.look, self.decision.pending)
         except Unanswered as unanswered:
@@ -289,25 +318,21 @@ class Turn:
         return f"still waits for a reboot ({listed(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
-        """Say what the controller still misses of this boot's slurmd."""
+        """Return the reason why the controller does not have this boot's slurmd yet, or ""."""
         if not self.decision.worker:
             return ""
         hold = self._hold()
         if hold is None or not hold.states:
             return "the controller does not answer"
-        before = self.decision.hold.slurmd_started
-        rebooted = bool(self.decision.pending.reasons)
-        if (rebooted and hold.slurmd_started == before) or hold.states & {
-            "NOT_RESPONDING",
-            "UNKNOWN",
-        }:
+        before = self.decision.hold.slurmd_started if self.decision.pending.reasons else None
+        if hold.slurmd_started == before or hold.states & {"NOT_RESPONDING", "UNKNOWN"}:
             return (
                 f"slurmd has not registered with the controller ({'+'.join(sorted(hold.states))})"
             )
         return ""
 
     def _findings(self) -> str:
-        """Compare the node with the plan; what is found, in a few words."""
+        """Run ``lockstep check`` on the node; return the findings in a few words."""
         try:
             found = check(self.plan.cluster.inventory, self.plan.name)
         except Unanswered as unanswered:
@@ -315,36 +340,32 @@ class Turn:
         return objections(found, self.plan.name)
 
     def _resume(self) -> None:
-        """Give the node its jobs back, unless a person has taken it over meanwhile."""
+        """Resume the node, unless an administrator has taken it out of service meanwhile."""
         began = time.monotonic()
-        hold = self._hold()
         while True:
-            if hold is not None and hold.states:
-                if not hold.states & OUT:
-                    self._log("resumed")
-                    return
-                if hold.states & HELD and not hold.reason.startswith(OURS):
-                    self._log(f"not resumed: taken out meanwhile by {hold.reason!r}")
-                    return
+            hold = self._hold() or HoldState()
+            if hold.states and not hold.states & OUT:
+                self._log("resumed")
+                return
+            if hold.states & HELD and not hold.reason.startswith(OURS):
+                self._log(f"not resumed: taken out of service meanwhile: {hold.reason!r}")
+                return
             if time.monotonic() - began >= RESUME_S:
-                states = "+".join(sorted(hold.states)) if hold is not None else "no answer"
                 raise Failed(
-                    f"is in order, but Slurm does not take it back within {RESUME_S:.0f} s "
-                    f"({states or 'no answer'})",
-                    f"scontrol show node {self.plan.name}; then {self.again}",
+                    f"is in order, but Slurm did not resume it within {RESUME_S:.0f} s "
+                    f"({'+'.join(sorted(hold.states)) or 'no answer'})",
+                    f"run scontrol show node {self.plan.name} to see why, then run: {self.again}",
                 )
-            if hold is not None and hold.states & HELD:
-                # It also ends a DOWN that Slurm gave for the reboot; our reason stays with it.
+            if hold.states & HELD:
+                # This also clears a DOWN state that the reboot caused; the rollout's reason stays.
                 self._scontrol("State=RESUME", "resumed")
             time.sleep(POLL_S / 2)
-            hold = self._hold()
 
     def _hold(self) -> HoldState | None:
         try:
-            hold: HoldState = self.talk.read(Hold, node=self.plan.name)
+            return self.talk.ask(hold_state(self.plan.name))
         except Unanswered:
             return None
-        return hold
 
     def _scontrol(self, what: str, done: str) -> None:
         try:
@@ -357,7 +378,7 @@ class Turn:
         if not ok:
             raise Failed(
                 f"was not {done}: scontrol: {said or 'no answer within 30 s'}",
-                f"see slurmctld on {self.plan.controller_host}, then {self.again}",
+                f"check slurmctld on {self.plan.cluster.controller_host}, then run: {self.again}",
             )
 
     def _log(self, text: str, **style: Any) -> None:

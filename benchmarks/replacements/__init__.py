@@ -1,0 +1,1 @@
+"""What each function that Lockstep replaces in pyinfra saves of a run."""

@@ -1,0 +1,69 @@
+"""Questions about container engines, and about the containers of jobs (enroot, pyxis)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from lockstep.node.readers.containers import CRI_NAMESPACE as CRI_NAMESPACE
+from lockstep.plan.job_containers import PYXIS_OPTION, SLURM_LOADS
+from lockstep.question import Question, Taken, question
+
+
+@question("CDI", "cdi.current")
+def cdi_is_current(taken: Taken) -> bool:
+    """Ask whether the CDI specification is up to date.
+
+    It lists devices, and the driver's libraries by version. With an outdated specification,
+    containers get fewer GPUs, or none.
+    """
+    return bool(taken["cdi.current"])
+
+
+def has_image(engine: str, image: str) -> Question[bool]:
+    """Ask whether an engine has an image. A stopped Docker counts as having no image."""
+    asked = f"{engine} {image}"
+    return Question(
+        f"image in {engine}",
+        ("containers.images",),
+        lambda taken: bool(taken.item("containers.images", asked)),
+        {"images": (asked,)},
+    )
+
+
+@question("Docker", "docker.live_restore")
+def docker_ends_containers(taken: Taken) -> bool:
+    """Ask whether Docker is running and a restart would stop its containers."""
+    return bool(taken["docker.live_restore"] == "false")
+
+
+def loads(plugin: str) -> str:
+    """Return a shell command that fails, with Slurm's message, unless Slurm loads a plugin."""
+    tried = SLURM_LOADS.format(new='"$line"')
+    return (
+        f'line="$(mktemp)"; echo {shlex.quote(f"required {plugin}")} > "$line"; '
+        f'( {tried} ); status=$?; rm "$line"; exit $status'
+    )
+
+
+def slurm_loads(plugin: str) -> Question[bool]:
+    """Ask whether the installed Slurm loads a plugin."""
+    asked = f"{plugin} {PYXIS_OPTION}"
+    return Question(
+        "Slurm plugin",
+        ("slurm.plugin_loads",),
+        lambda taken: bool(taken.item("slurm.plugin_loads", asked)),
+        {"plugin_options": (asked,)},
+    )
+
+
+def folders_open_to_all(folders: Iterable[str]) -> Question[frozenset[str]]:
+    """Ask in which of these folders all users can create folders of their own."""
+    asked = tuple(folders)
+
+    def answer(taken: Taken) -> frozenset[str]:
+        found = {folder: taken.item("files", folder) for folder in asked}
+        open_to_all = {"other": "a folder", "mode": "1777", "user": "root"}.items()
+        return frozenset(folder for folder in asked if open_to_all <= found[folder].items())
+
+    return Question("folders", ("files",), answer, {"files": asked})

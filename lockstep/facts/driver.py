@@ -1,0 +1,70 @@
+"""Questions about NVIDIA's driver: the loaded modules, and those on disk for each kernel."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lockstep.node.readers.driver import MODULES
+from lockstep.node.readers.grub import RESCUE
+from lockstep.node.readers.reading import ABSENT
+from lockstep.plan.driver import BootKernels, Kernel
+from lockstep.question import Taken, question
+
+NVIDIA, NOUVEAU = "nvidia", "nouveau"
+KERNELS = "driver.kernels"
+
+
+@dataclass(frozen=True)
+class LoadedDriver:
+    """The kernel modules for GPUs that are loaded."""
+
+    modules: frozenset[str] = frozenset()
+    """NVIDIA's modules and nouveau, with "_" in their names as in lsmod(8)."""
+    version: str = ""
+    """Version of NVIDIA's modules; "": none is loaded."""
+    flavour: str = ""
+    """``open`` or ``proprietary``; "": none is loaded."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Parameter -> value, of NVIDIA's loaded modules."""
+
+
+@question("loaded driver", "driver.loaded", "driver.module", "driver.parameters")
+def loaded_driver(taken: Taken) -> LoadedDriver:
+    """Ask for the loaded driver and its parameters."""
+    modules = frozenset(taken["driver.loaded"])
+    if NVIDIA not in modules:
+        return LoadedDriver(modules)
+    version, flavour = (taken.item("driver.module", name) for name in ("version", "flavour"))
+    return LoadedDriver(modules, version, flavour, taken["driver.parameters"])
+
+
+@question("kernels", KERNELS, "kernel.next")
+def boot_kernels(taken: Taken) -> BootKernels:
+    """Ask for the running kernel and the kernels that GRUB may boot next."""
+    shown = {release: taken.item(KERNELS, release) for release in taken[KERNELS]}
+    kernels = {release: _kernel(taken, release) for release in shown}
+    (running,) = (kernels[release] for release, one in shown.items() if one["running"])
+    unknown = taken.unread("kernel.next")
+    if unknown is None:
+        return BootKernels(running, (kernels[taken["kernel.next"]],))
+    may = [
+        kernels[release]
+        for release, one in shown.items()
+        if one["in_menu"] and not release.startswith(RESCUE)
+    ]
+    return BootKernels(running, tuple(may) or (running,), unknown)
+
+
+def _kernel(taken: Taken, release: str) -> Kernel:
+    version, flavour, headers = (
+        taken.item(KERNELS, release, name) for name in ("version", "flavour", "headers")
+    )
+    return Kernel(release, headers, "" if version == ABSENT else f"{version} ({flavour})")
+
+
+def has_module(kernel: str, version: str) -> str:
+    """Return a command that fails if a kernel has no NVIDIA module of this version on disk."""
+    files = f"modinfo -k {shlex.quote(kernel)} -F version {' '.join(MODULES)} 2>/dev/null"
+    return f"{files} | grep -q -x -F {shlex.quote(version)}"

@@ -1,0 +1,202 @@
+"""The plan of a cluster and of its hardware classes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from lockstep.catalog import gpus
+from lockstep.catalog import os as operating_systems
+from lockstep.catalog.gpus import GpuModel
+from lockstep.catalog.os import Release
+from lockstep.fast_path import inventory_name
+from lockstep.plan import boot, cpu, nvidia, running, slurm
+from lockstep.plan.declaration import Declaration, Step, in_order, ordered
+from lockstep.plan.node import NodePlan
+from lockstep.spec import Cluster, HardwareClass, Node, NodeRole, Service
+from lockstep.spec import nodes as expand_nodes
+from lockstep.spec.names import expand
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """The part of the plan that all nodes of a hardware class share."""
+
+    name: str
+    hardware: HardwareClass
+    cpu: cpu.CpuPlan
+    hugepages: Mapping[str, Mapping[int, int]]
+    """Page size (2M, 1G) -> NUMA node -> pages."""
+    cpu_files: tuple[running.KernelFile, ...]
+    kernel_files: tuple[running.KernelFile, ...]
+    slurm: slurm.SlurmNodePlan
+    gpu_model: GpuModel | None
+    gpu_devices: tuple[str, ...]
+    nvidia: nvidia.NvidiaPlan | None
+    """The NVIDIA stack of its workers; None: none is declared, or the class has no GPUs."""
+
+
+def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
+    """Return the plan of a hardware class."""
+    cpus = cpu.plan(hardware)
+    system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
+    return ClassPlan(
+        name=name,
+        hardware=hardware,
+        cpu=cpus,
+        hugepages=boot.hugepages(hardware),
+        cpu_files=running.cpu_files(hardware, cpus),
+        kernel_files=running.kernel_files(hardware),
+        slurm=slurm.node_plan(hardware, cpus, system_memory_mib),
+        gpu_model=gpus.load(hardware.gpu.model) if hardware.gpu else None,
+        gpu_devices=slurm.gpu_devices(hardware.gpu) if hardware.gpu else (),
+        nvidia=nvidia.plan(cluster, hardware, release.kernel_headers),
+    )
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """The plans of all nodes, and of the cluster as a whole."""
+
+    spec: Cluster
+    release: Release
+    classes: Mapping[str, ClassPlan]
+    slurm: slurm.SlurmPlan | None
+    roles: tuple[Declaration, ...]
+    """Every role that a node of this cluster may have, in the order of a deploy."""
+    _nodes: tuple[Node, ...]
+    inventory: str = ""
+    """Path of the inventory file, as the user gave it; repair commands contain it."""
+    made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Values that nodes of the same kind share (``NodePlan.once``)."""
+
+    @cached_property
+    def nodes(self) -> dict[str, NodePlan]:
+        """Node name -> plan, in the order of the description."""
+        return {
+            node.name: NodePlan(node, self.classes[node.hardware], self) for node in self._nodes
+        }
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The stages of all roles, in the order of a deploy."""
+        return ordered(self.roles)
+
+    def running(self, service: Service) -> NodePlan | None:
+        """Return the node that runs a service; None when no node does."""
+        return next((plan for plan in self.nodes.values() if plan.runs(service)), None)
+
+    @property
+    def configless(self) -> bool:
+        """Whether workers fetch Slurm's configuration from the controller.
+
+        Before 24.11, slurmd fetches it only over IPv4 (SchedMD's changelog of 24.11: "Support IPv6
+        in configless mode"); on an IPv6 network, the deploy then writes the files to workers.
+        """
+        version = self.spec.networks["management"].prefix.version
+        return version == 4 or self.release.slurm >= (24, 11)
+
+    def host_of(self, service: Service) -> str:
+        """Return the name of the node that runs a service.
+
+        Raises:
+            LookupError: no node runs it (``validate`` rejects such a cluster).
+        """
+        node = self.running(service)
+        if node is None:
+            raise LookupError(f"{self.spec.name}: no node runs {service.value}")
+        return node.name
+
+    @property
+    def controller_host(self) -> str:
+        """Name of the node that runs slurmctld."""
+        return self.host_of(Service.SLURM_CONTROLLER)
+
+    @property
+    def accounting_host(self) -> str:
+        """Name of the node that runs slurmdbd."""
+        return self.host_of(Service.SLURM_ACCOUNTING)
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the heads, in the order of the description."""
+        return tuple(node.name for node in self._nodes if node.role is NodeRole.HEAD)
+
+    @cached_property
+    def hosts(self) -> tuple[tuple[str, str], ...]:
+        """(management address, name) of every node: the body of /etc/hosts."""
+        return tuple((str(node.management), node.name) for node in self._nodes)
+
+    def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return the nodes with a node role as a pyinfra host group: host names with their data.
+
+        In a host name, a prefix that ends with a slash names the connector (``lockstep.fast``).
+        """
+        return [
+            (inventory_name(name), {"plan": plan, **self.login(name)})
+            for name, plan in self.nodes.items()
+            if plan.role is NodeRole(role)
+        ]
+
+    def login(self, name: str) -> dict[str, Any]:
+        """Return the data with which pyinfra logs in to a node."""
+        access = self.spec.access
+        return {
+            "ssh_hostname": self.nodes[name].address,
+            "ssh_user": access.user,
+            "ssh_port": access.port,
+            "ssh_strict_host_key_checking": "yes",
+            "_sudo": True,
+            **({"ssh_key": access.key} if access.key else {}),
+            **({"ssh_known_hosts_file": access.known_hosts} if access.known_hosts else {}),
+        }
+
+    def named(self, names: str) -> list[str]:
+        """Return nodes (``worker[1-4]``) as another host group; ``group`` returns their data.
+
+        Raises:
+            ValueError: the text is not a name range, or a name is unknown.
+        """
+        nodes = expand(names)
+        unknown = [node for node in nodes if node not in self.nodes]
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: no such node in this cluster")
+        return [inventory_name(node) for node in nodes]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan of the whole cluster, for programs."""
+        return {
+            "cluster": self.spec.name,
+            "os": self.spec.os.release,
+            "nodes": {name: plan.to_json() for name, plan in self.nodes.items()},
+        }
+
+
+def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") -> ClusterPlan:
+    """Return the plan of a valid cluster.
+
+    Args:
+        cluster: as ``spec.load`` returned it.
+        roles: every role that a node may have.
+        inventory: path of the inventory file, as the user gave it.
+
+    Raises:
+        ValueError: the roles have no valid order.
+    """
+    release = operating_systems.load(cluster.os.release)
+    classes = {
+        name: class_plan(cluster, name, hardware, release)
+        for name, hardware in cluster.hardware.items()
+    }
+    all_nodes = tuple(expand_nodes(cluster))
+    return ClusterPlan(
+        spec=cluster,
+        release=release,
+        classes=classes,
+        slurm=slurm.plan(cluster, all_nodes, {name: c.slurm for name, c in classes.items()}),
+        roles=in_order(roles),
+        _nodes=all_nodes,
+        inventory=inventory,
+    )

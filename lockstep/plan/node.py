@@ -1,0 +1,189 @@
+"""The plan of one node: its node role, its hardware, its roles and its parts.
+
+A part is a small class in another module: ``plan.software.packages``, ``plan.system.units``. A new
+role needs no new part: its template reads the description, ``plan.spec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lockstep.plan import fabric, job_containers
+from lockstep.plan.declaration import Declaration
+from lockstep.plan.nvidia import NvidiaPlan
+from lockstep.plan.system import Software, System
+from lockstep.spec import Cluster, Node, NodeRole, Service
+from lockstep.spec.hardware import Gpu
+
+if TYPE_CHECKING:
+    from lockstep.plan.cluster import ClassPlan, ClusterPlan
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """A node's settings in chrony.conf(5)."""
+
+    servers: tuple[str, ...]
+    reference: bool
+    """Whether the node is the cluster's own time source, which follows no server."""
+    allow: tuple[str, ...]
+    """Networks whose hosts may use this node as a server."""
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """The plan of one node, from which roles, templates and rules take all values."""
+
+    node: Node
+    hardware: ClassPlan
+    cluster: ClusterPlan = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Host name, without a domain."""
+        return self.node.name
+
+    @property
+    def role(self) -> NodeRole:
+        """Head or worker."""
+        return self.node.role
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether jobs run on the node."""
+        return self.role is NodeRole.WORKER
+
+    @property
+    def spec(self) -> Cluster:
+        """The whole description."""
+        return self.cluster.spec
+
+    def runs(self, service: Service) -> bool:
+        """Return whether this node runs a service."""
+        return service in self.node.runs
+
+    @cached_property
+    def address(self) -> str:
+        """Management address."""
+        return str(self.node.management)
+
+    @property
+    def address_family(self) -> str:
+        """``ipv6`` or ``ipv4``: the family of the management network."""
+        return f"ipv{self.node.management.version}"
+
+    def endpoint(self, port: int) -> str:
+        """Return ``address:port`` for URLs and listeners; an IPv6 address is in brackets."""
+        host = f"[{self.address}]" if self.address_family == "ipv6" else self.address
+        return f"{host}:{port}"
+
+    @cached_property
+    def roles(self) -> dict[str, Declaration]:
+        """Name -> role of the node, in the order of a deploy.
+
+        Roles that the release does not support are left out; ``validate`` rejects settings that
+        need them. Roles that the site manages itself (``unmanaged``) are left out, too.
+        """
+        return {
+            role.name: role
+            for role in self.cluster.roles
+            if role.name not in self.spec.unmanaged
+            and self.cluster.release.supports(role.name)
+            and role.when(self)
+        }
+
+    @cached_property
+    def kind(self) -> Hashable:
+        """A key that is equal for nodes that differ only in their names and addresses."""
+        return (self.role, self.hardware.name, self.node.runs, tuple(self.roles))
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return a value that is computed once for all nodes of a kind."""
+        alike = (key, self.kind)
+        if alike not in self.cluster.made:
+            self.cluster.made[alike] = make()
+        made: T = self.cluster.made[alike]
+        return made
+
+    @cached_property
+    def software(self) -> Software:
+        """The node's packages and their versions."""
+        return self.once(Software, lambda: Software(self))
+
+    @cached_property
+    def system(self) -> System:
+        """The node's files, units, listeners and kernel parameters."""
+        return self.once(System, lambda: System(self))
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPUs of the node; None on heads and on workers without GPUs."""
+        return self.hardware.hardware.gpu if self.is_worker else None
+
+    @property
+    def nvidia(self) -> NvidiaPlan | None:
+        """The node's NVIDIA stack; None if it has none."""
+        return self.hardware.nvidia if self.is_worker else None
+
+    @cached_property
+    def job_containers(self) -> job_containers.JobContainersPlan:
+        """Apptainer, enroot and pyxis of this node."""
+        return job_containers.plan(self.spec, self.cluster.release, self.node)
+
+    @property
+    def fabric(self) -> fabric.FabricPlan:
+        """Settings of NCCL, UCX and Open MPI."""
+        return fabric.plan(self.hardware.hardware.nics, self.spec.networks.get("fabric"))
+
+    @cached_property
+    def time(self) -> TimePlan:
+        """The node's time servers: heads use the declared servers, workers use the heads."""
+        heads, declared = self.cluster.heads, self.spec.time.servers
+        if self.name not in heads:
+            return TimePlan(servers=heads, reference=False, allow=())
+        reference = not declared and self.name == heads[0]
+        return TimePlan(
+            servers=() if reference else declared or heads[:1],
+            reference=reference,
+            allow=(str(self.spec.networks["management"].prefix),),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the node's plan for programs, with the names that Slurm and the kernel use.
+
+        pyinfra calls this to print host data.
+        """
+        hardware = self.hardware
+        return {
+            "name": self.name,
+            "role": self.role.value,
+            "runs": [service.value for service in self.node.runs],
+            "hardware": hardware.name,
+            "management": self.address,
+            "fabric": [str(address) for address in self.node.fabric],
+            "cpus": {
+                "all": hardware.cpu.all,
+                "housekeeping": hardware.cpu.housekeeping,
+                "workload": hardware.cpu.workload,
+                "numa": list(hardware.cpu.numa),
+            },
+            "hugepages": {
+                size: {str(node): pages for node, pages in split.items()}
+                for size, split in hardware.hugepages.items()
+            },
+            "kernel_args": list(self.system.kernel_args),
+            "kernel_files": {
+                file.path: file.value for file in (*hardware.cpu_files, *hardware.kernel_files)
+            },
+            "sysctl": self.system.sysctl,
+            "listeners": [f"{one.protocol}/{one.port}" for one in self.system.listeners],
+            "slurm": hardware.slurm.to_json() if self.is_worker else None,
+            "gpus": list(hardware.gpu_devices),
+            "packages": {name: self.software.versions.get(name) for name in self.software.packages},
+            "units": list(self.system.units),
+        }

@@ -1,0 +1,180 @@
+"""Packages, files, units and kernel parameters of a node, from the declarations of its roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from lockstep.plan import owners
+from lockstep.plan.declaration import File, Unit
+from lockstep.plan.driver import Driver
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
+
+
+@dataclass(frozen=True)
+class Software:
+    """The packages that all nodes of the same kind have."""
+
+    plan: NodePlan
+    """The plan of any of these nodes."""
+
+    @cached_property
+    def by_role(self) -> dict[str, tuple[str, ...]]:
+        """Role -> packages that it needs."""
+        release = self.plan.cluster.release
+        return {
+            role.name: tuple(
+                dict.fromkeys((*role.packages_on(release), *role.more_packages(self.plan)))
+            )
+            for role in self.plan.roles.values()
+        }
+
+    @cached_property
+    def packages(self) -> tuple[str, ...]:
+        """Every package, sorted; none if the nodes do not have the role ``packages``."""
+        if "packages" not in self.by_role:
+            return ()
+        return tuple(sorted(set[str]().union(*self.by_role.values())))
+
+    @cached_property
+    def version_set(self) -> dict[str, str]:
+        """Packages of the NVIDIA stack and for job containers, with their versions as patterns."""
+        stack = self.plan.nvidia.packages_of if self.plan.nvidia else {}
+        parts = (*stack.values(), *self.plan.job_containers.packages_of.values())
+        return {name: version for packages in parts for name, version in packages.items()}
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """Locked versions of the packages; may be patterns (apt_preferences(5))."""
+        locked = {**self.version_set, **self.plan.spec.software.versions}
+        return {name: locked[name] for name in self.packages if name in locked}
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """Versions that apt prefers: the locked ones, and those of their pinned dependencies."""
+        return {**(self.plan.nvidia.pins if self.plan.nvidia else {}), **self.versions}
+
+    @cached_property
+    def held(self) -> tuple[str, ...]:
+        """Packages on hold: no upgrade changes them, not even a manual one."""
+        return tuple(name for name in self.packages if name in self.version_set)
+
+    @cached_property
+    def driver(self) -> Driver | None:
+        """The driver that Lockstep installs; None if the site installs it, or if there is none."""
+        return self.plan.nvidia.driver if self.plan.nvidia and self.packages else None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One port that other nodes must reach."""
+
+    unit: str
+    protocol: Literal["tcp", "udp"]
+    port: int
+
+
+@dataclass(frozen=True)
+class System:
+    """The files, units and kernel parameters that all nodes of the same kind have."""
+
+    plan: NodePlan
+    """The plan of any of these nodes."""
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, File], ...]:
+        """(role, declaration) of each file."""
+        return tuple(
+            (role.name, file)
+            for role in self.plan.roles.values()
+            for file in role.files
+            if file.wanted(self.plan)
+        )
+
+    def paths(self, role: str | None = None) -> tuple[str, ...]:
+        """Return the paths of all files, or of those of one role, including secret files."""
+        return tuple(file.path for owner, file in self.files if role is None or owner == role)
+
+    @cached_property
+    def manager_paths(self) -> tuple[str, ...]:
+        """The paths of the files that configure systemd itself: its defaults and slices."""
+        return tuple(
+            path
+            for path in self.paths()
+            if any(part in path for part in ("/systemd/system.conf.d/", ".slice.d/", "/service.d/"))
+        )
+
+    @cached_property
+    def declared_units(self) -> tuple[Unit, ...]:
+        """The declarations of the units that must be enabled and running."""
+        return tuple(
+            unit
+            for role in self.plan.roles.values()
+            for unit in role.units
+            if unit.wanted(self.plan)
+        )
+
+    @cached_property
+    def role_of_unit(self) -> dict[str, str]:
+        """Unit that must be enabled and running -> its role."""
+        return owners.first(
+            self.plan,
+            lambda role: [unit.name for unit in role.units if unit.wanted(self.plan)],
+        )
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units that must be enabled and running."""
+        return tuple(self.role_of_unit)
+
+    @cached_property
+    def masked_units(self) -> tuple[str, ...]:
+        """Units that must never start."""
+        return tuple(owners.first(self.plan, lambda role: role.contributes.masked_units(self.plan)))
+
+    @cached_property
+    def forbidden_units(self) -> tuple[str, ...]:
+        """Units that must not run: the hardware is missing, or the feature is turned off."""
+        return tuple(
+            owners.first(self.plan, lambda role: role.contributes.forbidden_units(self.plan))
+        )
+
+    @cached_property
+    def job_parents(self) -> tuple[str, ...]:
+        """Services that start the processes of jobs or containers and may use workload CPUs."""
+        return tuple(unit.name for unit in self.declared_units if unit.runs_jobs)
+
+    @cached_property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Listeners on the network: sshd, and the units that have a port.
+
+        munge has no port: it answers on a local socket, and Slurm's messages carry its credentials.
+        """
+        ports = (
+            (unit, unit.port(self.plan)) for unit in self.declared_units if unit.port is not None
+        )
+        return (
+            Listener("ssh.service", "tcp", self.plan.spec.access.port),
+            *(Listener(unit.name, unit.protocol, port) for unit, port in ports if port is not None),
+        )
+
+    @cached_property
+    def kernel_args(self) -> tuple[str, ...]:
+        """Arguments of the kernel command line; a key may occur more than once."""
+        return tuple(
+            arg
+            for role in self.plan.roles.values()
+            for arg in role.contributes.kernel_args(self.plan)
+        )
+
+    @cached_property
+    def sysctl(self) -> dict[str, str]:
+        """Kernel parameters."""
+        return {
+            key: value
+            for role in self.plan.roles.values()
+            for key, value in role.contributes.sysctl(self.plan).items()
+        }

@@ -1,0 +1,121 @@
+"""Questions of roles about a host, which its readings answer. Nothing here needs pyinfra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+Part = tuple[str, str, str]
+"""A reading and its subject, such as ("units.started", "units", "munge.service"). The subject is a
+key of the request and one name under it; both are "" if the reading is about the whole node."""
+
+ABOUT = {
+    "files": "files",
+    "files.changed": "changed",
+    "slurm.plugin_loads": "plugin_options",
+    "files.naming": "naming",
+    "packages.shipped": "shipped",
+    "containers.images": "images",
+    "slurm.jobs": "slurm_nodes",
+    "slurm.node": "slurm_nodes",
+    "os.groups": "groups",
+    "units": "units",
+    "units.started": "units",
+    "sysctl.running": "sysctls",
+    "kernel.files": "kernel_files",
+}
+"""Reading -> the request key for its subjects. Other readings are about the whole node."""
+
+
+class Unreadable(Exception):
+    """Something on a node could not be read. The operation that needs it fails on that node only.
+
+    An unread value must not look like an answer, such as "absent".
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        """Take the name of the reading, and the reason.
+
+        Args:
+            what: the name of the reading, such as ``Packages``.
+            why: the reason, without the node name, such as ``connection lost: ...``.
+        """
+        super().__init__(f"{what} could not be read: {why}")
+
+
+class Taken:
+    """The readings that were taken on a host."""
+
+    def __init__(self, readings: Mapping[str, Any]) -> None:
+        """Keep readings, in the form that the program on the node prints."""
+        self._readings = readings
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a reading.
+
+        Raises:
+            Unreadable: the reading was not taken.
+        """
+        why = self.unread(name)
+        if why is not None:
+            raise Unreadable(name, why)
+        return self._readings[name]["value"]
+
+    def item(self, name: str, *keys: str) -> Any:
+        """Return one item of a reading that is a map; further keys select items inside it.
+
+        Raises:
+            Unreadable: the reading or the item was not taken.
+        """
+        entry = self[name]
+        for key in keys:
+            entry = entry.get(key, {"unread": "not in the node's answer"})
+            if isinstance(entry, dict) and entry.keys() == {"unread"}:
+                raise Unreadable(": ".join((name, *keys)), str(entry["unread"]))
+        return entry
+
+    def known(self, name: str, *keys: str) -> Any:
+        """Return the same as ``item``, or None if the reading or the item was not taken."""
+        try:
+            return self.item(name, *keys)
+        except Unreadable:
+            return None
+
+    def unread(self, name: str) -> str | None:
+        """Return the reason why a reading was not taken; None if it was taken."""
+        reading = self._readings.get(name, {"unread": "not in the node's answer"})
+        return None if "value" in reading else str(reading.get("unread"))
+
+
+@dataclass(frozen=True)
+class Question(Generic[T]):
+    """A question about a host."""
+
+    name: str
+    """The name that messages use, such as ``packages``."""
+    readings: tuple[str, ...]
+    answer: Callable[[Taken], T]
+    """Function that computes the answer from the readings; it may raise ``Unreadable``."""
+    about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Request key -> subjects, for readings that have subjects (``ABOUT``)."""
+
+    def parts(self) -> frozenset[Part]:
+        """Return the parts that have to be read for it: each reading with all of its subjects."""
+        subjects: dict[str, tuple[str, ...]] = {"": ("",), **self.about}
+        keys = {reading: ABOUT.get(reading, "") for reading in self.readings}
+        return frozenset(
+            (reading, key, one) for reading, key in keys.items() for one in subjects.get(key, ())
+        )
+
+
+Questions = Iterable[Question[Any]]
+
+
+def question(
+    name: str, *readings: str
+) -> Callable[[Callable[[Taken], T]], Callable[[], Question[T]]]:
+    """Turn the function that computes an answer into one, without arguments, that asks for it."""
+    return lambda answer: wraps(answer)(lambda: Question(name, readings, answer))

@@ -1,0 +1,108 @@
+"""Validates that Lockstep supports all settings on the release, so that no deploy is partial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lockstep.catalog import os as operating_systems
+from lockstep.spec.hardware import Gpu
+from lockstep.spec.model import Cluster, NodeGroup
+from lockstep.spec.problem import Path, Problem, violated
+
+Setting = tuple[object, Path, str]
+"""A setting: whether it is declared, its field and its value."""
+
+GPU_SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
+
+
+def release_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Yield declared settings that Lockstep does not support on the release."""
+    release = operating_systems.find(cluster.os.release)
+    if release is None:
+        return
+    name, nvidia = cluster.os.release, cluster.software.nvidia
+    if not release.supports("packages"):
+        reason = f"packages are not supported on {name} yet"
+        yield from _left_out(_with_packages(cluster), reason)
+        for index, group in enumerate(cluster.nodes):
+            yield from _left_out(
+                _with_packages_on_nodes(cluster, group), reason, ("nodes", index), group.name
+            )
+    elif nvidia is not None and release.id != "debian":
+        reason = f"the NVIDIA stack is not supported on {name} yet, only on Debian"
+        yield from _left_out([(True, ("software", "nvidia"), f"driver {nvidia.driver}")], reason)
+    yield from violated(
+        ("software", "containers", "engines"),
+        *(
+            (
+                nvidia and engine in release.without_cdi,
+                (),
+                engine,
+                f"an engine with CDI: on {name} this one lacks it, so containers get no GPUs",
+            )
+            for engine in cluster.software.containers.engines
+        ),
+    )
+    slurm = cluster.scheduler is not None and release.supports("slurm_worker")
+    for hardware, gpu in cluster.gpus.items():
+        here = ("hardware", hardware, "gpu")
+        if not release.supports("gpu_settings"):
+            reason = f"GPU settings are not supported on {name} yet"
+            yield from _left_out(_gpu_settings(gpu), reason, here)
+        yield from violated(
+            here,
+            (
+                slurm and not release.slurm_mig and gpu.mig,
+                ("mig",),
+                _text(gpu.mig) + " with Slurm",
+                f"leave it out: no Slurm plugin on {name} detects MIG devices",
+            ),
+        )
+
+
+def _left_out(
+    settings: Iterable[Setting], reason: str, here: Path = (), node: str = ""
+) -> Iterator[Problem]:
+    relations = ((*setting, f"leave it out: {reason}") for setting in settings)
+    return violated(here, *relations, node=node)
+
+
+def _with_packages(cluster: Cluster) -> Iterable[Setting]:
+    """Return the cluster's settings that need packages."""
+    os, containers, nvidia = cluster.os, cluster.software.containers, cluster.software.nvidia
+    repositories = [repository.name for repository in cluster.software.repositories]
+    return (
+        (cluster.scheduler, ("scheduler",), "slurm"),
+        (cluster.software.versions, ("software", "versions"), "locked versions"),
+        (cluster.time.servers, ("time", "servers"), "chrony"),
+        (os.automatic_upgrades, ("os", "automatic_upgrades"), "True"),
+        (not os.locale.startswith("C."), ("os", "locale"), os.locale),
+        (nvidia, ("software", "nvidia"), f"driver {nvidia.driver if nvidia else 'none'}"),
+        (containers.engines, ("software", "containers", "engines"), _text(containers.engines)),
+        (repositories, ("software", "repositories"), _text(repositories)),
+        *(
+            (version, ("software", "containers", part), str(version))
+            for part, version in containers.programs.items()
+        ),
+    )
+
+
+def _with_packages_on_nodes(cluster: Cluster, group: NodeGroup) -> Iterable[Setting]:
+    """Return the settings of a node group that need packages."""
+    hardware = cluster.hardware.get(group.hardware)
+    return (
+        (group.runs, ("runs",), _text(service.value for service in group.runs)),
+        (group.fabric is not None, ("fabric",), str(group.fabric)),
+        (hardware and hardware.nics.rdma != "none", ("hardware",), group.hardware),
+    )
+
+
+def _gpu_settings(gpu: Gpu) -> Iterator[Setting]:
+    for field in GPU_SETTINGS:
+        value = getattr(gpu, field)
+        text = _text(value) if isinstance(value, tuple) else str(value)
+        yield value != Gpu.model_fields[field].default, (field,), text
+
+
+def _text(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,352 @@
+"""Validates software before any node is contacted: finds incompatible and unavailable versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lockstep.catalog import gpus, job_containers, nvidia
+from lockstep.catalog import os as operating_systems
+from lockstep.catalog.gpus import GpuModel
+from lockstep.catalog.nvidia import compatibility as table
+from lockstep.spec.model import Cluster
+from lockstep.spec.problem import Problem, Relation, violated
+from lockstep.spec.software import Nvidia, Software, fits
+
+FOLLOWERS = {
+    "fabric_manager": ("refuses to start", "nvswitch", True),
+    "nscq": ("cannot be loaded", "nvswitch", False),
+    "imex": ("refuses to start", "multi_node_nvlink", True),
+}
+"""Part that must have the driver's version -> the effect of any other version, the field of
+``gpu`` that the part serves, and whether a class that sets this field requires the part."""
+
+
+def software_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Yield versions that do not fit each other or the hardware, or that no repository provides."""
+    software, stack = cluster.software, cluster.software.nvidia
+    yield from _repositories(software)
+    yield from violated(("software", "containers"), *_containers(cluster))
+    yield from violated(("software",), *_job_containers(cluster))
+    if stack is not None:
+        yield from violated(("software",), *_locked(software, stack), _available(software, stack))
+        yield from violated(
+            ("software", "nvidia"),
+            (
+                not cluster.gpus,
+                (),
+                f"driver {stack.driver}",
+                "leave it out: no hardware class has GPUs",
+            ),
+            *_followers(cluster, stack),
+            *_architectures(cluster, stack),
+            *_cuda(cluster, stack),
+            *_parts(cluster, stack),
+        )
+
+
+def _repositories(software: Software) -> Iterator[Problem]:
+    """Find repositories that apt would reject (sources.list(5))."""
+    names: set[str] = set()
+    keys: dict[tuple[str, str], tuple[str, str]] = {}
+    for number, one in enumerate(software.repositories):
+        flat, suite = one.suite.endswith("/"), (one.uri.rstrip("/"), one.suite)
+        first, key = keys.setdefault(suite, (one.name, one.key.strip()))
+        yield from violated(
+            ("software", "repositories", number),
+            (one.name in names, ("name",), one.name, "a unique name among the repositories"),
+            (
+                key != one.key.strip(),
+                ("key",),
+                f"a different key from that of {first}, also for {one.uri} {one.suite}",
+                "one key per suite: apt rejects two",
+            ),
+            (
+                flat and one.components,
+                ("components",),
+                f"{', '.join(one.components)} for the flat repository {one.suite}",
+                'no components: a suite that ends in "/" is a flat repository',
+            ),
+            (
+                not flat and not one.components,
+                ("components",),
+                f"none for the suite {one.suite}",
+                'at least one, such as "main"; or a flat repository, whose suite ends in "/"',
+            ),
+        )
+        names.add(one.name)
+
+
+def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
+    branch = table.branch(stack.driver)
+    opened: list[str] = []
+    for name, model in _models(cluster).items():
+        served = table.ARCHITECTURES[model.architecture]
+        modules = stack.modules or model.modules
+        where = f"hardware class {name} ({model.architecture})"
+        if modules == "open" and modules in served.modules:
+            opened.append(where)
+        yield from (
+            (
+                branch < served.first_branch,
+                ("driver",),
+                stack.driver,
+                f"{served.first_branch} or later for {where}",
+            ),
+            (
+                branch > (served.last_branch or branch),
+                ("driver",),
+                stack.driver,
+                f"{served.last_branch} or earlier for {where}",
+            ),
+            (
+                modules not in served.modules,
+                ("modules",),
+                modules,
+                f"{' or '.join(served.modules)} for {where}",
+            ),
+        )
+    yield (
+        opened and branch < table.OPEN_MODULES_FROM,
+        ("driver",),
+        f"{stack.driver} with open kernel modules for {', '.join(opened)}",
+        f"{table.OPEN_MODULES_FROM} or later, or modules: proprietary",
+    )
+
+
+def _models(cluster: Cluster) -> dict[str, GpuModel]:
+    known = gpus.known()
+    return {n: gpus.load(gpu.model) for n, gpu in cluster.gpus.items() if gpu.model in known}
+
+
+def _followers(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
+    for part, (otherwise, field, required) in FOLLOWERS.items():
+        declared = getattr(stack, part)
+        classes = [name for name, gpu in cluster.gpus.items() if getattr(gpu, field)]
+        yield from (
+            (
+                declared not in (None, stack.driver),
+                (part,),
+                declared,
+                f"{stack.driver}, the driver's version: any other version {otherwise}",
+            ),
+            (
+                required and classes and declared is None,
+                (part,),
+                "not declared",
+                f"{stack.driver}: hardware class {', '.join(classes)} sets gpu.{field}",
+            ),
+            (
+                cluster.gpus and declared is not None and not classes,
+                (part,),
+                declared,
+                f"leave it out: no hardware class sets gpu.{field}",
+            ),
+        )
+
+
+def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
+    known = [release for release in stack.cuda if release in table.CUDA_RELEASES]
+    for number, release in enumerate(stack.cuda):
+        major = release.partition(".")[0]
+        oldest = table.CUDA_MINIMUM_DRIVER.get(major, "0")
+        yield from (
+            (
+                release not in known,
+                ("cuda", number),
+                release,
+                "one of " + ", ".join(table.CUDA_RELEASES),
+            ),
+            (
+                release in known and not table.at_least(stack.driver, oldest),
+                ("cuda", number),
+                f"{release} with driver {stack.driver}",
+                f"driver {oldest} or later for CUDA {major}.x",
+            ),
+        )
+    repeated = len({*known}) < len(known)
+    for name, model in _models(cluster).items():
+        served = table.ARCHITECTURES[model.architecture]
+        yield (
+            known and not any(map(served.has_cuda, known)),
+            ("cuda",),
+            ", ".join(known),
+            f"{served.cuda} for hardware class {name} ({model.architecture})",
+        )
+    yield from (
+        (
+            stack.packaging == "debian" and len(known) > 1 and not repeated,
+            ("cuda",),
+            ", ".join(known),
+            "one release: the distribution's archive has only one, in unversioned packages",
+        ),
+        (repeated, ("cuda",), ", ".join(stack.cuda), "each release once"),
+    )
+
+
+def _parts(cluster: Cluster, stack: Nvidia) -> Iterable[Relation]:
+    containers = cluster.software.containers
+    dcgm, toolkit, engines = stack.dcgm, stack.container_toolkit, containers.engines
+    own_kernels = [n for n in cluster.gpus if cluster.hardware[n].boot_loader != "none"]
+    return (
+        (
+            stack.gdrcopy and cluster.gpus and not own_kernels,
+            ("gdrcopy",),
+            str(stack.gdrcopy),
+            "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
+            'kernel (boot_loader: "none")',
+        ),
+        (
+            toolkit and not table.at_least(toolkit, table.CONTAINER_TOOLKIT_FROM),
+            ("container_toolkit",),
+            str(toolkit),
+            f"{table.CONTAINER_TOOLKIT_FROM} or later, which updates CDI after driver changes",
+        ),
+        (
+            engines and not toolkit,
+            ("container_toolkit",),
+            "not declared",
+            f"a version: without it, containers of {', '.join(engines)} get no GPUs",
+        ),
+        (
+            toolkit and not engines and not containers.enroot,
+            ("container_toolkit",),
+            str(toolkit),
+            "leave it out, or add software.containers.engines: only containers need it",
+        ),
+        (
+            dcgm and not table.at_least(dcgm, table.DCGM_FROM),
+            ("dcgm",),
+            str(dcgm),
+            f"{table.DCGM_FROM} or later: earlier versions have different package names",
+        ),
+        (
+            dcgm
+            and int(table.cuda_major_of(stack.driver)) >= 13
+            and table.at_least(dcgm, table.DCGM_FROM)
+            and not table.at_least(dcgm, table.DCGM_CUDA_13_FROM),
+            ("dcgm",),
+            f"{dcgm} with driver {stack.driver}",
+            f"{table.DCGM_CUDA_13_FROM} or later: the driver provides CUDA 13",
+        ),
+        (
+            stack.dcgm_exporter and not dcgm,
+            ("dcgm",),
+            "not declared",
+            f"a version: dcgm_exporter {stack.dcgm_exporter} needs DCGM's host engine",
+        ),
+    )
+
+
+def _locked(software: Software, stack: Nvidia) -> Iterator[Relation]:
+    """Find locked package versions that contradict the version set."""
+    for part in ("driver", "modules_open", "modules_proprietary", *FOLLOWERS):
+        version = stack.version_of(part)
+        if version is not None:
+            packages = nvidia.PACKAGINGS[stack.packaging].packages(part, version, stack.driver)
+            yield from _locks(software, f"{part} is {version}", packages, "software.nvidia")
+
+
+def _locks(
+    software: Software, declared: str, packages: Iterable[tuple[str, str]], field: str
+) -> Iterator[Relation]:
+    """Yield the relations between locked versions and those that another field declares.
+
+    Args:
+        software: the software of the cluster, with the locks.
+        declared: the content of the other field, as a clause for the message.
+        packages: each package that the other field declares, and its version as a pattern.
+        field: the name of the other field.
+    """
+    for name, pattern in packages:
+        locked = software.versions.get(name)
+        yield (
+            locked and not fits(_without_epoch(locked), _without_epoch(pattern)),
+            ("versions", name),
+            f"{locked}, but {declared}",
+            f"{pattern}, as in {field}",
+        )
+
+
+def _without_epoch(version: str) -> str:
+    return version.partition(":")[2] or version
+
+
+DECLARED = {
+    **{part: part for part in ("driver", *FOLLOWERS)},
+    "cuda": "cuda_runtime",
+    **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
+}
+"""Field of ``software.nvidia`` -> the part of a packaging that it declares."""
+
+
+def _available(software: Software, stack: Nvidia) -> Relation:
+    """Find parts that need a repository, if none is declared."""
+    held = nvidia.PACKAGINGS[stack.packaging].from_archive
+    missing = [
+        field for field, part in DECLARED.items() if getattr(stack, field) and part not in held
+    ]
+    return (
+        missing and not software.repositories,
+        ("repositories",),
+        "none",
+        f"one that provides {', '.join(missing)}: the distribution's archive does not"
+        + ('; or set packaging: "debian"' if "driver" in missing else ""),
+    )
+
+
+def _job_containers(cluster: Cluster) -> Iterator[Relation]:
+    """Find programs that no repository provides, or that are locked to a different version."""
+    software, release = cluster.software, operating_systems.find(cluster.os.release)
+    declared = software.containers.programs
+    yield (
+        declared and not software.repositories and (not release or release.supports("packages")),
+        ("repositories",),
+        "none",
+        f"one that provides {', '.join(declared)}: the distribution's archive does not",
+    )
+    for part, version in declared.items():
+        packages = job_containers.packages(part, version).items()
+        yield from _locks(software, f"{part} is {version}", packages, "software.containers")
+
+
+def _containers(cluster: Cluster) -> Iterable[Relation]:
+    containers, stack = cluster.software.containers, cluster.software.nvidia
+    pyxis, enroot, oldest = containers.pyxis, containers.enroot, job_containers.ENROOT_FOR_PYXIS
+    needs_toolkit = "software.nvidia with container_toolkit: without it, containers get no GPUs"
+    return (
+        (
+            pyxis and not enroot,
+            ("enroot",),
+            "not declared",
+            f"a version: pyxis {pyxis} starts its containers with enroot",
+        ),
+        (
+            pyxis and enroot and not table.at_least(enroot, oldest),
+            ("enroot",),
+            str(enroot),
+            f"{oldest} or later for pyxis {pyxis}",
+        ),
+        (
+            pyxis and not cluster.scheduler,
+            ("pyxis",),
+            str(pyxis),
+            "leave it out, or add Slurm: it is a Slurm plugin",
+        ),
+        (
+            # With the NVIDIA stack, _parts() reports a missing toolkit.
+            containers.engines and cluster.gpus and not stack,
+            ("engines",),
+            ", ".join(containers.engines),
+            needs_toolkit,
+        ),
+        (
+            # enroot's hook needs nvidia-container-cli. If there are engines, they are reported.
+            enroot
+            and cluster.gpus
+            and not (stack and stack.container_toolkit)
+            and not containers.engines,
+            ("enroot",),
+            str(enroot),
+            needs_toolkit,
+        ),
+    )

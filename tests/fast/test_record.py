@@ -1,0 +1,255 @@
+"""The record of a host that several greenlets talk to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import gevent
+import pytest
+from gevent.event import Event
+from pyinfra.api import Host
+from pyinfra.api.state import StateStage
+from pyinfra.connectors.util import CommandOutput, run_local_process
+
+from lockstep.fast import record
+from lockstep.fast.record import HostRecord
+from lockstep.question import Question, Taken, Unreadable
+from tests.fast.facts import line_of
+
+ARGUMENTS = {"_shell_executable": "sh", "_success_exit_codes": [0]}
+
+
+class Node:
+    """This machine, with two files that its roles ask for; executions are counted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = [str(folder / name) for name in "ab"]
+        self.write("old")
+        self.executions = 0
+        self.has_read, self.goes_on = Event(), Event()
+        self.goes_on.set()
+        self.arguments: dict[str, Any] = ARGUMENTS
+        self.state = SimpleNamespace(
+            is_executing=False,
+            current_stage=StateStage.Prepare,
+            print_fact_output=False,
+            print_fact_input=False,
+        )
+        declared = [line_of(file).parts() for file in self.files]
+        self.record = HostRecord(cast(Host, self), self.execute, lambda: declared)
+
+    def write(self, content: str) -> None:
+        for file in self.files:
+            Path(file).write_text(content + "\n", encoding="utf-8")
+
+    def execute(self, command: Any, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
+        self.executions += 1
+        done = run_local_process(str(command), stdin=_stdin)
+        self.has_read.set()
+        self.goes_on.wait()
+        return done[0] == 0, done[1]
+
+    def get_fact(self, *_: Any) -> None:
+        """pyinfra's own."""
+
+    def read(self) -> list[str]:
+        return [self.record.ask(line_of(path)) for path in self.files]
+
+    def log(self, said: str) -> None:
+        pass
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setattr(record, "connector_arguments", lambda host: host.arguments)
+    return Node(tmp_path)
+
+
+def talk(node: Node, until: Event) -> None:
+    with node.record.only_reading():
+        until.wait()
+
+
+def test_another_one_who_talks_to_the_node_does_not_keep_what_was_read(node: Node) -> None:
+    """The head asks a worker while an operation of the worker is about to change it."""
+    assert node.read() == ["old", "old"]
+    over = Event()
+    head = gevent.spawn(talk, node, over)
+    gevent.sleep(0)
+    node.record.note_command()
+    over.set()
+    head.join()
+    node.write("new")
+    assert node.read() == ["new", "new"]
+
+
+def test_two_who_talk_at_once_leave_no_trace(node: Node) -> None:
+    ends = [Event(), Event()]
+    talking = [gevent.spawn(talk, node, end) for end in ends]
+    gevent.sleep(0)
+    for end, one in zip(ends, talking, strict=True):
+        end.set()
+        one.join()
+    assert node.read() == ["old", "old"]
+    assert node.executions == 1
+
+
+def test_what_was_on_its_way_when_the_node_was_changed_does_not_count(node: Node) -> None:
+    node.goes_on.clear()
+    reading = gevent.spawn(node.read)
+    node.has_read.wait()
+    node.write("new")
+    node.record.note_command()
+    node.goes_on.set()
+    assert reading.get()[1] == "new"
+    assert node.read() == ["new", "new"]
+
+
+def test_an_operation_that_decides_anew_is_told_nothing_from_before(node: Node) -> None:
+    """Its second decision may ask for more than its first."""
+    node.read()
+    asked: list[list[str]] = []
+
+    def operation() -> Iterator[str]:
+        asked.append([node.record.ask(line_of(node.files[0]))])
+        if asked[-1] != ["old"]:
+            asked[-1].append(node.record.ask(line_of(node.files[1])))
+        yield "a command"
+
+    node.write("new")
+    node.state.is_executing = node.record._executing = True
+    assert list(node.record.decide(operation)) == ["a command"]
+    assert asked == [["old"], ["new", "new"]]
+
+
+def test_what_is_asked_more_often_than_declared_is_read_together_from_then_on(node: Node) -> None:
+    for executions in (1, 1 + 2, 1 + 2 + 1, 1 + 2 + 1 + 1):
+        node.read()
+        assert node.executions == executions
+        node.record.note_command()
+
+
+@pytest.mark.parametrize("arguments", [{"_sudo": True}, {"_sudo": True, "_sudo_user": "slurm"}])
+def test_another_user_is_told_nothing_of_the_record(node: Node, arguments: dict[str, Any]) -> None:
+    assert node.read() == ["old", "old"]
+    node.write("new")
+    node.arguments = {**ARGUMENTS, **arguments}
+    assert node.read() == ["new", "new"]
+    node.write("newer")
+    node.arguments = ARGUMENTS
+    assert node.read() == ["newer", "newer"]
+
+
+def test_with_other_arguments_each_question_is_read_alone(node: Node) -> None:
+    node.arguments = {**ARGUMENTS, "_env": {"LC_ALL": "C"}}
+    assert node.read() == ["old", "old"]
+    assert node.executions == 2
+
+
+def test_what_could_not_be_read_before_the_turn_is_read_once_more(node: Node) -> None:
+    """Right behind the command that starts a service, the service may not answer yet."""
+    node.read()
+    line = line_of(node.files[0])
+
+    def answer(taken: Taken) -> str:
+        if line.answer(taken) == "old":
+            raise Unreadable("the service", "it does not answer")
+        return line.answer(taken)
+
+    def operation() -> Iterator[str]:
+        yield node.record.ask(Question("the service", line.readings, answer, line.about))
+
+    node.state.is_executing = node.record._executing = True
+    with pytest.raises(Unreadable):
+        list(node.record.decide(operation))
+    assert node.executions == 2
+    node.write("new")
+    assert next(iter(node.record.decide(operation))) == "new"
+
+
+# -- begun when the host was connected
+
+
+@pytest.fixture
+def begun(node: Node) -> Node:
+    """A node that has its program, and whose answer is on its way."""
+    node.goes_on.clear()
+    node.record.begin()
+    return node
+
+
+def test_a_question_waits_for_what_was_begun(begun: Node) -> None:
+    reading = gevent.spawn(begun.read)
+    gevent.sleep(0)
+    assert not reading.ready()
+    begun.goes_on.set()
+    assert reading.get() == ["old", "old"]
+    assert begun.executions == 1
+
+
+def test_what_was_begun_before_the_node_was_changed_does_not_count(begun: Node) -> None:
+    begun.has_read.wait()
+    begun.write("new")
+    begun.record.note_command()
+    held_up, begun.goes_on = begun.goes_on, Event()
+    begun.goes_on.set()
+    with gevent.Timeout(10):  # no question waits for it
+        assert begun.read() == ["new", "new"]
+    held_up.set()
+    assert begun.read() == ["new", "new"]
+
+
+def test_what_no_operation_asked_when_pyinfra_prepared_is_there_when_it_executes(
+    begun: Node,
+) -> None:
+    begun.goes_on.set()
+    begun.state.is_executing = True
+    told = []
+
+    def operation() -> Iterator[str]:
+        told.extend(begun.read())
+        yield from ()
+
+    assert list(begun.record.decide(operation)) == []
+    assert told == ["old", "old"]
+    assert begun.executions == 1
+
+
+def test_what_was_begun_too_long_ago_is_read_again_in_one(
+    begun: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker waits for its head."""
+    begun.goes_on.set()
+    begun.has_read.wait()
+    gevent.sleep(0)
+    later = time.monotonic() + record.MOST_AGE_S + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    begun.write("new")
+    assert begun.read() == ["new", "new"]
+    assert begun.executions == 2
+
+
+def test_a_connection_that_breaks_meanwhile_is_an_error_of_the_question(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: Any, **__: Any) -> tuple[bool, CommandOutput]:
+        raise OSError("the line is cut")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(node.record, "_execute", broken)
+        node.record.begin()
+    assert node.read() == ["old", "old"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_host_with_other_arguments_than_a_record_can_have_is_left_alone(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.arguments = {**ARGUMENTS, "_sudo_password": "x"}
+    node.record.begin()
+    assert node.executions == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,1 @@
+"""Tests of lockstep/pyinfra_internals."""
