@@ -4,9 +4,9 @@ WORKERS ?= 2
 OS ?= debian_13
 
 .PHONY: help setup lab lab-kernel clean-lab generate lint coverage
-.PHONY: test test-unit test-kernel test-slow test-all
+.PHONY: test test-unit test-integration test-kernel test-slow test-all
 help: ## Show this help
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: .venv/lockstep-setup ## Make .venv from the pinned dependencies
 .venv/lockstep-setup: requirements.lock pyproject.toml scripts/setup.sh
@@ -34,6 +34,9 @@ test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 2
 
 test-unit: setup ## The unit tests, on all processors; no root, no machines (10 min)
 	@$(PY) -m scripts.testing unit
+
+test-integration: setup ## Whole runs of pyinfra, with faults, over real ssh; no root, needs sshd (8 min)
+	@$(PY) -m scripts.testing integration
 
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)
 	@$(PY) -m scripts.testing kernel

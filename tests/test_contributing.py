@@ -16,6 +16,8 @@ from lockstep.roles.operations.apply import roles_of_site
 from scripts.generate.documents import wanted
 from tests.worked_examples import PAGE, Edit, commit, copy_tree, examples, touched
 
+pytestmark = pytest.mark.integration
+
 ROLE, RULE = "Add a role", "Add a rule"
 GPU, SYSTEM = "Add a GPU model", "Add an operating system"
 SITE = "Add a role and a rule for your site"

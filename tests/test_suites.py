@@ -15,7 +15,7 @@ from scripts.testing import ci, run
 from scripts.testing.ci import UnknownChoice, choose
 from scripts.testing.outcome import Outcome, closing_line, read
 from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
-from scripts.testing.suites import KERNEL, LAB, SLOW, SLOW_PARTS, UNIT, Suite
+from scripts.testing.suites import INTEGRATION, KERNEL, LAB, SLOW, SLOW_PARTS, UNIT, Suite
 
 
 def chosen_by(suite: Suite, marks: set[str]) -> bool:
@@ -26,20 +26,25 @@ def chosen_by(suite: Suite, marks: set[str]) -> bool:
 WORDS = {"and", "or", "not"}
 
 
-@pytest.mark.parametrize("marks", [{"lab"}, {"lab", "slow"}, {"lab", "kernel"}, set[str]()])
+SUITES = (UNIT, INTEGRATION, LAB, SLOW, KERNEL)
+
+
+@pytest.mark.parametrize(
+    "marks", [set[str](), {"integration"}, {"lab"}, {"lab", "slow"}, {"lab", "kernel"}]
+)
 def test_a_test_is_in_one_suite(marks: set[str]) -> None:
-    assert sum(chosen_by(suite, marks) for suite in (UNIT, LAB, SLOW, KERNEL)) == 1
+    assert sum(chosen_by(suite, marks) for suite in SUITES) == 1
 
 
 def test_no_test_is_in_no_suite() -> None:
     for count in range(4):
-        for marks in combinations(("lab", "slow", "kernel"), count):
-            assert any(chosen_by(suite, set(marks)) for suite in (UNIT, LAB, SLOW, KERNEL)), marks
+        for marks in combinations(("integration", "lab", "slow", "kernel"), count):
+            assert any(chosen_by(suite, set(marks)) for suite in SUITES), marks
 
 
 def test_all_runs_every_suite() -> None:
     every = {suite.name for stage in run.TARGETS["all"] for suite in stage if suite}
-    assert every == {"unit", "lab", "slow", "kernel"}
+    assert every == {suite.name for suite in SUITES}
     assert None in run.TARGETS["all"][0], "lint"
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from scripts.testing.outcome import closing_line
 from scripts.testing.processes import ROOT
 from scripts.testing.run import Stage, run
-from scripts.testing.suites import COVERED, KERNEL, LAB, SLOW, SLOW_PARTS
+from scripts.testing.suites import COVERED, INTEGRATION, KERNEL, LAB, SLOW, SLOW_PARTS
 
-MAKE_TEST: Stage = (None, COVERED, LAB)
+MAKE_TEST: Stage = (None, COVERED, INTEGRATION, LAB)
 """Like ``make test``, but with coverage of the unit tests, which doubles their CPU time."""
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60

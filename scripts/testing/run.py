@@ -14,7 +14,16 @@ from typing import NoReturn
 
 from scripts.testing.outcome import Outcome, closing_line, read
 from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
-from scripts.testing.suites import COVERED, KERNEL, LAB, LINT, SLOW, UNIT, Suite
+from scripts.testing.suites import (
+    COVERED,
+    INTEGRATION,
+    KERNEL,
+    LAB,
+    LINT,
+    SLOW,
+    UNIT,
+    Suite,
+)
 
 NICE = 10
 """Niceness of lint and unit tests: the lab's machines, whose tests mostly wait, come first."""
@@ -22,9 +31,10 @@ NICE = 10
 Stage = tuple[Suite | None, ...]
 """Suites that run at the same time; None is lint."""
 
-MAKE_TEST: Stage = (None, UNIT, LAB)
+MAKE_TEST: Stage = (None, UNIT, INTEGRATION, LAB)
 TARGETS: dict[str, tuple[Stage, ...]] = {
     "unit": ((UNIT,),),
+    "integration": ((INTEGRATION,),),
     "coverage": ((COVERED,),),
     "test": (MAKE_TEST,),
     "slow": ((SLOW,),),
@@ -34,7 +44,8 @@ TARGETS: dict[str, tuple[Stage, ...]] = {
 """Makefile target -> the stages that it runs, one after another."""
 
 LEFT_OUT = {
-    "unit": "lab tests (make test), slow ones (make test-slow), own kernels (make test-kernel)",
+    "unit": "whole runs of pyinfra (make test-integration), lab tests (make test), slow ones "
+    "(make test-slow), own kernels (make test-kernel)",
     "test": "slow lab tests (make test-slow), machines with own kernels (make test-kernel)",
 }
 """Makefile target -> the tests that it leaves out."""

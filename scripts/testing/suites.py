@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HANGS_AFTER_S = 330
 """Time after which the process of a test is killed that pytest-timeout (300 s) could not end.
@@ -24,16 +24,17 @@ class Suite:
     """Names of files in the folder; empty: all files."""
     kernel: str = ""
     """Kernel of the machines that it boots, for ``lab setup --kernel``; "" if it boots none."""
-    parallel: bool = False
+    processes: int = 0
+    """Processes of pytest-xdist; 0: pytest runs the tests itself."""
     covered: bool = False
     """Whether coverage is measured; it must not fall below the minimum in pyproject.toml."""
 
     def command(self) -> list[str]:
         """Return the pytest command."""
         words = [".venv/bin/pytest", "-rs", "-m", self.marks]
-        if self.parallel:
+        if self.processes:
             # A file stays in one process, because its tests share fixtures that are slow to create.
-            words += ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile"]
+            words += ["-n", str(self.processes), "--dist", "loadfile"]
             # By default, files with few tests run last, and some of them take the longest.
             words += ["--no-loadscope-reorder"]
             words += ["-o", f"faulthandler_timeout={HANGS_AFTER_S}"]
@@ -46,8 +47,15 @@ class Suite:
 
 LINT = (("make", "--no-print-directory", "lint"),)
 
-UNIT = Suite("unit", "not lab and not slow and not kernel", "tests", parallel=True)
-COVERED = Suite("unit", UNIT.marks, UNIT.folder, parallel=True, covered=True)
+UNIT = Suite(
+    "unit",
+    "not integration and not lab and not slow and not kernel",
+    "tests",
+    processes=len(os.sched_getaffinity(0)) + 1,  # some of its tests wait
+)
+COVERED = replace(UNIT, covered=True)
+INTEGRATION = Suite("integration", "integration", "tests", processes=1)
+"""Its tests mostly wait, and some fail if the machine is too busy: they have one process."""
 LAB = Suite("lab", "lab and not slow and not kernel", "tests/lab", kernel="shared")
 SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
 SLOW_PARTS = {

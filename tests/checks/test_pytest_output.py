@@ -19,6 +19,8 @@ from lockstep.probe.record import Record
 from tests.checks import recorded
 from tests.checks.test_command import INVENTORY
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 SSH = """\
 #!/bin/sh

@@ -14,7 +14,10 @@ import pytest
 from tests.fast.sshd import SSHD, Hosts
 from tests.fast.test_faults import LOST
 
-pytestmark = pytest.mark.skipif(SSHD is None, reason="needs sshd (openssh-server)")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(SSHD is None, reason="needs sshd (openssh-server)"),
+]
 
 COUNTED = """
 import json as _json

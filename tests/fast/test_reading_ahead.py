@@ -11,6 +11,8 @@ import pytest
 
 from tests.fast.runs import Machine
 
+pytestmark = pytest.mark.integration
+
 FIVE = "\n".join(f"text(name='File {n}', path='files/{n}', content='wanted')" for n in range(5))
 FIFTEEN = "\n".join(FIVE.replace("files/", f"files/{tens}") for tens in ("1", "", "2"))
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,13 @@ class Node:
 
 
 def make(path: Path, seed: str = "worker001") -> Node:
-    node = Node(path)
-    path.write_text(node.ok("--standin-new-state", "--seed", seed))
-    return node
+    path.write_text(new_state(seed))
+    return Node(path)
+
+
+@cache
+def new_state(seed: str) -> str:
+    return Node(Path(os.devnull)).ok("--standin-new-state", "--seed", seed)
 
 
 @pytest.fixture
