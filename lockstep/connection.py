@@ -27,7 +27,7 @@ def close(host: Host) -> None:
 def end(transport: Transport | None) -> None:
     """Close a connection, if there is one, and those to the jump hosts that it goes through."""
     while transport is not None:
-        # With a jump host the socket is a channel of the connection to the jump host.
+        # With a jump host, the socket is a channel of the connection to that host.
         through = transport.sock
         with suppress(*ENDED):
             transport.close()

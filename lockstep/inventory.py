@@ -1,4 +1,4 @@
-"""Turns an inventory's description into the plan of its cluster, in pyinfra and outside it."""
+"""Turns an inventory's description into the plan of its cluster, inside and outside pyinfra."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def load(path: str) -> ClusterPlan:
 
 
 def _place(path: str, error: Exception) -> str:
-    """Return the inventory's last line in an error's traceback, as ``file:line``."""
+    """Return the last line of the inventory that an error's traceback names, as ``file:line``."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,6 +1,6 @@
 """A node's manifest lists everything that Lockstep wrote there. Other modules read and write it.
 
-An entry that is no longer in the plan is left over. A deploy never removes it.
+An entry that is no longer in the plan is left over; only ``deploys/remove.py`` removes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def parsed(text: str) -> Sections:
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
-            raise ManifestError(f"format {document['format']}; expected format {FORMAT}")
+            raise ManifestError(f"found format {document['format']}; expected format {FORMAT}")
         return {section: dict(document[section]) for section in SECTIONS}
     except (ValueError, LookupError, TypeError) as error:
         raise ManifestError(f"not a format {FORMAT} manifest: {error}") from error
@@ -99,7 +99,7 @@ def planned(plan: NodePlan) -> dict[str, dict[str, str]]:
 def merged(
     held: Sections, new: Sections, plan: NodePlan, roles: Collection[str], boot: str
 ) -> Sections:
-    """Return the manifest after a deploy of some roles; entries that left the plan stay in it.
+    """Return the manifest after a deploy of some roles; it keeps entries that left the plan.
 
     Args:
         held: the manifest that the node has.
@@ -136,7 +136,7 @@ class LeftOver:
     name: str
     role: str
     state: str
-    """Its state on the node now; "": it is gone."""
+    """Its current state on the node; "" if it is gone."""
     sha256: str = ""
     """Hash of a file's current content."""
     package: str = ""
@@ -144,7 +144,7 @@ class LeftOver:
 
     @property
     def changed(self) -> bool:
-        """Whether it is a file that was changed by hand; such a file stays."""
+        """Whether it is a file that was changed by hand, which is never removed."""
         return self.section == "files" and self.state != UNCHANGED
 
 
@@ -193,7 +193,7 @@ def _as_left_over(
 
 
 UNREAD = "unread: "
-"""Prefix of a state that the node could not read."""
+"""Prefix of the state of an entry that could not be read on the node."""
 
 
 def without(manifest: Sections, gone: Iterable[LeftOver]) -> Sections:

@@ -1,4 +1,4 @@
-"""Questions of roles about a host, which its readings answer. Nothing here needs pyinfra."""
+"""Questions that roles ask about a host; its readings answer them. Nothing here needs pyinfra."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Taken:
     """The readings that were taken on a host."""
 
     def __init__(self, readings: Mapping[str, Any]) -> None:
-        """Keep readings, in the form that the program on the node prints."""
+        """Take readings in the form in which the program on the node prints them."""
         self._readings = readings
 
     def __getitem__(self, name: str) -> Any:
@@ -103,7 +103,7 @@ class Question(Generic[T]):
     """Request key -> subjects, for readings that have subjects (``ABOUT``)."""
 
     def parts(self) -> frozenset[Part]:
-        """Return the parts that have to be read for it: each reading with all of its subjects."""
+        """Return the parts that the answer needs: each reading with all of its subjects."""
         subjects: dict[str, tuple[str, ...]] = {"": ("",), **self.about}
         keys = {reading: ABOUT.get(reading, "") for reading in self.readings}
         return frozenset(
@@ -117,5 +117,5 @@ Questions = Iterable[Question[Any]]
 def question(
     name: str, *readings: str
 ) -> Callable[[Callable[[Taken], T]], Callable[[], Question[T]]]:
-    """Turn the function that computes an answer into one, without arguments, that asks for it."""
+    """Decorate the function that computes an answer: calling the result returns a ``Question``."""
     return lambda answer: wraps(answer)(lambda: Question(name, readings, answer))

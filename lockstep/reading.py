@@ -38,7 +38,7 @@ class Progress:
     """
 
     def __init__(self, nodes: int, out: TextIO) -> None:
-        """Show that reading begins."""
+        """Show that reading has begun."""
         self.nodes, self.out = count(nodes, "node"), out
         self.done = self.failed = 0
         self.began = time.monotonic()
@@ -178,7 +178,7 @@ def context(
     """Return the input for the rules, including the secrets on this machine.
 
     Raises:
-        SecretsUnsafe: other users can read the secrets.
+        SecretsUnsafe: the secrets file cannot be used.
     """
     held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
     return Context(

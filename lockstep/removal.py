@@ -1,4 +1,4 @@
-"""Decides which left-over things are removed from a node, and how. Runs no commands itself."""
+"""Decides what to remove of everything left over on a node, and how; runs no commands itself."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Removal:
     """The decision about everything that is left over on a node."""
 
     taken: tuple[LeftOver, ...] = ()
-    """To remove now."""
+    """What to remove now."""
     gone: tuple[LeftOver, ...] = ()
-    """No longer on the node: only their manifest entries are removed."""
+    """What is no longer on the node: only the manifest entries are removed."""
     stays: tuple[tuple[LeftOver, str], ...] = ()
-    """The things that stay, each with the reason."""
+    """What stays, each with the reason."""
 
 
 def decide(
@@ -46,7 +46,7 @@ def decide(
     jobs_use = {role.name: role.jobs_use for role in plan.cluster.roles}
     taken, gone, stays = [], [], []
     for one in left:
-        # A role that no longer exists declares nothing: jobs may use what it installed.
+        # A role that no longer exists declares nothing, so jobs may use what it installed.
         waits = one.section in WHEN_NAMED or jobs_use.get(one.role, True)
         option = "packages" if one.section == "packages" else "users"
         reasons = (
@@ -72,7 +72,7 @@ def decide(
 
 
 def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
-    """Yield the commands that remove things, in an order in which every command works.
+    """Yield the removal commands in an order in which each of them works.
 
     Args:
         taken: what to remove from one node.

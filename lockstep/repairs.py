@@ -49,7 +49,7 @@ OF_STATUS = {
 
 
 def deploys(report: Report, plan: ClusterPlan) -> list[Deploy]:
-    """Return the deploys that repair a report: heads first, accounting before the controller."""
+    """Return the deploys that repair findings: heads first, accounting before the controller."""
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for finding in report:
         wanted[finding.node].update(finding.roles)

@@ -26,12 +26,12 @@ class Severity(enum.Enum):
 
 
 class Status(enum.Enum):
-    """What a finding means. Only ``DIFFERS`` and ``UNDECIDED`` say that something is wrong."""
+    """What a finding means. Only ``DIFFERS`` and ``UNDECIDED`` mean that something is wrong."""
 
     DIFFERS = "differs"
     """The reading differs from the expected value."""
     UNDECIDED = "undecided"
-    """The peers disagree without a majority: all values are shown, no node is named as wrong."""
+    """The peers disagree and no value has a majority, so no node is reported as wrong."""
     PENDING_REBOOT = "pending reboot"
     """The setting is on disk but takes effect at the next reboot: neither ok nor drift."""
     UNKNOWN = "unknown"
@@ -76,7 +76,7 @@ class Finding:
     roles: tuple[str, ...] = ()
     """Roles whose deploy on ``node`` repairs the finding; empty if no deploy repairs it."""
     since: str = ""
-    """Time of the first of the consecutive checks with this finding; "" without history."""
+    """Time of the first of ``checks`` consecutive checks with this finding; "" without history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
 
@@ -143,7 +143,7 @@ class Report:
     def exit_status(self) -> ExitStatus:
         """Return 1 for differences, 2 if only readings are missing, 0 if everything is consistent.
 
-        A pending reboot is a difference between the desired and the running state: it counts as 1.
+        A pending reboot counts as a difference between the desired and the running state.
         """
         found = {finding.status for finding in (*self.findings, *self.hidden)}
         if not found:

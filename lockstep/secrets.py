@@ -1,7 +1,7 @@
 """Secrets of a cluster: generated once on the control host, stored there, never shown.
 
 They are stored in one file with mode 0600, in the spec's ``secrets_dir`` or else in the folder of
-the cluster below ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``. If the file is lost,
+the cluster under ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``. If the file is lost,
 the next deploy of the whole cluster generates and distributes new secrets.
 """
 
@@ -60,7 +60,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise SecretsUnsafe(f"{path}: {error.strerror}. Run this as the file's owner") from error
+        raise SecretsUnsafe(f"{path}: {error.strerror}. Run the command as its owner") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
@@ -69,7 +69,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
         password = document["database_password"]
         # SQL and a configuration file contain the password unquoted; munged rejects a short key.
         if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
-            raise ValueError("not written by obtain()")
+            raise ValueError("obtain() did not write this file")
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsUnsafe(
             f"{path}: the file is damaged. Restore it from a backup, or remove it: "
@@ -100,5 +100,5 @@ def obtain(cluster: str, folder: str | None = None) -> Secrets:
             os.link(file.name, path)
     found = existing(cluster, folder)
     if found is None:
-        raise SecretsUnsafe(f"{path}: removed while it was being created. Run the command again")
+        raise SecretsUnsafe(f"{path}: the file was removed during creation. Run the command again")
     return found

@@ -13,7 +13,7 @@ _UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 
 
 def utc(seconds: float) -> str:
-    """Return a Unix time as text."""
+    """Return a Unix time as text in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -29,7 +29,7 @@ def span(seconds: float) -> str:
 
 
 def moment(text: str, now: float) -> float:
-    """Return the Unix time of a date, or of a time that is ``90m``, ``36h`` or ``7d`` ago.
+    """Return the Unix time of a date, or of ``90m``, ``36h`` or ``7d`` ago.
 
     Raises:
         ValueError: the text is neither; the message lists the accepted forms.

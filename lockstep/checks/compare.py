@@ -1,4 +1,4 @@
-"""Compares values with each other. Pure: the functions use no plans, rules or texts."""
+"""Pure functions that compare values; they know nothing about plans, rules or texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockstep.node.check.judge import BOUNDS
 from lockstep.report import alike
 
 MEMBERS_FOR_A_VOTE = 3
-"""A majority needs at least this many nodes: of two nodes, either could be wrong."""
+"""Minimum number of nodes for a majority: if two nodes disagree, either could be wrong."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ _place = attrgetter("node", "device")
 
 @dataclass(frozen=True)
 class Majority:
-    """The value that more than half of the votes have, and the other votes.
+    """The value that has more than half of the votes, and the votes for other values.
 
-    From ``worse``: the limit, and the votes beyond it.
+    In a result of ``worse``: the limit, and the votes on the wrong side of it.
     """
 
     value: JsonValue
@@ -49,7 +49,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class Split:
-    """Values of which none has a majority: the votes for each value, the most votes first."""
+    """Values without a majority: the votes for each value, the value with the most votes first."""
 
     sides: tuple[tuple[Vote, ...], ...]
 
@@ -76,7 +76,7 @@ def _distinct(values: Iterable[Mapping[str, JsonValue]]) -> Iterable[Mapping[str
 
 
 def differing_slots(values: Values) -> dict[str, list[Vote]]:
-    """Return device -> votes, for each device whose value differs between nodes."""
+    """Map each device whose value differs between nodes to the votes on that device."""
     first: dict[str, JsonValue] = {}
     differing = dict.fromkeys(
         device
@@ -122,9 +122,9 @@ def vote(votes: Iterable[Vote]) -> Majority | Split | None:
 
 
 def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | Split | None:
-    """Return the votes that are worse than the median by more than a tolerance; None: no vote is.
+    """Return the votes that are worse than the median by more than a tolerance; None if none are.
 
-    The tolerance is a share of the median.
+    The tolerance is a fraction of the median.
     """
     every = sorted(votes, key=_place)
     numbers = [number(one.value) for one in every]
@@ -144,7 +144,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
-    """Return whether each node with a wrong device has at least three, most of them right."""
+    """Return whether each node with a wrong device has at least three devices, mostly right."""
     devices = Counter(one.node for one in every)
     return all(
         devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]
@@ -166,15 +166,15 @@ def number(value: JsonValue) -> float:
     """Return a reading as a number.
 
     Raises:
-        TypeError: the reading is not a number, so it does not fit the kind of the rule.
+        TypeError: the reading is not a number, although the rule compares numbers.
     """
     if not is_number(value):
-        raise TypeError(f"not a number: {value!r}")
+        raise TypeError(f"the reading is not a number: {value!r}")
     return float(value)
 
 
 def multiset(items: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the values of all devices in an order that does not depend on the devices."""
+    """Return the values of all devices in sorted order."""
     return sorted(items.values(), key=key)
 
 

@@ -1,4 +1,4 @@
-"""The input of rules: plans, records of all nodes and Lockstep's files. Rules contact no node."""
+"""The input to rules: plans, records of all nodes, Lockstep's files. Rules contact no nodes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Items = dict[str, Value]
 
 @dataclass(frozen=True)
 class Context:
-    """The data of one cluster that rules read."""
+    """The data about one cluster that rules use."""
 
     plan: ClusterPlan
     reading: Reading
     files: Callable[[NodePlan], tuple[ManagedFile, ...]]
-    """Returns Lockstep's files on a node. Secret files: only if this machine has the secrets."""
+    """Returns Lockstep's files on a node; secret files only if this machine has the secrets."""
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
     """Earlier records of the same nodes, for growth rules."""
     latest: Mapping[str, Record] | None = None
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
     label: str = ""
-    """The prefix of this cluster's node names, if two clusters are checked together."""
+    """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()
-    """Hardware classes whose definition differs in the other cluster."""
+    """Hardware classes that two clusters define differently, if they are checked together."""
 
     @cached_property
     def views(self) -> dict[str, View]:
-        """Node name -> view, for each node with a record; in the order of the description."""
+        """Node name -> view, for each node with a record, in the order of the description."""
         return {
             self.labelled(name): View(plan, record, self)
             for name, plan in self.plan.nodes.items()
@@ -49,7 +49,7 @@ class Context:
 
     @cached_property
     def made(self) -> dict[Hashable, Items]:
-        """Items that nodes of one kind with equal readings share (see ``shared``)."""
+        """Cache of the items that nodes of the same kind with equal readings share (``shared``)."""
         return {}
 
     @cached_property
@@ -57,7 +57,7 @@ class Context:
         return {}
 
     def files_of(self, plan: NodePlan) -> dict[str, ManagedFile]:
-        """Return path -> file for Lockstep's files on a node; they are rendered only once."""
+        """Return Lockstep's files on a node by path; each file is rendered only once."""
         if plan.name not in self._files:
             self._files[plan.name] = {file.path: file for file in self.files(plan)}
         return self._files[plan.name]
@@ -111,7 +111,7 @@ class View:
         return self.record.parts(name)
 
     def at_controller(self, reading: str) -> Value | None:
-        """Return a reading of the node that runs slurmctld; None if the cluster has none."""
+        """Return a reading of the node that runs slurmctld; None if no node runs it."""
         planned = self.plan.cluster.running(Service.SLURM_CONTROLLER)
         if planned is None:
             return None
@@ -135,7 +135,7 @@ def has_role(name: str) -> Callable[[View], bool]:
 
 
 def shared(look: Callable[[View], Items], reading: str) -> Callable[[View], Items]:
-    """Return ``look`` with a cache: nodes of one kind with an equal reading share its result.
+    """Return ``look`` with a cache: nodes of the same kind with equal readings share one result.
 
     Equal readings of several nodes are one object, so comparing identities is enough.
     """

@@ -1,4 +1,4 @@
-"""Find every difference between two records or two plans, without rules. Pure."""
+"""Finds every difference between two records or two plans, without using rules."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Comparison:
 
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Readings that both sides lack for the same reason: they may or may not differ."""
+    """Readings that both sides lack for the same reason, so they may or may not differ."""
     left_out: int = 0
     """The number of differences that are not shown because they are expected."""
 
     def to_text(self, left: str, right: str) -> str:
-        """Return one block per difference; equal differences of several devices share one."""
+        """Return one block per difference; devices with the same difference share a block."""
         width = max(len(left), len(right))
         lines: list[str] = []
         for one in _folded(self.differences):

@@ -1,4 +1,4 @@
-"""Make a report from rules, records and plans. Pure: functions read only their arguments."""
+"""Makes a report from rules, records and plans. The functions have no side effects."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
 
 REACHABLE = NODE_REACHABLE.id
-"""An unreachable node has only a finding of this rule, which is checked even if not chosen."""
+"""The only rule with findings about unreachable nodes; it is checked even if not chosen."""
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
-    """Return the findings of all rules; with ``limit``, only findings about these nodes.
+    """Check the rules and return a report; with ``limit``, only about these nodes.
 
     Nodes outside the limit still count as peers. Their findings are dropped before consequences
-    are folded into causes: a cause that is not shown must not hide its consequences.
+    are folded into causes, because a cause that is not shown must not hide its consequences.
     """
     return check_together(rules, [context], limit)
 
@@ -32,7 +32,7 @@ def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None =
 def check_together(
     rules: Sequence[Rule], contexts: Sequence[Context], limit: Iterable[str] | None = None
 ) -> Report:
-    """Return the findings of all rules on several clusters; their nodes are each other's peers."""
+    """Return one report on several clusters, whose nodes count as each other's peers."""
     nodes = [context.labelled(name) for context in contexts for name in context.plan.nodes]
     wanted = frozenset(nodes if limit is None else limit)
     notes = GrowthNotes()
@@ -58,7 +58,7 @@ def check_together(
 
 
 def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
-    """Return node -> the node that runs slurmctld for it, for clusters with a controller."""
+    """Map each node to the node that runs slurmctld for it, if its cluster has a controller."""
     return {
         context.labelled(name): context.labelled(controller.name)
         for context in contexts

@@ -36,7 +36,7 @@ class Evaluation:
     """Node -> device -> value, for values that are compared with those of the peers."""
     _last: _Sorted | None = None
     _last_equal: tuple[object, object] = (None, None)
-    """The last items that had no difference, and their expected values."""
+    """Cache: the items that most recently matched their expected values, and those values."""
 
     def add(self, view: View) -> None:
         """Check a node on its own; keep the values to compare with those of its peers."""
@@ -133,7 +133,7 @@ class _Sorted:
     """The items of a node: all, those that were read, and those that were not."""
 
     items: Items
-    """The items before ``Look.pick``. Keeping the object keeps its id unique."""
+    """The items before ``Look.pick``; the cache recognizes this object by identity."""
     read: dict[str, JsonValue]
     unread: dict[str, Unread]
 
@@ -214,6 +214,6 @@ def _group(view: View, peers: Peers, clusters: list[str]) -> str:
 
 
 def _agreeing(nodes: int, of: int, group: str) -> str:
-    """Return the reference: how many peers agree, and out of how many if several differ."""
+    """Return the reference: how many peers agree, and out of how many if several disagree."""
     agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
     return f"{Reference.PEERS.value}: {agree} {group}"

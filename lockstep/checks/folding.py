@@ -14,7 +14,7 @@ from lockstep.report import Finding, Status, alike, fold
 NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
 """Matches the names of GPUs and adapters: ``gpu3``, ``mlx5_0``."""
 NAMED_DEVICES = 8
-"""If the consequences of one rule are on more devices than this, only their number is shown."""
+"""If one rule's consequences are on more devices than this, only their number is shown."""
 
 ONE_REASON = Cause("*", tag=NO_GROWTH, of=Effect(unread=True, tag=NO_GROWTH))
 """If a node's counters cannot be compared with an earlier record, for example because its clock
@@ -22,7 +22,7 @@ was set back, one growth rule reports it for all growth rules."""
 
 
 def folded(found: list[RawFinding]) -> list[RawFinding]:
-    """Return the findings; those of a node that differ only in the device number become one."""
+    """Join the findings about a node that differ only in the device number; keep all others."""
     return [
         group[0] if len(group) == 1 else _joined(group)
         for group in alike(found, _without_number).values()
@@ -30,7 +30,7 @@ def folded(found: list[RawFinding]) -> list[RawFinding]:
 
 
 def _without_number(raw: RawFinding) -> Finding:
-    """Return the finding, without device and repair if the device is numbered."""
+    """Return the finding, with device and repair blanked if the device is numbered."""
     listed = raw.rule.look.devices is not None
     numbered = listed and NUMBERED.fullmatch(raw.finding.device) is not None
     return replace(raw.finding, device="*", repair="") if numbered else raw.finding
@@ -62,7 +62,7 @@ def explain(found: list[RawFinding], controllers: Mapping[str, str]) -> list[Raw
 
 
 def _settled(raw: RawFinding, cause: RawFinding) -> RawFinding:
-    """Limit an undecided finding to those of its nodes on which its cause was found."""
+    """Limit an undecided finding to the nodes on which its cause was found."""
     side = raw.nodes & cause.nodes
     return replace(raw, nodes=side) if raw.sides and side else raw
 
@@ -85,7 +85,7 @@ def _roots(found: list[RawFinding], controllers: Mapping[str, str]) -> list[int]
         while index in parent and index not in seen:
             seen.append(index)
             index = parent[index]
-        # If findings explain each other in a circle, one finding must stay.
+        # If findings explain each other in a circle, one of them must stay.
         return min(seen[seen.index(index) :]) if index in seen else index
 
     return [*map(root, range(len(found)))]
@@ -104,7 +104,7 @@ def _with_effects(cause: RawFinding, together: list[RawFinding]) -> RawFinding:
 
 
 def _named(rule: str, effects: list[RawFinding], nodes: frozenset[str]) -> Iterator[str]:
-    """Yield the effects that one rule found, with those of their nodes that the cause lacks."""
+    """Yield one rule's effects as text, naming any nodes on which the cause was not found."""
     several = len({raw.finding.device for raw in effects})
     elsewhere: dict[str, set[str]] = {}
     for raw in effects:
@@ -121,7 +121,7 @@ def _explanation(
     by_node: dict[str, list[int]],
     controllers: Mapping[str, str],
 ) -> int | None:
-    """Return the index of a finding that is the given cause of a finding; None: there is none."""
+    """Return the index of a finding that is the given cause of finding ``index``, or None."""
     effect = found[index]
     if not _concerns(cause.of, effect):
         return None
@@ -143,7 +143,7 @@ def _explanation(
 
 
 def _explains(cause: Cause, other: RawFinding, effect: RawFinding) -> bool:
-    """Return whether a finding explains another finding; the nodes are not compared."""
+    """Return whether a finding explains another finding, regardless of their nodes."""
     return (
         fnmatchcase(other.finding.rule, cause.rule)
         and cause.device in (None, other.finding.device)

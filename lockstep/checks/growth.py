@@ -18,7 +18,7 @@ from lockstep.report import Reference, alike, count, fold
 from lockstep.when import HOUR_S, span, utc
 
 LEAST_S = 60.0
-"""The minimum time between two records. A shorter one means that the clock was set back."""
+"""Minimum number of seconds between two records; fewer mean that the clock was set back."""
 
 
 def counter_families(rules: Iterable[Rule]) -> set[str]:
@@ -28,13 +28,13 @@ def counter_families(rules: Iterable[Rule]) -> set[str]:
 
 @dataclass
 class GrowthNotes:
-    """Counters that cannot be compared, which the report shows in a note, not in a finding."""
+    """Counters that cannot be compared; the report mentions them in notes, not in findings."""
 
     nodes: set[str] = field(default_factory=set)
     without: set[str] = field(default_factory=set)
     """Nodes that have no earlier record of this boot."""
     counters: Counter[str] = field(default_factory=Counter)
-    """Node -> number of counters that its earlier record does not have."""
+    """Node -> number of counters that its earlier record lacks."""
     back: dict[str, float] = field(default_factory=dict)
     """Node -> time of the last record before a reset of its counters."""
 
@@ -52,7 +52,7 @@ class GrowthNotes:
         for moment, names in sorted(reset.items()):
             yield (
                 f"growth: counters of {fold(names)} were reset after {moment} (a reset of GPUs "
-                "or adapters); their growth up to the reset is not known"
+                "or adapters); their growth before the reset is unknown"
             )
 
 
@@ -84,7 +84,7 @@ def findings(
         )
         return
     earlier = (view.context.before or {}).get(view.plan.name)
-    if earlier is None or earlier.get(BOOT) != boot:  # a boot resets counters
+    if earlier is None or earlier.get(BOOT) != boot:  # a reboot resets the counters
         notes.without.add(view.name)
         return
     elapsed = view.record.taken_at - earlier.taken_at
@@ -94,7 +94,7 @@ def findings(
             rule,
             view,
             device="",
-            found=f"taken {span(abs(elapsed))} {side} the earlier record, by the node's clock",
+            found=f"record taken {span(abs(elapsed))} {side} the earlier one, by the node's clock",
             expected=f"at least {span(LEAST_S)} after {utc(earlier.taken_at)}",
         )
         return
@@ -122,7 +122,7 @@ def _since_reset(
     picked: Callable[[Rule, View], Items],
     notes: GrowthNotes,
 ) -> Iterator[RawFinding]:
-    """Compare counters that were reset with a more recent record, if there is one."""
+    """Compare reset counters with a more recent record, if there is one."""
     latest = (view.context.latest or {}).get(view.plan.name)
     if latest is None or view.record.taken_at - latest.taken_at < LEAST_S:
         notes.back[view.name] = earlier.taken_at

@@ -1,4 +1,4 @@
-"""The rules by which a node checks itself, as data for the node check. Pure: uses only the plan."""
+"""Turns rules into the checks that a node runs on itself, using only the node's plan."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.probe.record import Record
 
 TEXTFILE = "/var/lib/prometheus/node-exporter/lockstep.prom"
-"""Its folder is Debian's default for the textfile collector of prometheus-node-exporter."""
+"""A file in Debian's default folder for prometheus-node-exporter's textfile collector."""
 _NUMBER = 424242
-"""A placeholder: formatting it shows the text that a rule writes around a number."""
+"""Placeholder number; a rule formats it to show what text it puts around a number."""
 _REQUEST = {"spank_plugins": [PYXIS_PLUGIN], "srun_options": [PYXIS_OPTION]}
 """Objects that the node check asks the probe to read; other readings need no request."""
 _DEFAULTS = {field.name: field.default for field in fields(Judgement)}
@@ -53,7 +53,7 @@ def configuration(plan: NodePlan) -> str:
 
 
 def _as_json(plan: NodePlan) -> str:
-    """Return the end of the file, which contains the node's checks."""
+    """Return the last part of the configuration file: the node's checks."""
     judged = [
         {name: value for name, value in asdict(one).items() if value != _DEFAULTS[name]}
         for one in judgements(plan)
@@ -62,14 +62,14 @@ def _as_json(plan: NodePlan) -> str:
 
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
-    """Return the node's checks for a rule without code; none if only the peers give the value."""
+    """Return the node's checks for a rule without code; none if only peers determine the value."""
     # The node check skips unsupported values in every rule.
     picks = rule.look.pick not in (None, supported)
     expects = rule.expected
     if rule.look.items or picks or expects.by_device:
         raise TypeError(f"{rule.id}: the rule uses code; set OnNode.judgements")
     if rule.kind not in (Kind.EQUAL, Kind.SLOTS, Kind.ABSOLUTE):
-        raise TypeError(f"{rule.id}: a node without its peers cannot check kind {rule.kind.value}")
+        raise TypeError(f"{rule.id}: a node alone cannot check rules of kind {rule.kind.value}")
     expected = None if expects.common is None else expects.common(view)
     if expected is None and expects.default is None:
         return ()

@@ -1,4 +1,4 @@
-"""Makes the functions of a rule's ``Look``: they select the items that the rule checks."""
+"""Makes functions for a rule's ``Look``, which select the items that the rule checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def together(one: Value, other: Value, make: Callable[[JsonValue, JsonValue], Va
 
 
 def made(reading: str, make: Callable[[View, Items], Items]) -> ItemsOf:
-    """Return a function that makes items from those of a reading, if it was read and is a map."""
+    """Return a function that applies ``make`` to the items of a reading, unless it is unread."""
 
     def look(view: View) -> Items:
         items = view.record.items(reading)
@@ -43,7 +43,7 @@ def part(reading: str, *names: str) -> ItemsOf:
 
 
 def joined(reading: str, *names: str) -> ItemsOf:
-    """Return a function that joins items of a reading that change together into one text."""
+    """Return a function that joins related items of a reading into one comma-separated text."""
 
     def look(view: View) -> Items:
         items = part(reading, *names)(view)
@@ -56,7 +56,7 @@ def joined(reading: str, *names: str) -> ItemsOf:
 def whole(
     reading: str, make: Callable[[View, JsonValue], Value] = lambda view, value: value
 ) -> ItemsOf:
-    """Return a function that returns a reading as one value, which ``make`` can change."""
+    """Return a function that returns a reading as one value, transformed by ``make``."""
 
     def look(view: View) -> Items:
         value = view.read(reading)

@@ -1,6 +1,6 @@
 """Readings that are deliberately not compared, each with the reason.
 
-The names are those in records. A place inside a reading follows after a dot: a key of a map
+The names are those in records. After a dot comes a place inside a reading: a key of a map
 (``files.*.sha256``) or an entry of a list (``kernel.cmdline.root=*``).
 """
 
@@ -15,24 +15,24 @@ NOT_JUDGED = {
     **dict.fromkeys(OF_ROLES, "only roles request this reading"),
     "time.own_clock": "the time server may follow its own clock; time.synchronised checks the rest",
     "hugepages.free": "falls while jobs run; it is only recorded",
-    "cpuset.groups": "cpuset.services, which a rule checks, is made from these CPU lists",
-    "driver.kernels": "roles build modules for each kernel; rules check the running and next one",
+    "cpuset.groups": "cpuset.services, which a rule checks, is derived from these CPU lists",
+    "driver.kernels": "roles build modules for all kernels; rules check the running and next ones",
     "driver.loaded": "roles request it; rules check driver.module, driver.helpers and nouveau",
-    "kernel.initramfs": "roles request it, to see whether the initramfs has the driver's options",
+    "kernel.initramfs": "roles request it to see whether the initramfs has the driver's options",
     "kernel.next": "roles request it; driver.module_next and kernel.newest check it",
     "kernel.cmdline_entries": "grubby changes all entries; a rule checks the default entry",
-    "hugepages.tried": "roles request it, so that they ask a kernel only once for huge pages",
+    "hugepages.tried": "roles request it so that they ask a kernel for huge pages only once",
     "os.groups": "roles request it; no check needs groups",
-    "files.changed": "roles request it, to know which files a unit has read",
+    "files.changed": "roles request it to learn which files a unit has read",
     "packages.interrupted": "dpkg may be running; packages.broken checks the result",
     "slurm.jobs": "the rollout requests it; no check needs the jobs",
     "slurm.node": "the rollout requests it; rules check slurm.nodes",
-    "os.init_started": "the rollout requests it, to see whether a container has rebooted",
+    "os.init_started": "the rollout requests it to see whether a container has rebooted",
     "os.reboot_required": "packages request a reboot; other rules check the values that it changes",
-    "os.rebooted_in_vain": "the rollout requests it: reasons for a reboot that remained after one",
+    "os.rebooted_in_vain": "the rollout requests it: reboot reasons that a reboot did not clear",
     "os.locales": "roles generate the planned locale; os.locale checks which one is set",
-    "systemd.started": "roles request it, to know which files systemd has read",
-    "units.started": "roles request it, to know which files a unit has read",
+    "systemd.started": "roles request it to learn which files systemd has read",
+    "units.started": "roles request it to learn which files a unit has read",
     "rdma.type": "the adapter's model name, for display; rdma.board is more exact",
 }
 """Readings that no rule checks."""
@@ -54,7 +54,7 @@ NOT_ALONE = {
     "units.*.started_at": "the time when a unit was last started",
     "units.*.sub": "explains why a unit is not active",
 }
-"""Readings that rules need to judge other readings; on their own they are not right or wrong."""
+"""Readings that rules need to judge other readings; alone, they are neither right nor wrong."""
 
 CHANGES_BY_ITSELF = {
     "cpuset.groups": "services come and go",
@@ -109,19 +109,19 @@ DIFFERS_BETWEEN_NODES = {
     "slurm.nodes": "only the controller has this reading",
     **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
 }
-"""Readings that differ between equal nodes; on one node, a change over time is a difference."""
+"""Readings that differ between equal nodes; a change over time on one node is a difference."""
 
 
 def counters() -> dict[str, str]:
-    """Return the counters, which growth rules compare with earlier records -> the reason."""
+    """Return reading -> reason for counters, which growth rules compare with earlier records."""
     return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
 
 
 def at_two_times() -> dict[str, str]:
-    """Return the readings that two records of one node may differ in -> the reason."""
+    """Return reading -> reason, for readings that may differ between two records of one node."""
     return CHANGES_BY_ITSELF | counters()
 
 
 def between_nodes() -> dict[str, str]:
-    """Return the readings that two nodes may differ in -> the reason."""
+    """Return reading -> reason, for readings that may differ between two nodes."""
     return at_two_times() | DIFFERS_BETWEEN_NODES

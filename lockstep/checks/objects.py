@@ -55,7 +55,7 @@ OF_READINGS = {
     "kernel.modules": ObjectKind.KERNEL_MODULE,
     "listeners": ObjectKind.LISTENER,
 }
-"""Pattern of reading names -> kind of object. An item of such a reading has an object's name."""
+"""Pattern of reading names -> kind of object; each item is named after an object."""
 
 FILES = {
     "hosts.entries": "/etc/hosts",
@@ -66,7 +66,7 @@ FILES = {
     "os.machine_id": "/etc/machine-id",
     "slurm.conf_sha256": "/etc/slurm/slurm.conf",
 }
-"""Reading -> the one file that it describes; its items do not matter."""
+"""Reading -> the one file that all of its items describe."""
 
 
 def objects_of(reading: str, device: str) -> tuple[Object, ...]:

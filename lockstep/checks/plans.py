@@ -55,7 +55,7 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
 
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
-    """Return the plan under the name CLUSTER: replacing the name in files could hit other words."""
+    """Return the plan renamed to CLUSTER; replacing the name in files could change other words."""
     return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.roles, named.inventory)
 
 
@@ -71,7 +71,7 @@ def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
 
 
 def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
-    """Return a node's values that must equal those of the same kind of node in another cluster."""
+    """Return the values that must be the same on equivalent nodes of the two clusters."""
     document = node.to_json()
     for own in ("name", "role", "runs", "hardware", "management", "fabric"):
         del document[own]

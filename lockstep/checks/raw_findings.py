@@ -30,7 +30,7 @@ class RawFinding:
     """The devices, if findings on several devices were joined."""
     sides: tuple[frozenset[str], ...] = ()
     """One set of nodes for each value, if no value has a majority among the peers. A cause on all
-    nodes with one of the values explains the difference."""
+    nodes of one set explains the difference."""
 
     @property
     def covers(self) -> frozenset[str]:
@@ -60,7 +60,7 @@ def difference(
     reference: str,
     wanted: JsonValue = "",
 ) -> RawFinding:
-    """Return the finding of a difference, with the found and the expected value as texts."""
+    """Return the finding for a difference; ``texts`` are the found and the expected value."""
     found, expected = texts
     repair = rule.repair
     pending = repair.pending
@@ -97,7 +97,7 @@ def unknown(
     expected: str = "a reading",
     tags: frozenset[str] = frozenset(),
 ) -> RawFinding:
-    """Return the finding that a value was not read, or cannot be compared."""
+    """Return the finding that a value was not read or cannot be compared."""
     finding = Finding(
         rule=rule.id,
         node=view.name,

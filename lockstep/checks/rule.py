@@ -15,16 +15,16 @@ from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
-"""Repairs everything that a role sets. ``lockstep repair`` runs repairs that begin with it."""
+"""The repair for an item that a role sets. ``lockstep repair`` runs repairs that begin with it."""
 
 NO_ROLE = "on {node}: find what changed {device}; no role sets it"
 """The repair for an item that no role sets on this node."""
 
 REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
-"""Repairs a setting that is right on disk and waits for a reboot."""
+"""The repair for a setting that is right on disk but needs a reboot to take effect."""
 
 REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
-"""Reboots after a change that is not in the description, and so not part of a rollout."""
+"""The reboot after a change that is not in the description and so not part of a rollout."""
 
 
 class Kind(enum.Enum):
@@ -37,13 +37,13 @@ class Kind(enum.Enum):
     SLOTS = "slots"
     """The same device (slot, package, file) has the same value on every peer."""
     WITHIN = "within"
-    """Not worse than the median of the peers by more than a tolerance; better is fine."""
+    """At most a tolerance worse than the median of the peers; better is fine."""
     UNIQUE = "unique"
     """No value appears twice."""
     GROWTH = "growth"
     """A counter has not grown by more than allowed since an earlier record of the same boot."""
     ABSOLUTE = "absolute"
-    """At least, or at most, a limit."""
+    """The value is at least, or at most, a limit."""
 
 
 class Bound(enum.Enum):
@@ -62,7 +62,7 @@ class Peers(enum.Enum):
 
 
 class Local(enum.Enum):
-    """When a node checks itself by a rule and, if it fails, drains itself (docs/node-check.md)."""
+    """When a node checks itself against a rule, draining itself on failure (docs/node-check.md)."""
 
     HEALTH = "health check"
     JOBS = "health check, prolog, epilog"
@@ -112,7 +112,7 @@ class Expected:
     by_device: Callable[[View], Mapping[str, JsonValue]] | None = None
     """Returns device -> declared value, for some of the devices."""
     only_named: bool = False
-    """Devices that ``by_device`` does not name are not checked."""
+    """Whether devices that ``by_device`` does not name are left unchecked."""
     default: str | None = None
     """The reading with the device's own default, for devices without a declared value."""
     bound: Bound = Bound.AT_LEAST
@@ -181,7 +181,7 @@ class Severities:
     differs: Severity = Severity.ERROR
     unread: Severity = Severity.ERROR
     of: Callable[[View, str], Severity] | None = None
-    """Returns the severity, if it depends on the value."""
+    """Returns the severity, if it depends on the node or the device."""
 
 
 ERROR = Severities()
@@ -190,11 +190,11 @@ WARNING = Severities(Severity.WARNING)
 
 @dataclass(frozen=True)
 class OnNode:
-    """A node also checks itself by the rule, without its peers, and drains itself if it fails."""
+    """A node also checks itself against the rule, without peers, and drains itself on failure."""
 
     when: Local
     judgements: Callable[[View], Iterable[Judgement]] | None = None
-    """Returns the node's own checks, for a rule whose look or expected value is code."""
+    """Returns the node's own checks, for a rule whose items or expected values come from code."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ class Pending:
 class Repair:
     """The repair for the findings of a rule.
 
-    Texts may contain {inventory} {node} {role} (head, worker) {roles} (Lockstep's roles) {address}
-    {device} {expected} (as text) {value}.
+    Texts may contain placeholders: {inventory} {node} {role} (head or worker) {roles} (Lockstep's
+    roles) {address} {device} {expected} (as text) {value}.
     """
 
     owner: str
@@ -293,7 +293,7 @@ class Rule:
     claim: str
     """One sentence that is true for a healthy node."""
     why: str = ""
-    """What goes wrong on a node for which the claim is not true."""
+    """What goes wrong on a node for which the claim is false."""
     blind: str = ""
     """What the rule cannot find."""
     source: str = ""
@@ -305,7 +305,7 @@ class Rule:
     expected: Expected = Expected()
     peers: Peers | None = None
     tolerance: float = 0.0
-    """Kind within: a share of the median. Kind growth: the allowed growth of a counter per hour."""
+    """Kind within: a fraction of the median. Kind growth: a counter's allowed growth per hour."""
     text: Text = Text()
     severity: Severities = ERROR
     repair: Repair = Repair("person", NO_ROLE)

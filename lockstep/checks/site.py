@@ -72,7 +72,7 @@ def _rule(wanted: SiteRule) -> Rule:
         claim=wanted.title,
         source=wanted.source,
         reading=wanted.reading,
-        # If a GPU model does not have a field, the node is not at fault.
+        # A field that the GPU model does not support is not the node's fault.
         look=Look(partial(_look, wanted), pick=supported),
         kind=kind,
         expected=Expected(

@@ -166,7 +166,7 @@ def require_writable(arguments: argparse.Namespace, *names: str) -> None:
         for wrong, problem in (
             (Path(path).is_dir(), "this is a folder\n  expected  a file"),
             (not folder.is_dir(), f"the folder does not exist\n  next      mkdir -p {folder}"),
-            (not writable, "permission denied\n  expected  a file that you can write"),
+            (not writable, "permission denied\n  expected  a writable file"),
         ):
             if wrong:
                 raise WrongUse(f"{option}: {problem}")

@@ -161,7 +161,7 @@ COMMAND = Command(
             "--through",
             choices=[SLURM, CLUSH],
             help="read the workers with a Slurm job step, or with clush on the controller, over "
-            "one connection; workers that this does not reach are read directly",
+            "one connection; workers that cannot be reached this way are read directly",
         ),
         Argument(
             "--job",

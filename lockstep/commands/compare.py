@@ -94,7 +94,7 @@ def _checked(
         replace(context(plan, reading), label=label, redefined=apart)
         for plan, reading, label in zip(plans, readings, labels, strict=True)
     ]
-    # The growth of a counter concerns only its own node: there is nothing to compare.
+    # A counter's growth concerns only its own node, so there is nothing to compare.
     return check_together([rule for rule in rules if rule.kind is not Kind.GROWTH], contexts)
 
 

@@ -176,7 +176,7 @@ COMMAND = Command(
     run=_run,
     usage=FORMS,
     help="compare two nodes, one node at two times, or two record files",
-    description="Shows every value that differs; lockstep check says which one is right. "
+    description="Shows every value that differs; lockstep check shows which are wrong. "
     "Exit status: 0 no differences, 1 differences found, 2 a node could not be read, "
     "3 usage error.",
     arguments=(

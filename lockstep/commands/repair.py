@@ -34,7 +34,7 @@ from lockstep.repairs import REBOOT, Deploy, Why
 from lockstep.report import ExitStatus, Finding, Report, count, fold
 
 LINES = 20
-"""Maximum number of findings per reason; ``lockstep check --all`` shows all of them."""
+"""Maximum number of findings shown per reason; ``lockstep check --all`` shows all of them."""
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -162,7 +162,7 @@ COMMAND = Command(
             "--rule",
             metavar="ID",
             action="append",
-            help="repair this rule only, or the rules that match a pattern (gpu.*); repeatable",
+            help="repair only this rule, or the rules that match a pattern (gpu.*); repeatable",
         ),
         Argument(
             "--dry-run",

@@ -112,7 +112,7 @@ def page(judged: Sequence[Rule], own: Sequence[SiteRule] = ()) -> str:
         ),
         *_listed(
             "Not checked",
-            "No rule checks the result of these operations of roles:",
+            "No rule checks the results of these role operations:",
             {
                 f"{role.name}.{operation}": why
                 for role in declared()
@@ -155,6 +155,6 @@ COMMAND = Command(
             nargs="?",
             help="include the rules that this inventory adds or changes",
         ),
-        Argument("--markdown", action="store_true", help="print docs/rules.md, with all reasons"),
+        Argument("--markdown", action="store_true", help="print the page docs/rules.md"),
     ),
 )

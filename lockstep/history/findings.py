@@ -1,4 +1,4 @@
-"""The age of findings: since when, and in how many consecutive checks, each was found."""
+"""The age of findings: when each was first found, and in how many consecutive checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockstep.when import utc
 Place: TypeAlias = tuple[str, str, str]
 """Rule, node and device of a finding."""
 _FOLDED = re.compile(r"(?=.*[,\[])[\w:.,\[\]-]+")
-"""Several names in the notation of ``fold``."""
+"""Matches several names in hostlist notation, as ``fold`` returns them."""
 
 
 def noted(
@@ -83,7 +83,7 @@ def _rows(history: sqlite3.Connection) -> dict[Place, tuple[float, int]]:
 
 
 def _places(finding: Finding) -> Iterator[Place]:
-    """Yield (rule, node, device) with single names: folded names change from check to check."""
+    """Yield (rule, node, device) with unfolded names, as folded names vary between checks."""
     return product([finding.rule], _names(finding.node), _names(finding.device))
 
 

@@ -15,8 +15,8 @@ from lockstep.probe.record import BOOT, Reading, Record, only_records
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 APART_S = 10 * MINUTE_S
-"""Minimum age of a record that counters are compared with: a rate over a few seconds means little.
-However often nodes are read, the compared periods leave no gap."""
+"""Minimum age of a record with which counters are compared: a rate over a few seconds means little.
+However often nodes are read, the periods compared leave no gaps."""
 SOON_S = 2 * MINUTE_S
 """Minimum age in the first minutes after a boot, when no older record of that boot exists."""
 

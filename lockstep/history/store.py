@@ -14,11 +14,11 @@ from lockstep import state
 FORMAT = 1
 """Version of the tables (SQLite's user_version). Records have their own format version."""
 APPLICATION_ID = 0x4C6F636B
-"""SQLite's application_id, "Lock": it prevents writing to databases of other programs."""
+"""SQLite's application_id, "Lock": it keeps Lockstep from writing to other programs' databases."""
 WAIT_S = 30.0
-"""Time to wait while another ``lockstep check`` saves; 2,000 records take a few seconds."""
+"""Seconds to wait while another ``lockstep check`` saves, which takes a few for 2,000 records."""
 PRIVATE = 0o600
-"""Mode of files with records: the hashes and versions in them would help an attacker."""
+"""Mode of files with records, whose hashes and versions would help an attacker."""
 
 _TABLES = """
 CREATE TABLE record (
@@ -93,7 +93,7 @@ def _with_tables(database: sqlite3.Connection, path: Path) -> None:
         return
     if application == APPLICATION_ID:
         raise HistoryError(
-            _advice(path, f"created by another version of Lockstep, format {version}", move=True)
+            _advice(path, f"the file is from another Lockstep version, format {version}", move=True)
         )
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise HistoryError(_advice(path, "this is the database of another program", move=True))

@@ -86,7 +86,7 @@ def test_a_rule_may_allow_some_growth_an_hour(now: int, hours: float, fine: bool
 
 SET_BACK = (
     "growth: counters of worker1 were reset after {} (a reset of GPUs or adapters); "
-    "their growth up to the reset is not known"
+    "their growth before the reset is unknown"
 )
 EARLIER = SET_BACK.format("2026-11-20 18:40 UTC")
 
@@ -128,8 +128,8 @@ def test_a_second_reset_and_a_record_of_the_same_minute_are_said_again() -> None
 @pytest.mark.parametrize(
     ("hours", "said"),
     [
-        (-2, "taken 2 h before the earlier record, by the node's clock"),
-        (0.01, "taken 36 s after the earlier record, by the node's clock"),
+        (-2, "record taken 2 h before the earlier one, by the node's clock"),
+        (0.01, "record taken 36 s after the earlier one, by the node's clock"),
     ],
 )
 def test_a_clock_that_was_set_is_unknown_once(hours: float, said: str) -> None:

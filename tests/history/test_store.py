@@ -185,7 +185,7 @@ def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 2")
     database.close()
-    assert "created by another version of Lockstep, format 2\n" in unusable(path)
+    assert "the file is from another Lockstep version, format 2\n" in unusable(path)
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")
