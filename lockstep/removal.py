@@ -1,4 +1,4 @@
-"""Decides what to remove of everything left over on a node, and how; runs no commands itself."""
+"""Decides which left-over items to remove from a node, and how; runs no commands itself."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise SecretsUnsafe(f"{path}: {error.strerror}. Run the command as its owner") from error
+        raise SecretsUnsafe(f"{path}: {error.strerror}. Rerun as the file's owner") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:

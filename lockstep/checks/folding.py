@@ -18,7 +18,7 @@ NAMED_DEVICES = 8
 
 ONE_REASON = Cause("*", tag=NO_GROWTH, of=Effect(unread=True, tag=NO_GROWTH))
 """If a node's counters cannot be compared with an earlier record, for example because its clock
-was set back, one growth rule reports it for all growth rules."""
+was set back, one growth rule reports it on behalf of all of them."""
 
 
 def folded(found: list[RawFinding]) -> list[RawFinding]:

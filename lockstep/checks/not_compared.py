@@ -1,6 +1,6 @@
 """Readings that are deliberately not compared, each with the reason.
 
-The names are those in records. After a dot comes a place inside a reading: a key of a map
+The names are the same as in records. After a dot comes a place inside a reading: a key of a map
 (``files.*.sha256``) or an entry of a list (``kernel.cmdline.root=*``).
 """
 
@@ -90,7 +90,7 @@ CHANGES_BY_ITSELF = {
     "slurm.nodes.*.state": "follows the jobs; slurm.state checks it",
     "slurm.nodes.*.reason": "changes with the state",
 }
-"""Readings that can change on a node although nobody changed the node."""
+"""Readings that can change even if nobody changes the node."""
 
 DIFFERS_BETWEEN_NODES = {
     "os.hostname": "the node's own name",

@@ -37,7 +37,7 @@ class Kind(enum.Enum):
     SLOTS = "slots"
     """The same device (slot, package, file) has the same value on every peer."""
     WITHIN = "within"
-    """At most a tolerance worse than the median of the peers; better is fine."""
+    """No worse than the median of the peers, within a tolerance; better is fine."""
     UNIQUE = "unique"
     """No value appears twice."""
     GROWTH = "growth"
@@ -97,7 +97,7 @@ class Look:
     pick: Callable[[JsonValue], Value | Skip] | None = None
     """Returns the part of an item that matters."""
     devices: str | None = None
-    """Another reading, which lists the existing devices: a device without an item is unread."""
+    """Another reading, which lists all devices; a listed device without an item is unread."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _at(path: Sequence[str], value: Value, device: str) -> Items:
         return {device: value}
     key, *rest = path
     if not isinstance(value, dict):
-        return {device: Unread(unread=f"no {key}: {value!r:.60} is not a map")}
+        return {device: Unread(unread=f"{key} not found: {value!r:.60} is not a map")}
     if key == EACH:
         return {
             place: found

@@ -152,7 +152,7 @@ def _two_files(arguments: argparse.Namespace) -> Sides:
 
 def _record(got: Record | Unreachable, name: str) -> Record:
     if isinstance(got, Unreachable):
-        raise NotRead(f"{name}: no record: {got.reason}")
+        raise NotRead(f"no record of {name}: {got.reason}")
     return got
 
 

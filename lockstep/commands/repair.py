@@ -1,4 +1,4 @@
-"""``lockstep repair INVENTORY``: checks, runs the deploys that fix the findings, checks again.
+"""``lockstep repair INVENTORY``: checks, runs the deploys that fix findings, and checks again.
 
 It changes nodes only through pyinfra, with the commands that it prints.
 """

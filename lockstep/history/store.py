@@ -16,7 +16,7 @@ FORMAT = 1
 APPLICATION_ID = 0x4C6F636B
 """SQLite's application_id, "Lock": it keeps Lockstep from writing to other programs' databases."""
 WAIT_S = 30.0
-"""Seconds to wait while another ``lockstep check`` saves, which takes a few for 2,000 records."""
+"""Seconds to wait while another ``lockstep check`` saves its records (2,000 take a few seconds)."""
 PRIVATE = 0o600
 """Mode of files with records, whose hashes and versions would help an attacker."""
 

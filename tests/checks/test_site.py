@@ -179,7 +179,7 @@ def test_a_growth_within_the_tolerance_is_fine() -> None:
     ("path", "value", "why"),
     [
         (["3M"], None, "the record has no 3M"),
-        (["2M", "0", "x"], None, "no x: 512 is not a map"),
+        (["2M", "0", "x"], None, "x not found: 512 is not a map"),
         (["2M", "0"], "many", "not a number: 'many'"),
     ],
 )

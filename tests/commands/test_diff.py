@@ -170,7 +170,7 @@ def test_a_node_that_is_down_is_not_read_rather_than_wrong_use(
     assert ended("diff", "inventory.py", "worker1", "worker2", *records) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "ERROR worker2: no record: ssh: Could not connect" in said.err
+    assert "ERROR no record of worker2: ssh: Could not connect" in said.err
 
 
 def test_a_node_of_which_nothing_is_kept_says_how_to_begin(
