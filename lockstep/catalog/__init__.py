@@ -1,1 +1,1 @@
-"""Data about GPU models, operating systems and vendor software; independent of a cluster."""
+"""Data about GPU models, operating systems and vendor software; independent of any cluster."""

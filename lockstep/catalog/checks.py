@@ -1,6 +1,6 @@
-"""Names of all readings and rules, to validate a description that refers to them.
+"""Names of all readings and rules, to validate descriptions that refer to them.
 
-`make generate` writes checks.json; a test makes sure that it is current.
+`make generate` writes checks.json; a test ensures that it is current.
 """
 
 from __future__ import annotations

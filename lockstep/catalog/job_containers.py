@@ -5,7 +5,7 @@ Names and versions: NVIDIA/enroot ``pkg/deb``, NVIDIA/pyxis ``debian/control``, 
 """
 
 PACKAGES = {
-    # Packages from its releases have no revision; those from its Ubuntu archive have one.
+    # Packages from Apptainer's releases have no revision; those from its Ubuntu archive do.
     "apptainer": {"apptainer": "{version}*"},
     # enroot+caps allows unprivileged users to import images.
     "enroot": {"enroot": "{version}-*", "enroot+caps": "{version}-*"},

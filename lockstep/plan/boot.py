@@ -26,7 +26,7 @@ def hugepage_args(hardware: HardwareClass) -> tuple[str, ...]:
         for size, per_node in sorted(hugepages(hardware).items())
         for arg in (
             f"hugepagesz={size}",
-            # node:count keeps the declared split; the kernel spreads a plain total evenly.
+            # node:count keeps the declared split; the kernel would spread a plain total evenly.
             "hugepages=" + ",".join(f"{node}:{count}" for node, count in per_node.items()),
         )
     )
@@ -37,7 +37,7 @@ def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
     if not cpu.housekeeping or hardware.boot_loader == "none":
         return ()
     chosen = hardware.kernel.isolation
-    # The kernel accepts the flags in any order; a fixed one keeps the text comparable.
+    # The kernel accepts the flags in any order; a fixed order keeps the text comparable.
     flags = [flag for flag in ("managed_irq", "domain") if flag in chosen]
     return (
         f"irqaffinity={cpu.housekeeping}",
@@ -48,7 +48,7 @@ def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
 
 
 def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
-    """Return the kernel arguments for a class's ``kernel`` settings, and its ``kernel_args``."""
+    """Return the kernel arguments for a class's ``kernel`` settings, then its ``kernel_args``."""
     kernel = hardware.kernel
     declared = (
         ("iommu", kernel.iommu),

@@ -28,14 +28,14 @@ class ClassPlan:
     hardware: HardwareClass
     cpu: cpu.CpuPlan
     hugepages: Mapping[str, Mapping[int, int]]
-    """Page size (2M, 1G) -> NUMA node -> pages."""
+    """Page size (2M, 1G) -> NUMA node -> number of pages."""
     cpu_files: tuple[running.KernelFile, ...]
     kernel_files: tuple[running.KernelFile, ...]
     slurm: slurm.SlurmNodePlan
     gpu_model: GpuModel | None
     gpu_devices: tuple[str, ...]
     nvidia: nvidia.NvidiaPlan | None
-    """The NVIDIA stack of its workers; None: none is declared, or the class has no GPUs."""
+    """The NVIDIA stack of the class's workers; None if it is not declared or there are no GPUs."""
 
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
@@ -65,7 +65,7 @@ class ClusterPlan:
     classes: Mapping[str, ClassPlan]
     slurm: slurm.SlurmPlan | None
     roles: tuple[Declaration, ...]
-    """Every role that a node of this cluster may have, in the order of a deploy."""
+    """Every role that a node of this cluster may have, in deploy order."""
     _nodes: tuple[Node, ...]
     inventory: str = ""
     """Path of the inventory file, as the user gave it; repair commands contain it."""
@@ -81,19 +81,19 @@ class ClusterPlan:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """The stages of all roles, in the order of a deploy."""
+        """The stages of all roles, in deploy order."""
         return ordered(self.roles)
 
     def running(self, service: Service) -> NodePlan | None:
-        """Return the node that runs a service; None when no node does."""
+        """Return the plan of the node that runs a service; None if no node does."""
         return next((plan for plan in self.nodes.values() if plan.runs(service)), None)
 
     @property
     def configless(self) -> bool:
         """Whether workers fetch Slurm's configuration from the controller.
 
-        Before 24.11, slurmd fetches it only over IPv4 (SchedMD's changelog of 24.11: "Support IPv6
-        in configless mode"); on an IPv6 network, the deploy then writes the files to workers.
+        Before 24.11, slurmd could fetch it only over IPv4 (SchedMD's changelog of 24.11: "Support
+        IPv6 in configless mode"), so on an IPv6 network the deploy writes the files to the workers.
         """
         version = self.spec.networks["management"].prefix.version
         return version == 4 or self.release.slurm >= (24, 11)
@@ -102,11 +102,11 @@ class ClusterPlan:
         """Return the name of the node that runs a service.
 
         Raises:
-            LookupError: no node runs it (``validate`` rejects such a cluster).
+            LookupError: no node runs it.
         """
         node = self.running(service)
         if node is None:
-            raise LookupError(f"{self.spec.name}: no node runs {service.value}")
+            raise LookupError(f"no node of cluster {self.spec.name} runs {service.value}")
         return node.name
 
     @property
@@ -132,7 +132,7 @@ class ClusterPlan:
     def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
         """Return the nodes with a node role as a pyinfra host group: host names with their data.
 
-        In a host name, a prefix that ends with a slash names the connector (``lockstep.fast``).
+        A host name may begin with a prefix such as ``@lockstep/``, which selects the connector.
         """
         return [
             (inventory_name(name), {"plan": plan, **self.login(name)})
@@ -141,7 +141,7 @@ class ClusterPlan:
         ]
 
     def login(self, name: str) -> dict[str, Any]:
-        """Return the data with which pyinfra logs in to a node."""
+        """Return the data that pyinfra needs to log in to a node."""
         access = self.spec.access
         return {
             "ssh_hostname": self.nodes[name].address,
@@ -154,7 +154,7 @@ class ClusterPlan:
         }
 
     def named(self, names: str) -> list[str]:
-        """Return nodes (``worker[1-4]``) as another host group; ``group`` returns their data.
+        """Return a range of nodes (``worker[1-4]``) as one more host group, without their data.
 
         Raises:
             ValueError: the text is not a name range, or a name is unknown.
@@ -162,11 +162,11 @@ class ClusterPlan:
         nodes = expand(names)
         unknown = [node for node in nodes if node not in self.nodes]
         if unknown:
-            raise ValueError(f"{', '.join(unknown)}: no such node in this cluster")
+            raise ValueError(f"the cluster has no node named {', '.join(unknown)}")
         return [inventory_name(node) for node in nodes]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan of the whole cluster, for programs."""
+        """Return the plan of the whole cluster as JSON-serializable data."""
         return {
             "cluster": self.spec.name,
             "os": self.spec.os.release,
@@ -178,7 +178,7 @@ def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") ->
     """Return the plan of a valid cluster.
 
     Args:
-        cluster: as ``spec.load`` returned it.
+        cluster: the cluster that ``spec.load`` returned.
         roles: every role that a node may have.
         inventory: path of the inventory file, as the user gave it.
 

@@ -23,7 +23,7 @@ class CpuPlan:
     numa: tuple[str, ...]
     """CPUs of each NUMA node."""
     slurm_cpu_spec_list: str
-    """The housekeeping CPUs in Slurm's abstract numbering; "": there are none."""
+    """The housekeeping CPUs in Slurm's abstract numbering; empty if there are none."""
     slurm_numa_cores: tuple[str, ...]
     """Cores (not threads) of each NUMA node in Slurm's numbering, for gres.conf."""
 

@@ -1,7 +1,7 @@
-"""A role's declaration: data and pure functions of the plan. Nothing here needs pyinfra.
+"""A role's declaration: data, and pure functions of the plan. Nothing here needs pyinfra.
 
 The declarations of all roles determine the packages of a node, the values that the check expects,
-the role that repairs a difference, the order of roles in a deploy, and the listening ports.
+the role that repairs a difference, the order of roles in a deploy and the listening ports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Asks = Callable[["NodePlan"], "Iterable[Question[Any]]"]
 
 
 def always(plan: NodePlan) -> bool:
-    """Return True: the condition holds for every node."""
+    """Return True for every node."""
     return True
 
 
@@ -45,7 +45,7 @@ def nothing(plan: NodePlan) -> tuple[()]:
 SHELL = "sh -n {new}"
 
 TMPFILES = (
-    # In an empty tree there is nothing to write to: this checks the syntax only.
+    # The root is an empty folder, so that only the syntax is checked.
     'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; systemd-tmpfiles --create --root="$d" {new}'
 )
 
@@ -64,17 +64,17 @@ def _judged(unit: str, put: str) -> str:
     return (
         'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
         f"{put}; "
-        # verify also fails because of other units: only its messages about this file count.
+        # verify also fails because of other units, so only its messages about this file count.
         f'said="$(SYSTEMD_UNIT_PATH="$d:" systemd-analyze verify --man=no {unit} 2>&1 || true)"; '
         'case "$said" in *"$d"*) echo "$said" >&2; exit 1;; esac'
     )
 
 
 class Phase(enum.Enum):
-    """When a role's stage runs in a deploy of the whole cluster."""
+    """The part of a deploy of the whole cluster in which a stage runs."""
 
     BEFORE_HEADS = "before the heads"
-    """On workers, before the heads are deployed and jobs need the result."""
+    """On workers, before the heads are deployed and can start jobs that need the result."""
     MAIN = "main"
     AFTER_WORKERS = "after the workers"
     """On heads, after all workers are deployed."""
@@ -90,14 +90,14 @@ class File:
     text: Callable[[NodePlan], str] | None = None
     """The content, if it does not come from a template."""
     secret_content: Callable[[Secrets], bytes] | None = None
-    """The content, if it is a secret itself."""
+    """The content, if it is itself a secret."""
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False
     own: bool = False
-    """The content is specific to the node. Other files are the same on all nodes of a kind."""
+    """Whether the content is specific to the node; otherwise, all nodes of a kind share it."""
     validate: str = ""
-    """Shell command that checks the new file, whose path is ``{new}``; "": nothing can check it.
+    """Shell command that checks the new file, ``{new}``; empty if no program can check it.
 
     With ``{every_new}``, consecutive files with the same command are checked together.
     """
@@ -110,34 +110,34 @@ class Unit:
     """A systemd unit that a role keeps enabled and running."""
 
     name: str
-    """The canonical name: an alias would always look stopped."""
+    """The canonical name; a unit named by an alias would always appear to be stopped."""
     program: str = ""
-    """The program that it runs; a changed program needs a restart."""
+    """The program that the unit runs; a new version of it requires a restart."""
     reads: Paths = nothing
-    """Other files that it reads when it starts, from this role or another."""
+    """Other files that the unit reads when it starts; they may belong to any role."""
     reads_own_files: bool = True
-    """Whether it reads the files of its role when it starts, except those in ``reloads``."""
+    """Whether the unit reads its role's files when it starts, except those in ``reloads``."""
     reloads: str = ""
-    """Suffix of the role's files that it reads again on ``systemctl reload``."""
+    """Suffix of the role's files that the unit reads again on ``systemctl reload``."""
     restart: Literal["changed", "never"] = "changed"
     """``never``: a restart would kill job processes; changes wait for the next start."""
     essential: bool = True
-    """False: if it does not start, the deploy reports that and continues."""
+    """False: if the unit does not start, the deploy reports the failure and continues."""
     port: Callable[[NodePlan], int | None] | None = None
-    """The port on which other nodes reach it; None: they do not."""
+    """The port on which other nodes reach the unit; None if they do not."""
     protocol: Literal["tcp", "udp"] = "tcp"
     runs_jobs: bool = False
-    """It starts the processes of jobs or containers, so it may also use the workload CPUs."""
+    """Whether the unit starts processes of jobs or containers, and so may use the workload CPUs."""
     wanted: Condition = always
 
     def starts_with(self, plan: NodePlan) -> tuple[str, ...]:
-        """Return its program and the other files that it reads when it starts."""
+        """Return the unit's program and the other files that it reads when it starts."""
         return (*((self.program,) if self.program else ()), *self.reads(plan))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """Contributions of a role to files of other roles. A repair runs both roles."""
+    """Settings that a role contributes to other roles. A repair runs both roles."""
 
     sysctl: Callable[[NodePlan], Mapping[str, str]] = lambda plan: {}
     """Sysctl keys that os_settings writes to its file."""
@@ -154,17 +154,17 @@ class Stage:
     """One step of a role in a deploy."""
 
     function: str = "apply"
-    """Function in the role's operations module; without one, ``apply`` installs files and units."""
+    """Function in the role's operations module; by default, ``apply`` installs files and units."""
     title: str = ""
-    """Title in pyinfra's output; "": the title of the role."""
+    """Title in pyinfra's output; empty: the role's title."""
     phase: Phase = Phase.MAIN
     after: tuple[str, ...] = ()
-    """Roles, or stages of roles (``time_sync.gate``), that come first on the same node."""
+    """Roles, or stages of roles (``time_sync.gate``), that run first on the same node."""
     late: bool = False
-    """It runs as late as the order allows, because it waits for something slow."""
+    """Whether the stage runs as late as the order allows, because it waits for something slow."""
     nodes: Condition = always
     asks: Asks = nothing
-    """Questions that its operations ask, as in ``Declaration.asks``."""
+    """Questions that the stage's operations ask, as in ``Declaration.asks``."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -176,41 +176,42 @@ class Declaration:
     title: str
     """Title in pyinfra's output."""
     when: Condition = always
-    """It depends only on the description, the node and its class, never on other roles."""
+    """Whether a node has the role; depends only on the description, the node and its class."""
     after: tuple[str, ...] = ()
-    """Roles, or stages of roles, that come first on the same node."""
+    """Roles, or stages of roles, that run first on the same node."""
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Key -> package names. The first key that exists counts: release, family (``debian``), ""."""
+    """Release, family (``debian``) or "" -> package names; the first key that exists counts."""
     more_packages: Paths = nothing
-    """Packages that depend on the description."""
+    """Additional packages, which depend on the description."""
     files: tuple[File, ...] = ()
     units: tuple[Unit, ...] = ()
     makes: tuple[str, ...] = ()
-    """Paths that its operations write and that units of other roles read."""
+    """Paths of files that the role's operations write and other roles' units read."""
     contributes: Contribution = Contribution()
     users: Paths = nothing
-    """Users that its files or operations create."""
+    """Users that the role's files or operations create."""
     groups: Paths = nothing
-    """Groups that its files or operations create."""
+    """Groups that the role's files or operations create."""
     jobs_use: bool = False
-    """Running jobs use what it installs, so nothing of it is removed from a busy node."""
+    """Whether running jobs use what the role installs; if so, a busy node keeps all of it."""
     operations: str = ""
     """Module with additional operations, which is imported when the role is applied.
 
-    Its ``afterwards(plan)`` follows the role's files and units; its ``apply(plan)`` replaces them.
+    Its ``afterwards(plan)`` runs after the role's files and units are in place. If it has an
+    ``apply(plan)``, that runs instead.
     """
     unchecked: Mapping[str, str] = field(default_factory=dict)
-    """Operation of that module -> why no rule checks its result."""
+    """Operation in that module -> the reason why no rule checks its result."""
     stages: tuple[Stage, ...] = ()
     """Stages in addition to the main one."""
     asks: Asks = nothing
-    """Questions that its operations ask, besides those about its files and units.
+    """Questions that the role's operations ask, besides those about its files and units.
 
-    They are answered in the first execution on a host. A reader must not start anything:
-    nvidia-smi runs only if the driver is loaded, and Docker's client only if Docker runs.
+    The first command on a host answers them all. Reading must not start anything: nvidia-smi
+    runs only if the driver is loaded, and Docker's client only if Docker runs.
     """
     problems: Callable[[Cluster], Iterable[Problem]] | None = None
-    """Function that finds a description's problems for this role; None: the role finds none."""
+    """Function that finds problems in a description for this role; None if there is none."""
     settings: type[BaseModel] | None = None
     """The model of a site role's settings in ``extensions``; None: the role has no settings."""
     example: Mapping[str, Any] = field(default_factory=dict)
@@ -229,11 +230,11 @@ class Declaration:
 
 Step = tuple[Declaration, Stage]
 FIRST = "packages"
-"""The role that comes before all others: their units and users need its packages."""
+"""The role that runs before all others, because their units and users need its packages."""
 
 
 def key(step: Step) -> str:
-    """Return the name of a stage, as it is used in ``after``."""
+    """Return the name of a stage, as used in ``after``."""
     role, stage = step
     if stage.function == "apply":
         return role.name if stage.phase is Phase.MAIN else f"{role.name}.{stage.phase.value}"
@@ -243,7 +244,7 @@ def key(step: Step) -> str:
 def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
     """Return the stages of roles in deploy order; stages whose order is free are sorted by name.
 
-    All roles come after ``packages``, without having to declare it.
+    All roles come after ``packages`` without declaring it.
 
     Raises:
         ValueError: a role is declared to come after itself, or after a role that does not exist.
@@ -258,7 +259,7 @@ def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
     unknown = sorted((name, one) for name in before for one in before[name] - before.keys())
     if unknown:
         raise ValueError(
-            "{} is declared to come after {!r}: no role or stage has that name".format(*unknown[0])
+            "{} must come after {!r}, but no role or stage has that name".format(*unknown[0])
         )
     sorter = TopologicalSorter(before)
     try:

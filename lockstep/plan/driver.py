@@ -1,4 +1,4 @@
-"""A node's driver: its packages, and its modules for the kernels that run or boot next."""
+"""A node's NVIDIA driver: its packages, and its modules for the running and the next kernel."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel on a node, as it was read there."""
+    """A kernel that was found on a node."""
 
     release: str
     """As ``uname -r`` prints it."""
     headers: bool
     """Whether the headers for building modules are installed."""
     module: str = ""
-    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; "": none."""
+    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; empty: none."""
 
 
 @dataclass(frozen=True)
 class BootKernels:
-    """The kernels that a node runs now or may boot next."""
+    """The kernel that a node is running, and those that it may boot next."""
 
     running: Kernel
     next: tuple[Kernel, ...]
     """The kernel that boots next; all kernels in the boot menu if that is unknown."""
     unknown: str = ""
-    """Why it is unknown which kernel boots next; "": it is known."""
+    """The reason why the kernel that boots next is unknown; empty if it is known."""
 
     @property
     def every(self) -> tuple[Kernel, ...]:
@@ -36,7 +36,7 @@ class BootKernels:
 
 @dataclass(frozen=True)
 class Driver:
-    """The planned driver."""
+    """The driver that is planned for a node."""
 
     version: str
     """Upstream version."""
@@ -47,9 +47,9 @@ class Driver:
     replaced: tuple[str, ...] = ()
     """Packages of the other flavour, which apt would leave installed."""
     headers: str = ""
-    """Name of the package with a kernel's headers; it contains {release}."""
+    """Name of the kernel headers package, with {release} for the kernel's release."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Declared parameters of the kernel module, as /proc shows them: without NVreg_."""
+    """Declared parameters of the kernel module, named as in /proc: without NVreg_."""
 
     def lacking(self, kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
         """Return the kernels for which the planned module is not on disk."""

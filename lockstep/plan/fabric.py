@@ -23,16 +23,16 @@ class FabricPlan:
     ucx: Mapping[str, str]
     """/etc/ucx/ucx.conf"""
     open_mpi: Mapping[str, str]
-    """Environment variables: the configuration file belongs to Debian's openmpi-common."""
+    """Set in the environment, because the configuration file belongs to Debian's openmpi-common."""
 
 
 def plan(nics: Nics, network: Network | None) -> FabricPlan:
-    """Return the settings for the machines of a class; none without a fabric."""
+    """Return the settings for the machines of a class; empty without a fabric network."""
     if network is None:
         return FabricPlan({}, {}, {})
     prefix, ipv6 = str(network.prefix), network.prefix.version == 6
     named, rdma = interfaces(nics), devices(nics)
-    # UCX's list is for RDMA and TCP devices; it excludes every device that it does not name.
+    # UCX has one list for RDMA and TCP devices, and ignores every device that is not in it.
     complete = named and (nics.rdma == "none" or rdma)
     return FabricPlan(
         nccl={
@@ -40,8 +40,8 @@ def plan(nics: Nics, network: Network | None) -> FabricPlan:
             # A leading "=" means exactly these names; without it mlx5_1 would match mlx5_10, too.
             **({"NCCL_SOCKET_IFNAME": f"={','.join(named)}"} if named else {}),
             **({"NCCL_IB_HCA": f"={','.join(rdma)}"} if rdma else {}),
-            # RoCE only: its GIDs are IP addresses. NCCL looks for IPv4 addresses; if there are
-            # none, it takes the GID at index 0: RoCE v1, link-local.
+            # Only for RoCE, whose GIDs are IP addresses. By default, NCCL looks for IPv4; if there
+            # is none, it takes the GID at index 0, which is RoCE v1 and link-local.
             **(
                 {"NCCL_IB_ADDR_FAMILY": "AF_INET6", "NCCL_IB_ADDR_RANGE": prefix}
                 if ipv6 and nics.rdma == "roce"
@@ -55,7 +55,7 @@ def plan(nics: Nics, network: Network | None) -> FabricPlan:
                 if complete
                 else {}
             ),
-            # Without it UCX takes the first IPv6 GID, which is link-local and not routed.
+            # Without it, UCX takes the first IPv6 GID, which is link-local and not routed.
             **({"UCX_IB_ROCE_SUBNETS": prefix} if ipv6 and nics.rdma == "roce" else {}),
         },
         open_mpi={
@@ -77,7 +77,7 @@ def interfaces(nics: Nics) -> tuple[str, ...]:
 
 
 RENAMED = re.compile(r"(ib|roce|iw|opa|rdma)(P[0-9a-f]+)?([op]\d+|x[0-9a-f]{8,16}).*")
-"""Names that rdma-core's rdma_rename gives: by onboard index, PCI address or GUID."""
+"""Matches the names that rdma-core's rdma_rename assigns: by onboard index, PCI address or GUID."""
 
 
 def keeps_kernel_names(nics: Nics) -> bool:
@@ -91,11 +91,11 @@ SHOWN_BY = {
     "rdma_ucm": "/sys/class/misc/rdma_cm/dev",
     "ib_umad": "/sys/class/infiniband_mad/abi_version",
 }
-"""Kernel module -> a file that exists if it is loaded or built in, even without a NIC."""
+"""Kernel module -> a file that exists if the module is loaded or built in, even without a NIC."""
 
 
 def modules(nics: Nics) -> dict[str, str]:
-    """Return the kernel modules that a class's RDMA devices need -> the file in ``SHOWN_BY``."""
+    """Return kernel module -> file (``SHOWN_BY``) for each module that the RDMA devices need."""
     wanted = {
         "none": (),
         "roce": ("ib_uverbs", "rdma_ucm"),

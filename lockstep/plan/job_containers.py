@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis: the nodes that get them, their versions, and Slurm's version."""
+"""Apptainer, enroot and pyxis: which nodes get them, their versions, and Slurm's release series."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lockstep.spec import Cluster, Node, NodeRole, Service
 
 PYXIS_PACKAGE = "nvslurm-plugin-pyxis"
 PYXIS_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
-"""Path as in NVIDIA/pyxis, debian/rules."""
+"""Installation path, from debian/rules in NVIDIA/pyxis."""
 PYXIS_PLUGSTACK = "/etc/slurm/plugstack.conf.d/50-lockstep-pyxis.conf"
-"""The node's own file, which plugstack.conf includes, even on nodes that fetch plugstack.conf."""
+"""A local file that plugstack.conf includes, even on nodes that fetch plugstack.conf itself."""
 PYXIS_OPTION = "--container-image"
 
 SLURM_LOADS = (
-    # srun's help lists the options of the plugins that it loaded. Slurm has no other test of a
-    # plugin. With this slurm.conf it loads no other plugin and contacts no controller.
+    # `srun --help` lists the options of the plugins that it loaded. Slurm has no other way to test
+    # a plugin. With this slurm.conf, srun loads no other plugin and contacts no controller.
     'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
     "printf 'ClusterName=test\\nSlurmctldHost=localhost\\nPlugStackConfig=%s\\n' {new} "
     '> "$d/slurm.conf"; '
@@ -44,7 +44,7 @@ class JobContainersPlan:
     packages_of: Mapping[str, Mapping[str, str]]
     """Part (apptainer, enroot, pyxis) -> its packages -> their versions as patterns."""
     slurm_series: str
-    """Slurm's release series, such as "24.11": it rejects SPANK plugins of other series."""
+    """Slurm's release series, such as "24.11"; Slurm rejects SPANK plugins for other series."""
     folders: Mapping[str, str] = field(default_factory=lambda: ENROOT_FOLDERS)
     plugin: str = PYXIS_PLUGIN
     plugstack: str = PYXIS_PLUGSTACK
@@ -53,7 +53,7 @@ class JobContainersPlan:
 def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
     """Return the container programs of a node.
 
-    On the controller, srun starts jobs and needs the plugin, whose package depends on enroot.
+    The controller also gets pyxis, which its srun needs, and enroot, on which pyxis depends.
     """
     programs = cluster.software.containers.programs
     if node.role is not NodeRole.WORKER:

@@ -1,7 +1,7 @@
 """The plan of one node: its node role, its hardware, its roles and its parts.
 
-A part is a small class in another module: ``plan.software.packages``, ``plan.system.units``. A new
-role needs no new part: its template reads the description, ``plan.spec``.
+A part is an object of a small class in another module: ``plan.software``, ``plan.system``. A new
+role needs no new part: its templates read the description, ``plan.spec``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class TimePlan:
     reference: bool
     """Whether the node is the cluster's own time source, which follows no server."""
     allow: tuple[str, ...]
-    """Networks whose hosts may use this node as a server."""
+    """Networks whose hosts may use this node as a time server."""
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """The plan of one node, from which roles, templates and rules take all values."""
+    """The plan of one node: roles, templates and rules take all their values from it."""
 
     node: Node
     hardware: ClassPlan
@@ -84,7 +84,7 @@ class NodePlan:
 
     @cached_property
     def roles(self) -> dict[str, Declaration]:
-        """Name -> role of the node, in the order of a deploy.
+        """The roles of the node by name, in deploy order.
 
         Roles that the release does not support are left out; ``validate`` rejects settings that
         need them. Roles that the site manages itself (``unmanaged``) are left out, too.
@@ -99,7 +99,7 @@ class NodePlan:
 
     @cached_property
     def kind(self) -> Hashable:
-        """A key that is equal for nodes that differ only in their names and addresses."""
+        """A key that is the same for all nodes that differ only in their names and addresses."""
         return (self.role, self.hardware.name, self.node.runs, tuple(self.roles))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -132,12 +132,12 @@ class NodePlan:
 
     @cached_property
     def job_containers(self) -> job_containers.JobContainersPlan:
-        """Apptainer, enroot and pyxis of this node."""
+        """The container programs of this node: Apptainer, enroot and pyxis."""
         return job_containers.plan(self.spec, self.cluster.release, self.node)
 
     @property
     def fabric(self) -> fabric.FabricPlan:
-        """Settings of NCCL, UCX and Open MPI."""
+        """The settings of NCCL, UCX and Open MPI on this node."""
         return fabric.plan(self.hardware.hardware.nics, self.spec.networks.get("fabric"))
 
     @cached_property
@@ -154,7 +154,7 @@ class NodePlan:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the node's plan for programs, with the names that Slurm and the kernel use.
+        """Return the node's plan as JSON-serializable data, with the names of Slurm and Linux.
 
         pyinfra calls this to print host data.
         """

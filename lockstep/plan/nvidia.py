@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
 
 DRIVER_PARTS = ("driver", "modules_open", "modules_proprietary", "fabric_manager", "nscq", "imex")
-"""Parts that have the driver's version: they change together, never while a job runs."""
+"""Parts that have the driver's version; they are changed together, and never while a job runs."""
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
@@ -39,20 +39,20 @@ MIG_MADE = "/run/lockstep/mig-made"
 
 @dataclass(frozen=True)
 class NvidiaPlan:
-    """The stack on the workers of a hardware class."""
+    """The NVIDIA stack on the workers of a hardware class."""
 
     spec: Nvidia
     driver: Driver
     packages_of: Mapping[str, Mapping[str, str]]
     """Part -> its packages -> their versions as patterns."""
     pins: Mapping[str, str]
-    """Dependency -> version pattern, so that apt does not select a newer version."""
+    """Dependency -> version pattern, which keeps apt from selecting a newer version."""
     load_modules: tuple[str, ...]
-    """Kernel modules to load at boot, in this order; none if the class has no kernel of its own."""
+    """Kernel modules to load at boot, in this order; none if the host's kernel is used."""
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Package -> its version as a pattern; in the order of the parts."""
+        """Package -> its version as a pattern, in the order of the parts."""
         return {
             name: version
             for packages in self.packages_of.values()
@@ -60,14 +60,14 @@ class NvidiaPlan:
         }
 
     def has(self, part: str) -> bool:
-        """Return whether the class gets a part."""
+        """Return whether the class gets a part of the stack."""
         return part in self.packages_of
 
 
 def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the units that must not run on nodes of a class.
 
-    The hardware that they serve is missing, or the feature is turned off.
+    The hardware that they serve is missing, or their feature is turned off.
     """
     gpu = hardware.gpu
     return (
@@ -78,12 +78,12 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
 
 
 def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan | None:
-    """Return the stack of a hardware class; None without GPUs or without a declared stack.
+    """Return the NVIDIA stack of a hardware class; None without GPUs or without a declared stack.
 
     Args:
         cluster: the description.
         hardware: the class.
-        headers: name of the package with a kernel's headers; it contains {release}.
+        headers: name of the kernel headers package, with {release} for the kernel's release.
     """
     stack, gpu = cluster.software.nvidia, hardware.gpu
     if stack is None or gpu is None:
@@ -157,22 +157,22 @@ def _parts(containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None)
 
 
 def stack_packages(plan: NodePlan, *parts: str) -> tuple[str, ...]:
-    """Return the packages of those of the given parts that a node gets."""
+    """Return the packages that a node gets for the given parts of the stack."""
     of_part = plan.nvidia.packages_of if plan.nvidia is not None else {}
     return tuple(name for part in parts for name in of_part.get(part, ()))
 
 
 def check_engines(plan: NodePlan) -> tuple[str, ...]:
-    """Return the container engines of a node that can start a container with all GPUs."""
+    """Return a node's container engines that can start a container with all GPUs."""
     if "container_runtime" not in plan.roles or plan.nvidia is None:
         return ()
     return plan.spec.software.containers.engines
 
 
 def mig_missing(declared: Iterable[str], seen: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the MIG devices that a GPU lacks, in the order in which they are created.
+    """Return the MIG devices that a GPU lacks, in the order in which they must be created.
 
-    None: the GPU has an undeclared device, which must be removed first.
+    Returns None if the GPU has an undeclared device, which must be removed first.
     """
     wanted, there = Counter(declared), Counter(seen)
     return None if there - wanted else tuple((wanted - there).elements())

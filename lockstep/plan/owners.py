@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def first(plan: NodePlan, names: Callable[[Declaration], Iterable[str]]) -> dict[str, str]:
-    """Return name -> the first role of a node that has it."""
+    """Return name -> the first of the node's roles for which ``names`` returns it."""
     found: dict[str, str] = {}
     for role in plan.roles.values():
         for name in names(role):
@@ -35,7 +35,7 @@ def of_package(plan: NodePlan, name: str) -> tuple[str, ...]:
 def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
     """Return role -> the other roles whose files its units read when they start.
 
-    It must run after these roles; otherwise its units keep using the old files.
+    The role must run after those roles; otherwise its units keep using the old files.
     """
     owner = {
         path: role.name
@@ -50,7 +50,7 @@ def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
 
 
 def together(plan: NodePlan, roles: Iterable[str]) -> tuple[str, ...]:
-    """Return the given roles that a node has, and those that read their files, in deploy order."""
+    """Return the given roles that a node has, and roles that read their files, in deploy order."""
     chosen = set(roles)
     of_others = plan.once(readers, lambda: readers(plan))
     chosen |= {role for role, read in of_others.items() if chosen & read}

@@ -1,6 +1,6 @@
-"""Decides whether a node needs a reboot, and why: compares the plan, the next boot and this one.
+"""Decides whether and why a node needs a reboot: compares the plan, this boot and the next one.
 
-Nothing is read here: the readings come from ``lockstep.facts``.
+This module reads nothing from a node: ``lockstep.facts`` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lockstep.report import alike
 from lockstep.spec.software import fits
 
 REPEATED = ("hugepagesz", "hugepages", "console")
-"""Kernel arguments that may be repeated; of any other argument, the last one counts."""
+"""Kernel arguments that may be repeated; if another argument is repeated, the last one counts."""
 
 RECOVERED = ("Reset", "Reboot", "Drain and Reset")
 """GPU recovery actions that the rollout performs (nvidia-smi --help-query-gpu)."""
@@ -24,32 +24,32 @@ RECOVERED = ("Reset", "Reboot", "Drain and Reset")
 
 @dataclass(frozen=True)
 class Seen:
-    """The values that were read on a node."""
+    """The values that were read from a node."""
 
     cmdline: tuple[str, ...]
-    """Kernel arguments of this boot."""
+    """Kernel arguments of the current boot."""
     menu: tuple[str, ...]
     """Kernel arguments of the next boot, from the boot loader's menu."""
     pages: Mapping[tuple[str, int], int]
-    """(size, NUMA node) -> huge pages of this boot."""
+    """(size, NUMA node) -> number of huge pages in the current boot."""
     marker: str | None = None
-    """Packages that need a reboot, from /run/reboot-required; None: there is no such file."""
+    """Packages that need a reboot, from /run/reboot-required; None if the file does not exist."""
     driver: Mapping[str, str] = field(default_factory=dict)
     """Installed driver packages -> version."""
     module: str = ""
-    """Version of the driver's loaded kernel module; "": none is loaded."""
+    """Version of the driver's loaded kernel module; empty if none is loaded."""
     flavour: str = ""
     """Flavour of the loaded module: ``open`` or ``proprietary``."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the loaded module."""
     parameters_written: bool = False
-    """Whether the file in modprobe.d is as planned, so that the next load uses these values."""
+    """Whether the file in modprobe.d is as planned, for the next time that the module is loaded."""
     kernels: BootKernels | None = None
-    """The kernels that run now or may boot next; None: the machine has no boot loader."""
+    """The running kernel and those that may boot next; None if the machine has no boot loader."""
     modes: tuple[str, ...] = ()
-    """UUIDs of GPUs on which the planned ECC or MIG mode waits for a reset."""
+    """UUIDs of GPUs whose planned ECC or MIG mode takes effect only after a reset."""
     layouts: tuple[str, ...] = ()
-    """UUIDs of GPUs whose MIG devices are not the planned ones."""
+    """UUIDs of GPUs whose MIG devices differ from the planned ones."""
     resets: tuple[str, ...] = ()
     """UUIDs of GPUs that need a reset."""
     in_vain: tuple[str, ...] = ()
@@ -58,14 +58,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason for a reboot, which concerns the node or one of its GPUs.
+    """One reason for a reboot, about the node or one of its GPUs.
 
     Its text is the same before and after a reboot that does not resolve it, so the two can be
     compared.
     """
 
     kind: str
-    """A few words, for the drain reason in Slurm."""
+    """A few words, which become the drain reason in Slurm."""
     detail: str
 
     @override
@@ -82,16 +82,16 @@ class Pending:
     in_vain: tuple[Reason, ...] = ()
     """Reasons that no longer count, because they remained after a reboot."""
     deploy_first: str = ""
-    """Kernel arguments that the boot loader lacks: a reboot now would not help."""
+    """Planned kernel arguments that the boot menu lacks: only a deploy can add them."""
     remark: str = ""
     change: tuple[str, ...] = ()
     """Packages to change before the reboot, while no job runs on the node."""
     driver: Driver | None = None
-    """The driver whose modules the kernel that boots next needs."""
+    """The driver that needs modules for the kernel that boots next."""
 
     @property
     def kinds(self) -> str:
-        """Return the reasons in a few words."""
+        """Return the kinds of reasons, separated by commas."""
         return ", ".join(dict.fromkeys(reason.kind for reason in self.reasons))
 
     @override
@@ -118,7 +118,7 @@ def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
         if word not in missing
         and (key := word.partition("=")[0]) not in REPEATED
         and last[key] != word
-        # Two wanted arguments with one key (pci=, crashkernel=): the kernel reads both.
+        # Of two wanted arguments with the same key (pci=, crashkernel=), the kernel reads both.
         and last[key] not in wanted
     )
 
@@ -134,8 +134,8 @@ def pending(
     Args:
         args: planned kernel arguments; empty without a boot loader.
         hugepages: page size -> NUMA node -> planned pages.
-        seen: the values that were read on the node.
-        driver: the planned driver; None: none is planned.
+        seen: the values that were read from the node.
+        driver: the planned driver; None if none is planned.
     """
     short = tuple(
         f"fewer than {count} x {size} on NUMA node {node}"
@@ -155,7 +155,7 @@ def pending(
     elif short and args:
         remark = (
             f"huge pages: {', '.join(short)}, although the node booted with the planned "
-            "arguments: a reboot does not help"
+            "arguments: a reboot would not help"
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))
@@ -189,7 +189,7 @@ def pending(
 
 
 def _of_driver(driver: Driver, seen: Seen, change: tuple[str, ...]) -> str:
-    """Return what the next boot changes about the driver; "": nothing."""
+    """Return the reason why the driver needs a reboot; empty if it needs none."""
     installed = (f"{name} {seen.driver.get(name, 'missing')}" for name in change)
     changes = (
         (change, f"instead of {', '.join(installed)}"),

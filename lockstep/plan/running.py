@@ -1,8 +1,8 @@
-"""Settings of the running kernel in files below /sys and /proc that are not sysctls.
+"""Settings of the running kernel that are files in /sys and /proc but not sysctls.
 
-systemd-tmpfiles writes them at boot (tmpfiles.d(5), type "w"), and a deploy immediately. Formats:
-kernel documentation, admin-guide/mm/transhuge, admin-guide/pm/cpufreq, core-api/workqueue
-(cpumask), core-api/irq/irq-affinity.
+systemd-tmpfiles writes them at boot (tmpfiles.d(5), type "w"), and a deploy writes them
+immediately. Formats: kernel documentation, admin-guide/mm/transhuge, admin-guide/pm/cpufreq,
+core-api/workqueue (cpumask), core-api/irq/irq-affinity.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class KernelFile:
     """May contain ``*``; the setting then applies to all matching files."""
     value: str
     form: Form
-    """How the kernel shows it: the word, all words with the chosen one in brackets, or a mask."""
+    """How the kernel shows the value: as a word, as all words with it in brackets, or as a mask."""
 
     def read(self, shown: str) -> str:
-        """Return the text of the file in the same format as ``value``."""
+        """Return the content of the file in the same format as ``value``."""
         if self.form == "choice":
             chosen = re.search(r"\[(.+?)\]", shown)
             return chosen.group(1) if chosen else shown
@@ -44,7 +44,7 @@ class KernelFile:
 
 
 def kernel_files(hardware: HardwareClass) -> tuple[KernelFile, ...]:
-    """Return the settings that ``kernel`` declares for a class."""
+    """Return the kernel files for a class's ``kernel`` settings."""
     kernel = hardware.kernel
     settings: tuple[tuple[str, str | None, Form], ...] = (
         (f"{THP}/enabled", kernel.transparent_hugepages, "choice"),

@@ -34,12 +34,12 @@ class SlurmNodePlan:
     """GPU device files of a NUMA node -> its cores; empty if slurmd detects the devices."""
     gres_types: tuple[str, ...]
     autodetect: str
-    """How slurmd detects the GPUs, gres.conf(5); "": they are listed."""
+    """AutoDetect in gres.conf(5): how slurmd detects the GPUs; empty if they are listed instead."""
     database_buffer_mib: int
     """Size of InnoDB's buffer pool on a node that runs the accounting database."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values under Slurm's own names, for programs."""
+        """Return the values under Slurm's own names, as JSON-serializable data."""
         return {
             "CPUs": self.hardware.cpus,
             "CpuSpecList": self.cpu_spec_list,
@@ -54,10 +54,10 @@ class SlurmNodePlan:
 
 @dataclass(frozen=True)
 class SlurmPlan:
-    """The cluster's part of slurm.conf and gres.conf."""
+    """The values in slurm.conf and gres.conf that depend on the cluster."""
 
     nodes: Mapping[str, SlurmNodePlan]
-    """All workers of a hardware class, as a name range -> Slurm's view of them."""
+    """Name range of all workers of a hardware class -> Slurm's view of them."""
     partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: bool
@@ -85,8 +85,8 @@ def _gres_counts(gpu: Gpu) -> dict[str, int]:
     """Return GRES type -> number of GPUs, or of MIG devices, on a node.
 
     The types of MIG devices are those that slurmd detects (gpu_nvml.c in 24.11): the product name
-    up to a hyphen, in lower case, then the profile. Only NVML knows their device files, which
-    depend on the position of an instance on the GPU.
+    up to the first hyphen, in lower case, then the profile. Only NVML knows their device files,
+    which depend on the position of an instance on the GPU.
     """
     if not gpu.mig:
         return {gpu.model: gpu.count}
@@ -103,7 +103,7 @@ def gpu_devices(gpu: Gpu) -> tuple[str, ...]:
 
 
 def gpu_numa(gpu: Gpu, numa_nodes: int) -> dict[int, frozenset[int]]:
-    """Return NUMA node -> GPU slots; if not declared, the GPUs are spread evenly, in order."""
+    """Return NUMA node -> GPU slots; unless declared, the GPUs are spread evenly, in order."""
     if gpu.numa:
         return {node: cpus(slots) for node, slots in sorted(gpu.numa.items())}
     spread = alike(range(gpu.count), lambda slot: slot * numa_nodes // gpu.count)
@@ -122,7 +122,7 @@ def _gres_lines(gpu: Gpu, cpu: CpuPlan) -> dict[str, str]:
 def plan(
     cluster: Cluster, all_nodes: tuple[Node, ...], classes: dict[str, SlurmNodePlan]
 ) -> SlurmPlan | None:
-    """Return the cluster's part of slurm.conf and gres.conf; None without a scheduler."""
+    """Return the values in slurm.conf and gres.conf for a cluster; None without a scheduler."""
     if cluster.scheduler is None:
         return None
     workers = [node for node in all_nodes if node.role is NodeRole.WORKER]

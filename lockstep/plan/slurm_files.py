@@ -12,7 +12,7 @@ HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 
 SLURM_PARSES = (
     # `scontrol ping` reads the whole file, then prints the controller and whether it is up. Slurm
-    # has no other local test of the file that works in all supported releases.
+    # has no other way to test the file locally that works in all supported releases.
     'said="$(SLURM_CONF={new} scontrol ping 2>&1 || true)"; '  # a controller that is down is fine
     'case "$said" in *error:*|*fatal:*) echo "$said" >&2; exit 1;; *Slurmctld*) ;; '
     '*) echo "$said" >&2; exit 1;; esac'

@@ -19,7 +19,7 @@ class Software:
     """The packages that all nodes of the same kind have."""
 
     plan: NodePlan
-    """The plan of any of these nodes."""
+    """The plan of any node of that kind."""
 
     @cached_property
     def by_role(self) -> dict[str, tuple[str, ...]]:
@@ -41,20 +41,20 @@ class Software:
 
     @cached_property
     def version_set(self) -> dict[str, str]:
-        """Packages of the NVIDIA stack and for job containers, with their versions as patterns."""
+        """Package of the NVIDIA stack or of a container program -> its version as a pattern."""
         stack = self.plan.nvidia.packages_of if self.plan.nvidia else {}
         parts = (*stack.values(), *self.plan.job_containers.packages_of.values())
         return {name: version for packages in parts for name, version in packages.items()}
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Locked versions of the packages; may be patterns (apt_preferences(5))."""
+        """Package -> its locked version, which may be a pattern (apt_preferences(5))."""
         locked = {**self.version_set, **self.plan.spec.software.versions}
         return {name: locked[name] for name in self.packages if name in locked}
 
     @property
     def pins(self) -> dict[str, str]:
-        """Versions that apt prefers: the locked ones, and those of their pinned dependencies."""
+        """Package -> version that apt prefers: locked packages and their pinned dependencies."""
         return {**(self.plan.nvidia.pins if self.plan.nvidia else {}), **self.versions}
 
     @cached_property
@@ -82,11 +82,11 @@ class System:
     """The files, units and kernel parameters that all nodes of the same kind have."""
 
     plan: NodePlan
-    """The plan of any of these nodes."""
+    """The plan of any node of that kind."""
 
     @cached_property
     def files(self) -> tuple[tuple[str, File], ...]:
-        """(role, declaration) of each file."""
+        """The name of the role and the declaration, for each file."""
         return tuple(
             (role.name, file)
             for role in self.plan.roles.values()
@@ -95,7 +95,7 @@ class System:
         )
 
     def paths(self, role: str | None = None) -> tuple[str, ...]:
-        """Return the paths of all files, or of those of one role, including secret files."""
+        """Return the paths of all files, or of one role's files; secret files are included."""
         return tuple(file.path for owner, file in self.files if role is None or owner == role)
 
     @cached_property
@@ -172,7 +172,7 @@ class System:
 
     @cached_property
     def sysctl(self) -> dict[str, str]:
-        """Kernel parameters."""
+        """Sysctl -> its value."""
         return {
             key: value
             for role in self.plan.roles.values()

@@ -13,7 +13,7 @@ Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SEVERITIES = Literal["error", "warning"]
 
 EACH = "*"
-"""Wildcard key in a path: matches every item; the item becomes the finding's device."""
+"""Wildcard key in a path: it matches every item, and the item becomes the finding's device."""
 
 
 class Override(Model):
@@ -42,7 +42,7 @@ class SiteRule(Model):
 
     id: SiteRuleId
     title: Line
-    """The claim: a statement that is true on every correct node."""
+    """The claim: a statement that must be true of every node."""
     reading: str
     """Name of a reading, as in a record."""
     path: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class SiteRule(Model):
     bound: Literal["at least", "at most"] | None = None
     """Kind absolute: whether ``expected`` is a lower or an upper bound.
 
-    Kind within: whether values too far below or too far above the median are findings.
+    Kind within: whether values too far below ("at least") or above ("at most") the median fail.
     """
     tolerance: Share | None = None
     """As in ``Override.tolerance``."""
@@ -62,11 +62,11 @@ class SiteRule(Model):
     """Hardware classes that the rule applies to; empty: all classes."""
     severity: SEVERITIES = "error"
     source: Line
-    """Reference for the rule: a document, a ticket, a person."""
+    """Reference for the rule: a document, a ticket or a person."""
     repair: Line
-    """Instructions for the operator; {node}, {device}, {expected} and others are replaced."""
+    """Instructions for the operator; names in braces, such as {node}, are filled in."""
     local: Literal["health", "jobs"] | None = None
-    """The node check uses the rule; a failure drains the node. "jobs": also before each job."""
+    """The node check uses the rule ("jobs": also around each job); a failure drains the node."""
 
 
 class Checks(Model):

@@ -22,7 +22,7 @@ from lockstep.spec import names
 
 
 class Model(BaseModel):
-    """Base class of all parts of the spec: frozen; unknown fields are errors."""
+    """Base class of all parts of the spec: immutable, and unknown fields are errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_timedelta="float"
@@ -102,10 +102,10 @@ CpuList = Annotated[
 NodeRange = Annotated[
     str,
     _range_of(
-        # RFC 1123: hostname(7) accepts this as one label.
+        # One label of a host name (RFC 1123, hostname(7)).
         r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?",
         "a host name or a range of them, such as head1 or worker[01-16]: "
-        "letters, digits and '-' (neither first nor last), at most 63 characters",
+        "letters, digits and '-' (not first or last), at most 63 characters",
     ),
 ]
 Devices = Annotated[str, _range_of(r"(/dev/.*)?", "device files, such as /dev/nvidia[0-7]")]
@@ -163,7 +163,7 @@ Uri = Annotated[str, _matching(r"(https?://|file:/)\S+", "a repository URL, such
 Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
 HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
 SiteRuleId = Annotated[
-    str, _matching(r"site\.[a-z0-9_]+", "'site.' and a name, such as site.scratch_mounted")
+    str, _matching(r"site\.[a-z0-9_]+", "'site.' followed by a name, such as site.scratch_mounted")
 ]
 SlurmTime = Annotated[
     str,

@@ -33,18 +33,18 @@ class Gpu(Model):
     numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
     """NUMA node -> its GPU slots (``{0: "0-3", 1: "4-7"}``); empty: spread evenly, in order."""
     nvswitch: bool = False
-    """The baseboard has NVSwitches (HGX with eight GPUs) and needs the fabric manager."""
+    """Whether the baseboard has NVSwitches (HGX with eight GPUs), which need the fabric manager."""
     multi_node_nvlink: bool = False
-    """NVLink connects the GPUs of several nodes (GB200 NVL72), which requires IMEX."""
+    """Whether NVLink connects the GPUs of several nodes (GB200 NVL72), which requires IMEX."""
     power_limit_w: Annotated[float, Field(gt=0)] | None = None
-    """In watts; None: the GPU's own default (power.default_limit)."""
+    """Power limit in watts; None: the GPU's own default (power.default_limit)."""
     clocks_mhz: tuple[Count, Count] | None = None
-    """Lowest and highest SM clock to which the GPUs are locked; None: not locked."""
+    """Lowest and highest SM clock, in MHz, to which the GPUs are locked; None: not locked."""
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
     ecc: bool = True
     persistence: bool = True
     in_sysfs: bool = True
-    """The GPUs appear in /sys/bus/pci; False: simulated GPUs, or a VM that does not show them."""
+    """Whether the GPUs appear in /sys/bus/pci; False: simulated GPUs, or a VM that hides them."""
     mig: tuple[MigProfile, ...] = ()
     """GPU instances to create on each GPU, in this order; empty: MIG is off."""
 
@@ -55,7 +55,7 @@ class Nics(Model):
     count: Annotated[int, Field(ge=0, le=64)] = 0
     speed_gbit: Annotated[float, Field(gt=0)] | None = None
     rdma: Literal["none", "infiniband", "roce"] = "none"
-    """Link layer of the RDMA devices; "none": the interfaces have no RDMA."""
+    """Link layer of the RDMA devices; "none": the interfaces do not support RDMA."""
     rdma_devices: DeviceNames = ""
     """Names in /sys/class/infiniband, such as ``mlx5_[0-7]``; empty: any name is accepted."""
     interfaces: DeviceNames = ""
@@ -76,7 +76,7 @@ class Hugepages(Model):
 
 
 class Kernel(Model):
-    """Kernel settings of a hardware class for memory, CPUs and devices; None: left as is.
+    """Kernel settings of a hardware class for memory, CPUs and devices; None: left unchanged.
 
     Sources: kernel documentation, admin-guide/kernel-parameters, admin-guide/mm/transhuge,
     admin-guide/pm/cpufreq and intel_idle.
@@ -98,10 +98,10 @@ class Kernel(Model):
     disable_acs_redir: tuple[PciAddress, ...] = ()
     """PCI bridges that must not redirect peer-to-peer traffic to the root complex (ACS)."""
     isolation: tuple[Literal["managed_irq", "nohz_full", "domain"], ...] = ()
-    """Isolation of the workload CPUs at boot, in addition to moving IRQs and RCU callbacks away.
+    """Additional isolation of the workload CPUs at boot; IRQs and RCU callbacks are moved anyway.
 
-    "domain" removes them from the scheduler's load balancing: unless the threads of a job are bound
-    individually, they then all run on one CPU.
+    "domain" excludes them from the scheduler's load balancing: all threads of a job then run on one
+    CPU unless they are bound individually.
     """
 
 
@@ -120,7 +120,7 @@ class HardwareClass(Model):
     nics: Nics = Nics()
     hugepages: tuple[Hugepages, ...] = ()
     housekeeping_cpus: CpuList = ""
-    """CPU numbers reserved for the system, daemons and exporters; jobs get all other CPUs."""
+    """CPUs reserved for the system, daemons and exporters; jobs get all other CPUs."""
     cgroup: Literal["v2", "none"] = "v2"
     """"none": the machines have no cgroup controllers (containers that share a kernel)."""
     boot_loader: Literal["grub", "none"] = "grub"
@@ -129,7 +129,7 @@ class HardwareClass(Model):
     kernel_args: tuple[str, ...] = ()
     """Additional kernel arguments; the plan adds those for CPUs, huge pages and ``kernel``."""
     clock: Literal["own", "host"] = "own"
-    """"host": the host sets the clock (a container); chronyd only monitors it."""
+    """"host": the host sets the clock (of a container), and chronyd only monitors it."""
 
     @property
     def cores(self) -> int:
@@ -154,5 +154,5 @@ class HardwareClass(Model):
 
     @property
     def slurm_memory_mib(self) -> int:
-        """Memory declared to Slurm (RealMemory), in MiB: part of the total, minus huge pages."""
+        """Memory declared to Slurm (RealMemory), in MiB: a part of the total, minus huge pages."""
         return int(self.memory_mib * MEMORY_SHARE) - self.hugepages_mib

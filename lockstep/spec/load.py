@@ -23,7 +23,7 @@ PARTS = ("networks", "hardware", "nodes")
 def load(
     description: Mapping[str, object], roles: Collection[DeclaredRole]
 ) -> tuple[Cluster | None, list[Problem]]:
-    """Return the cluster, or None and all problems of the description.
+    """Return the cluster, or None and all problems in the description.
 
     Args:
         description: the dictionary from an inventory.
@@ -46,7 +46,7 @@ def load(
 def _settings(
     cluster: Cluster, roles: Iterable[DeclaredRole]
 ) -> tuple[dict[str, BaseModel], list[Problem]]:
-    """Return each role's settings as an object of its model, and the problems of invalid ones."""
+    """Return each role's settings as an instance of its model, and the problems found in them."""
     models = {role.name: role.settings for role in roles if role.settings is not None}
     names = ", ".join(sorted(models)) or "(none: no role has settings)"
     settings, problems = {}, []
@@ -81,7 +81,7 @@ def _of_the_rest(
     unread: list[tuple[str | int, ...]],
     roles: Iterable[DeclaredRole],
 ) -> list[Problem]:
-    """Return the problems of a description after leaving out the invalid parts in ``unread``."""
+    """Return the problems that a description has without the invalid parts in ``unread``."""
     left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
     whole = {path[0] for path in unread if path[:2] not in left_out}
     rest = {
@@ -100,7 +100,7 @@ def _of_the_rest(
     for problem in independent(cluster, roles):
         path = problem.path
         if path[0] in whole:
-            continue  # about the placeholder of an invalid part
+            continue  # about the placeholder for an invalid part
         if path[-1] in ("management", "fabric") and any(p[0] == "networks" for p in unread):
             continue  # its network may be the invalid one
         if path[0] == "nodes":
@@ -110,7 +110,7 @@ def _of_the_rest(
 
 
 def _without(value: object, left_out: Container[str | int]) -> object:
-    """Return a dictionary or a list without the items with these keys or indexes."""
+    """Return a dictionary or a list without the items at these keys or indexes."""
     if isinstance(value, Mapping):
         return {key: item for key, item in value.items() if key not in left_out}
     if isinstance(value, list | tuple):
@@ -132,7 +132,7 @@ def _problems(
 ) -> list[Problem]:
     problems = []
     for detail in error.errors():
-        # pydantic appends "[key]" to the path when a dictionary's key itself is invalid.
+        # pydantic appends "[key]" to the path if the key of a dictionary is itself invalid.
         path = tuple(key for key in detail["loc"] if key != "[key]")
         found = repr(path[-1] if detail["type"] == "extra_forbidden" else detail["input"])
         if detail["type"] == "missing":
@@ -142,7 +142,7 @@ def _problems(
 
 
 def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str:
-    """Return the name range of the node group that contains ``path``, as written there."""
+    """Return the name of the node group that contains ``path``, as the description has it."""
     match path, description.get("nodes"):
         case ["nodes", int(index), *_], [*groups] if index < len(groups):
             group = groups[index]

@@ -1,6 +1,6 @@
 """Finds the line of an inventory file that defines a field of the description.
 
-An inventory is Python code: the description itself has no line numbers, but its literal does.
+An inventory is Python code: a description has no line numbers, but its literal in the code does.
 Variables in the same file (``"hardware": _HARDWARE``) and ``**_shared`` are followed.
 """
 
@@ -17,7 +17,7 @@ def line_of(source: str, path: tuple[str | int, ...], fields: Container[object])
     Args:
         source: the inventory file.
         path: keys from the top of the description.
-        fields: the top-level keys of a description; the dictionary with the most of them is used.
+        fields: the top-level keys of a description; the dictionary with most of them is used.
 
     Returns:
         The line, or None when no dictionary in the source has any of the fields.
@@ -60,7 +60,7 @@ def _followed(node: ast.expr, assigned: Mapping[str, ast.expr]) -> ast.expr:
 
 def _entry(node: ast.expr, key: str | int, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
     if isinstance(node, ast.Dict):
-        # From the end: of duplicate keys, Python uses the last.
+        # In reverse order, because Python uses the last of several duplicate keys.
         for name, value in zip(reversed(node.keys), reversed(node.values), strict=True):
             if isinstance(name, ast.Constant) and name.value == key:
                 return value

@@ -1,4 +1,4 @@
-"""The types of a cluster description; here each field is validated on its own.
+"""The types of a cluster description. Each field is validated here on its own.
 
 Relations between fields (duplicate addresses, a worker without a scheduler) are validated in
 ``validate.py``, which returns all problems at once.
@@ -52,7 +52,7 @@ class Network(Model):
 
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Several rails use consecutive /64 subnets (IPv6) of ``prefix``; one rail uses all of it."""
+    """Number of rails: several use consecutive /64s (IPv6) of ``prefix``, one uses all of it."""
 
 
 class NodeGroup(Model):
@@ -131,17 +131,17 @@ class Reboots(Model):
     at_once: Count = 1
     """Maximum number of nodes that are down at the same time."""
     drain_timeout_s: Count = 86400
-    """Seconds to wait for running jobs; then the rollout stops. Jobs are never killed."""
+    """Seconds to wait for running jobs before the rollout stops. Jobs are never killed."""
     return_timeout_s: Count = 1800
-    """Seconds after a reboot within which the node must accept ssh connections again."""
+    """Seconds that a node may take to accept ssh connections again after a reboot."""
 
 
 class Slurm(Model):
-    """The scheduler."""
+    """Settings of Slurm, the scheduler."""
 
     kind: Literal["slurm"] = "slurm"
     partitions: tuple[Partition, ...] = ()
-    """Empty: one partition ``batch`` with every worker."""
+    """Slurm's partitions; empty: a single partition ``batch`` with every worker."""
     system_memory_mib: Annotated[int, Field(ge=0)] = 0
     """Memory reserved for the system on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0)] = 300
@@ -152,7 +152,7 @@ class Slurm(Model):
 
 
 class Monitoring(Model):
-    """Metrics."""
+    """Monitoring settings: metrics, and the severities of NVIDIA driver errors."""
 
     scrape_interval_s: Annotated[int, Field(ge=1)] = 30
     retention: PrometheusDuration = "30d"

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
 Relation: TypeAlias = tuple[object, Path, str, str]
-"""Whether a relation is violated, the field, the value found, and the values allowed."""
+"""Whether the relation is violated, its field, the value found and the values allowed."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Problem:
     value: str
     allowed: str
     node: str = ""
-    """Names of the affected nodes, as a range; "" when the problem is not about nodes."""
+    """Names of the affected nodes, as a range; empty if the problem is not about nodes."""
     line: int | None = None
-    """Line in the inventory file; None when it was not found."""
+    """Line in the inventory file; None if it was not found."""
 
     def where(self, file: str) -> str:
         """Return the first line of the message: ``file:line field``, and the nodes."""

@@ -1,4 +1,4 @@
-"""Node software: repositories, locked versions, the NVIDIA stack, container engines."""
+"""Node software: repositories, locked versions, the NVIDIA stack and container engines."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Repository(Model):
     name: Name
     uri: Uri
     suite: Word
-    """A suite, or for a flat repository a path that ends in "/" (NVIDIA's: "/")."""
+    """A suite or, for a flat repository such as NVIDIA's, a path that ends in "/"."""
     components: tuple[Word, ...] = ()
-    """Empty for a flat repository."""
+    """Components of the suite; empty for a flat repository."""
     key: PublicKey
     """The only key that is trusted to sign this repository."""
 
@@ -37,7 +37,7 @@ class Repository(Model):
 class Nvidia(Model):
     """A matching set of versions, from the driver to the container toolkit.
 
-    Versions are upstream versions (550.163.01): the catalogue knows the packages, the repository
+    Versions are upstream versions (550.163.01): the catalogue lists the packages, the repository
     determines the package revision. ``software.versions`` locks individual packages.
     The set is validated before any node is contacted (docs/nvidia.md).
     """
@@ -51,7 +51,7 @@ class Nvidia(Model):
     """Parameters (NVreg_...) of the nvidia kernel module; they take effect after a reboot."""
     cuda: tuple[CudaRelease, ...] = ()
     cuda_parts: Literal["runtime", "toolkit"] = "toolkit"
-    """"runtime": the libraries to run programs; "toolkit": the compiler as well."""
+    """"runtime": the libraries for running programs; "toolkit": the compiler as well."""
     fabric_manager: Upstream | None = None
     nscq: Upstream | None = None
     imex: Upstream | None = None
@@ -62,7 +62,7 @@ class Nvidia(Model):
     gdrcopy: Upstream | None = None
 
     def version_of(self, part: str) -> str | None:
-        """Return the upstream version of a part; None for CUDA, which has releases."""
+        """Return the upstream version of a part; None for CUDA, whose versions are releases."""
         versions = {**dict(self), "modules_open": self.driver, "modules_proprietary": self.driver}
         return versions.get(part)
 
@@ -91,9 +91,9 @@ class Software(Model):
 
     repositories: tuple[Repository, ...] = ()
     versions: dict[str, PackageVersion] = Field(default_factory=dict)
-    """Package -> exact version, pinned and checked. Other packages are compared between peers."""
+    """Package -> exact version, pinned and checked. Other packages are compared among peers."""
     nvidia: Nvidia | None = None
-    """None: Lockstep installs no driver; the nodes keep the driver that they have."""
+    """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
     containers: Containers = Containers()
 
 

@@ -83,8 +83,8 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
 def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
     """Return the problems that do not depend on other parts of the description.
 
-    They are valid even if invalid parts of the description are left out: a missing part causes none
-    of them.
+    They can be reported even when invalid parts are left out, because a missing part causes none of
+    them.
     """
     return [
         *_os(cluster, roles),
@@ -161,7 +161,7 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
-    """Find groups whose last address would exceed the address space."""
+    """Find groups whose last address would lie beyond the address space."""
     fabric = cluster.networks.get("fabric")
     further = 0 if fabric is None else (fabric.rails - 1) << RAIL_SHIFT
     for index, group in enumerate(cluster.nodes):
@@ -240,7 +240,7 @@ def _addresses(cluster: Cluster) -> Iterator[Problem]:
                         allowed, other = "unique addresses; already used by {}", first[0]
                 if allowed is not None:
                     wrong.append((node.group, kind, allowed, str(address), other, node.name))
-    # One problem per range and reason: 2,000 nodes in a wrong network are one mistake.
+    # One problem per range and reason: 2,000 nodes in the wrong network are one mistake.
     for (group, kind, allowed), found in alike(wrong, itemgetter(0, 1, 2)).items():
         _, _, _, addresses, others, owners = zip(*found, strict=True)
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
@@ -271,7 +271,7 @@ def _allowed_address(
 
 def _services(cluster: Cluster) -> Iterator[Problem]:
     for service, allowed in (
-        (Service.SLURM_CONTROLLER, "one controller (a second controller needs shared state)"),
+        (Service.SLURM_CONTROLLER, "one controller (a second one would need shared state)"),
         (Service.SLURM_ACCOUNTING, "one accounting database"),
         (Service.PROMETHEUS, "one Prometheus"),
     ):

@@ -168,7 +168,7 @@ def _nics(nics: Nics) -> Iterable[Relation]:
 
 
 def _as_many(noun: str, field: Path, text: str, counter: str, count: int) -> Relation:
-    """Return the relation that a range, if set, has as many names as ``counter`` says."""
+    """Return the relation that a range, if it is set, must have exactly ``count`` names."""
     number = len(names.expand(text)) if text else count
     return number != count, field, f"{text}: {number} {noun}", f"{count} {noun}, as in {counter}"
 

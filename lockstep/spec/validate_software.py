@@ -22,7 +22,7 @@ FOLLOWERS = {
 
 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield versions that do not fit each other or the hardware, or that no repository provides."""
+    """Yield versions that are unavailable, or incompatible with each other or with the hardware."""
     software, stack = cluster.software, cluster.software.nvidia
     yield from _repositories(software)
     yield from violated(("software", "containers"), *_containers(cluster))
@@ -57,8 +57,8 @@ def _repositories(software: Software) -> Iterator[Problem]:
             (
                 key != one.key.strip(),
                 ("key",),
-                f"a different key from that of {first}, also for {one.uri} {one.suite}",
-                "one key per suite: apt rejects two",
+                f"a different key from {first}, although both are for {one.uri} {one.suite}",
+                "one key per suite: apt rejects a second one",
             ),
             (
                 flat and one.components,
@@ -276,7 +276,7 @@ DECLARED = {
     "cuda": "cuda_runtime",
     **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
 }
-"""Field of ``software.nvidia`` -> the part of a packaging that it declares."""
+"""Field of ``software.nvidia`` -> the part that it declares (``Packaging.parts``)."""
 
 
 def _available(software: Software, stack: Nvidia) -> Relation:
@@ -340,7 +340,7 @@ def _containers(cluster: Cluster) -> Iterable[Relation]:
             needs_toolkit,
         ),
         (
-            # enroot's hook needs nvidia-container-cli. If there are engines, they are reported.
+            # enroot's hook needs nvidia-container-cli. With engines, the problem is reported there.
             enroot
             and cluster.gpus
             and not (stack and stack.container_toolkit)

@@ -26,13 +26,13 @@ WORDS = {
     "string_type": "text, in quotes",
     "string_too_short": "text that is not empty",
     "string_too_long": "at most {max_length} characters",
-    # The model has one pattern: names of classes, partitions, GPU models and releases.
+    # The model has only one pattern, for names of classes, partitions, GPU models and releases.
     "string_pattern_mismatch": "a name of lower-case letters, digits, '-' and '_', "
     "beginning with a letter or digit",
     "tuple_type": "a list, in [ ]",
     "dict_type": "a dictionary, in {{ }}",
 }
-"""pydantic's error type -> the allowed values; names in braces are filled from the error."""
+"""pydantic's error type -> the allowed values; names in braces are filled in from the error."""
 
 
 def allowed(detail: ErrorDetails, model: type[BaseModel] = Cluster) -> str:

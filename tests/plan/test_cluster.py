@@ -38,7 +38,7 @@ def test_heads_and_services() -> None:
 def test_a_service_that_no_node_runs() -> None:
     cluster = planned(lambda wanted: wanted["nodes"][1].update(runs=[]))
     assert cluster.running(Service.PROMETHEUS) is None
-    with pytest.raises(LookupError, match=r"^unit: no node runs prometheus$"):
+    with pytest.raises(LookupError, match=r"^no node of cluster unit runs prometheus$"):
         cluster.host_of(Service.PROMETHEUS)
 
 
@@ -85,7 +85,7 @@ def test_a_group_of_the_users_own_is_of_the_same_hosts() -> None:
     assert [host.name for host in inventory.groups["rack"]] == ["worker1", "worker2"]
     assert [host.name for host in inventory.groups["worker"]][:2] == ["worker1", "worker2"]
     assert all(hasattr(host.data, "plan") for host in inventory)
-    with pytest.raises(ValueError, match="worker9: no such node"):
+    with pytest.raises(ValueError, match="no node named worker9"):
         cluster.named("worker[4,9]")
 
 

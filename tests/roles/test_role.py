@@ -118,7 +118,7 @@ def test_a_stage_of_another_phase_is_not_one_of_the_main_ones() -> None:
     ("roles", "said"),
     [
         ([role("a", "b"), role("b", "a")], "the order of roles has a cycle: a -> b -> a"),
-        ([role("a", "nfs")], "a is declared to come after 'nfs': no role or stage has"),
+        ([role("a", "nfs")], "a must come after 'nfs', but no role or stage has"),
     ],
 )
 def test_roles_without_an_order_are_refused(roles: list[Declaration], said: str) -> None:

@@ -94,7 +94,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
 @pytest.mark.parametrize(
     ("change", "field", "value", "allowed"),
     [
-        ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "'site.' and a name"),
+        ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "'site.' followed by a name"),
         ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "such as rdma.type, "),
         ({"path": ["*", "*"]}, ("path",), "*, *", "'*' at most once"),
         ({"kind": "same"}, ("kind",), "'same'", "'equal', 'multiset'"),

@@ -581,9 +581,9 @@ CASES = [
         ),
         '"key": _KEY.replace',
         "software.repositories[1].key",
-        "a different key from that of nvidia, "
-        "also for https://mirror.example.net/cuda/debian13/x86_64/ /",
-        "one key per suite: apt rejects two",
+        "a different key from nvidia, "
+        "although both are for https://mirror.example.net/cuda/debian13/x86_64/ /",
+        "one key per suite: apt rejects a second one",
     ),
     # -- systems and machines
     Wrong(

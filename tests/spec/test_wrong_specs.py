@@ -35,7 +35,7 @@ class Wrong:
 HEAD2_RUNS = '"runs": ["prometheus"]'
 NAME_RULE = (
     "a host name or a range of them, such as head1 or worker[01-16]: "
-    "letters, digits and '-' (neither first nor last), at most 63 characters"
+    "letters, digits and '-' (not first or last), at most 63 characters"
 )
 NUMBERS = 'numbers and ranges as text, such as "0-3,56-59"'
 
@@ -625,7 +625,7 @@ CASES = [
         '"runs": ["slurm_controller"]',
         "nodes[1].runs (node head2)",
         "slurm_controller on head1 and head2",
-        "one controller (a second controller needs shared state)",
+        "one controller (a second one would need shared state)",
     ),
     Wrong(
         "no accounting database",

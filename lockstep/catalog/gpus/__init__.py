@@ -23,7 +23,7 @@ class GpuModel:
     architecture: str
     """A key of ``lockstep.catalog.nvidia.compatibility.ARCHITECTURES``."""
     nvlinks: str = ""
-    """Links of a GPU with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
+    """The NVLinks on boards with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[str, ...] = ()
     """GPU instance profiles (`nvidia-smi mig -lgip`); empty: the GPU does not support MIG."""
 

@@ -1,6 +1,6 @@
 """The packages of the NVIDIA stack, in NVIDIA's repositories and in Debian's archive.
 
-``compatibility`` has the vendor's compatibility tables, ``xid`` the driver's error numbers.
+``compatibility`` has the vendor's compatibility tables, and ``xid`` the driver's error numbers.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ class Part:
     """The packages of one part of the stack in one archive."""
 
     names: tuple[str, ...]
-    """Names may contain {cuda} (12-4: one package per CUDA release), {cuda_soname} (12; 11.0 for
-    every CUDA 11.x), {driver_cuda} (the newest CUDA major version that the driver supports: 13) and
-    {branch} (-550, for branches with separate packages)."""
+    """Package names, which may contain {cuda} (12-4: one package per CUDA release), {cuda_soname}
+    (12; 11.0 for every CUDA 11.x), {driver_cuda} (the newest CUDA major version that the driver
+    supports: 13) and {branch} (-550, for branches with separate packages)."""
     version: str = "{version}-*"
     """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> its pattern if it differs from ``version``; may contain {series} (550)."""
     brought: tuple[str, ...] = ()
-    """Packages on which these depend with an exact version. They are only pinned, so that apt does
-    not select a newer version."""
+    """Packages that these depend on in an exact version. They are only pinned, so that apt does not
+    select a newer version."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Packaging:
     def packages(
         self, part: str, version: str | None, driver: str, cuda: tuple[str, ...] = ()
     ) -> Iterator[tuple[str, str]]:
-        """Yield (package, version pattern) for a part.
+        """Yield (package, version pattern) for each package of a part.
 
         Args:
             part: a key of ``parts``.
@@ -105,8 +105,8 @@ NVIDIA = {
 }
 """NVIDIA's own repositories (developer.download.nvidia.com/compute/cuda/repos), or a mirror.
 
-Names: driver installation guide (Debian, compute-only), NVIDIA/gpu-driver-container, DCGM's
-packaging.cmake, container toolkit's install guide.
+Sources of names: driver installation guide (Debian, compute-only), NVIDIA/gpu-driver-container,
+DCGM's packaging.cmake, container toolkit's install guide.
 """
 
 DEBIAN = {
@@ -119,9 +119,9 @@ DEBIAN = {
             "nvidia-persistenced",
             "nvidia-smi",
         ),
-        # From a separate source package: bookworm has 535.171.04 with driver 535.261.03.
+        # Built from a separate source package: bookworm has 535.171.04 with driver 535.261.03.
         other_versions={"nvidia-persistenced": "{series}.*"},
-        # Each of the packages above depends on this package with the same version.
+        # Each of the packages above depends on this one in the same version.
         brought=("nvidia-alternative",),
     ),
     "modules_open": Part(
@@ -136,7 +136,7 @@ DEBIAN = {
 }
 """Debian's archive (contrib, non-free).
 
-Names and versions read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
+Names and versions were read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
 535.261.03 and 11.8.
 """
 
@@ -145,4 +145,4 @@ PACKAGINGS = {
     # Parts that are not in the archive have NVIDIA's package names.
     "debian": Packaging({**NVIDIA, **DEBIAN}, from_archive=frozenset(DEBIAN)),
 }
-"""Value of ``software.nvidia.packaging`` -> the packages."""
+"""Value of ``software.nvidia.packaging`` -> the stack's packages."""

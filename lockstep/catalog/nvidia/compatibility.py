@@ -57,7 +57,7 @@ CUDA_MINIMUM_DRIVER: Mapping[str, str] = {
     "13": "580.65.06",
 }
 """CUDA major version -> oldest driver that runs its programs (CUDA release notes, minor version
-compatibility). Newer drivers also run programs of older major versions."""
+compatibility). Newer drivers also run programs built for older major versions."""
 
 CUDA_RELEASES: Mapping[str, str] = {
     "11.8": "520.61.05",
@@ -81,13 +81,13 @@ UNVERSIONED_FROM = 580
 (NVIDIA/gpu-driver-container, install.sh)."""
 
 DCGM_CUDA_13_FROM = "4.4.0"
-"""First DCGM version with CUDA 13, for drivers of branch 580 or later (DCGM's changelog)."""
+"""First DCGM version for CUDA 13, that is, for drivers of branch 580 or later (its changelog)."""
 
 CONTAINER_TOOLKIT_FROM = "1.18.0"
 """First version with nvidia-cdi-refresh.service, which updates CDI after driver changes."""
 
 DCGM_FROM = "4.0.0"
-"""First DCGM version with a CUDA version in package names (datacenter-gpu-manager-4-cuda12)."""
+"""First DCGM version with the CUDA version in package names (datacenter-gpu-manager-4-cuda12)."""
 
 
 def branch(driver: str) -> int:

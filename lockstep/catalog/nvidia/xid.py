@@ -39,7 +39,7 @@ class Xid:
     """One entry of the Xid catalogue."""
 
     name: str
-    """Name in the driver's source, without ROBUST_CHANNEL."""
+    """Name in the driver's source, without the prefix ROBUST_CHANNEL."""
     action: Action
     severity: Severity
 
@@ -115,9 +115,9 @@ XIDS: Mapping[int, Xid] = {
     65: Xid("NVENC1_ERROR", Action.CONTACT_SUPPORT, "warning"),
     66: Xid("FECS_ERR_REG_ACCESS_VIOLATION", Action.IGNORE, "none"),
     67: Xid("FECS_ERR_VERIF_VIOLATION", Action.IGNORE, "none"),
-    # Azure's health checks drain the node; for the catalogue and Kubernetes, the program failed.
+    # Azure's health checks drain the node; the catalogue and Kubernetes blame the program.
     68: Xid("NVDEC0_ERROR", Action.RESTART_APP, "none"),
-    # Azure's health checks drain the node; for the catalogue, the program failed.
+    # Azure's health checks drain the node; the catalogue blames the program.
     69: Xid("GR_CLASS_ERROR", Action.RESTART_APP, "none"),
     70: Xid("CE3_ERROR", Action.RESTART_APP, "none"),
     71: Xid("CE4_ERROR", Action.RESTART_APP, "none"),
@@ -141,10 +141,10 @@ XIDS: Mapping[int, Xid] = {
     89: Xid("NVDEC4_ERROR", Action.RESTART_APP, "none"),
     90: Xid("LTC_ERROR", Action.CONTACT_SUPPORT, "warning"),
     91: Xid("RESERVED_XID", Action.CONTACT_SUPPORT, "warning"),
-    # Ignored in the catalogue; many corrected errors precede an uncorrected one.
+    # Ignored in the catalogue, but many corrected errors often precede an uncorrected one.
     92: Xid("EXCESSIVE_SBE_INTERRUPTS", Action.IGNORE, "warning"),
     93: Xid("INFOROM_ERASE_LIMIT_EXCEEDED", Action.IGNORE, "none"),
-    # The catalogue says to restart the application; the row is remapped at the next reset.
+    # The catalogue recommends restarting the application; the next reset remaps the row.
     94: Xid("CONTAINED_ERROR", Action.RESTART_APP, "warning"),
     # An uncontained error that affects other processes on the GPU.
     95: Xid("UNCONTAINED_ERROR", Action.RESET_GPU, "critical"),
@@ -161,7 +161,7 @@ XIDS: Mapping[int, Xid] = {
     106: Xid("SMBPBI_TEST_MESSAGE", Action.IGNORE, "none"),
     107: Xid("SMBPBI_TEST_MESSAGE_SILENT", Action.IGNORE, "none"),
     108: Xid("NVLINK_REMOTE_TRANSLATION_ERROR", Action.IGNORE, "none"),
-    # Kubernetes' device plugin ignores it; the catalogue says to reset the GPU.
+    # Kubernetes' device plugin ignores it; the catalogue recommends a reset of the GPU.
     109: Xid("CTXSW_TIMEOUT_ERROR", Action.RESET_GPU, "error"),
     110: Xid("SEC_FAULT_ERROR", Action.RESET_GPU, "error"),
     111: Xid("BUNDLE_ERROR_EVENT", Action.CONTACT_SUPPORT, "warning"),
@@ -172,7 +172,7 @@ XIDS: Mapping[int, Xid] = {
     116: Xid("WINDOW_CHANNEL_REGS", Action.CONTACT_SUPPORT, "warning"),
     117: Xid("CURSOR_CHANNEL_REGS", Action.CONTACT_SUPPORT, "warning"),
     118: Xid("HEAD_REGS", Action.CONTACT_SUPPORT, "warning"),
-    # The catalogue says to reset the GPU; in practice (gpud) only a reboot restores its GSP.
+    # The catalogue recommends a GPU reset, but in practice (gpud) only a reboot restores the GSP.
     119: Xid("GSP_RPC_TIMEOUT", Action.RESTART_MACHINE, "error"),
     120: Xid("GSP_ERROR", Action.RESET_GPU, "error"),
     121: Xid("C2C_ERROR", Action.IGNORE, "none"),
@@ -213,12 +213,12 @@ XIDS: Mapping[int, Xid] = {
     154: Xid("GPU_RECOVERY_ACTION_CHANGED", Action.FOLLOW, "none"),
     155: Xid("NVLINK_SW_DEFINED_ERROR", Action.RESET_GPU, "error"),
     156: Xid("RESOURCE_RETIREMENT_EVENT", Action.RESET_GPU, "error"),
-    # Ignored in the catalogue; a faulty part of the GPU stays in use.
+    # Ignored in the catalogue, but a faulty part of the GPU stays in use.
     157: Xid("RESOURCE_RETIREMENT_FAILURE", Action.IGNORE, "error"),
     158: Xid("GPU_FATAL_TIMEOUT", Action.RESET_GPU, "error"),
-    # The catalogue says to check whether the program uses unified memory.
+    # The catalogue recommends checking whether the program uses unified memory.
     159: Xid("CHI_NON_DATA_ERROR", Action.RESTART_APP, "warning"),
-    # Ignored in the catalogue; retired resources stay retired.
+    # Ignored in the catalogue, but retired resources stay retired.
     160: Xid("CHANNEL_RETIREMENT_EVENT", Action.IGNORE, "warning"),
     # See 160.
     161: Xid("CHANNEL_RETIREMENT_FAILURE", Action.IGNORE, "warning"),
@@ -229,7 +229,7 @@ XIDS: Mapping[int, Xid] = {
     164: Xid("PSHC_LOW_LIFETIME", Action.UNDEFINED, "warning"),
     165: Xid("PSHC_ZERO_LIFETIME", Action.UNDEFINED, "warning"),
     166: Xid("NVLINK_SECURE_CRYPTO_ERR", Action.UNDEFINED, "warning"),
-    # No action in the catalogue; the GPU does not respond on PCIe.
+    # No action in the catalogue, but the GPU does not respond on PCIe.
     167: Xid("PCIE_FATAL_TIMEOUT", Action.UNDEFINED, "critical"),
     # No action in the catalogue; gpu.memory shows the remaining memory.
     168: Xid("REDUCED_GPU_MEMORY_CAPACITY", Action.UNDEFINED, "error"),

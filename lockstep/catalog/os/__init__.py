@@ -11,14 +11,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Release:
-    """Differences between releases as data: package names, and versions that change behaviour."""
+    """The data in which releases differ: package names, and versions that change behaviour."""
 
     id: str
     """``ID`` of os-release(5)."""
     version_id: str
     """``VERSION_ID`` of os-release(5), without the point release in the RHEL family."""
     locales: tuple[str, ...]
-    """Packages for locales that glibc does not have built in."""
+    """Packages for locales that are not built into glibc."""
     locale_file: str
     """File that sets LANG: locale.conf(5), or Debian's older /etc/default/locale."""
     chrony_leap_seconds: str
@@ -26,7 +26,7 @@ class Release:
     slurm: tuple[int, int]
     """Slurm's release series in the archive, such as (24, 11). Configuration keys depend on it."""
     slurm_mig: tuple[str, ...] = ()
-    """Packages that let slurmd detect MIG devices (AutoDetect=nvml); empty: it cannot."""
+    """Packages that let slurmd detect MIG devices (AutoDetect=nvml); empty if there are none."""
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container engine -> its packages."""
     without_cdi: tuple[str, ...] = ()
@@ -34,13 +34,13 @@ class Release:
     family: Literal["debian", "rhel"] = "debian"
     """The family determines paths, unit names and the package manager."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
-    """How kernel arguments are set for the next boot (roles/boot_loader.py)."""
+    """How to set kernel arguments for the next boot (roles/boot_loader.py)."""
     kernel_headers: str = "linux-headers-{release}"
-    """Package with the kernel headers; ``release`` is the output of `uname -r`."""
+    """Package with the kernel headers; {release} stands for the output of `uname -r`."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
     """Timers that upgrade packages automatically."""
     supported_roles: tuple[str, ...] | None = None
-    """Roles that are supported on the release; None: all roles."""
+    """Roles that Lockstep supports on the release; None: all roles."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Release:
 
     @property
     def every_package(self) -> frozenset[str]:
-        """Return the packages that this release names; roles declare all others."""
+        """The packages that this release names; roles declare all others."""
         return frozenset(self.locales).union(self.slurm_mig, *self.engines.values())
 
     def supports(self, role: str) -> bool:

@@ -1,4 +1,4 @@
-"""Common data of the Debian releases. Package names come from Debian's archive."""
+"""Data that Debian and Ubuntu releases share. Package names come from Debian's archive."""
 
 LOCALES = ("locales",)
 

@@ -7,7 +7,7 @@ RELEASE = Release(
     id="debian",
     version_id="12",
     engines=ENGINES,
-    # It has containerd 1.6 and Docker 20.10; CDI needs 1.7 and 25.0 (Podman: 4.1).
+    # The archive has containerd 1.6 and Docker 20.10; CDI needs 1.7 and 25.0 (Podman: 4.1).
     without_cdi=("containerd", "docker"),
     locales=LOCALES,
     locale_file="/etc/default/locale",

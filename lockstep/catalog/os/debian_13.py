@@ -6,7 +6,7 @@ from lockstep.catalog.os._debian import ENGINES, LOCALES
 RELEASE = Release(
     id="debian",
     version_id="13",
-    # Since this release, Docker's command line is a separate package.
+    # Since this release, Docker's command-line client is a separate package.
     engines={**ENGINES, "docker": (*ENGINES["docker"], "docker-cli")},
     locales=LOCALES,
     # At each boot, tmpfiles.d/debian.conf replaces /etc/default/locale with a link to this file.
