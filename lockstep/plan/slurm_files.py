@@ -8,7 +8,7 @@ SLURM_CONF = "/etc/slurm/slurm.conf"
 FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
 """The slurm.conf that a configless slurmd has fetched, below SlurmdSpoolDir."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
-"""Slurm runs it as HealthCheckProgram, Prolog and Epilog (slurm.conf(5))."""
+"""The program that Slurm runs as HealthCheckProgram, Prolog and Epilog (slurm.conf(5))."""
 
 SLURM_PARSES = (
     # `scontrol ping` reads the whole file, then prints the controller and whether it is up. Slurm

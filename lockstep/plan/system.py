@@ -70,7 +70,7 @@ class Software:
 
 @dataclass(frozen=True)
 class Listener:
-    """One port that other nodes must reach."""
+    """A port that other nodes must be able to reach."""
 
     unit: str
     protocol: Literal["tcp", "udp"]

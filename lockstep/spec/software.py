@@ -62,7 +62,7 @@ class Nvidia(Model):
     gdrcopy: Upstream | None = None
 
     def version_of(self, part: str) -> str | None:
-        """Return the upstream version of a part; None for CUDA, whose versions are releases."""
+        """Return the upstream version of a part; None for CUDA, which is declared as releases."""
         versions = {**dict(self), "modules_open": self.driver, "modules_proprietary": self.driver}
         return versions.get(part)
 

@@ -48,7 +48,7 @@ class DeclaredRole(Protocol):
 
     @property
     def problems(self) -> Callable[[Cluster], Iterable[Problem]] | None:
-        """Function that finds a description's problems for this role; None: the role finds none."""
+        """Function that finds problems in a description for this role; None if there is none."""
 
     @property
     def settings(self) -> type[BaseModel] | None:

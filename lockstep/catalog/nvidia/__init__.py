@@ -24,7 +24,7 @@ class Part:
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> its pattern if it differs from ``version``; may contain {series} (550)."""
     brought: tuple[str, ...] = ()
-    """Packages that these depend on in an exact version. They are only pinned, so that apt does not
+    """Dependencies that must have an exact version. They are only pinned, so that apt does not
     select a newer version."""
 
 
