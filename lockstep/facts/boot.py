@@ -22,7 +22,7 @@ NO_ENTRY = (
 
 
 def in_grub(argument: str) -> str:
-    """Return a kernel argument, quoted for GRUB if it has a ";", which would end the command."""
+    """Return a kernel argument; a value with a ";", which would end GRUB's command, is quoted."""
     key, _, value = argument.partition("=")
     # Only the value is quoted: grubby finds an argument by the text before the first "=".
     return f"{key}='{value}'" if ";" in value else argument
@@ -30,12 +30,12 @@ def in_grub(argument: str) -> str:
 
 @question("boot loader", NEXT)
 def next_arguments(taken: Taken) -> tuple[str, ...]:
-    """Ask for the kernel arguments of the next boot: those of the boot loader's default entry."""
+    """Ask for the kernel arguments of the next boot: those in the boot loader's default entry."""
     return tuple(taken[NEXT])
 
 
 def menu_is_due(files: Iterable[str], args: tuple[str, ...]) -> Question[bool]:
-    """Ask whether GRUB's menu is older than its source files, or lacks kernel arguments.
+    """Ask whether GRUB's menu is older than its source files or lacks kernel arguments.
 
     Args:
         files: the drop-ins in /etc/default/grub.d.
@@ -54,14 +54,14 @@ def menu_is_due(files: Iterable[str], args: tuple[str, ...]) -> Question[bool]:
 
 @question("boot entries", ENTRIES)
 def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
-    """Ask for the kernel arguments of each grubby(8) entry and of kernels installed later."""
+    """Ask for the kernel arguments of each grubby(8) entry and of kernels yet to be installed."""
     if not taken[ENTRIES]:
         raise Unreadable("boot entries", NO_ENTRY)
     return tuple(tuple(taken.item(ENTRIES, name)) for name in taken[ENTRIES])
 
 
 def initramfs_is_due(files: Iterable[str]) -> Question[bool]:
-    """Ask whether files are newer than the initramfs of the running kernel, if it has one."""
+    """Ask whether any of these files is newer than the running kernel's initramfs, if it exists."""
     sources = tuple(files)
 
     def answer(taken: Taken) -> bool:
@@ -79,7 +79,7 @@ class HugepagesState:
     counts: dict[tuple[str, int], int]
     """(page size, NUMA node) -> number of pages."""
     tried: str
-    """The last request since boot, and the counts after it; "" if there was none."""
+    """The last request since boot and the resulting counts; "" if there was none."""
     reached: str = ""
     """The current counts, as ``REACHED`` prints them."""
 
@@ -93,12 +93,12 @@ REACHED = (
     "export LC_ALL=C; "
     "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
 )
-"""Shell command that prints all counts on one line, as the reading hugepages.tried has them."""
+"""Shell command that prints all counts on one line, in the form of the reading hugepages.tried."""
 
 
 @question("huge pages", "hugepages", "hugepages.tried")
 def hugepages_state(taken: Taken) -> HugepagesState:
-    """Ask for the huge pages per size and NUMA node, and for the last request since boot."""
+    """Ask for the huge pages per size and NUMA node, and the last request for them since boot."""
     tried = taken["hugepages.tried"]
     # A kernel without huge page support has no counts. Any other unread value is an error.
     lacks_them = not tried["reached"] and taken.unread("hugepages") is not None
@@ -116,7 +116,7 @@ def hugepages_state(taken: Taken) -> HugepagesState:
 
 @dataclass(frozen=True)
 class HugetlbMount:
-    """A mounted hugetlbfs: the mode and GID of its root."""
+    """The mode and GID of the root directory of a mounted hugetlbfs."""
 
     mode: str
     gid: int
@@ -130,7 +130,7 @@ MOUNTS = {
 
 
 def hugetlb_mounts(points: Iterable[str]) -> Question[dict[str, HugetlbMount]]:
-    """Ask for the mode and GID of these mount points; those without a mount are left out."""
+    """Ask for the mode and GID of these mount points; those without a hugetlbfs are left out."""
     asked = tuple(points)
 
     def answer(taken: Taken) -> dict[str, HugetlbMount]:

@@ -1,4 +1,4 @@
-"""Questions about container engines, and about the containers of jobs (enroot, pyxis)."""
+"""Questions about container engines and job containers (enroot, pyxis)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lockstep.question import Question, Taken, question
 def cdi_is_current(taken: Taken) -> bool:
     """Ask whether the CDI specification is up to date.
 
-    It lists devices, and the driver's libraries by version. With an outdated specification,
-    containers get fewer GPUs, or none.
+    It lists devices and the driver's libraries with their versions. If it is outdated,
+    containers get fewer GPUs or none.
     """
     return bool(taken["cdi.current"])
 
@@ -33,12 +33,12 @@ def has_image(engine: str, image: str) -> Question[bool]:
 
 @question("Docker", "docker.live_restore")
 def docker_ends_containers(taken: Taken) -> bool:
-    """Ask whether Docker is running and a restart would stop its containers."""
+    """Ask whether Docker is running and would stop its containers if it were restarted."""
     return bool(taken["docker.live_restore"] == "false")
 
 
 def loads(plugin: str) -> str:
-    """Return a shell command that fails, with Slurm's message, unless Slurm loads a plugin."""
+    """Return a shell command that fails with Slurm's message if Slurm cannot load a plugin."""
     tried = SLURM_LOADS.format(new='"$line"')
     return (
         f'line="$(mktemp)"; echo {shlex.quote(f"required {plugin}")} > "$line"; '
@@ -47,7 +47,7 @@ def loads(plugin: str) -> str:
 
 
 def slurm_loads(plugin: str) -> Question[bool]:
-    """Ask whether the installed Slurm loads a plugin."""
+    """Ask whether the installed Slurm can load a plugin."""
     asked = f"{plugin} {PYXIS_OPTION}"
     return Question(
         "Slurm plugin",
@@ -58,7 +58,7 @@ def slurm_loads(plugin: str) -> Question[bool]:
 
 
 def folders_open_to_all(folders: Iterable[str]) -> Question[frozenset[str]]:
-    """Ask in which of these folders all users can create folders of their own."""
+    """Ask in which of these folders every user can create subfolders."""
     asked = tuple(folders)
 
     def answer(taken: Taken) -> frozenset[str]:

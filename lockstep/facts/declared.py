@@ -1,4 +1,4 @@
-"""The questions about a node that its roles declare."""
+"""The questions that a node's roles declare about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockstep.question import Part, Question
 
 
 def declared(plan: object, roles: frozenset[str] | None = None) -> tuple[frozenset[Part], ...]:
-    """Return what the roles of a node ask, in the order of a deploy; empty without a plan.
+    """Return the parts that a node's roles ask for, in deploy order; empty if there is no plan.
 
     Args:
         plan: the plan of the node, if its inventory has one.

@@ -18,16 +18,16 @@ KERNELS = "driver.kernels"
 
 @dataclass(frozen=True)
 class LoadedDriver:
-    """The kernel modules for GPUs that are loaded."""
+    """The loaded kernel modules for GPUs."""
 
     modules: frozenset[str] = frozenset()
-    """NVIDIA's modules and nouveau, with "_" in their names as in lsmod(8)."""
+    """NVIDIA's modules and nouveau; their names contain "_", as in lsmod(8)."""
     version: str = ""
-    """Version of NVIDIA's modules; "": none is loaded."""
+    """Version of NVIDIA's modules; "" if none is loaded."""
     flavour: str = ""
-    """``open`` or ``proprietary``; "": none is loaded."""
+    """Flavour of NVIDIA's modules, ``open`` or ``proprietary``; "" if none is loaded."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Parameter -> value, of NVIDIA's loaded modules."""
+    """Parameter -> value, for NVIDIA's loaded modules."""
 
 
 @question("loaded driver", "driver.loaded", "driver.module", "driver.parameters")

@@ -30,7 +30,7 @@ def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]
 
 
 def is_younger(taken: Taken, paths: Iterable[str], than: object) -> bool:
-    """Return whether one of these files was changed after another file, or that file is missing.
+    """Return whether any of these files changed after another file; True if that file is missing.
 
     Args:
         taken: readings that include ``files.changed`` for the files.

@@ -1,4 +1,4 @@
-"""Questions about the GPUs of a node, which nvidia-smi answers."""
+"""Questions about a node's GPUs, answered by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep.question import Taken, question
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """The settings of a GPU as nvidia-smi prints them. None: nvidia-smi printed no value."""
+    """The settings of a GPU as nvidia-smi prints them; None if it printed no value."""
 
     uuid: str
     enforced_limit_w: float | None = None
@@ -23,9 +23,9 @@ class GpuSettings:
     ecc: str | None = None
     mig_pending: str | None = None
     busy: bool = False
-    """A process has a compute context on it."""
+    """Whether a process has a compute context on the GPU."""
     mig_devices: tuple[str, ...] = ()
-    """Profiles of its MIG devices, sorted."""
+    """Profiles of the GPU's MIG devices, sorted."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class GpuStates:
 
     every: tuple[GpuSettings, ...] = ()
     answered: bool = True
-    """False: no answer (no loaded driver, a lost GPU), so the state of every GPU is unknown."""
+    """False if nvidia-smi did not answer (driver not loaded, GPU lost): all states are unknown."""
     to_reset: tuple[str, ...] = ()
     """UUIDs of the GPUs that need a reset: a row remapping is pending, there were uncorrected
-    errors since the last reset, or the driver recommends it."""
+    errors since the last reset, or the driver recommends one."""
 
 
 SETTINGS = {

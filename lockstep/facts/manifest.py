@@ -1,4 +1,4 @@
-"""Questions about the node's manifest, and about packages that own files."""
+"""Questions about a node's manifest, and about the packages that own files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ManifestState:
     """A node's manifest."""
 
     text: str
-    """Empty if the node has no manifest."""
+    """Content of the manifest; empty if the node has none."""
     boot: str
-    """Identifier of this boot, unique to it (``lockstep.node.readers.manifest.boot``)."""
+    """Unique identifier of this boot (``lockstep.node.readers.manifest.boot``)."""
 
 
 @question("manifest", "manifest.held")
@@ -27,7 +27,7 @@ def manifest_state(taken: Taken) -> ManifestState:
 
 
 def shipped_by(paths: Iterable[str]) -> Question[dict[str, str]]:
-    """Ask which package owns each of these paths (dpkg-query(1)); other paths are left out."""
+    """Ask which package owns each of these paths (dpkg-query(1)); unowned paths are left out."""
     reading = "packages.shipped"
     about = {"shipped": tuple(paths)}
     return Question(reading, (reading,), lambda taken: dict(taken[reading]), about)
@@ -42,7 +42,7 @@ class OnTheNode:
     packages: Mapping[str, str]
     """Installed package -> version."""
     job_steps: int
-    """Number of job steps that run on the node."""
+    """Number of job steps running on the node."""
 
 
 @question("what Lockstep wrote", "manifest.whole", "packages", "slurm.steps")

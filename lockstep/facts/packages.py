@@ -13,20 +13,20 @@ class PackageState:
     """The state of the requested packages."""
 
     installed: dict[str, str]
-    """Package -> version, for those that are completely installed."""
+    """Package -> version, for packages that are completely installed."""
     interrupted: bool
     """dpkg was interrupted; ``dpkg --configure -a`` must run before anything else."""
     held: frozenset[str] = frozenset()
     """Packages on hold, which apt does not change (apt-mark(8))."""
     unfinished: frozenset[str] = frozenset()
-    """Packages whose installation dpkg began and did not finish."""
+    """Packages whose installation dpkg began but did not finish."""
 
 
 READINGS = ("packages", "packages.broken", "packages.held", "packages.interrupted")
 
 
 def package_state(names: Iterable[str]) -> Question[PackageState]:
-    """Ask for the state of some packages."""
+    """Ask for the state of these packages."""
     asked = frozenset(names)
 
     def answer(taken: Taken) -> PackageState:

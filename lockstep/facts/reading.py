@@ -1,4 +1,4 @@
-"""Asks questions about a host: one execution on it takes all readings that they need."""
+"""Asks questions about a host: one command on it takes all readings that they need."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ T = TypeVar("T")
 Execute = Callable[..., tuple[bool, CommandOutput]]
 """``run_shell_command`` of a connector."""
 FAULTS = (OSError, EOFError, SSHException, PyinfraError, UnicodeError)
-"""Exceptions if the connection or pyinfra fails, or if the output is not text."""
+"""Exceptions raised if the connection or pyinfra fails, or if the output is not text."""
 THE_NODE = "the node"
 
 LIMIT_S = 60
-"""Longer than the readers may take (``READER_TIMEOUT_S`` of lockstep.node.readers.selected)."""
+"""Seconds. Longer than the readers may take (``READER_TIMEOUT_S`` in node.readers.selected)."""
 COMMAND = f"timeout -k 5 {LIMIT_S} python3 -"
 
 
 class KeepsRecord(Protocol):
-    """The record of a connector, which keeps the readings of its host for later questions."""
+    """A connector's record, which keeps the readings of its host for later questions."""
 
     def ask(self, question: Question[T]) -> T:
         """Answer a question, as the function ``ask`` does."""
@@ -37,8 +37,8 @@ class KeepsRecord(Protocol):
 def ask(host: Host, question: Question[T]) -> T:
     """Return the answer to a question about a host.
 
-    If its connector keeps a record, the answer may come from there. Otherwise, each question is
-    an execution of its own.
+    If its connector keeps a record, the answer may come from there. Otherwise, each question
+    runs a command on the host.
 
     Raises:
         Unreadable: the host did not answer, or could not take the readings.
@@ -53,7 +53,7 @@ def ask(host: Host, question: Question[T]) -> T:
 
 
 def connector_arguments(host: Host) -> dict[str, Any]:
-    """Return pyinfra's arguments (``_sudo``) for the current operation, as facts get them."""
+    """Return the pyinfra arguments (``_sudo``) that facts get in the current operation."""
     given = dict(host.current_op_global_arguments or {})
     usual, _ = pop_global_arguments(host.state, host, given)
     passed = {name: value for name, value in usual.items() if name in CONNECTOR_ARGUMENT_KEYS}
@@ -64,7 +64,7 @@ def connector_arguments(host: Host) -> dict[str, Any]:
 def take(
     host: Host, execute: Execute, wanted: Collection[Part], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Take readings in one execution. Each is a value, or the reason why it could not be read.
+    """Take readings with one command. Each is a value, or the reason why it could not be read.
 
     Raises:
         Unreadable: the host did not answer, or a part of its answer is missing.
@@ -101,8 +101,8 @@ def taken(
         said = (output.stderr_lines or output.stdout_lines or [""])[-1].strip()[:200]
         raise Unreadable(
             THE_NODE,
-            f"the program that reads it failed: {said or f'no message within {LIMIT_S} s'}. "
-            "Next: check that python3 (3.9 or newer) runs on it",
+            f"the reading program failed: {said or f'no message within {LIMIT_S} s'}. "
+            "Next: check that python3 (3.9 or newer) runs on the node",
         )
     try:
         return answered(output.stdout_lines)

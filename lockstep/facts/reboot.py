@@ -1,7 +1,7 @@
-"""Questions about a node around its reboot: its current boot, and its state in Slurm.
+"""Questions about a node before and after its reboot: its current boot, and its state in Slurm.
 
-Each question uses pyinfra's own connection and has a time limit: if a node goes down before its
-answer is complete, paramiko would wait for an hour.
+Each question uses pyinfra's own connection and has a time limit: without one, paramiko would wait
+for an hour if a node goes down before its answer is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 CONNECT_S = 20.0
 COMMAND_S = 75.0
-"""Longer than any command may take: two ``timeout 30``, or the readers (``LIMIT_S``)."""
+"""Seconds. Longer than any command may take: two ``timeout 30``, or the readers (``LIMIT_S``)."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class BootState:
     """The current boot of a node."""
 
     boot: str
-    """Identifier of this boot; no two boots have the same."""
+    """Unique identifier of this boot."""
     cmdline: tuple[str, ...]
     wanted_by: tuple[str, ...] | None = None
-    """Packages that need a reboot, if they recorded their names; None: no package needs one."""
+    """Recorded names of the packages that need a reboot; None if no package needs one."""
     in_vain: tuple[str, ...] = ()
-    """Reasons for a reboot that remained after the last one."""
+    """Reasons for a reboot that the last reboot did not resolve."""
 
 
 @question(
@@ -57,19 +57,19 @@ def boot_state(taken: Taken) -> BootState:
 
 @dataclass(frozen=True)
 class HoldState:
-    """The state of a node in Slurm, its reason, and the jobs that the node still has."""
+    """The state of a node in Slurm, the reason for it, and the jobs still on the node."""
 
     states: frozenset[str] = frozenset()
     """Base state and flags; empty if the controller did not answer."""
     reason: str = ""
     jobs: tuple[str, ...] | None = None
-    """Jobs that run or are completing on the node; None: the controller did not answer."""
+    """Jobs that are running or completing on the node; None if the controller did not answer."""
     slurmd_started: str = ""
     """SlurmdStartTime as Slurm prints it; it changes when a restarted slurmd registers."""
 
 
 def hold_state(node: str) -> Question[HoldState]:
-    """Ask for the state and the jobs of a node in Slurm. The host asks the controller."""
+    """Ask for a node's state and jobs in Slurm; the host that is asked queries the controller."""
 
     def answer(taken: Taken) -> HoldState:
         # None if the controller did not answer: the caller waits or stops.
@@ -90,12 +90,12 @@ class Unanswered(Exception):
 class Conversation:
     """Questions to one host over pyinfra's connection, each with a time limit.
 
-    A question without an answer closes the connection, and the next question opens a new one.
-    So nothing waits for a session that was lost when the node went down.
+    An unanswered question closes the connection, and the next question opens a new one, so that
+    nothing waits for a session that was lost when the node went down.
     """
 
     def __init__(self, host: Host, arguments: Mapping[str, Any]) -> None:
-        """Store the host, and pyinfra's arguments for its commands (``_sudo``)."""
+        """Store the host and pyinfra's arguments for its commands (``_sudo``)."""
         self._host = host
         self._arguments = dict(arguments)
 
@@ -110,7 +110,7 @@ class Conversation:
             further: pyinfra's arguments for this command only (``_stdin``).
 
         Raises:
-            Unanswered: the connection failed or broke, or the time ran out.
+            Unanswered: the connection failed or broke, or the time limit was reached.
         """
         host = self._host
         if not host.connected:
@@ -137,7 +137,7 @@ class Conversation:
         """Return the answer to a question; its readings are not kept.
 
         Raises:
-            Unanswered: as in ``say``; or the readings could not be taken.
+            Unanswered: as in ``say``, or the readings could not be taken.
         """
 
         def execute(command: StringCommand, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
@@ -149,7 +149,7 @@ class Conversation:
             raise Unanswered(str(error)) from error
 
     def read(self, make: Callable[..., Question[Any]], **arguments: Any) -> Any:
-        """Return the answer to the question that a function makes.
+        """Return the answer to the question that ``make`` returns.
 
         Raises:
             Unanswered: as in ``ask``.
@@ -160,7 +160,7 @@ class Conversation:
         """Open a new connection through pyinfra, which checks the host key.
 
         Raises:
-            Unanswered: the connection failed; the text is the message of ssh.
+            Unanswered: the connection failed; the text is ssh's message.
         """
         self.close()
         limit = Timeout(within_s)

@@ -11,20 +11,20 @@ from lockstep.node.readers.units import MANAGER as MANAGER
 from lockstep.question import Question, Taken
 
 CLOCK_GRAIN_S = 0.02
-"""Smaller differences do not count: ctime advances with the kernel's tick (up to 10 ms)."""
+"""Seconds. Smaller differences do not count: ctime advances by kernel ticks of up to 10 ms."""
 
 
 @dataclass(frozen=True)
 class ServiceState:
-    """The state of a unit, from systemd."""
+    """The state of a systemd unit."""
 
     active: str
     enabled: str
     needs_daemon_reload: bool
     stale: bool
-    """A file that the unit reads when it starts has changed since."""
+    """Whether a file that the unit reads when it starts has changed since it started."""
     reload_due: bool
-    """A file that the unit can reload has changed since the unit read it."""
+    """Whether a file that the unit can reload has changed since the unit read it."""
 
 
 def service_state(
@@ -32,11 +32,11 @@ def service_state(
 ) -> Question[ServiceState]:
     """Ask for the state of a unit, and whether it has loaded its current files.
 
-    An operation that (re)starts a unit with ``loaded_stamp`` records ctime and inode of each file
-    that the unit read. Equal values mean that the file is loaded, even if the clock was changed
-    since. For a unit that something else started, a file counts as not loaded if it was written
-    after the start. All of this is kept on the node: if a deploy is killed between a write and a
-    restart, the next deploy restarts the unit. ``unit`` may be ``MANAGER``: systemd itself.
+    An operation that (re)starts a unit with ``loaded_stamp`` records the ctime and inode of each
+    file that the unit read. If they are unchanged, the file is loaded, even if the clock was set
+    in the meantime. If something else started the unit, files written after the start count as
+    not loaded. All of this is kept on the node: if a deploy is killed between a write and a
+    restart, the next deploy restarts the unit. ``unit`` may be ``MANAGER``, for systemd itself.
     """
     read, read_again = tuple(files), tuple(reload_files)
     about = {"changed": tuple(dict.fromkeys((*read, *read_again)))}

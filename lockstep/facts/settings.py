@@ -1,4 +1,4 @@
-"""Questions about settings in effect: of the operating system, the kernel and systemd."""
+"""Questions about the current settings of the operating system, the kernel and systemd."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class SettingsState:
 
     host_name: str = ""
     time_zone: str = ""
-    """Target of /etc/localtime below /usr/share/zoneinfo; "" if it is not a link."""
+    """Target of /etc/localtime, relative to /usr/share/zoneinfo; "" if it is not a link."""
     sysctl: dict[str, str] = field(default_factory=dict)
-    """Key -> value with single spaces; keys that the kernel does not have are left out."""
+    """Key -> value, with single spaces; keys that the kernel lacks are left out."""
     masked: frozenset[str] = frozenset()
     locales: frozenset[str] = frozenset()
 
@@ -42,7 +42,7 @@ def settings(sysctls: Iterable[str], units: Iterable[str]) -> Question[SettingsS
 
 
 def kernel_files(patterns: tuple[str, ...]) -> Question[dict[str, str]]:
-    """Ask for path -> first line, for the files in /sys and /proc that match the patterns."""
+    """Ask for the first line of each file in /sys and /proc that matches a pattern, by path."""
 
     def answer(taken: Taken) -> dict[str, str]:
         return {

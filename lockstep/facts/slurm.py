@@ -16,7 +16,7 @@ DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 
 @question("database", "slurm.database_login")
 def database_login(taken: Taken) -> bool:
-    """Ask whether slurmdbd's account and password can log in to its database."""
+    """Ask whether slurmdbd can log in to its database with its account and password."""
     return bool(taken["slurm.database_login"])
 
 
@@ -39,9 +39,9 @@ def configuration_distributed(files: Iterable[str]) -> Question[bool]:
 
 
 def newly_named(what: str, named_in: str) -> Question[bool]:
-    """Ask whether a file does not contain a name yet.
+    """Ask whether a configuration file still lacks a name, such as a plugin's path.
 
-    Without a slurm.conf the answer is False: no job has run yet, so no job can need it.
+    Without a slurm.conf the answer is False: no job has run yet, so none can depend on the name.
     """
     asked = f"{named_in} {what}"
 
@@ -55,7 +55,7 @@ def newly_named(what: str, named_in: str) -> Question[bool]:
 
 SLURMD = "slurmd.service"
 CLOCK_GRAIN_S = 1.0
-"""Slurm shows whole seconds."""
+"""Slurm prints times in whole seconds."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class SlurmNodeState:
     """A node as slurmctld sees it."""
 
     states: frozenset[str] = frozenset()
-    """Base state and flags, ``IDLE``, ``DOWN``, ``NOT_RESPONDING``; empty: no answer."""
+    """Base state and flags (``IDLE``, ``DOWN``, ``NOT_RESPONDING``); empty if nothing answered."""
     reason: str = ""
     restarted_at: float | None = None
-    """When slurmd started, in seconds since the epoch, if it has not registered since then."""
+    """When slurmd started, in seconds since the epoch; None if it has registered since then."""
 
 
 def slurm_node(node: str) -> Question[SlurmNodeState]:
@@ -91,6 +91,6 @@ def slurm_node(node: str) -> Question[SlurmNodeState]:
 def is_healthy(taken: Taken) -> bool:
     """Ask whether the node's own health check finds no problem now.
 
-    The check reads the whole node and runs nvidia-smi, so ask only if the answer matters.
+    The check reads the whole node and runs nvidia-smi, so only ask if the answer matters.
     """
     return bool(taken.known("slurm.health"))

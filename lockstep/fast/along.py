@@ -1,7 +1,7 @@
 """Runs a command that changes a node and takes the next readings, in one ssh session.
 
-The reading program is the first line of standard input, so it appears in no process list and no
-log; the command's own input follows. A token separates the two outputs.
+The reading program is the first line of standard input, so it appears in no process list or log;
+the command's own input follows. A token separates the two outputs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from lockstep.probe.ship import one_line
 from lockstep.question import Part
 
 LONGER_HERE_S = 15.0
-"""Seconds that this side waits longer than the node, which normally stops a slow reading first."""
+"""Seconds that this side waits longer than the node, which should stop a slow reading first."""
 
 
 class _Command(StringCommand):
-    """A command of which pyinfra prints only the operation's part."""
+    """A command that pyinfra prints as the operation gave it, without the reading."""
 
     def __init__(self, shown: StringCommand, *bits: str | QuoteString) -> None:
         super().__init__(*bits)
@@ -40,7 +40,7 @@ class _Command(StringCommand):
 
 
 class Along(list[str]):
-    """The standard input for a command and the reading after it; also separates their outputs."""
+    """Standard input for a command and the reading that follows; also separates their outputs."""
 
     def __init__(self, wanted: frozenset[Part], of_command: Any) -> None:
         """Compose the input: the reading program, then the command's own input.
@@ -55,7 +55,7 @@ class Along(list[str]):
             of_command = [of_command] if of_command else []
         super().__init__([one_line(program(wanted)), *of_command])
         self.status: int | None = None
-        """Exit status of the command; None: the command has not ended."""
+        """Exit status of the command; None until the command has ended."""
         self.ended_at = 0.0
         self.said: list[str] = []
         """Lines that the command printed."""
@@ -65,7 +65,7 @@ class Along(list[str]):
         self._is_over = Event()
 
     def command(self, command: StringCommand) -> StringCommand:
-        """Return the command to run in place of the given one; it also takes the readings."""
+        """Return the command to run instead of the given one; it also takes the readings."""
         return _Command(
             command,
             # The builtin read consumes exactly one line of standard input. 2>/dev/null hides the

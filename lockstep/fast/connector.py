@@ -140,18 +140,18 @@ def record_of(host: Host) -> HostRecord | None:
 
 
 OF_NODE_ROLE = frozenset({"head", "worker"})
-"""Deploys that run on nodes of one node role only; nodes of the other role are not read."""
+"""Deploys that run only on nodes of the role they are named after; other nodes are not read."""
 
 
 def _deploys() -> frozenset[str]:
-    """Return the names of the deploy files on the command line; none if it names anything else."""
+    """Return the names of the deploy files on the command line; empty if it names anything else."""
     context = click.get_current_context(silent=True)  # the context of the command `pyinfra`
     files = [Path(name) for name in context.params.get("operations", ())] if context else []
     return frozenset(file.stem for file in files if all(one.suffix == ".py" for one in files))
 
 
 def _declared(host: Host, deploys: frozenset[str]) -> tuple[frozenset[Part], ...]:
-    """Return the parts that the roles of this run ask a host for, question by question, in order.
+    """Return the parts that this run's roles ask a host for, as one set per question, in order.
 
     Args:
         host: a host of the inventory.

@@ -37,7 +37,7 @@ def strictly() -> AbstractContextManager[None]:
 
 
 def strict_where_asked(host: Host, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a ``get_fact`` that raises ``Unreadable`` inside ``strictly``; elsewhere, pyinfra's.
+    """Return a ``get_fact`` that raises ``Unreadable`` in ``strictly`` and is pyinfra's elsewhere.
 
     Args:
         host: the host to read.
@@ -61,7 +61,7 @@ def strict_where_asked(host: Host, plain: Callable[..., Any]) -> Callable[..., A
         except (*FAULTS, *GARBAGE) as error:
             raise Unreadable(kind.__name__, str(error) or type(error).__name__) from error
         if host in host.state.failed_hosts:  # pyinfra has printed the reason
-            raise Unreadable(kind.__name__, "pyinfra printed the reason above")
+            raise Unreadable(kind.__name__, "see the reason that pyinfra printed above")
         return value
 
     return get_fact
@@ -88,7 +88,7 @@ def fact(host: Host, kind: type[FactBase[Any]], *given: Any, **named: Any) -> An
         said = f"{type(error).__name__}: {error}"
         raise Unreadable(kind.__name__, f"unexpected output: {said[:SHOWN]}") from error
     if found is None:
-        raise Unreadable(kind.__name__, "no value in the output")
+        raise Unreadable(kind.__name__, "the output contains no value")
     return found
 
 

@@ -1,11 +1,11 @@
 """The record of one host: its readings, kept for as long as nothing changes the host.
 
-Three rules make an answer from the record as good as one that is read when the question is asked:
+Three rules make an answer from the record as good as a fresh one:
 
 - Every command of a deploy drops the record, because a command such as a package installation may
   change anything.
-- If an operation wants to change something because of readings from before its turn, they are taken
-  again, and the operation decides again. Values that have changed meanwhile are logged.
+- If an operation is about to change something because of readings from before its turn, they are
+  taken again, and the operation decides again. It logs which values have changed in the meantime.
 - A reading is never used if it is older than ``MOST_AGE_S``, or from pyinfra's previous phase.
 """
 
@@ -44,7 +44,7 @@ MOST_AGE_S = 30.0
 FRESH_S = 5.0
 """Seconds for which readings that were taken with a command count as current."""
 NEXT = 4
-"""Number of questions whose parts are read with a command. A later one reads all that is due."""
+"""Number of questions whose parts are read with a command; a later one reads all the rest."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
 """Arguments with which a record is kept; with others (``_env``) each question runs a command."""
 OF_NO_CONCERN = {
@@ -68,9 +68,9 @@ class Readings:
     def add(
         self, values: Mapping[str, Any], wanted: Iterable[Part], with_what: str, at: float
     ) -> None:
-        """Add readings, which replace earlier ones of the same names.
+        """Add readings, which replace earlier ones with the same names.
 
-        If ``with_what`` is not that of the earlier readings, these are dropped.
+        Earlier readings that were taken with other arguments (``with_what``) are all dropped.
         """
         if with_what != self._with_what:
             self.values, self._read_at, self._with_what = {}, {}, with_what
@@ -79,7 +79,7 @@ class Readings:
         self._read_at.update(dict.fromkeys(wanted, at))
 
     def has(self, wanted: Iterable[Part], with_what: str, since: float) -> bool:
-        """Return whether all wanted parts were read with these arguments, not before ``since``."""
+        """Return whether all wanted parts were read with these arguments, at ``since`` or later."""
         return self._with_what == with_what and self.oldest(wanted) >= since
 
     def oldest(self, wanted: Iterable[Part]) -> float:
@@ -103,12 +103,12 @@ class _Turn:
 
 
 class _Doing(local):  # type: ignore[misc]  # gevent's has no types
-    """The state of one greenlet: another greenlet may change the host while this one decides."""
+    """State per greenlet, because one may change the host while another decides."""
 
     only_reads = False
     """Whether the greenlet's commands change nothing, or are part of a command already noted."""
     turn: _Turn | None = None
-    """The decision in progress; None: there is none."""
+    """The decision in progress; None if there is none."""
     command: object = None
     """The command that the operation yielded and pyinfra is running."""
 
@@ -127,7 +127,7 @@ class _Program(list[str]):
 
 
 class HostRecord:
-    """Answers questions about one host, and makes its operations decide on current values."""
+    """Answers questions about one host, and makes its operations decide based on current values."""
 
     def __init__(
         self, host: Host, execute: Execute, declared: Callable[[], Sequence[frozenset[Part]]]
@@ -149,7 +149,7 @@ class HostRecord:
         self._last = 0
         """The index of the declared question that was asked last."""
         self._with_what: str | None = None
-        """The pyinfra arguments with which the readings are taken, as one text."""
+        """The pyinfra arguments with which the readings are taken, as a key (``usual``)."""
         self._early: Greenlet[..., None] | None = None
         self._executing = False
         self._doing = _Doing()
@@ -213,13 +213,13 @@ class HostRecord:
     def _due(self) -> frozenset[Part]:
         """Return the parts that the roles will still ask for in this phase.
 
-        A part that they asked for more often than they declare may be asked for again.
+        A part that they asked for more often than declared is included: they may ask for it again.
         """
         declared = Counter(part for parts in self._declared() for part in parts)
         return frozenset(part for part, times in declared.items() if times != self._asked[part])
 
     def _due_next(self) -> frozenset[Part]:
-        """Return only the parts of the next questions: reading all would slow down each command."""
+        """Return only the due parts of the next questions: more would slow down each command."""
         due = self._due()
         ahead = (parts & due for parts in self._declared()[self._last :])
         return frozenset[Part]().union(*itertools.islice(filter(None, ahead), NEXT))
@@ -272,7 +272,7 @@ class HostRecord:
     # -- operations
 
     def decide(self, commands: Callable[[], Iterator[T]]) -> Iterator[T]:
-        """Yield the commands of an operation, which decides on the host's state when it runs.
+        """Yield the commands of an operation, based on the host's state when the operation runs.
 
         Args:
             commands: returns the generator of the commands; a second decision calls it again.
@@ -309,7 +309,7 @@ class HostRecord:
             run: runs a command on the host.
         """
         self.note_command()
-        with self.only_reading():  # pyinfra may run others for it, such as for sudo's password
+        with self.only_reading():  # pyinfra may run more commands, such as for sudo's password
             with_what = usual({**arguments, "_stdin": None})
             due = self._due_next() if command is self._doing.command else frozenset()
             if not due or with_what is None or with_what != self._with_what:
@@ -338,8 +338,8 @@ class HostRecord:
         ]
         if changed:
             self._host.log(
-                f"changed in the last {now.began - before.oldest:.0f} s, so the operation decided "
-                f"again: {', '.join(dict.fromkeys(changed))}"
+                f"{', '.join(dict.fromkeys(changed))} changed in the last "
+                f"{now.began - before.oldest:.0f} s, so the operation decided again"
             )
         return command
 
@@ -369,7 +369,7 @@ class HostRecord:
         self.drop()
 
     def _begin_phase(self) -> None:
-        """Drop the record between pyinfra's two phases; pyinfra also reads again in the second."""
+        """Drop the record between pyinfra's two phases; pyinfra, too, reads again in the second."""
         executing = self._host.state.is_executing
         if executing != self._executing and self._asked:
             self.start_again()

@@ -2,9 +2,9 @@
 
 If a command raises ``OSError`` or ``SSHException``, pyinfra fails the host. Any other error ends
 the run on all hosts, and three faults raise no error at all: a session that hangs, a sudo that asks
-for a password, and output that is not text. Here errors of paramiko and pyinfra, a hang and a sudo
-prompt become an ``OSError`` with a reason, and ``Output.is_text`` marks output that is not text.
-This also holds with ``LOCKSTEP_FAST=0``.
+for a password, and output that is not text. Here, errors of paramiko and pyinfra, hangs and sudo
+prompts become an ``OSError`` with a reason, and ``Output.is_text`` marks output that is not text.
+This also applies with ``LOCKSTEP_FAST=0``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENDED_BY_TIMEOUT = (124, 137)
 
 class _Limit(local):  # type: ignore[misc]  # gevent's has no types
     within_s: float | None = None
-    """Seconds that a command of this greenlet may take; None: no limit."""
+    """Seconds that a command of this greenlet may take; None if there is no limit."""
 
 
 limit = _Limit()
@@ -93,7 +93,7 @@ class Output(CommandOutput):
 
 
 class FailsAlone(SSHConnector):
-    """Runs commands as pyinfra does, but limits their time, reports all faults and never asks."""
+    """Runs commands like pyinfra, but limits their time, reports all faults and never prompts."""
 
     watch: Watch | None = None
 

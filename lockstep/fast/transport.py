@@ -13,8 +13,8 @@ CIPHER = "aes128-gcm@openssh.com"
 """The preferred cipher. It needs no MAC, which paramiko would compare byte by byte in Python."""
 WAKES_EVERY_S = 5.0
 """Seconds after which a waiting connection wakes up to check whether its keys need renewal. Data
-and the end of the connection wake it at once. paramiko's own value is 0.1; a check of 50 nodes in
-15 s would spend a fifth of its CPU time on that."""
+and the end of the connection wake it at once. With paramiko's own value (0.1), a check of 50 nodes
+in 15 s would spend a fifth of its CPU time on waking up."""
 
 
 class OpensAhead(Transport):

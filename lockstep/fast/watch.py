@@ -1,7 +1,7 @@
-"""Time limits for the answers of a node, and a watch on its connection.
+"""Time limits for a node's answers, and a watch on its connection.
 
 Time in which this process could not listen does not count. While it computes (prepares fifty hosts,
-imports modules), answers wait in its sockets, and a plain timeout would give up on healthy nodes.
+imports modules), answers wait in its sockets, and a plain timeout would drop healthy nodes.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import gevent
 from paramiko import Channel, SSHException, Transport
 
 TICK_S = 1.0
-"""Seconds. Waits are counted in ticks. A tick that lasts longer because this process is busy counts
-as one tick."""
+"""Seconds. Waits are counted in ticks. A tick that takes longer because this process is busy still
+counts as one."""
 EVERY_S = 15.0
 """Seconds between keepalive requests; a node has to answer each within this time."""
 MOST = 3
-"""Number of successive requests without an answer after which the connection is closed."""
+"""Number of successive unanswered requests after which the connection is closed."""
 REQUEST = "keepalive@openssh.com"
 """A global request (RFC 4254, section 4). sshd rejects it, which is an answer. paramiko's own
-keepalive requests no answer, so it detects nothing."""
+keepalive asks for no answer, so it detects nothing."""
 
 
 def arrives(awaited: Any, within_s: float) -> bool:
-    """Wait for a gevent event or greenlet; return whether it was ready in time (``TICK_S``)."""
+    """Wait for a gevent event or greenlet, in ticks; return whether it was ready in time."""
     tick = min(TICK_S, within_s)
     # One more tick, because what arrived during the last one may not be handled yet.
     return any(gevent.wait([awaited], timeout=tick) for _ in range(math.ceil(within_s / tick) + 1))
 
 
 def close_unless(ended: Any, within_s: float, channel: Channel) -> bool:
-    """Close a session whose command does not end in time; return whether that happened."""
+    """Close a session if its command does not end in time; return whether it was closed."""
     late = not arrives(ended, within_s)
     if late:
         with suppress(OSError, EOFError, SSHException):
@@ -51,7 +51,7 @@ class Watch:
             transport: the transport of the connection.
         """
         self.lost = ""
-        """The reason why the connection was closed; "": it was not closed."""
+        """The reason why the watch closed the connection; "" if it did not."""
         self._transport = transport
         gevent.spawn(self._look)
 

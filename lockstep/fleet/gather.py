@@ -1,7 +1,7 @@
 """Reads all nodes at once, with processes that each read a share of them (``shard``).
 
-Each record is parsed when it arrives. The Slurm controller's record has a munge credential, which
-all processes get. If a process fails, the nodes that it has not read yet count as unreachable.
+Each record is parsed as it arrives. The Slurm controller's record has a munge credential, which is
+sent to all processes. If a process fails, the nodes that it has not read yet count as unreachable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GatherError(Exception):
 
 @dataclass
 class Shard:
-    """One process with its share of the nodes."""
+    """A process that reads its share of the nodes."""
 
     left: set[str]
     """The nodes without a result so far."""
@@ -49,7 +49,7 @@ class Shard:
     rest: bytes = b""
     """The start of a line whose end has not arrived yet."""
     failure: str = ""
-    """The standard error of a failed process, or its exit status; "": it did not fail."""
+    """The standard error of a failed process, or its exit status; "" if it did not fail."""
 
     @property
     def output(self) -> IO[bytes]:
@@ -73,7 +73,7 @@ class Shard:
                 lines.close()
 
     def arrived(self, text: bytes) -> Iterator[tuple[str, Record | Unreachable]]:
-        """Yield the nodes in a piece of output; for the empty last piece, all nodes that are left.
+        """Yield the nodes in a piece of output; for the empty last piece, all remaining nodes.
 
         Raises:
             GatherError: the output does not have the expected format.
@@ -114,11 +114,11 @@ def gather(
 
     Args:
         plan: the plan of the cluster.
-        nodes: read these only.
+        nodes: the nodes to read; None: all.
         containers: start one container per engine, and read its devices and limits.
         through: program that reads the workers, as in ``Share``; nodes that it does not reach are
             read directly.
-        tell: function to call after each node; its argument says whether the node failed.
+        tell: function to call after each node, with True if the node failed.
 
     Raises:
         GatherError: no node could be read, because of an error on this machine.
@@ -200,7 +200,7 @@ def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
                 # If another program reads the workers, only the controller always has a result.
                 due = {share.controller} if share.through else set(share.requests)
                 shards.append(Shard(due, opened.enter_context(process), errors))
-            # All are started before the first write, which waits until its process reads.
+            # All are started before the first write, which blocks until its process reads.
             for shard, share in zip(shards, shares, strict=True):
                 shard.tell(dumps(share))
             yield shards
@@ -211,7 +211,7 @@ def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
 
 
 def _arriving(shards: Sequence[Shard]) -> Iterator[tuple[str, Record | Unreachable]]:
-    """Yield each node when its record arrives, until all processes have ended."""
+    """Yield each node when its result arrives, until all processes have ended."""
     with DefaultSelector() as selector:
         for shard in shards:
             selector.register(shard.output, EVENT_READ, shard)

@@ -1,9 +1,9 @@
 """Reads nodes in parallel over pyinfra's ssh connections: one connection and command per node.
 
 Standard input is a line with the nodes and their requests (``share``) and, later, a line with the
-credential that all nodes except the controller decode; it is empty if there is no credential.
+credential that all nodes except the controller decode, or an empty line if there is none.
 Standard output is one line per node (``node_line``), printed when the node is done, with the record
-as the probe printed it. The line of a node that fails has the reason; the others are still read.
+as the probe printed it. If a node fails, its line has the reason; the others are still read.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from lockstep.pyinfra_internals import jump_host
 
 CONNECT_TIMEOUT_S = 10
 NODE_TIMEOUT_S = 60
-"""Seconds for the connection, and again for the record. The probe itself gives up after 25 s."""
+"""Seconds for the connection, and again for the record. The probe itself stops after 25 s."""
 CREDENTIAL_TIMEOUT_S = 30
-"""Seconds from the start. A controller that hangs delays the other nodes by this time."""
+"""Seconds from the start. A controller that hangs delays the other nodes by at most this time."""
 COMPLAINTS = 5
 Got = str | Unreachable
 """The line of a record as the probe printed it, or the reason why there is none."""
@@ -73,7 +73,7 @@ def read_all(share: Share, credential: Callable[[float], str | None], done: Done
 
     Args:
         share: the nodes.
-        credential: waits for the controller's credential, at most the given number of seconds.
+        credential: waits for the controller's credential for at most the given number of seconds.
         done: function that is called with each result.
     """
     state = _state(share, share.requests)
@@ -91,7 +91,7 @@ def read_all(share: Share, credential: Callable[[float], str | None], done: Done
             try:
                 got = _one(state, name, request, partial(given, name))
             finally:
-                # A connection holds a file descriptor here, and logins on the node and jump hosts.
+                # A connection holds a file descriptor here and logins on the node and jump hosts.
                 close(state.inventory.get_host(name))
             done(name, got)
 
@@ -117,7 +117,7 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
 
     Args:
         share: the nodes.
-        credential: waits for the controller's credential, at most the given number of seconds.
+        credential: waits for the controller's credential for at most the given number of seconds.
         done: function that is called with each result.
     """
     # Imported here, because it imports pydantic, which costs 0.2 s.
@@ -179,7 +179,7 @@ def _one(state: State, node: str, request: Request, credential: Callable[[], str
 def _answer(
     state: State, node: str, text: Callable[[], str], timeout_s: float
 ) -> tuple[bool, CommandOutput] | Unreachable:
-    """Return whether a command succeeded on a node, and its output."""
+    """Return whether a command succeeded on a node and its output, or why there is no answer."""
     host: Host = state.inventory.get_host(node)
     limit = Timeout.start_new(NODE_TIMEOUT_S)
     try:
@@ -221,7 +221,7 @@ def _to_standard_output() -> Done:
 
 def main() -> None:
     """Read the nodes that the first line of standard input describes."""
-    # The result has every failure, so the libraries' logs stay off the terminal.
+    # The result contains every failure, so the libraries' logs stay off the terminal.
     logging.disable()
     tell = _to_standard_output()
     lines = FileObject(sys.stdin.fileno(), "r", closefd=False)

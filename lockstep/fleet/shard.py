@@ -2,8 +2,8 @@
 
     python -m lockstep.fleet.shard NODES
 
-``gather`` starts it. It is a process of its own, because gevent must patch the standard library
-before pyinfra is imported. The argument NODES only serves to show the nodes in the process list.
+``gather`` starts it. It is a separate process, because gevent must patch the standard library
+before pyinfra is imported. The argument NODES only makes the process list show the nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The instructions for a process that reads nodes: one line, so it does not need the plan."""
+"""Instructions for a process that reads nodes: one line with all that it needs of the plan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Share:
 
     requests: Mapping[str, Request]
     logins: Mapping[str, dict[str, Any]]
-    """Node name -> the data with which pyinfra connects to it."""
+    """Node name -> the data that pyinfra needs to connect to it."""
     controller: str = ""
-    """The node that makes the munge credential for the others to decode; "": there is none."""
+    """The node that makes the munge credential for the others to decode; "" if there is none."""
     workers: Collection[str] = ()
     at_once: int = 1
     through: str = ""
-    """The program that reads the workers; "": none, each is read directly."""
+    """The program that reads the workers; "" if each is read directly."""
 
 
 def dumps(share: Share) -> str:

@@ -1,8 +1,8 @@
 """Reads the workers through another program: the commands for the controller, and their output.
 
 The program is srun, which starts a job step, or clush, as configured on the controller.
-Options: sinfo(1), squeue(1), srun(1) of Slurm 24.11, systemd-run(1) of systemd 257, clush(1) of
-ClusterShell 1.9.3. If there is a topology.conf(5), clush uses its gateways.
+The options are those of sinfo(1), squeue(1) and srun(1) of Slurm 24.11, systemd-run(1) of systemd
+257, and clush(1) of ClusterShell 1.9.3. clush uses the gateways in topology.conf(5), if it exists.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from lockstep.report import fold
 from lockstep.spec.names import expand
 
 SLURM = "--through-slurm="
-"""Prefix of the option: a job id follows, or nothing if idle nodes are to be used."""
+"""Prefix of the option; a job ID follows, or nothing to use idle nodes."""
 CLUSH = "--through-clush"
 PROBE_S = 60
-"""Seconds for one node, including its connection. The probe itself gives up after 25 s."""
+"""Seconds for one node, including its connection. The probe itself stops after 25 s."""
 KILL_S = 10
 BEGIN_S = 10
-"""Seconds in which Slurm must start the step. Nodes that stay busy are read directly."""
+"""Seconds within which Slurm must start the step. Nodes that stay busy are read directly."""
 OTHERS_S = 30
 """Seconds that the other nodes of a step may take after the first one has ended."""
 STEP_S = 90
 """Seconds for the whole step. srun also waits for a slurmd that has just died."""
 CLUSH_CONNECT_S = 10
 CLUSH_S = 300
-"""Seconds for all nodes, of which clush reads 64 at a time (``fanout`` in clush.conf(5))."""
+"""Seconds for all nodes; clush reads 64 of them at a time (``fanout`` in clush.conf(5))."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Nodes on which one step can run, and the srun options for that."""
+    """Nodes on which one step can run, and the srun options for it."""
 
     nodes: tuple[str, ...]
     options: tuple[str, ...]
 
 
 def where(job: str) -> str:
-    """Return the command that lists the nodes of a job or, without a job, all nodes and states."""
+    """Return the command that lists the nodes of a job or, without a job, all nodes by state."""
     if job:
         return f"squeue --noheader --states=RUNNING --format=%N --jobs={job}"
     # --states=IDLE would also list drained nodes.

@@ -42,17 +42,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Value:
-    """A found value, the expected value and all places with this finding."""
+    """A found value, the expected value, and all places with this finding."""
 
     first: Finding
-    """The first finding, with ``since`` and ``checks`` of the oldest."""
+    """The first finding, but with ``since`` and ``checks`` of the oldest one."""
     details: tuple[str, ...]
     places: tuple[Place, ...]
     nodes: frozenset[str]
 
     @override
     def __str__(self) -> str:
-        """Return the found value, the expected value and the source of the expected value."""
+        """Return the found value, the expected value, and where the expected value comes from."""
         first = self.first
         return f"{first.found}, expected {first.expected} (from: {first.reference})"
 
@@ -71,7 +71,7 @@ class Group:
     """All findings of one rule with the same severity and status."""
 
     first: Finding
-    """The first finding, with ``since`` and ``checks`` of the oldest."""
+    """The first finding, but with ``since`` and ``checks`` of the oldest one."""
     devices: int
     """Number of devices on all nodes; a finding about the node itself counts as one."""
     nodes: frozenset[str]
@@ -126,7 +126,7 @@ def nodes_of(finding: Finding) -> list[str]:
 
 
 def cleaned(finding: Finding) -> Finding:
-    """Replace control characters, unsafe in terminals and XML: nodes can send any text."""
+    """Replace control characters: nodes can send any, and they are unsafe in terminals and XML."""
     if all(str(text).isprintable() for text in vars(finding).values()):
         return finding
     texts: dict[str, Any] = {
@@ -181,7 +181,7 @@ def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _dated(same: list[Finding]) -> Finding:
-    """Return the first of these findings, with ``since`` and ``checks`` of the oldest."""
+    """Return the first of these findings, but with ``since`` and ``checks`` of the oldest one."""
     kept = (finding for finding in same if finding.since)
     oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
     return replace(same[0], since=oldest.since, checks=oldest.checks)

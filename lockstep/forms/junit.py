@@ -1,6 +1,6 @@
 """JUnit XML output: one test case per rule, each with at most one failure or error.
 
-Jenkins and GitLab show only the first failure of a case, so it contains all findings of the rule.
+Jenkins and GitLab show only the first failure of a case, so it lists all findings of the rule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def junit(report: Report, run: Run) -> str:
     """Return the report as JUnit XML."""
     groups = alike(grouped(report), attrgetter("first.rule"))
     rules = tuple(dict.fromkeys((*report.rules, *groups)))
-    # A rule that is off only for some classes was still checked; a property mentions it.
+    # A rule that is off for some classes only was still checked; a property mentions it.
     off = {one.rule: one.reason for one in report.off if one.rule not in rules}
     results = {rule: _result(found) for rule, found in groups.items()} | {
         rule: ElementTree.Element("skipped", message=f"switched off: {reason}")

@@ -12,14 +12,14 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def metrics(report: Report, run: Run) -> str:
-    """Return the report as gauges; each finding is one series per node and device, value 1."""
+    """Return the report as gauges; each finding is one series of value 1 per node and device."""
     unread = len(run.unread)
     families: tuple[tuple[str, str, Iterable[tuple[str, float]]], ...] = (
         ("finding", "One series per finding, value 1.", ((f, 1) for f in _findings(report))),
         ("rules", "Number of rules checked.", [("", len(report.rules))]),
         (
             "rule_off",
-            "Rules switched off by the site, value 1; without classes: for all hardware classes.",
+            "Rules switched off by the site, value 1; empty classes mean all hardware classes.",
             ((_labels(rule=off.rule, classes=",".join(off.classes)), 1) for off in report.off),
         ),
         (

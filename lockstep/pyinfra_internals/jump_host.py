@@ -1,6 +1,6 @@
 """Connections to jump hosts, which pyinfra opens before the connection to the node itself.
 
-This is for correctness, not for speed: it also applies with ``LOCKSTEP_FAST=0``.
+``JumpHost`` is for correctness, not for speed: it is also used with ``LOCKSTEP_FAST=0``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class JumpHost(client.SSHClient):
 
     @override
     def set_missing_host_key_policy(self, policy: type[MissingHostKeyPolicy] | Any) -> None:
-        """Reject an unknown host key where pyinfra would ask at the terminal."""
+        """Reject an unknown host key where pyinfra would prompt at the terminal."""
         asks = isinstance(policy, client.AskPolicy)
         super().set_missing_host_key_policy(client.StrictPolicy() if asks else policy)
 
@@ -45,5 +45,5 @@ class JumpHost(client.SSHClient):
 
 
 def never_ask() -> None:
-    """Make pyinfra use ``JumpHost`` for jump hosts; it looks the class up as ``SSHClient``."""
+    """Make pyinfra use ``JumpHost`` for jump hosts: replace ``SSHClient`` where it is looked up."""
     setattr(client, "SSHClient", JumpHost)  # noqa: B010  # mypy expects the original class

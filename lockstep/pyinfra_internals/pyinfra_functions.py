@@ -28,7 +28,7 @@ def all_connectors() -> Any:
 
 @cache
 def _types() -> dict[str, Any]:
-    """Return global argument -> its type. pyinfra evaluates all 32 type hints on each call."""
+    """Return the type of each global argument; pyinfra evaluates all 32 type hints on each call."""
     return dict(arguments.all_global_arguments())
 
 
@@ -42,7 +42,7 @@ def _check_type(name: str, value: Any, expected: Any) -> None:
 
 
 _check_scalar = lru_cache(maxsize=1024, typed=True)(_check_type)
-"""``_check_type`` with a cache, which checks equal values only once."""
+"""``_check_type`` with a cache, so that equal values are checked only once."""
 
 
 def pop_global_arguments(

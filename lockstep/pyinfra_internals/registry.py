@@ -20,7 +20,7 @@ from lockstep import fast_path
 
 @dataclass(frozen=True)
 class Patch:
-    """One replacement. Names are written as ``module:object``."""
+    """A replacement for one function. Names are written as ``module:object``."""
 
     original: str
     source_sha256: str
@@ -100,7 +100,7 @@ def apply(patches: Sequence[Patch]) -> None:
     if other := len(patches) - len(known):
         print(
             f"{other} of {len(patches)} faster functions for pyinfra and gevent are not used, "
-            "because different versions of these are installed; the results are the same. "
+            "because the installed versions differ; the results are the same. "
             "Next: install the versions in requirements.lock",
             file=sys.stderr,
         )
