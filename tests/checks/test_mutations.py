@@ -134,7 +134,7 @@ MUTATIONS = (
         "kernel.cmdline_persisted",
         (),
         [word for word in ARGS if not word.startswith("isolcpus=")],
-        found="not at the next boot: isolcpus=managed_irq,1-7,9-15",
+        found="missing at the next boot: isolcpus=managed_irq,1-7,9-15",
     ),
     Mutation(
         "kernel.args_foreign",

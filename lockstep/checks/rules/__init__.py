@@ -1,1 +1,1 @@
-"""The rules, one module per family. A module's ``RULES`` are rules; ``_`` modules are shared."""
+"""The rules: one module per family, with a tuple ``RULES``. Modules ``_*`` hold shared code."""

@@ -20,20 +20,20 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 DEVICES = "gpu.uuid"
-"""The reading with the GPUs that nvidia-smi lists."""
+"""The reading that contains the GPUs listed by nvidia-smi."""
 
 PCI_GPUS = "gpu.pci.boards"
-"""The reading with the GPUs on the PCI bus, keyed by address."""
+"""The reading that contains the GPUs on the PCI bus, keyed by address."""
 
 UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
-"""If the driver does not answer, there is one finding, not one for each reading. The same
-holds for a GPU that waits for a reset and does not answer other queries."""
+"""If the driver does not answer, only one finding is reported, not one per reading. The same
+applies to a GPU that is waiting for a reset and does not answer other queries."""
 
 UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
-"""If the PCI bus cannot be read, there is only one finding."""
+"""If the PCI bus cannot be read, only one finding is reported."""
 
 UNREAD_WITH_MIG = (Cause("gpu.mig", at=SAME_DEVICE, of=UNREAD),)
 """A GPU that is partitioned with MIG does not report all fields."""
@@ -41,7 +41,7 @@ RESET_TOGETHER = (
     "drain {node}, reset all GPUs together (nvidia-smi -r); if errors continue, reseat or "
     "replace {device}"
 )
-"""The repair for failing NVLinks. All links of a baseboard train together."""
+"""The repair for failing NVLinks. All links of a baseboard must train together."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"
@@ -86,7 +86,7 @@ planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Return whether no GPU is missing (gpu.count): a missing GPU renumbers the others."""
+    """Return whether no GPU is missing (gpu.count). A missing GPU renumbers the others."""
     seen = view.read("gpu.count")
     return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 
@@ -98,12 +98,12 @@ def in_this_driver(view: View, reading: str) -> bool:
 
 
 def asks(*readings: str) -> Callable[[View], bool]:
-    """Return a function that tests whether a node has GPUs and its driver knows these fields."""
+    """Return a function that tests whether a node has GPUs whose driver knows these fields."""
     return lambda view: has_gpus(view) and all(in_this_driver(view, name) for name in readings)
 
 
 def supported(value: JsonValue) -> JsonValue | Skip:
-    """Skip a value that the GPU does not support: gpu.supported_fields reports it."""
+    """Skip a value that the GPU does not support; gpu.supported_fields reports it."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
@@ -132,7 +132,7 @@ def both(
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a function that selects ``reading``; a value without a known maximum is unread."""
+    """Return a function that selects ``reading``; a value whose maximum is unread is unread too."""
     return both(reading, most, lambda now, limit: now)
 
 
@@ -159,7 +159,7 @@ def only_where(
 
 
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
-    """Return a mode as text; if the next GPU reset changes the mode, both modes."""
+    """Return a mode as text, or both modes if the next GPU reset changes the mode."""
     return now if now == later else f"{now}, {later} after a reset"
 
 

@@ -15,7 +15,7 @@ OTHER_MACHINE = (Cause("platform.product"), Cause("cpu.model"), Cause("platform.
 
 
 def worker(view: View) -> bool:
-    """Return whether the node is a worker. Heads have different tasks and differ."""
+    """Return whether the node is a worker. Heads have other tasks and therefore other settings."""
     return view.plan.role is NodeRole.WORKER
 
 

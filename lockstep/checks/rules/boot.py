@@ -1,4 +1,4 @@
-"""Rules about the kernel that runs, the kernel that boots next, and their arguments."""
+"""Rules about the running kernel, the kernel that boots next, and their arguments."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ STARTED_SO = (
     Cause("kernel.args", of=Effect(tag=STARTED_OTHERWISE)),
     Cause("kernel.args_foreign", of=Effect(tag=STARTED_OTHERWISE)),
 )
-"""If the kernel was started with other arguments, only its command line is reported. The state of
-the kernel follows from it."""
+"""If the kernel was not started with the planned arguments, only its command line is reported, not
+the settings that depend on it."""
 
 
 def own_kernel(view: View) -> bool:
@@ -46,7 +46,7 @@ def own_kernel(view: View) -> bool:
 
 
 def planned_cpus(view: View, isolation: str) -> str:
-    """Return the workload CPUs if the plan isolates them in this way (``isolation``), or ""."""
+    """Return the workload CPUs if the plan isolates them by the method ``isolation``, else ""."""
     hardware = view.plan.hardware
     return hardware.cpu.workload if isolation in hardware.hardware.kernel.isolation else ""
 
@@ -110,7 +110,7 @@ OWNED = (
     *("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"),
     *("hugepages", "hugepagesz", "default_hugepagesz"),
 )
-"""Keys that only the plan sets (spec/validate_hardware.py rejects them in ``kernel_args``)."""
+"""Keys that only the plan may set (spec/validate_hardware.py rejects them in ``kernel_args``)."""
 
 
 def _args_foreign_items(view: View) -> Items:
@@ -144,8 +144,8 @@ RULES = (
         id="kernel.args",
         claim="Every planned kernel argument is in force.",
         why=(
-            "CPUs can be isolated only at boot. Later there may not be enough contiguous memory "
-            "for huge pages."
+            "CPUs can be isolated only at boot, and after boot there may not be enough contiguous "
+            "memory for huge pages."
         ),
         blind=(
             "Arguments that the description does not declare: kernel.args_foreign checks those "
@@ -173,13 +173,13 @@ RULES = (
     Rule(
         id="kernel.args_foreign",
         claim="Only the plan sets kernel arguments for CPU isolation and huge pages.",
-        why="Left-over arguments take CPUs or memory from jobs, and no deploy removes them.",
+        why="Leftover arguments take CPUs or memory from jobs, and no deploy removes them.",
         blind="All other kernel arguments: kernel.cmdline compares those with the peers.",
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
         look=Look(_args_foreign_items),
         expected=same(""),
-        text=Text(words=lambda seen, expected: (str(seen), "not in the plan")),
+        text=Text(words=lambda seen, expected: (str(seen), "absent")),
         # deploys/reboot.py reboots for missing arguments, not for extra ones.
         repair=by_hand(
             (
@@ -191,7 +191,7 @@ RULES = (
                 lambda view, word: (
                     isinstance(view.read(NEXT), list) and word not in given(view, NEXT)
                 ),
-                "The boot loader's menu no longer has the argument. It stays in force until the "
+                "The argument is gone from the boot loader's menu, but stays in force until the "
                 "next boot.",
                 repair="reboot {node} when it is idle",
             ),
@@ -223,7 +223,7 @@ RULES = (
         reading=NEXT,
         look=Look(whole(NEXT, lambda view, line: " ".join(_absent(view, NEXT)))),
         expected=same(""),
-        text=Text(words=lambda seen, expected: (f"not at the next boot: {seen}", str(seen))),
+        text=Text(words=lambda seen, expected: (f"missing at the next boot: {seen}", str(seen))),
         repair=by_role("boot_loader"),
         tags=lambda view, device: frozenset({LOST}),
         applies=lambda view: own_kernel(view) and bool(view.plan.system.kernel_args),
@@ -235,7 +235,7 @@ RULES = (
     Rule(
         id="kernel.cmdline",
         claim="All nodes of a hardware class booted with the same kernel arguments.",
-        why="A left-over debugging argument can slow one node and every job on it.",
+        why="A leftover debugging argument can slow one node and every job on it.",
         blind="Arguments that are wrong on all nodes: kernel.args checks the planned arguments.",
         source="proc_cmdline(5)",
         reading="kernel.cmdline",
@@ -279,8 +279,8 @@ RULES = (
         id="kernel.newest",
         claim="The running kernel is the newest installed kernel.",
         why=(
-            "At its next boot this node starts a kernel that its peers do not run, with different "
-            "modules and performance."
+            "At its next boot, the node would start a kernel that its peers do not run, with "
+            "different modules and performance."
         ),
         blind="Kernels of a different flavour. A boot loader that is set to start an older kernel.",
         source="uname(2); file names /boot/vmlinuz-*",

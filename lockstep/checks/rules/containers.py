@@ -31,7 +31,7 @@ from lockstep.probe.record import Unread, item
 OLD_SPECIFICATION = (Cause("cdi.devices"), Cause("cdi.driver"), Cause("gpu.count"))
 """A container gets only the devices and libraries that the CDI specification lists."""
 UNREAD_WITH_DEVICES = Cause("container.devices", at=SAME_DEVICE, of=UNREAD)
-"""If a container does not start, there is only one finding."""
+"""If a container does not start, only one finding is reported."""
 COMPARE_DROP_IN = (
     "compare the output of `systemctl show {device}` on {node} with the unit's drop-in, and "
     "restart {device}"
@@ -151,7 +151,7 @@ def _uuids_items(view: View) -> Items:
 
 
 _container = partial(Rule, reading="containers", applies=asked)
-"""Rules about the container of each engine."""
+"""Rules about the container that the check starts with each engine."""
 
 _unlike = partial(
     Rule,
@@ -166,8 +166,8 @@ RULES = (
         id="cdi.devices",
         claim="The CDI specification gives every GPU to a container that asks for all GPUs.",
         why=(
-            "A container with seven of eight GPUs trains with seven, without any error. With MIG, "
-            'containers get single MIG devices: "0:1" is the second MIG device of the first GPU.'
+            "A job in a container with seven of eight GPUs runs on seven without an error. With "
+            'MIG, containers get single devices: "0:1" is the second MIG device of the first GPU.'
         ),
         blind=(
             "Whether an engine follows the specification: container.devices (`lockstep check "
@@ -209,7 +209,7 @@ RULES = (
         claim="A container gets the capability files of its MIG instances and no others.",
         why=(
             "A MIG instance cannot be used without its capability file. With the capability file "
-            "for mig/config a job could repartition the GPUs."
+            "for mig/config, a job could repartition the GPUs."
         ),
         blind="Files that the node itself lacks. IMEX channels, whose files have other names.",
         source="NVIDIA Multi-Instance GPU user guide, device nodes and capabilities",
@@ -231,8 +231,8 @@ RULES = (
         ),
         why=(
             "CUDA opens nvidiactl and nvidia-uvm. Reloading the module changes the device number "
-            "of nvidia-uvm. With an old specification the container then gets a device file that "
-            "no driver serves."
+            "of nvidia-uvm. With an outdated specification, the container then gets a device file "
+            "that no driver serves."
         ),
         blind="Control devices that the node itself lacks.",
         source=(
@@ -277,8 +277,8 @@ RULES = (
     ),
     _container(
         id="container.devices",
-        claim="On each engine, a container that asks for all GPUs sees all GPUs.",
-        why="An incomplete set of GPUs cost a production cluster a tenth of its speed.",
+        claim="With each container engine, a container that asks for all GPUs sees all GPUs.",
+        why="Incomplete sets of GPUs in containers cost a production cluster a tenth of its speed.",
         blind=(
             "Containers that jobs start with other options. Whether each device file belongs to "
             "the right GPU: container.uuids checks that."
@@ -297,7 +297,7 @@ RULES = (
     ),
     _container(
         id="container.libraries",
-        claim="On each engine, a container gets the library of the planned driver.",
+        claim="With each container engine, a container gets the library of the planned driver.",
         why="A library and a kernel module of different versions do not work together.",
         blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
@@ -314,7 +314,7 @@ RULES = (
     _container(
         id="container.memlock",
         claim="Containers may lock the declared amount of memory.",
-        why="RDMA registers memory. With a smaller memlock limit NCCL falls back to TCP or fails.",
+        why="RDMA locks memory. If the memlock limit is too low, NCCL falls back to TCP or fails.",
         blind=(
             "Limits that a job sets. On nodes that are containers: a limit that is wrong on all of "
             "them, because they are compared only with their peers."
@@ -337,7 +337,7 @@ RULES = (
             "A container with RDMA devices gets all RDMA devices of the node, with the same "
             "device numbers."
         ),
-        why="Without RDMA devices NCCL falls back to TCP, and only NCCL's log shows this.",
+        why="Without RDMA devices, NCCL falls back to TCP, and only NCCL's log shows this.",
         blind=(
             "Devices that the node itself lacks: rdma.count and rdma.access check those. Jobs "
             "that do not request RDMA devices."

@@ -50,7 +50,7 @@ RULES = (
         id="cpu.boost",
         claim="CPU boost has the same setting on all nodes of a hardware class.",
         why="Without boost a core can be a third slower, and nothing reports it.",
-        blind="Boost that is turned off in the firmware without the driver showing it.",
+        blind="Boost that the firmware turns off without the driver reporting it.",
         source="kernel documentation, admin-guide/pm/intel_pstate (no_turbo), cpufreq (boost)",
         reading="cpu.frequency",
         look=Look(joined("cpu.frequency", "no_turbo", "boost")),
@@ -80,7 +80,7 @@ RULES = (
     Rule(
         id="cpu.energy_preference",
         claim="The CPU energy preference is the same on all nodes of a hardware class.",
-        why="A CPU that prefers to save energy runs at lower clocks under the same governor.",
+        why="A CPU that is set to save energy runs at lower clocks, even under the same governor.",
         blind="CPUs whose driver has no such preference.",
         source="kernel documentation, admin-guide/pm/intel_pstate",
         reading="cpu.frequency",
@@ -88,8 +88,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: find the program or the firmware setting that set "
-            "energy_performance_preference (for example tuned)"
+            "on {node}: find what set energy_performance_preference (for example tuned or a "
+            "firmware setting)"
         ),
         explained_by=(
             Cause("cpu.frequency_driver"),
@@ -102,7 +102,7 @@ RULES = (
         id="cpu.frequency_driver",
         claim="All nodes of a hardware class use the same CPU frequency driver.",
         why=(
-            "A different driver has different governors and limits: the same setting results in "
+            "A different driver has different governors and limits, so the same setting results in "
             "different clocks."
         ),
         blind="Clocks that the firmware controls, if no node of the class has a driver.",
@@ -134,7 +134,7 @@ RULES = (
     Rule(
         id="cpu.governor",
         claim="All CPUs of a hardware class use the same frequency governor.",
-        why="A CPU that raises its clock late delays its rank, and all ranks wait.",
+        why="A CPU that raises its clock late delays its rank, and all other ranks wait.",
         blind="Whether the firmware follows the governor.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
@@ -154,7 +154,7 @@ RULES = (
         severity=WARNING,
         id="cpu.idle_states",
         claim="The same CPU idle states are enabled on all nodes of a hardware class.",
-        why="A deep idle state costs a node tens of microseconds at each wake-up.",
+        why="A CPU takes tens of microseconds to wake up from a deep idle state.",
         blind="States that only some nodes have. States that the firmware enters on its own.",
         source="kernel documentation, admin-guide/pm/cpuidle",
         reading="cpu.idle_states",
@@ -168,8 +168,8 @@ RULES = (
         id="cpu.microcode",
         claim="The CPUs of a hardware class have the same microcode.",
         why=(
-            "Microcode changes speed and fixes security holes. A node that was not rebooted still "
-            "runs the old microcode."
+            "New microcode fixes security holes and can change a CPU's speed. A node that was not "
+            "rebooted still runs the old microcode."
         ),
         blind="Microcode that is old on all nodes.",
         source="proc_cpuinfo(5); kernel documentation, arch/x86/microcode",
@@ -186,8 +186,8 @@ RULES = (
         severity=WARNING,
         id="cpu.mitigations",
         claim="The kernel mitigates the same CPU vulnerabilities on all nodes of a hardware class.",
-        why="Mitigations cost speed: a node with fewer or more of them performs differently.",
-        blind="Vulnerabilities that this kernel does not know.",
+        why="Mitigations slow a CPU, so a node with different mitigations performs differently.",
+        blind="Vulnerabilities that the kernel does not know about.",
         source="kernel documentation, admin-guide/hw-vuln",
         reading="cpu.mitigations",
         repair=by_hand(
@@ -257,8 +257,8 @@ RULES = (
     Rule(
         id="cpu.smt",
         claim="SMT (CPU threads) has the same setting on all nodes of a hardware class.",
-        why="A node with a different SMT setting computes at a different speed.",
-        blind="The CPU threads that a job gets.",
+        why="A node with a different SMT setting runs jobs at a different speed.",
+        blind="Which CPU threads a job gets.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu (smt/control)",
         reading="cpu.smt",
         peers=Peers.CLASS,
@@ -272,7 +272,7 @@ RULES = (
         id="numa.distance",
         claim="NUMA distances are the same on all nodes of a hardware class.",
         why=(
-            "Programs place memory by NUMA distance. A difference means different firmware "
+            "Programs place memory by NUMA distance. A difference points to different firmware "
             "settings."
         ),
         blind="Distances that the firmware reports wrongly on all nodes.",

@@ -70,7 +70,7 @@ def of_module(view: View, reading: str, field: str) -> object:
 
 
 def on_disk(view: View, reading: str) -> Value:
-    """Return the module on disk in the format of ``wanted_on_disk``."""
+    """Return the version and the flavour on disk in the format of ``wanted_on_disk``."""
     module = view.items(reading)
     missing = module.get("", MISSING)
     return together(
@@ -94,7 +94,7 @@ def upstream(version: str) -> str:
 
 
 def other_packages(view: View) -> dict[str, str]:
-    """Return package -> installed version, for packages that lack their planned version."""
+    """Return package -> installed version, for packages that do not have their planned version."""
     installed = view.record.items("packages")
     if isinstance(installed, Unread):
         return {}
@@ -114,7 +114,7 @@ def tags_of_package(name: str, view: View) -> frozenset[str]:
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:
-    """Return a tag if a driver package brought this version or is missing."""
+    """Return a tag if this version came with a driver package, or if such a package is missing."""
     stack = view.plan.nvidia
     installed = view.record.items("packages")
     if stack is None or isinstance(installed, Unread):
@@ -179,14 +179,14 @@ RULES = (
         repair=by_role(
             "nvidia_driver",
             (
-                "on {node}: find the package of the library (dpkg -S libnvidia-ml.so), remove "
-                "files that a .run installer left, then deploy {node}"
+                "on {node}: find the package that owns the library (dpkg -S libnvidia-ml.so), "
+                "remove files that a .run installer left, then deploy {node}"
             ),
         ),
         tags=lambda view, device: came_with_packages(view, view.read(LIBRARY)),
         applies=has_stack,
-        # The node compares the library with the loaded module, not with the plan: a new version
-        # in the plan waits for the rollout, and must not drain every node at once.
+        # The node compares the library with the loaded module, not with the plan. A new version
+        # in the plan waits for the rollout and must not drain every node at once.
         on_node=OnNode(
             Local.HEALTH,
             lambda view: [
@@ -199,8 +199,8 @@ RULES = (
         id="driver.module_flavour",
         claim="The loaded kernel module has the planned flavour, open or proprietary.",
         why=(
-            "The flavours share memory with network adapters in different ways: nodes of a mixed "
-            "cluster behave differently."
+            "The flavours share memory with network adapters in different ways, so the nodes of "
+            "a mixed cluster behave differently."
         ),
         blind="The module that the next boot loads: driver.module_next checks its flavour.",
         source="NVIDIA driver README, open Linux kernel modules",
@@ -216,7 +216,7 @@ RULES = (
                 "The planned flavour is on disk and waits for a reboot.",
             ),
         ),
-        # Each flavour has a package of its own. Here the package of the planned flavour is missing.
+        # Each flavour has a package of its own. Here the planned flavour's package is missing.
         tags=lambda view, device: (
             frozenset() if installed_as_planned(view) else came_with_packages(view, None)
         ),
@@ -229,10 +229,9 @@ RULES = (
     ),
     Rule(
         id="driver.module_next",
-        claim="The kernel of the next boot has the declared driver, in the declared flavour.",
+        claim="The kernel that boots next has the declared driver, in the declared flavour.",
         why=(
-            "With a new kernel and no driver module for it, the node has no GPUs after its "
-            "next boot."
+            "A node with a new kernel but no driver module for it has no GPUs after its next boot."
         ),
         blind="Installed kernels other than the first entry of GRUB's menu.",
         source="modinfo(8), dkms(8)",
@@ -263,7 +262,7 @@ RULES = (
     Rule(
         id="driver.module_version",
         claim="The loaded kernel module has the version of the declared driver.",
-        why="Library and module of different versions do not work together: no program sees a GPU.",
+        why="If the library and the module have different versions, no program can use a GPU.",
         blind="Parameters of the module: driver.parameters checks those.",
         source="NVIDIA driver README, /proc/driver/nvidia/version",
         reading=LOADED,
@@ -287,9 +286,9 @@ RULES = (
     ),
     Rule(
         id="driver.parameters",
-        claim="The kernel module has the declared parameters; the others are as on the peers.",
-        why="One parameter (memory mapping, firmware, power) can make a node behave differently.",
-        blind="Parameters that the module does not show. A wrong value on all nodes.",
+        claim="The declared module parameters are in force; all others match those of the peers.",
+        why="A single parameter (memory mapping, firmware, power) can change how a node behaves.",
+        blind="Parameters that the module does not report. A wrong value on all nodes.",
         source="/proc/driver/nvidia/params, NVIDIA driver README",
         reading="driver.parameters",
         kind=Kind.SLOTS,

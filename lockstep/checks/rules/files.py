@@ -1,4 +1,4 @@
-"""Rules about Lockstep's files, objects of earlier plans, mounts and disks."""
+"""Rules about Lockstep's files, leftovers of earlier plans, mounts and disks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _content(entry: JsonValue) -> JsonValue | Skip:
 
 
 def _content_words(seen: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    # A SHA-256 digest has 64 hexadecimal digits. Any other text says that this is no regular file.
+    # A SHA-256 digest has 64 hexadecimal digits. Any other text says why there is no digest.
     is_digest = isinstance(seen, str) and len(seen) == 64
     found = f"different content (sha256 {str(seen)[:12]})" if is_digest else str(seen)
     return found, f"the planned content (sha256 {str(expected)[:12]})"
@@ -79,7 +79,7 @@ REMOVE = "pyinfra -y {inventory} deploys/remove.py --limit {node}"
 
 
 def _left_over(view: View) -> tuple[LeftOver, ...]:
-    """Return the left-over objects; none on a node without a manifest."""
+    """Return the leftover objects; none on a node without a manifest."""
     reading, installed = view.read("manifest"), view.read("packages")
     if not isinstance(reading, dict):
         return ()
@@ -279,8 +279,8 @@ RULES = (
             "disk."
         ),
         blind=(
-            "File systems that are not in fstab, or that are mounted on demand. A server that no "
-            "longer answers."
+            "File systems that are not in fstab, or that are mounted on demand. A file server "
+            "that no longer answers."
         ),
         source="fstab(5)",
         reading="mounts.fstab",
@@ -350,7 +350,7 @@ RULES = (
         peers=Peers.CLASS,
         text=Text(counted),
         severity=WARNING,
-        repair=by_hand("on {node}: nvme list; flash or replace the disk that differs"),
+        repair=by_hand("on {node}: run nvme list, and flash or replace the disk that differs"),
         explained_by=(Cause("platform.product"),),
     ),
     Rule(

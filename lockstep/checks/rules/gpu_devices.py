@@ -54,7 +54,7 @@ def _gpus(value: object) -> str:
 
 
 def _idle(view: View) -> bool:
-    """Return whether the controller reports no job on the node."""
+    """Return whether the controller reports the node as idle."""
     entry = seen_by_slurm(view)
     return isinstance(entry, dict) and entry.get("state") == ["IDLE"]
 
@@ -91,14 +91,14 @@ RULES = (
                     shown="{} GPUs",
                     # Exit statuses of nvidia-smi(1): no driver, no library, or a GPU that has
                     # fallen off the bus. 18 was seen when the versions of library and module
-                    # differed. Unlike a timeout, they prove that the GPUs cannot be used.
+                    # differed. Unlike a timeout, these prove that the GPUs cannot be used.
                     refusals=tuple(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18)),
                 )
             ],
         ),
         explained_by=(
             Cause("gpu.xid", tag=LOST),
-            # If library and module do not match, nvidia-smi lists nothing.
+            # If the library and the module do not match, nvidia-smi lists nothing.
             Cause("driver.module_version", of=UNREAD),
             Cause("driver.library_version", of=UNREAD),
             Cause("package.present", tag=DRIVER, of=UNREAD),
@@ -192,7 +192,7 @@ RULES = (
     Rule(
         id="gpu.name",
         claim="Every GPU is the declared model.",
-        why="A GPU of a different model slows down the whole job, or has too little memory.",
+        why="A GPU of a different model may slow down the whole job or have too little memory.",
         blind="Different firmware on GPUs with the right name: gpu.vbios checks that.",
         source="lockstep/catalog/gpus",
         reading="gpu.name",
@@ -273,7 +273,7 @@ RULES = (
         id="gpu.uuid_unique",
         claim="No GPU appears on two nodes.",
         why=(
-            "If a UUID appears twice, two node names lead to the same machine, a record was "
+            "If a UUID appears twice, two node names refer to the same machine, a record was "
             "copied, or a hypervisor passed one GPU through to two virtual machines."
         ),
         blind="GPUs without a UUID.",

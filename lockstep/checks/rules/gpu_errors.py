@@ -72,7 +72,7 @@ def _severity(view: View, number: int) -> str:
 
 
 def _numbers(view: View) -> dict[str, Counter[int]]:
-    """Return GPU -> how often each Xid occurred.
+    """Return GPU -> number of occurrences of each Xid.
 
     A GPU that nvidia-smi does not list appears under its PCI address.
     """
@@ -132,7 +132,7 @@ RULES = (
     Rule(
         id="gpu.ecc_sram_threshold",
         claim="No GPU has more SRAM errors than its threshold allows.",
-        why="A GPU above the threshold will have more errors and must be replaced.",
+        why="A GPU above the threshold is likely to have more errors and must be replaced.",
         blind="Errors below the threshold.",
         source=(
             "nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
@@ -186,10 +186,10 @@ RULES = (
         id="gpu.recovery_action",
         claim="No GPU needs a recovery action.",
         why=(
-            "Jobs on a GPU in a bad state fail. The driver detects the state and names the action "
-            "in this field."
+            "Jobs on a GPU in a bad state fail. The driver detects the state and reports the "
+            "action to take."
         ),
-        blind="GPUs whose driver does not have this field.",
+        blind="GPUs whose driver does not have the field gpu_recovery_action.",
         source="nvidia-smi --help-query-gpu, gpu_recovery_action",
         reading="gpu.recovery_action",
         look=Look(devices=DEVICES),
@@ -214,8 +214,8 @@ RULES = (
         id="gpu.row_remap",
         claim="No GPU has a pending or failed row remap.",
         why=(
-            "The bad memory row stays in use until the reset. After a failed remap, jobs on this "
-            "GPU keep failing."
+            "While a remap is pending, the bad memory row stays in use. After a failed remap, jobs "
+            "on this GPU keep failing."
         ),
         blind=(
             "Rows that are already remapped: gpu.row_remapped counts those. GPUs that are "
@@ -248,8 +248,8 @@ RULES = (
         id="gpu.row_remapped",
         claim="No memory row of a GPU has been remapped since the last record.",
         why=(
-            "A row is remapped after an uncorrectable error, which kills the job. Spare rows are "
-            "few."
+            "A row is remapped after an uncorrectable error, which kills the job. A GPU has a "
+            "limited number of spare rows."
         ),
         blind="Rows that were remapped before the first record of a boot.",
         source="NVIDIA GPU memory error management, row remapping",

@@ -82,7 +82,7 @@ RULES = (
             "than 2 s"
         ),
         reading="gpu.answered_in_s",
-        # Short times are noise: they count as equal.
+        # Differences between short times are noise, so all short times count as equal.
         look=Look(pick=lambda s: max(s, SLOW_S / TIMES) if isinstance(s, int | float) else s),
         kind=Kind.WITHIN,
         expected=Expected(bound=Bound.AT_MOST),

@@ -79,7 +79,7 @@ RULES = (
         id="gpu.addressing",
         claim="All GPUs of a hardware class have the same addressing mode.",
         why=(
-            "With HMM or ATS a GPU can use any host pointer. On a node without HMM or ATS the "
+            "With HMM or ATS, a GPU can use any host pointer. On a node without HMM or ATS, the "
             "same program fails."
         ),
         blind="The same wrong mode on all nodes.",
@@ -110,7 +110,7 @@ RULES = (
             "A GPU that was left in EXCLUSIVE_PROCESS mode rejects the second process of a job. In "
             "PROHIBITED mode it rejects every process."
         ),
-        blind="Processes that already run on the GPU.",
+        blind="Processes that are already running on the GPU.",
         source="nvidia-smi(1), compute mode",
         reading="gpu.compute_mode",
         look=Look(devices=DEVICES),
@@ -144,7 +144,7 @@ RULES = (
     Rule(
         id="gpu.ecc",
         claim="The ECC mode of every GPU is as declared, now and after the next reset.",
-        why="Without ECC a flipped bit ends up in the model's weights unnoticed.",
+        why="Without ECC, a flipped bit ends up in the model's weights unnoticed.",
         blind="Corrected errors: gpu.ecc_corrected counts those.",
         source="nvidia-smi --help-query-gpu, ecc.mode",
         reading="gpu.ecc.current",
@@ -193,7 +193,7 @@ RULES = (
                 _mig_layout_pending,
                 (
                     "The GPU has instances that are not declared. A deploy only adds missing "
-                    "instances; a reboot removes the others and creates the declared instances."
+                    "instances; a reboot removes the undeclared ones and creates the declared ones."
                 ),
             ),
         ),
@@ -204,8 +204,8 @@ RULES = (
         id="gpu.persistence",
         claim="Every GPU has the declared persistence mode.",
         why=(
-            "Without persistence, a GPU loses its power limit and locked clocks between jobs, and "
-            "each job starts slowly."
+            "Without persistence mode, a GPU loses its power limit and locked clocks between jobs, "
+            "and each job starts slowly."
         ),
         blind="Whether nvidia-persistenced or the legacy persistence mode keeps the driver loaded.",
         source="NVIDIA driver persistence documentation",

@@ -77,7 +77,7 @@ _path = partial(
 RULES = (
     Rule(
         id="gpu.acs",
-        claim="PCIe switches do not redirect traffic between GPUs and adapters to the CPUs.",
+        claim="PCIe switches forward traffic between GPUs and adapters directly, not via the CPUs.",
         why=(
             "With Access Control Services (ACS) on, traffic between a GPU and an adapter on the "
             "same switch passes through the root complex, at half the bandwidth or less. "
@@ -124,7 +124,7 @@ RULES = (
             "GPUs have the declared IOMMU mode. If none is declared, the mode is the same on all "
             "nodes of a hardware class."
         ),
-        why="DMA that the IOMMU translates is slower, or fails.",
+        why="DMA that the IOMMU translates is slower and may fail.",
         blind="Firmware settings that the kernel does not see.",
         source="kernel documentation, ABI/testing/sysfs-kernel-iommu_groups; iommu=pt is identity",
         reading="gpu.pci.iommu",
@@ -162,8 +162,8 @@ RULES = (
     ),
     _errors(
         id="gpu.pcie_fatal",
-        claim="No PCIe link of a GPU, or above it, has had a fatal error since the last record.",
-        why="After a fatal error the link is down, or it had to be retrained.",
+        claim="No PCIe link at or above a GPU has had a fatal error since the last record.",
+        why="After a fatal error, the link is down or has to be retrained.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.fatal",
         explained_by=UNREAD_WITH_PCI,
@@ -201,7 +201,7 @@ RULES = (
             only_where(
                 up_to("gpu.pcie.generation", "gpu.pcie.generation_max"),
                 "gpu.utilization",
-                # The link of such a GPU has had time to reach its full speed.
+                # A GPU this busy has had time to bring its link to full speed.
                 lambda percent: isinstance(percent, int) and percent >= 50,
             ),
             pick=lambda generation: Skip.SKIP if generation is None else supported(generation),
@@ -224,7 +224,7 @@ RULES = (
         ),
         why=(
             "GPUs and adapters share the link above their switch. If it is slow, all of them are "
-            "slow, although their own links look right."
+            "slow, although their own links are fine."
         ),
         blind=(
             "The GPU's own link: gpu.pcie_generation_busy checks that. Links with one end that "
@@ -244,7 +244,7 @@ RULES = (
         ),
         why=(
             "GPUs and adapters share the link above their switch. If it has fewer lanes, all of "
-            "them are slow, although their own links look right."
+            "them are slow, although their own links are fine."
         ),
         blind=(
             "The GPU's own link: gpu.pcie_width checks that. Links with one end that has fewer "
@@ -260,8 +260,8 @@ RULES = (
     _errors(
         id="gpu.pcie_uncorrected",
         claim=(
-            "No PCIe link of a GPU, or above it, has had a nonfatal uncorrected error since the "
-            "last record."
+            "No PCIe link at or above a GPU has had a nonfatal uncorrected error since the last "
+            "record."
         ),
         why="Each such error loses a transfer, and the program gets an error or wrong data.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",

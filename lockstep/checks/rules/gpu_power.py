@@ -48,7 +48,7 @@ from lockstep.checks.rules._gpu import (
 
 CLOCK = "gpu.clocks.sm_mhz"
 UNUSED_MIB = 256
-"""Even an idle CUDA context uses more memory than this and keeps the GPU's clock high."""
+"""In MiB. Even an idle CUDA context uses more memory than this and keeps the GPU's clock high."""
 
 
 def _within(view: View) -> dict[str, JsonValue]:
@@ -105,8 +105,8 @@ COMPARE_VARIANT = (
     "those of its peers"
 )
 CHECK_COOLING = (
-    "check the fans, filters, cold plate and air inlet of {node}; compare the temperature with "
-    "that of the GPU in the same PCI slot of its peers"
+    "check the fans, filters, cold plate and air inlet of {node}; compare the GPU's "
+    "temperature with that of the GPU in the same PCI slot of its peers"
 )
 
 
@@ -236,7 +236,8 @@ RULES = (
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_power_brake_slowdown",
         reading="gpu.slowdown.power_brake_us",
         repair=by_hand(
-            "drain {node}; check its power supplies, their feeds, and power caps in the BMC or rack"
+            "drain {node}; check its power supplies, their feeds, and any power caps in the BMC or "
+            "the rack"
         ),
         applies=asks("gpu.slowdown.power_brake_us"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.slowdown", tag=BRAKE, at=SAME_DEVICE)),
@@ -288,9 +289,9 @@ RULES = (
     ),
     Rule(
         id="gpu.power_range",
-        claim="Every GPU accepts the range of power limits of its model.",
+        claim="Every GPU has the power limit range of its model.",
         why=(
-            "Different firmware can lower the highest accepted limit. The driver then rejects the "
+            "Different firmware can lower the maximum limit. The driver then rejects the "
             "planned limit."
         ),
         blind="A power limit that is within the range but too low: gpu.power_limit checks that.",
@@ -323,8 +324,8 @@ RULES = (
         text=Text(words=lambda found, expected: (str(found), "no thermal or power brake slowdown")),
         repair=by_hand(
             "after a thermal slowdown, check the fans, filters, cold plate and air inlet of "
-            "{node}; after a power brake, check its power supplies, and power caps in the BMC or "
-            "rack"
+            "{node}; after a power brake, check its power supplies, and any power caps in the BMC "
+            "or the rack"
         ),
         tags=_slowdown_tags,
         applies=asks("gpu.slowdown.active"),

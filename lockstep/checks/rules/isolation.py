@@ -70,9 +70,9 @@ NOT_JUDGED = (
     *("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi"),
     *("nvme", "virtio"),
 )
-"""Name prefixes of the interrupts that the rule skips. No job depends on them, or the kernel itself
-spreads them over all CPUs: managed interrupts cannot be moved, and those of disks get new numbers
-at each boot."""
+"""Name prefixes of the interrupts that the rule skips: those on which no job depends, and those
+that the kernel itself spreads over all CPUs. Managed interrupts cannot be moved, and those of disks
+get new numbers at each boot."""
 
 
 def _affinity_items(view: View) -> Items:
@@ -89,7 +89,7 @@ RULES = (
         id="cpu.isolated",
         claim="Exactly the planned CPUs are isolated from the scheduler.",
         why=(
-            "A CPU that is isolated by mistake is idle while threads wait. If a planned CPU is "
+            "A CPU that is isolated by mistake stays idle while threads wait. If a planned CPU is "
             "not isolated, the scheduler also runs other threads on it."
         ),
         blind="Threads that are bound to an isolated CPU.",
@@ -126,13 +126,16 @@ RULES = (
         blind="Services that change their own affinity, as slurmd does on purpose. Kernel threads.",
         source="systemd-system.conf(5), CPUAffinity=; systemd.resource-control(5), AllowedCPUs=",
         reading="cpuset",
-        # No slice: no user is logged in.
+        # The slice exists only while a user is logged in.
         look=Look(_housekeeping_items, pick=lambda value: Skip.SKIP if value is None else value),
         expected=same(lambda view: view.plan.hardware.cpu.housekeeping),
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
             "cpu_sets",
-            f"{DEPLOY}; then, for services that already run, reboot {{node}} when it is idle",
+            (
+                f"{DEPLOY}; then, for services that are already running, reboot {{node}} when it "
+                "is idle"
+            ),
         ),
         applies=lambda view: bool(view.plan.hardware.cpu.housekeeping),
     ),
@@ -154,7 +157,8 @@ RULES = (
         ),
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
-            "cpu_sets", f"{DEPLOY}; if the finding stays, on {{node}}: systemctl restart {{device}}"
+            "cpu_sets",
+            f"{DEPLOY}; if the finding remains, on {{node}}: systemctl restart {{device}}",
         ),
         applies=lambda view: bool(view.plan.hardware.cpu.housekeeping),
         explained_by=(
@@ -165,7 +169,7 @@ RULES = (
     ),
     Rule(
         id="irq.affinity",
-        claim="Each interrupt may run on the same CPUs on all nodes of a hardware class.",
+        claim="Each interrupt has the same CPU affinity on all nodes of a hardware class.",
         why=(
             "If the interrupts of a network queue move to the CPU of a job, or to the other "
             "socket, the node is slower, but only under load."
