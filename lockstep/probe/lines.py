@@ -1,4 +1,4 @@
-"""One line per node, with its record or the reason why there is none.
+"""Writes one line per node, with the node's record or the reason why there is none.
 
 This module does not import pydantic, which would take 0.2 s.
 """
@@ -19,7 +19,7 @@ class ProbeFormatError(Exception):
 
 @dataclass(frozen=True)
 class Unreachable:
-    """A node without a record, and the reason."""
+    """The reason why there is no record of a node."""
 
     reason: str
 
@@ -33,7 +33,7 @@ def printed(output: str) -> str:
     lines = output.splitlines()
     if MARKER not in lines:
         start = output.strip()[:120] or "(empty)"
-        raise ProbeFormatError(f"no line {MARKER!r} in the output: {start}")
+        raise ProbeFormatError(f"the output has no line {MARKER!r}: {start}")
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")
@@ -41,7 +41,7 @@ def printed(output: str) -> str:
 
 
 def node_line(name: str, got: str | Unreachable) -> str:
-    """Return the line about a node: its record, or the reason why there is none."""
+    """Return the line of a node, with its record or the reason why it has none."""
     if isinstance(got, Unreachable):
         return f"{json.dumps(name)}:{json.dumps({'unreachable': got.reason})}"
     return f"{json.dumps(name)}{RECORD}{got}}}"

@@ -33,7 +33,7 @@ _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
 
 
 def parse(output: str) -> Record:
-    """Return the record in the probe's output; a greeting of the login shell may precede it.
+    """Return the record in the probe's output; a greeting from the login shell may precede it.
 
     Raises:
         ProbeFormatError: the output has no complete record.
@@ -76,7 +76,7 @@ def node_of(line: bytes) -> tuple[str, Record | Unreachable]:
     try:
         node = json.loads(name)
     except ValueError as error:
-        raise ProbeFormatError(f"not a node name: {name[:100]!r}: {error}") from error
+        raise ProbeFormatError(f"invalid node name: {name[:100]!r}: {error}") from error
     try:
         return node, record(text.removesuffix(b"}"))
     except ProbeFormatError as error:
@@ -88,7 +88,7 @@ def load(file: Iterable[str], families: Collection[str] | None = None) -> Readin
 
     Args:
         file: the lines of the file; JSON with other line breaks is accepted, too.
-        families: first words of the wanted readings' names (``gpu``); None: all.
+        families: the first words of the names of the readings to keep (``gpu``); None: all.
 
     Raises:
         ProbeFormatError: the file does not contain saved records.
@@ -110,7 +110,7 @@ def loads(text: str, families: Collection[str] | None = None) -> Reading:
 
     Args:
         text: the whole file.
-        families: first words of the wanted readings' names (``gpu``); None: all.
+        families: the first words of the names of the readings to keep (``gpu``); None: all.
 
     Raises:
         ProbeFormatError: the text does not contain saved records.
@@ -127,11 +127,12 @@ def loads(text: str, families: Collection[str] | None = None) -> Reading:
 
 
 def record(text: str | bytes, families: Collection[str] | None = None) -> Record:
-    """Parse a record; equal readings of several nodes are one object in memory.
+    """Parse a record; equal readings of several nodes share one object in memory.
 
     Args:
         text: the record as the probe printed it.
-        families: first words of the wanted readings' names; None: all. Others may be included.
+        families: the first words of the names of the readings to keep (``gpu``); None: all. Others
+            may be kept, too.
 
     Raises:
         ProbeFormatError: the text is not a record.
@@ -169,7 +170,7 @@ def _read(got: _Node, families: Collection[str] | None) -> Record | Unreachable:
         return _record(got.record, families)
     if got.record is None and got.unreachable is not None:
         return Unreachable(got.unreachable)
-    raise ValueError("neither a record nor the reason why there is none")
+    raise ValueError("a node must have either a record or a reason")
 
 
 def _record(split: _Record, families: Collection[str] | None) -> Record:
@@ -190,7 +191,7 @@ def _record(split: _Record, families: Collection[str] | None) -> Record:
 
 
 def _shared(text: msgspec.Raw) -> Taken | Unread:
-    """Return the reading; the same text gives the same object."""
+    """Return the reading in a text; the same text always gives the same object."""
     key = blake2b(text, digest_size=16).digest()
     known = _KNOWN.get(key)
     if known is None:
@@ -216,10 +217,10 @@ def _interned(value: Any) -> Any:
 
 
 def _validated(text: str | bytes, model: type[Model], prefix: str = "") -> Model:
-    """Parse with json and pydantic, which are slower, but accept NaN and locate an error.
+    """Parse with json and pydantic, which are slower but accept NaN and locate errors.
 
     Raises:
-        ProbeFormatError: the text is not JSON, or does not fit the model.
+        ProbeFormatError: the text is not JSON or does not fit the model.
     """
     try:
         return model.model_validate(json.loads(text))

@@ -1,4 +1,4 @@
-"""A record as short lines, because srun and clush mix the lines of many nodes in one output.
+"""Splits a record into short lines, because srun and clush interleave the lines of many nodes.
 
 This module runs on the nodes as part of the probe, so it must run on Python 3.9 and import only
 the standard library.
@@ -23,11 +23,11 @@ LONGEST = 900
 
 
 def main() -> None:
-    """Print this node's record; the arguments are the requests for all nodes and its name."""
+    """Print this node's record; the arguments are the requests for all nodes, and its name."""
     requests, nodes = json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
     name = sys.argv[2]
     if name not in nodes:
-        sys.exit(f"this node's name is {name!r}, but no node of that name is to be read")
+        sys.exit(f"this node is named {name!r}, but there is no request for a node of that name")
     request = requests[nodes[name]]
     run_in_background(cpus(request["housekeeping_cpus"]))
     for line in parted(name, json.dumps(collect(request), separators=(",", ":"))):
@@ -43,7 +43,7 @@ def parted(name: str, record: str) -> Iterator[str]:
 
 
 def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each node name with its complete record; ignore other lines."""
+    """Yield the name and record of each node whose record is complete; ignore other lines."""
     found: dict[str, dict[int, str]] = {}
     for line in lines:
         words = line.split()

@@ -42,7 +42,7 @@ class Taken(_Part):
             return None
         maps = {key: item(entry) for key, entry in self.value.items() if isinstance(entry, dict)}
         unread = {key: one for key, one in maps.items() if isinstance(one, Unread)}
-        # Usually all items were read; then no second map is kept.
+        # Usually all items were read, so no second map is needed.
         return (
             {**self.value, **unread} if unread else cast(dict[str, JsonValue | Unread], self.value)
         )
@@ -66,11 +66,11 @@ class Record(_Part):
     """All readings of one node at one time."""
 
     format: Literal[1]
-    """Version of the layout."""
+    """Version of the record's format."""
     taken_at: float
-    """Seconds since 1970, by the node's own clock."""
+    """Unix time in seconds, by the node's own clock."""
     duration_s: float
-    """Seconds that reading the node took."""
+    """Seconds that it took to read the node."""
     readings: dict[str, Taken | Unread]
     """Name of a reading -> its value, or the reason why it is unread. New names may appear."""
     commands: tuple[CommandRun, ...] = ()
@@ -97,7 +97,7 @@ class Record(_Part):
         if not isinstance(reading, Taken):
             return reading
         if reading.items is None:
-            return Unread(unread=f"not a map: {reading.value!r:.60}")
+            return Unread(unread=f"the value is not a map: {reading.value!r:.60}")
         return reading.items
 
 

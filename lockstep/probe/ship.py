@@ -1,4 +1,4 @@
-"""The probe as one shell command: its modules are sent as text and leave no file on the node."""
+"""The probe as one shell command, which contains its modules and leaves no file on the node."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
-"""Used instead of Python's own parser, which takes thirty times as long: 27 ms per check."""
+"""Matches an import. Python's own parser takes thirty times as long: 27 ms per check."""
 
 
 @dataclass(frozen=True)
 class Request:
     """The names of the objects to read on one node. The probe does not know their expected values.
 
-    The questions of roles contain more kinds of names (``lockstep.question.ABOUT``).
+    Roles can also ask for other kinds of objects (``lockstep.question.ABOUT``).
     """
 
     files: tuple[str, ...] = ()
@@ -45,17 +45,17 @@ class Request:
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()
-    """Container engines that start one container each; only with ``--containers``."""
+    """Container engines, each of which starts one container; only with ``--containers``."""
     check_image: str = ""
-    """The image of these containers."""
+    """The image of the containers that a check starts."""
     container_devices: tuple[str, ...] = ()
-    """Folders of device files that these containers get in addition to the GPUs, as jobs do."""
+    """Folders of device files that these containers get besides the GPUs, as jobs do."""
     spank_plugins: tuple[str, ...] = ()
     """File names of SPANK plugins."""
     srun_options: tuple[str, ...] = ()
     """srun options that plugins add, such as ``--container-image``."""
     housekeeping_cpus: str = ""
-    """The CPUs on which the probe runs, apart from the jobs; empty: all CPUs."""
+    """The CPUs on which the probe runs, away from the jobs; empty: all CPUs."""
 
 
 def command(request: Request) -> str:
@@ -70,9 +70,9 @@ def command(request: Request) -> str:
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
-    """Return a program for ``python3 -c`` and its first argument, the same for all these nodes.
+    """Return a program for ``python3 -c`` and its first argument, both the same for all nodes.
 
-    The program's second argument is the node name. It prints the record as ``parts`` does.
+    The program's second argument is the node's name. It prints the record as ``parts`` does.
 
     Raises:
         ValueError: together they are too long for one command.
@@ -93,7 +93,7 @@ def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[s
 
 
 def asking(only: frozenset[str], request: Mapping[str, Any]) -> str:
-    """Return a program for the standard input of ``python3 -`` that takes some readings.
+    """Return a program that takes the given readings, for the standard input of ``python3 -``.
 
     It contains only the modules that these readings need. ``answered`` parses its output.
 
@@ -146,12 +146,14 @@ def answered(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 def _fitting(text: str) -> str:
     if len(text) > LARGEST_COMMAND:
-        raise ValueError(f"the probe's command has {len(text)} bytes, more than {LARGEST_COMMAND}")
+        raise ValueError(
+            f"the probe's command is too long: {len(text)} bytes, limit {LARGEST_COMMAND}"
+        )
     return text
 
 
 def sources() -> dict[str, str]:
-    """Return the source of the probe's modules by full name, each after those that it imports.
+    """Return the probe's modules as full name -> source, each after those that it imports.
 
     Raises:
         graphlib.CycleError: two modules import each other.

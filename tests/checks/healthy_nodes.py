@@ -20,7 +20,7 @@ HOST_KEYS = ("ed25519", "ecdsa", "rsa")
 REMOTE = {"ipv6": "--remote=fd00:1::1001", "ipv4": "--remote=110.1.0.100"}
 """An address that all nodes are told, and one of theirs is a part of."""
 FURTHER = "mlx5_9"
-NO_OTHER = {"unread": "no credential from another node was given"}
+NO_OTHER = {"unread": "the request contains no credential from another node"}
 WORKING = (["ALLOCATED"], ["MIXED"], ["ALLOCATED", "COMPLETING"], ["MIXED", "RESERVED"])
 WAITING = (["IDLE"], ["IDLE", "PLANNED"], ["IDLE", "RESERVED"])
 

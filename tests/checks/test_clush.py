@@ -58,7 +58,7 @@ def test_one_command_reads_all_and_a_node_speaks_for_itself_only(
     assert isinstance(files, dict)
     assert list(files) == ["/etc/hostname"]
     assert done.stderr.splitlines() == [
-        "this node's name is 'stranger', but no node of that name is to be read"
+        "this node is named 'stranger', but there is no request for a node of that name"
     ]
     words = (tmp_path / "clush.ran").read_text().split()
     assert {"-w", "worker[1-3]", "--nostdin", "--command_timeout=60"} <= set(words)

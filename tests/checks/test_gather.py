@@ -387,7 +387,7 @@ def test_a_process_that_dies_before_it_was_told_costs_its_own_nodes_only(
 
 
 def test_a_line_that_is_none_ends_the_reading_and_is_shown(reader: Reader) -> None:
-    with pytest.raises(gather.GatherError, match=r"^not a node name: b'y/n \"head1\"'"):
+    with pytest.raises(gather.GatherError, match=r"^invalid node name: b'y/n \"head1\"'"):
         reader.gather("""print('y/n "head1":{"record":{}}')""")
 
 

@@ -272,7 +272,7 @@ def test_a_service_that_stands_still_is_one_finding() -> None:
     one = the_one(
         ("units", ("slurmd.service",), STOPPED),
         ("listeners", ("tcp/6818",), []),
-        ("limits.memlock", ("slurmd.service",), {"unread": "slurmd.service: no main process"}),
+        ("limits.memlock", ("slurmd.service",), {"unread": "slurmd.service has no main process"}),
         ("cpuset.services", ("slurmd.service",), REMOVED),
     )
     assert (one.rule, one.device) == ("unit.active", "slurmd.service")

@@ -136,12 +136,13 @@ def test_variables_of_the_environment_block_are_expanded(
         (
             {NEWEST: "ro", "ffff-5.14.0-427.99.1.el9_4.x86_64": "ro"},
             None,
-            "/boot/loader/entries: several machine IDs, and no saved_entry in /boot/grub2/grubenv",
+            "/boot/loader/entries has several machine IDs, "
+            "but /boot/grub2/grubenv has no saved_entry",
         ),
         (
             {NEWEST: "$kernelopts"},
             "saved_entry=\n",
-            f"/boot/grub2/grubenv: kernelopts is not set, but {NEWEST}.conf refers to it",
+            f"/boot/grub2/grubenv does not set kernelopts, but {NEWEST}.conf refers to it",
         ),
     ],
 )

@@ -329,9 +329,11 @@ def test_interrupts_are_named_by_what_raises_them(node: Node) -> None:
 @pytest.mark.parametrize("top", ["", "/unified", "/systemd"])
 def test_the_cpus_of_a_service_are_those_of_all_its_processes(node: Node, top: str) -> None:
     system = f"/sys/fs/cgroup{top}/system.slice"
-    assert node.read()["cpuset.services"] == {"unread": "/sys/fs/cgroup: no system.slice"}
+    assert node.read()["cpuset.services"] == {
+        "unread": "there is no system.slice below /sys/fs/cgroup"
+    }
     node.file(f"{system}/dev-hugepages.mount/cgroup.procs", "")
-    assert node.read()["cpuset.services"]["unread"].endswith("no service has a process")
+    assert node.read()["cpuset.services"]["unread"].startswith("no service in ")
     node.file(f"{system}/slurmd.service/cgroup.procs", "10\n11\n99\n")
     node.file(f"{system}/slurmstepd.scope/job_1/cgroup.procs", "12\n")
     node.file(f"{system}/system-getty.slice/getty@tty1.service/cgroup.procs", "13\n")
@@ -428,7 +430,7 @@ def test_the_limit_of_locked_memory_is_that_of_the_main_process(node: Node) -> N
     asked = ["slurmd.service", "b.service"]
     assert node.read(units=asked)["limits.memlock"]["value"] == {
         "slurmd.service": {"soft": "8388608", "hard": "unlimited"},
-        "b.service": {"unread": "b.service: no main process"},
+        "b.service": {"unread": "b.service has no main process"},
     }
     (node.root / "proc/42/limits").unlink()
     assert node.read(units=asked)["limits.memlock"]["value"]["slurmd.service"] == {
@@ -444,7 +446,7 @@ def test_a_slice_without_a_set_of_its_own_may_use_all_cpus(node: Node) -> None:
     assert "no such file" in seen["cpuset.user_slice"]["unread"]
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
     assert node.read()["cpuset.user_slice"] == {
-        "unread": "/sys/fs/cgroup/cgroup.controllers: no cpuset controller"
+        "unread": "/sys/fs/cgroup/cgroup.controllers lists no cpuset controller"
     }
     node.file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
     assert node.read()["cpuset.user_slice"] == {"value": None}
@@ -627,7 +629,7 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
     assert set(asked) <= {"credential", "housekeeping_cpus", *take.NAMES}
-    with pytest.raises(ValueError, match="more than 100000"):
+    with pytest.raises(ValueError, match="limit 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 
 

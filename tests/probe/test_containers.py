@@ -144,8 +144,8 @@ def test_the_kernel_module_says_which_gpu_is_behind_a_number(node: Node) -> None
     assert node.read()["driver.boards"]["value"] == {
         "195:1": "GPU-b3b2cbc8-999e-180e-f8dc-fb095330ce76",
         "195:0": {
-            "unread": f"{GPUS}/0000:43:00.0/information: no UUID, because no program has opened "
-            "the GPU yet"
+            "unread": f"{GPUS}/0000:43:00.0/information contains no UUID, because no program has "
+            "opened the GPU yet"
         },
     }
 

@@ -40,7 +40,7 @@ def test_an_unreadable_manifest_is_unread(node: Node) -> None:
     node.file(MANIFEST, "half of a li")
     assert "unread" in node.read()["manifest"]
     node.file(MANIFEST, '{"format": 7}')
-    assert node.read()["manifest"] == {"unread": f"{MANIFEST}: not a format 1 manifest"}
+    assert node.read()["manifest"] == {"unread": f"{MANIFEST} is not a manifest in format 1"}
 
 
 def test_files_say_whether_somebody_changed_them(node: Node) -> None:

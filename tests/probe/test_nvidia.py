@@ -222,7 +222,7 @@ def test_links_their_errors_and_the_topology_are_read(node: Node) -> None:
 
 def test_an_answer_without_a_matrix_is_no_topology(node: Node) -> None:
     node.tool("nvidia-smi", "echo Failed to run topology matrix")
-    assert node.read()["gpu.topology"] == {"unread": "nvidia-smi topo -m: no matrix in the output"}
+    assert node.read()["gpu.topology"] == {"unread": "nvidia-smi topo -m printed no matrix"}
 
 
 # --- PCI bus
@@ -307,7 +307,7 @@ def test_a_switch_redirects_by_three_bits_of_acs(
 
 def test_a_configuration_space_that_ends_early_is_unread(node: Node) -> None:
     pci(node, DOWN, files={"config": "x" * 63})
-    with pytest.raises(reading.Unread, match="64 bytes; root is required"):
+    with pytest.raises(reading.Unread, match="only 64 bytes are readable; root"):
         redirected(DOWN)
 
 
@@ -330,7 +330,7 @@ def test_the_loaded_module_says_version_and_flavour(node: Node, text: str, flavo
 
 
 def test_a_module_without_its_file_in_proc_says_its_version(node: Node) -> None:
-    absent = "/sys/module/nvidia/version: no such file: the kernel module is not loaded"
+    absent = "/sys/module/nvidia/version: no such file, so the kernel module is not loaded"
     assert node.read()["driver.module"] == {"unread": absent}
     node.file("/sys/module/nvidia/version", "550.163.01\n")
     assert node.read()["driver.module"] == {
@@ -473,7 +473,7 @@ def library(node: Node, folder: str, version: str) -> None:
 
 def test_the_library_is_the_file_that_the_loader_takes(node: Node) -> None:
     unread = node.read()["driver.library"]["unread"]
-    assert unread.startswith("libnvidia-ml.so.1: not in the ldconfig cache, and not in ")
+    assert unread.startswith("libnvidia-ml.so.1 is neither in the ldconfig cache nor in ")
     library(node, "/usr/lib/x86_64-linux-gnu", "550.163.01")
     assert node.read()["driver.library"] == {"value": "550.163.01"}
     library(node, "/usr/lib/i386-linux-gnu", "535.1")
@@ -496,7 +496,7 @@ def test_debians_library_is_found_below_its_own_folder(node: Node) -> None:
 def test_a_library_without_a_version_in_its_name_is_unread(node: Node) -> None:
     node.file("/usr/lib64/libnvidia-ml.so.1", "")
     assert node.read()["driver.library"] == {
-        "unread": "/usr/lib64/libnvidia-ml.so.1: resolves to libnvidia-ml.so.1, "
+        "unread": "/usr/lib64/libnvidia-ml.so.1 resolves to libnvidia-ml.so.1, "
         "whose name contains no version"
     }
 
@@ -582,8 +582,8 @@ def test_a_profile_with_media_extensions_is_another_one(node: Node) -> None:
     [
         ("", 9, "nvidia-smi: exit 9: no message"),
         ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n", 9, "nvidia-smi: exit 9: GPU 0: NVIDIA H200"),
-        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG what\n", 0, "nvidia-smi -L: not a GPU"),
-        ("  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n", 0, "nvidia-smi -L: not a GPU"),
+        ("GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG what\n", 0, "nvidia-smi -L printed neither"),
+        ("  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n", 0, "nvidia-smi -L printed neither"),
     ],
 )
 def test_a_list_of_gpus_in_another_form_is_unread(

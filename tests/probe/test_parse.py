@@ -27,8 +27,8 @@ def test_a_greeting_before_the_record_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"in the output: \(empty\)"),
-        ("bash: python3: command not found", "in the output: bash: python3"),
+        ("", r"the output has no line .*: \(empty\)"),
+        ("bash: python3: command not found", "the output has no line .*: bash: python3"),
         (MARKER, "ends before the record"),
         (f"{MARKER}\n{{", "invalid JSON: Expecting property name"),
         (f'{MARKER}\n{{"format": 2}}', "format"),
@@ -52,7 +52,7 @@ def test_a_reading_is_a_value_or_a_reason() -> None:
     assert record.get("b") == Unread(unread="no")
     assert record.get("z") == Unread(unread="not in the record")
     assert record.items("c") == {"x": Unread(unread="y")}
-    assert record.items("a") == Unread(unread="not a map: None")
+    assert record.items("a") == Unread(unread="the value is not a map: None")
 
 
 def test_records_survive_a_file() -> None:

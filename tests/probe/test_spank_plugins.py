@@ -41,16 +41,16 @@ def test_a_plugin_says_for_which_slurm_it_was_built(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"#!/bin/sh\n", "not a 64-bit shared object"),
+        (b"#!/bin/sh\n", "is not a 64-bit shared object"),
         (shared_object("spank_pyxis.so"), "does not export plugin_version"),
-        (builds()[1][:-100], "the shared object is incomplete"),
+        (builds()[1][:-100], "is a truncated shared object"),
     ],
     ids=["a script", "another library", "a part of it"],
 )
 def test_what_is_no_plugin_is_unread(node: Node, content: bytes, reason: str) -> None:
     put(node, content)
     read = node.read(spank_plugins=[PLUGIN])["slurm.spank_plugins"]
-    assert read == {"value": {PLUGIN: {"unread": f"{PLUGIN}: {reason}"}}}
+    assert read == {"value": {PLUGIN: {"unread": f"{PLUGIN} {reason}"}}}
 
 
 def test_a_plugin_that_is_not_there_is_unread(node: Node) -> None:

@@ -1,8 +1,8 @@
 """Compares one node's readings with its plan.
 
-A judgement is one comparison of a rule, as data: lockstep/checks/local.py makes it from the plan,
-and the deploy writes it to the node. This module runs on the node, so it needs only Python 3.9 or
-newer and its standard library.
+A judgement describes one comparison of a rule as data: lockstep/checks/local.py derives it from the
+plan, and the deploy writes it to the node. This module runs on the node, so it needs only Python
+3.9 or newer and its standard library.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from lockstep.node.readers.reading import NOT_SUPPORTED, Unread
 
 Readings = dict[str, Any]
-"""Name -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
+"""Name of a reading -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
 NOT_THERE = "not in the record"
 NOT_OFFERED = "not known to this driver"
-"""End of the reason why a value is unread if the driver does not know the field. No rule checks
-such a value."""
+"""The reason for an unread value ends with this if the driver does not know the field. No rule
+checks such a value."""
 BOUNDS = {"": operator.eq, "at least": operator.ge, "at most": operator.le}
 
 
@@ -29,42 +29,42 @@ class Judgement:
     """One comparison of readings with their expected value."""
 
     readings: tuple[str, ...]
-    """Names of readings. The values of several readings are joined with ", " for each device."""
+    """Names of the readings. If there are several, each device's values are joined with ", "."""
     rule: str = ""
     path: tuple[str, ...] = ()
-    """Keys that lead to the one value to check; empty: each item of the reading is a device."""
+    """Keys that lead to the single value to check; empty: each item of the reading is a device."""
     device: str = ""
-    """Device name under which the value at the path is reported."""
+    """Name of the device to report for the value at ``path``."""
     devices: str = ""
-    """Another reading, which lists the devices. A device without a value is unread."""
+    """A reading that lists all devices. A device without a value is reported as unread."""
     only: tuple[str, ...] = ()
     """Devices to check, together with their ports (``mlx5_0/1``); empty: all devices."""
     number: bool = False
     """Check only the number at the beginning of a text: 400 in ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
-    """The values are lists of numbers, which must not contain any of these."""
+    """Numbers that must not occur in a value; each value is a list of numbers."""
     all_of: tuple[str, ...] = ()
-    """The values are lists of names, which must contain all of these."""
+    """Names that must all occur in a value; each value is a list of names."""
     slots: str = ""
     """A reading that gives the PCI address of each device, for values keyed by PCI address."""
     expected: Any = None
     reference: str = ""
-    """The reading with the expected value, per device or for the node, if ``expected`` is None."""
+    """If ``expected`` is None: the reading with the expected value, per device or for the node."""
     bound: str = ""
     """``at least`` or ``at most``; empty: equal."""
     shown: str = "{}"
     started_with: tuple[str, ...] = ()
-    """Kernel arguments. If the running kernel was booted without one of them, a reboot is pending,
-    and the rule is not checked."""
+    """Kernel arguments. If the running kernel was booted without any one of them, a reboot is
+    pending, and the rule is not checked."""
     refusals: tuple[str, ...] = ()
-    """Prefixes of driver errors. An unread value whose reason starts with one is a failure."""
+    """Prefixes of driver errors. An unread value is a failure if its reason starts with one."""
     at_jobs: bool = False
-    """The rule is also checked before and after each job."""
+    """Whether the rule is also checked before and after each job."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A failed comparison of a device, or the reason why its value could not be read."""
+    """A failed comparison for a device, or the reason why its value could not be read."""
 
     rule: str
     device: str

@@ -1,4 +1,4 @@
-"""Writes the results for the textfile collector of Prometheus' node exporter."""
+"""Writes the results for the textfile collector of the Prometheus node exporter."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Slurm passes no argument. The environment variable SLURM_SCRIPT_CONTEXT then selects prolog or
 epilog (Slurm's Prolog and Epilog Guide); without it, the health check runs.
-A node is drained only for a failure that two successive readings show. An unread value or an error
-in this program is logged and never drains the node.
-Each command has a time-out, and an alarm ends a run that takes too long.
+A node is drained only for a failure that occurs in two successive readings. An unread value or an
+error in this program is logged and never drains the node.
+Each command has a timeout, and an alarm ends a run that takes too long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lockstep.node.readers.scheduling import run_in_background
 CONFIGURATION = "/etc/lockstep/node-check.json"
 RUN = "/run/lockstep"
 REFUSED = 10
-"""Exit status of a prolog that refuses the job; Python itself exits with 1 or 2."""
+"""Exit status of a prolog that refuses the job. If Python itself fails, it exits with 1 or 2."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Mode:
     ends_s: int
     """Seconds after which the alarm ends the run."""
     command_s: float
-    """Time-out of each command, in seconds."""
+    """Timeout of each command, in seconds."""
     again_s: float
-    """Seconds after which a run that found failures reads again; 0: it does not."""
+    """Seconds after which a run that found failures reads again; 0: it does not read again."""
     lock: str
-    """Runs with the same lock exclude each other; "": no lock."""
+    """Name of the lock; runs with the same lock exclude each other. "": no lock."""
     waits_s: float = 0.0
-    """Seconds that a run waits for the lock."""
+    """Seconds for which a run waits for the lock."""
     at_jobs: bool = False
     """True for the runs before and after each job."""
 
@@ -90,7 +90,7 @@ def configuration(text: str) -> Configuration:
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
-    """Return a judgement from JSON, where its tuples are lists."""
+    """Return a judgement from its JSON form, in which tuples are lists."""
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
     return Judgement(**{**fields, **lists})
 
@@ -157,9 +157,9 @@ def _tell_slurm(
 
 
 def _seen_twice(wanted: Configuration, mode: Mode) -> tuple[list[Result], list[Result]]:
-    """Return the failures that every reading shows, and the values unread in the last one.
+    """Return the failures seen in every reading, and the values that are unread in the last one.
 
-    A mode with ``again_s`` reads a second time if the first reading shows a failure.
+    A mode with ``again_s`` reads a second time if a failure occurs in the first reading.
     """
     results = _look(wanted, mode)
     failed = [one for one in results if not one.unread]

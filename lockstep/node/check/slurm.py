@@ -18,12 +18,12 @@ def reason(failed: list[Result]) -> str:
     """Return the drain reason: the first failure, and the number of further failures."""
     more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
     first = f"{OURS} {failed[0].text}"
-    # scontrol shows a reason without the spaces at its end.
+    # scontrol shows a reason without trailing spaces.
     return (first[: LONGEST_REASON - len(more)] + more).rstrip()
 
 
 def is_ours(node: dict[str, Any]) -> bool:
-    """Return whether the node check drained the node, from the output of scontrol."""
+    """Return whether the node check drained a node, given the node as scontrol shows it."""
     return "DRAIN" in node["state"] and node["reason"].startswith(OURS)
 
 

@@ -24,7 +24,7 @@ GRUBENV = "/boot/grub2/grubenv"
 ASSIGNED = re.compile(r"^\s*(GRUB_CMDLINE_LINUX\w*)=([\"']?)(.*)\2[ \t]*$", re.MULTILINE)
 """Variable, quote and value of an assignment in /etc/default/grub."""
 LATER = "/etc/kernel/cmdline"
-"""The file with the arguments that kernel-install(8) gives to kernels installed later."""
+"""File with the kernel arguments that kernel-install(8) gives to kernels installed later."""
 
 
 def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
@@ -44,7 +44,7 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
         return {"kernel.cmdline_persisted": arguments_next}
     paths = found_by("/etc/default/grub") + found_by("/etc/default/grub.d/*.cfg")
     if not paths:
-        raise Unread("/etc/default/grub: no such file")
+        raise Unread("found no grub.cfg, no boot loader entry and no /etc/default/grub")
     arguments: dict[str, list[str]] = {}
     for key, _, value in ASSIGNED.findall("\n".join(map(text_of, paths))):
         words = grub_words(value)
@@ -70,8 +70,8 @@ def read_initramfs(request: Request, commands: Commands) -> Readings:
 
 
 def default_entry(paths: list[str]) -> list[str]:
-    """Return the kernel arguments of the entry that boots next; ``Unread`` if it is unclear."""
-    # In GRUB's order. The position of an entry in it is the index that grubby(8) uses.
+    """Return the kernel arguments of the entry that boots next; raise ``Unread`` if unclear."""
+    # In GRUB's order, in which an entry's position is the index that grubby(8) uses.
     ordered = sorted(paths, key=lambda path: version_key(name_of(path)), reverse=True)
     variables = environment()
     wanted = variables.get("next_entry") or variables.get("saved_entry") or ""
@@ -81,7 +81,7 @@ def default_entry(paths: list[str]) -> list[str]:
     if not wanted:
         kernels = [path for path in ordered if "-0-rescue" not in path] or ordered
         if len({name_of(path).split("-", 1)[0] for path in kernels}) > 1:
-            raise Unread(f"{ENTRIES}: several machine IDs, and no saved_entry in {GRUBENV}")
+            raise Unread(f"{ENTRIES} has several machine IDs, but {GRUBENV} has no saved_entry")
         chosen = kernels[:1]
     if len(chosen) != 1:
         raise Unread(f"{GRUBENV}: default {wanted!r} matches {len(chosen)} entries in {ENTRIES}")
@@ -92,7 +92,9 @@ def entry_arguments(path: str, variables: dict[str, str]) -> list[str]:
     """Return the kernel arguments of a boot entry, with GRUB's variables expanded."""
     options = " ".join(re.findall(r"^options[ \t]+(.*)$", text_of(path), re.MULTILINE))
     if re.search(r"\$\{?kernelopts\b", options) and "kernelopts" not in variables:
-        raise Unread(f"{GRUBENV}: kernelopts is not set, but {os.path.basename(path)} refers to it")
+        raise Unread(
+            f"{GRUBENV} does not set kernelopts, but {os.path.basename(path)} refers to it"
+        )
     # An unset variable is empty, as in GRUB: for example $tuned_params, if TuneD did not set it.
     expanded = re.sub(r"\$\{?(\w+)\}?", lambda name: variables.get(name.group(1), ""), options)
     return grub_words(expanded)

@@ -32,7 +32,7 @@ def read_manager_cpus(request: Request, commands: Commands) -> Readings:
 def read_login_cpus(request: Request, commands: Commands) -> Readings:
     """CPUs that login sessions may use; None if there is no session."""
     if "cpuset" not in text_of("/sys/fs/cgroup/cgroup.controllers").split():
-        raise Unread("/sys/fs/cgroup/cgroup.controllers: no cpuset controller")
+        raise Unread("/sys/fs/cgroup/cgroup.controllers lists no cpuset controller")
     path = f"{LOGINS}/cpuset.cpus.effective"
     if not exists(path):  # the slice has no CPU set of its own and may use all CPUs
         path = "/sys/devices/system/cpu/online"
@@ -49,11 +49,11 @@ CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 
 
 def read_services(request: Request, commands: Commands) -> Readings:
-    """CPUs that processes may use: combined by service, and as CPU lists by control group."""
+    """CPUs that processes may use: combined per service, and as CPU lists per control group."""
     slices = [folder + "/system.slice" for folder in CGROUPS]
     top = next((folder for folder in slices if is_folder(folder)), None)
     if top is None:
-        raise Unread("/sys/fs/cgroup: no system.slice")
+        raise Unread("there is no system.slice below /sys/fs/cgroup")
     found: dict[str, set[int]] = {}
     groups: dict[str, set[str]] = {}
     for folder, _, files in os.walk(rooted(top)):
@@ -63,8 +63,8 @@ def read_services(request: Request, commands: Commands) -> Readings:
         # A scope holds a container, whose services are not the node's.
         if not services or ".scope/" in path + "/" or "cgroup.procs" not in files:
             continue
-        # In a threaded group cgroup.procs cannot be read; its parent's file lists the processes.
-        # Other groups may have been removed meanwhile.
+        # In a threaded group, cgroup.procs cannot be read; its parent's file lists the processes.
+        # Other groups may have been removed in the meantime.
         with suppress(Unread):
             for process in text_of(f"{path}/cgroup.procs").split():
                 with suppress(Unread):
@@ -73,7 +73,7 @@ def read_services(request: Request, commands: Commands) -> Readings:
                     for group in services:
                         groups.setdefault(group, set()).add(allowed)
     if not found:
-        raise Unread(f"{top}: no service has a process")
+        raise Unread(f"no service in {top} has a process")
     if exists(f"{LOGINS}/cpuset.cpus.effective"):
         groups[LOGINS] = {line_of(f"{LOGINS}/cpuset.cpus.effective")}
     return {
@@ -83,7 +83,7 @@ def read_services(request: Request, commands: Commands) -> Readings:
 
 
 LONG_ENOUGH_S = 600.0
-"""Services younger than this are left out, because a service uses more CPU time at startup."""
+"""Minimum age of a service; younger ones are left out, as startup takes more CPU time."""
 
 
 def read_service_shares(request: Request, commands: Commands) -> Readings:
@@ -91,7 +91,7 @@ def read_service_shares(request: Request, commands: Commands) -> Readings:
     shares: dict[str, float] = {}
     uptime, ticks_per_s = figure_of("/proc/uptime"), os.sysconf("SC_CLK_TCK")
     for path in found_by("/sys/fs/cgroup/system.slice/*.service/cpu.stat"):
-        with suppress(Unread):  # the service ended meanwhile
+        with suppress(Unread):  # the service has ended in the meantime
             usage = found_in(path, r"^usage_usec (\d+)", "usage")
             processes = text_of(path[: -len("cpu.stat")] + "cgroup.procs").split()
             begun = [started(process) / ticks_per_s for process in processes]

@@ -11,8 +11,8 @@ from lockstep.node.readers.reading import Readings, Request, Unread
 OWN_CLOCK = "7F7F0101"
 """Reference ID of chronyd's own ``local`` clock (chronyc(1), tracking)."""
 LOST_AFTER_S = 7200.0
-"""A server counts as lost after this time: seven polls at chronyd's longest default interval,
-1024 s (chrony.conf(5), maxpoll)."""
+"""A server that gives no measurement for this long counts as lost: about seven polls at chronyd's
+longest default interval, 1024 s (chrony.conf(5), maxpoll)."""
 LOST_INTERVALS = 10
 
 
@@ -21,7 +21,7 @@ def read_time(request: Request, commands: Commands) -> Readings:
     listed = commands.run("chronyc", "-n", "-c", "tracking")
     row = next(csv.reader(listed.splitlines()), [])
     if len(row) != 14:
-        raise Unread(f"chronyc tracking: {len(row)} columns in the output, expected 14")
+        raise Unread(f"chronyc tracking printed {len(row)} columns, expected 14")
     return {
         "time.synchronised": follows(row, time.time()),
         "time.offset_s": float(row[4]),
@@ -33,7 +33,7 @@ def follows(row: list[str], now: float) -> bool:
     """Return whether chronyd follows its source, from the columns of ``chronyc -c tracking``.
 
     The leap status stays "Normal" for days after the servers are lost. Column 4 is the time of the
-    last measurement that was used, column 13 the interval between the last two, in seconds.
+    last measurement that was used, and column 13 the interval between the last two, in seconds.
     chronyd's own clock (the "local" directive) makes no measurements.
     """
     age = now - float(row[3])

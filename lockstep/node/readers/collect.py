@@ -183,14 +183,14 @@ def collect(
     Args:
         request: the names of the objects to read.
         only: the readings that are needed; empty: those of a check. A reader may return more.
-        command_timeout_s: the time-out of each command; None: the default.
-        reader_timeout_s: the time-out of each reader with all of its commands; None: the default.
+        command_timeout_s: the timeout of each command; None: the default.
+        reader_timeout_s: the time limit for all readers together; None: the default.
     """
     return take(in_turn(only), request, command_timeout_s, reader_timeout_s)
 
 
 def in_turn(only: frozenset[str]) -> list[list[Row]]:
-    """Return the readers of the given readings, or of a check; readers in one list run in turn."""
+    """Return the readers for ``only``, or for a check if it is empty, as the lists for ``take``."""
     readers = [row for row in READERS if only & set(row[1])] if only else FOR_A_CHECK
     together = [[row for row in readers if row in OF_NVIDIA_SMI]]
     return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]

@@ -1,4 +1,4 @@
-"""Runs other programs, each with a time-out."""
+"""Runs other programs, each with a timeout."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def failure(program: str, status: int, out: str, err: str) -> Unread:
 
 
 class Commands:
-    """Runs commands, each with a time-out, and keeps their status and duration."""
+    """Runs commands, each with a timeout, and records their status and duration."""
 
     def __init__(self, timeout_s: float | None = None) -> None:
-        """Set the time-out of each command."""
+        """Set the timeout of each command, in seconds; None: the default."""
         self.timeout_s = timeout_s or COMMAND_TIMEOUT_S
         self.ran: list[dict[str, Any]] = []
         self.hung: dict[str, str] = {}
 
     def run(self, *argv: str, text: str = "", user: str = "") -> str:
-        """Return the output of a command; ``Unread`` if it is not installed, fails or hangs."""
+        """Return a command's output; raise ``Unread`` if it is not installed, fails or hangs."""
         status, out, err = self.outcome(*argv, text=text, user=user)
         if status != 0:
             raise failure(argv[0], status, out, err)
@@ -50,7 +50,7 @@ class Commands:
         program = shutil.which(argv[0], path=PATH)
         if program is None:
             raise Unread(f"{argv[0]}: not installed")
-        if argv[0] in self.hung:  # a program that hangs costs only one time-out
+        if argv[0] in self.hung:  # a program that hangs costs only one timeout
             raise Unread(self.hung[argv[0]])
         extra: dict[str, Any] = {}
         if user:

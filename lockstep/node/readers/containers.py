@@ -40,7 +40,7 @@ def read_cdi(request: Request, commands: Commands) -> Readings:
 
 
 def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
-    """Return device name -> its device nodes."""
+    """Return the device nodes of each device in the text of a CDI file."""
     if name.endswith(".json"):
         return {
             str(device["name"]): [
@@ -64,10 +64,10 @@ def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
 
 
 def read_cdi_current(request: Request, commands: Commands) -> Readings:
-    """Whether nvidia-ctk would generate the same CDI specification now."""
+    """Whether nvidia-ctk would now generate the same CDI specification as the one on disk."""
     only_if_loaded(request, "nvidia-ctk")
     there = text_of(CDI_SPEC) if installed("nvidia-ctk") and exists(CDI_SPEC) else ""
-    # If nvidia-ctk fails, its output differs, too: its service has to write the file again.
+    # If nvidia-ctk fails, its output differs, too, so that its service writes the file again.
     return {
         "cdi.current": there != "" and commands.outcome("nvidia-ctk", "cdi", "generate")[1] == there
     }
@@ -107,7 +107,7 @@ def read_device_files(request: Request, commands: Commands) -> Readings:
 def read_containers(request: Request, commands: Commands) -> Readings:
     """The resources that a container with all GPUs sees, for each engine.
 
-    This is the only reader that starts containers. It runs only on request, and removes them.
+    This is the only reader that starts containers. It runs only on request and removes them again.
     """
     image, folders = request["check_image"], request["container_devices"]
     run_like_a_job()
@@ -142,7 +142,7 @@ CONTAINERD = "unix:///run/containerd/containerd.sock"
 
 
 def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
-    """Return the output of IN_CONTAINER from a pod, created through the CRI as by Kubernetes.
+    """Run IN_CONTAINER in a pod created through the CRI, as Kubernetes does; return its output.
 
     ctr does not accept CDI names before containerd 2.0. The pod uses the node's network, so it
     needs no network plugin.
@@ -178,7 +178,7 @@ CRI_NAMESPACE = "k8s.io"
 
 
 def read_images(request: Request, commands: Commands) -> Readings:
-    """Whether an engine has an image, for each pair such as ``docker lockstep/check:1``."""
+    """Whether the engine has the image, for each pair such as ``docker lockstep/check:1``."""
     runs = docker_runs(commands)
 
     def has(asked: str) -> bool:
@@ -197,7 +197,7 @@ def read_images(request: Request, commands: Commands) -> Readings:
 
 
 def read_live_restore(request: Request, commands: Commands) -> Readings:
-    """Docker's live-restore setting: "true" or "false"; "stopped" if Docker does not run."""
+    """Docker's live-restore setting: "true" or "false"; "stopped" if Docker is not running."""
     if not docker_runs(commands):
         return {"docker.live_restore": "stopped"}
     said = commands.run("docker", "info", "--format", "{{.LiveRestoreEnabled}}")
@@ -209,7 +209,7 @@ NOT_ACTIVE = (3, 4)
 
 
 def docker_runs(commands: Commands) -> bool:
-    """Return whether Docker is running. A connection to docker.socket would start it."""
+    """Return whether Docker is running. systemd is asked, as connecting would start Docker."""
     status, out, err = commands.outcome("systemctl", "is-active", "--quiet", "docker.service")
     if status not in (0, *NOT_ACTIVE):
         raise failure("systemctl", status, out, err)

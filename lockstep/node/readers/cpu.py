@@ -16,12 +16,12 @@ NUMA_NODES = "/sys/devices/system/node"
 
 
 def read_cpus(request: Request, commands: Commands) -> Readings:
-    """CPUs that are online, and those of each NUMA node."""
+    """The CPUs that are online, and the CPUs of each NUMA node."""
     paths = found_by(f"{NUMA_NODES}/node[0-9]*/cpulist")
     return {
         "cpu.online": line_of(CPU + "/online"),
         "numa.cpus": {numa_node_of(path)[len("node") :]: line_of(path) for path in paths}
-        or Unread(f"{NUMA_NODES}: no NUMA nodes"),
+        or Unread(f"{NUMA_NODES} lists no NUMA nodes"),
     }
 
 
@@ -32,7 +32,7 @@ def read_distances(request: Request, commands: Commands) -> Readings:
 
 
 def numa_node_of(path: str) -> str:
-    """Return the name of the NUMA node whose file this is."""
+    """Return the name of the NUMA node that this file belongs to."""
     return path.split("/")[-2]
 
 
@@ -49,7 +49,7 @@ def read_processors(request: Request, commands: Commands) -> Readings:
 
 
 def read_frequency(request: Request, commands: Commands) -> Readings:
-    """Frequency settings of the CPUs, each as one text for all CPUs."""
+    """Frequency settings, each summarized in one text for all CPUs."""
     policy = CPU + "/cpufreq/policy*/"
 
     def limit(which: str) -> str:
@@ -93,7 +93,7 @@ def read_max_cstate(request: Request, commands: Commands) -> Readings:
     for module in ("intel_idle", "processor"):
         if exists(path.format(module)):
             return {"kernel.max_cstate": number_of(path.format(module))}
-    raise Unread("/sys/module: neither intel_idle nor processor has the parameter max_cstate")
+    raise Unread("neither intel_idle nor processor in /sys/module has the parameter max_cstate")
 
 
 def read_power_limits(request: Request, commands: Commands) -> Readings:
@@ -117,18 +117,18 @@ def read_interrupts(request: Request, commands: Commands) -> Readings:
     """CPUs that may handle each interrupt, keyed by the name of the interrupt."""
     numbers = sorted(int(name) for name in below("/proc/irq") if name.isdigit())
     if not numbers:
-        raise Unread("/proc/irq: no interrupts")
+        raise Unread("/proc/irq lists no interrupts")
     affinity: dict[str, Any] = {}
     times: dict[str, int] = {}
     for number in numbers:
         name = one(line_of, f"/sys/kernel/irq/{number}/actions")
         if not name or isinstance(name, dict):
-            continue  # the interrupt has no handler, or was freed meanwhile
+            continue  # the interrupt has no handler, or has been freed in the meantime
         times[name] = times.get(name, 0) + 1
         key = f"{name}#{times[name]}" if times[name] > 1 else name
         affinity[key] = one(line_of, f"/proc/irq/{number}/smp_affinity_list")
     if not affinity:
-        raise Unread("/sys/kernel/irq/*/actions: no interrupt has a handler")
+        raise Unread("/sys/kernel/irq/*/actions shows no interrupt with a handler")
     return {"irq.affinity": affinity}
 
 

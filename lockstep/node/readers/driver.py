@@ -23,10 +23,10 @@ from lockstep.node.readers.tree import (
 
 PARAMETERS = "/proc/driver/nvidia/params"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
-"""Names of the kernel module on disk: in NVIDIA's packages, then in Debian's, in the order in which
-nvidia-alternative prefers them."""
+"""Names of the kernel module on disk: first that of NVIDIA's packages, then those of Debian's, in
+nvidia-alternative's order of preference."""
 FLAVOURS = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
-"""Licence of the kernel module, as modinfo shows it -> flavour."""
+"""Licence of the kernel module, as modinfo prints it -> flavour."""
 LIBRARY = "libnvidia-ml.so.1"
 LISTED = re.compile(rf"^\s*{re.escape(LIBRARY)} \((.*)\) => (.*)$", re.MULTILINE)
 """A line of ``ldconfig -p``: the flags and the path of the library."""
@@ -45,11 +45,11 @@ def read_module(request: Request, commands: Commands) -> Readings:
         text = text_of(DRIVER)
         match = re.search(r"^NVRM version:.*Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text, re.M)
         if not match:
-            raise Unread(f"{DRIVER}: no driver version in {text[:60]!r}")
+            raise Unread(f"{DRIVER} contains no driver version: {text[:60]!r}")
         flavour = "open" if "Open Kernel Module" in match.group() else "proprietary"
         return {"driver.module": {"version": match.group(1), "flavour": flavour}}
     if not exists(LOADED):
-        raise Unread(f"{LOADED}: no such file: the kernel module is not loaded")
+        raise Unread(f"{LOADED}: no such file, so the kernel module is not loaded")
     unknown = {"unread": f"{DRIVER}: no such file"}
     return {"driver.module": {"version": line_of(LOADED), "flavour": unknown}}
 
@@ -98,14 +98,14 @@ def read_kernels(request: Request, commands: Commands) -> Readings:
 
 
 def module_of(entry: dict[str, Any], **further: str) -> dict[str, Any] | Unread:
-    """Return the driver module of a kernel as a reading, with further values."""
+    """Return the driver module of a kernel as a reading, together with further values."""
     if entry.keys() == {"unread"}:
         return Unread(entry["unread"])
     return {**further, "version": entry["version"], "flavour": entry["flavour"]}
 
 
 def module_file(commands: Commands, kernel: str) -> dict[str, Any]:
-    """Return version and flavour of a kernel's module on disk; "absent" if there is none."""
+    """Return the version and flavour of a kernel's module on disk; "absent" if there is none."""
     for name in MODULES:
         status, out, err = commands.outcome("modinfo", "-k", kernel, "-F", "version", name)
         if status == 0:
@@ -130,12 +130,12 @@ def read_driver_library(request: Request, commands: Commands) -> Readings:
     there = [path for path in paths if exists(path)]
     if not there:
         raise Unread(
-            f"{LIBRARY}: not in the ldconfig cache, and not in {', '.join(LIBRARY_FOLDERS)}"
+            f"{LIBRARY} is neither in the ldconfig cache nor in {', '.join(LIBRARY_FOLDERS)}"
         )
     file = os.path.basename(resolved(there[0]))
     match = re.fullmatch(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)", file)
     if not match:
-        raise Unread(f"{there[0]}: resolves to {file}, whose name contains no version")
+        raise Unread(f"{there[0]} resolves to {file}, whose name contains no version")
     return {"driver.library": match.group(1)}
 
 

@@ -24,7 +24,7 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 
 
 def read_file(path: str) -> Any:
-    """Return hash, mode and owner of a file, or that it is absent or not a regular file."""
+    """Return the hash, mode and owner of a file, or that it is absent or not a regular file."""
     try:
         about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):
@@ -33,14 +33,14 @@ def read_file(path: str) -> Any:
                 **rights(about),
             }
         if about.st_size > LARGEST_FILE:
-            raise Unread(f"{path}: larger than the limit of {LARGEST_FILE >> 20} MiB")
+            raise Unread(f"{path} is larger than the limit of {LARGEST_FILE >> 20} MiB")
     except (FileNotFoundError, NotADirectoryError):
         return {"absent": True}
     return {"sha256": hashlib.sha256(bytes_of(path)).hexdigest(), **rights(about)}
 
 
 def rights(about: os.stat_result) -> dict[str, str]:
-    """Return mode, user and group of a file."""
+    """Return the mode, user and group of a file."""
     return {
         "mode": mode_of(about),
         "user": name_of(about.st_uid, pwd.getpwuid),
@@ -51,13 +51,13 @@ def rights(about: os.stat_result) -> dict[str, str]:
 def read_changed_files(request: Request, commands: Commands) -> Readings:
     """Change time and inode of each requested file; links are followed.
 
-    Not the modification time, because that of a packaged file is the time of the build.
+    The modification time would not help, because for a packaged file it is the build time.
     """
     return {"files.changed": each(request["changed"], read_changed)}
 
 
 def read_changed(path: str) -> Any:
-    """Return change time and inode of a file, in the format of ``stat -L -c '%.9Z %i'``."""
+    """Return the change time and inode of a file, in the format of ``stat -L -c '%.9Z %i'``."""
     try:
         about = os.stat(rooted(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -84,7 +84,7 @@ NO_ROW = "nvidia-smi: not a row of values"
 LOST = re.compile(
     r"\bGPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): *(.+)", re.IGNORECASE
 )
-"""A line that nvidia-smi prints instead of a row: ``... GPU0: 0000:24:00.0: GPU is lost.``"""
+"""A line that nvidia-smi prints instead of a GPU's row: ``... GPU0: 0000:24:00.0: GPU is lost.``"""
 
 
 DRIVER = "/proc/driver/nvidia/version"
@@ -94,7 +94,7 @@ LOADED = "/sys/module/nvidia/version"
 def only_if_loaded(request: Request, program: str = "nvidia-smi") -> None:
     """Raise ``Unread`` if a role's request would load the driver before its options are written."""
     if OF_A_ROLE in request and installed(program) and not (exists(DRIVER) or exists(LOADED)):
-        raise Unread(f"{program}: not run, because it would load the driver")
+        raise Unread(f"{program} was not run, because it would load the driver")
 
 
 def read_gpus(request: Request, commands: Commands) -> Readings:
@@ -170,7 +170,7 @@ OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
 
 
 def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
-    """Return one value; "not supported" if the GPU lacks it, unread if nvidia-smi shows none."""
+    """Return one value; "not supported" if the GPU lacks it, unread if nvidia-smi prints none."""
     if name in OPTIONAL and text in LACKS:
         return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):
@@ -188,7 +188,7 @@ MIG_DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 def read_mig_devices(request: Request, commands: Commands) -> Readings:
     """The MIG devices of each GPU; none for a GPU without MIG.
 
-    A GPU instance without a compute instance is not a MIG device: no job can use it.
+    A GPU instance without a compute instance is not a MIG device, because no job can use it.
     """
     only_if_loaded(request)
     status, out, err = commands.outcome("nvidia-smi", "-L")
@@ -210,7 +210,9 @@ def mig_devices(listed: str) -> dict[str, list[str]]:
             profiles.append(device.group(1))
             profiles.sort()
         elif line.strip() and not LOST.search(line):
-            raise Unread(f"nvidia-smi -L: not a GPU or MIG device: {line.strip()[:120]}")
+            raise Unread(
+                f"nvidia-smi -L printed neither a GPU nor a MIG device: {line.strip()[:120]}"
+            )
     return gpus
 
 
@@ -259,13 +261,13 @@ def by_gpu(text: str) -> dict[str, str]:
 
 
 def read_topology(request: Request, commands: Commands) -> Readings:
-    """Connection between each pair of GPUs and adapters: ``gpu0 mlx5_0`` -> ``PIX``."""
+    """Connection between each pair of GPUs or network adapters: ``gpu0 mlx5_0`` -> ``PIX``."""
     out = re.sub(r"\x1b\[[0-9;]*m", "", commands.run("nvidia-smi", "topo", "-m"))
     names = dict(re.findall(r"^\s+(NIC\d+): (\S+)\s*$", out, re.MULTILINE))
     lines = [[word.strip() for word in line.split("\t")] for line in out.splitlines()]
     heads = next((line[1:] for line in lines if line[:2] == ["", "GPU0"]), None)
     if heads is None:
-        raise Unread("nvidia-smi topo -m: no matrix in the output")
+        raise Unread("nvidia-smi topo -m printed no matrix")
     pairs: dict[str, str] = {}
     for row in lines:
         start = heads.index(row[0]) + 1 if row[0] in heads else len(heads)

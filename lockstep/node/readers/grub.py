@@ -38,15 +38,15 @@ class Entry:
     """A menu entry, a submenu with its entries, or the menu itself."""
 
     names: frozenset[str] = frozenset()
-    """Title and ID: GRUB accepts both."""
+    """Title and ID; GRUB accepts either."""
     release: str = ""
-    """Release of its kernel; "" if it is unknown."""
+    """Release of the entry's kernel; "" if it is unknown."""
     arguments: list[str] | None = None
-    """Arguments of its kernel; None for an entry without a kernel."""
+    """Arguments of the entry's kernel; None for an entry without a kernel."""
     entries: list[Entry] = field(default_factory=list)
     numbered: int | None = None
-    """How many entries from the top have a known position. An ``if`` or ``blscfg`` makes the later
-    positions uncertain. None: all positions are known."""
+    """Number of entries, from the top, whose positions are known. An ``if`` or ``blscfg`` makes the
+    positions after it uncertain. None: all positions are known."""
 
     def chosen(self, default: str) -> Entry | None:
         """Return the entry that a value of ``default`` selects; None if it is unknown."""
@@ -208,7 +208,7 @@ def _names(line: str) -> frozenset[str]:
 
 
 def grub_words(text: str) -> list[str]:
-    """Return the words of a line of GRUB's script language, without quotes."""
+    """Return the words in a line of GRUB's script language, without quotes."""
     try:
         return shlex.split(text)
     except ValueError:  # GRUB itself fails on an unclosed quote, too

@@ -21,7 +21,7 @@ from lockstep.node.readers.tree import (
 
 
 def read_kernel_files(request: Request, commands: Commands) -> Readings:
-    """First line of every file that matches a pattern: pattern -> path -> line."""
+    """First line of every file that matches a requested pattern: pattern -> path -> line."""
     patterns = request["kernel_files"]
     return {"kernel.files": {pattern: each(found_by(pattern), line_of) for pattern in patterns}}
 
@@ -56,7 +56,7 @@ COMMON_SYSCTLS = (
     *("net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.arp_filter"),
     *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6"),
 )
-"""Keys that affect jobs, and whose values do not depend on the size of the memory."""
+"""Sysctls that affect jobs and whose values do not depend on the size of the memory."""
 KNOWN_MODULES = (
     "nouveau",
     *("mlx5_core", "mlx5_ib", "mlx4_core", "bnxt_en", "bnxt_re", "ice", "irdma", "ena", "efa"),
@@ -77,7 +77,7 @@ def read_kernel_state(request: Request, commands: Commands) -> Readings:
 
 
 def read_tainted(request: Request, commands: Commands) -> Readings:
-    """Taint bits, which kernel faults and certain modules have set since boot."""
+    """Taint bits that kernel faults and certain modules have set since boot."""
     return {"kernel.tainted": number_of("/proc/sys/kernel/tainted")}
 
 
@@ -124,9 +124,9 @@ def sysctl_path(key: str) -> str:
 
 
 def sysctl_value(key: str, otherwise: str | None = None) -> str:
-    """Return the running value of a key, its words separated by one space.
+    """Return the running value of a sysctl, with its words separated by single spaces.
 
-    For a key that does not exist, return ``otherwise``; if that is None, raise ``Unread``.
+    If the sysctl does not exist, return ``otherwise``; if that is None, raise ``Unread``.
     """
     return " ".join(text_of("/proc/sys/" + sysctl_path(key), otherwise).split())
 

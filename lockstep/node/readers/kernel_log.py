@@ -43,7 +43,7 @@ MOST_MESSAGES = 20000
 
 def kernel_messages(path: str) -> Iterator[str]:
     """Yield the warnings and errors in the kernel's ring buffer."""
-    # At the end of the buffer a blocking read would wait for the next message.
+    # At the end of the buffer, a blocking read would wait for the next message.
     with os.fdopen(os.open(rooted(path), os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
         for _ in range(MOST_MESSAGES):
             try:
@@ -61,7 +61,7 @@ XID = re.compile(
     r"(\d+\.\d+) .*\b(S?)Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+)(?:, *(\w[\w-]*))?"
 )
 MOST_XIDS = 50
-"""Events to keep per GPU or NVSwitch: in a flood of errors, the last ones are enough."""
+"""Number of events to keep per GPU or NVSwitch; in a flood of errors, the last ones are enough."""
 
 
 def read_xids(request: Request, commands: Commands) -> Readings:

@@ -1,4 +1,4 @@
-"""The manifest: everything that Lockstep wrote on the node, and its current state."""
+"""The manifest: everything that Lockstep wrote on the node, with its current state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_manifest(request: Request, commands: Commands) -> Readings:
         return {"manifest": ABSENT}
     held = json.loads(text_of(MANIFEST))
     if not isinstance(held, dict) or held.get("format") != FORMAT:
-        raise Unread(f"{MANIFEST}: not a format {FORMAT} manifest")
+        raise Unread(f"{MANIFEST} is not a manifest in format {FORMAT}")
     files = _further(held, "files", request["files"])
     units = _further(held, "units", request["units"])
     masked = _further(held, "masked", request["units"])
@@ -50,7 +50,7 @@ def read_manifest(request: Request, commands: Commands) -> Readings:
                 masked, lambda name: "masked" if now[name]["UnitFileState"] == "masked" else ""
             ),
             "sysctl": each(sorted(sysctl), of_sysctl),
-            # The reading "packages" tells which of them are installed.
+            # The reading "packages" shows which of them are installed.
             "packages": _states(
                 held["packages"], lambda name: "on hold" if "held" in held["packages"][name] else ""
             ),
@@ -61,7 +61,7 @@ def read_manifest(request: Request, commands: Commands) -> Readings:
 
 
 def read_whole(request: Request, commands: Commands) -> Readings:
-    """The whole manifest with current states, to find and remove what is left over."""
+    """The whole manifest with current states, from which roles find and remove leftovers."""
     nothing = {**request, "files": [], "units": [], "sysctls": []}
     return {"manifest.whole": read_manifest(nothing, commands)["manifest"]}
 
@@ -97,7 +97,7 @@ def _file(path: str, entry: dict[str, str]) -> dict[str, str]:
 
 
 def _running(unit: dict[str, str]) -> str:
-    """Return the states of a unit: ``enabled, active``; "" if it is neither enabled nor active."""
+    """Return the states of a unit (``enabled, active``); "" if it is neither enabled nor active."""
     enabled, active = unit["UnitFileState"], unit["ActiveState"]
     words = [] if enabled in OFF else [enabled]
     return ", ".join(words if active in ("inactive", "failed") else [*words, active])
@@ -106,7 +106,7 @@ def _running(unit: dict[str, str]) -> str:
 def _sysctl(key: str, entry: dict[str, str], this_boot: str) -> str:
     """Return the value that Lockstep set; "" if it is no longer in effect.
 
-    A value that the plan dropped is in effect until the next boot.
+    A value that the plan dropped stays in effect until the next boot.
     """
     path = "/proc/sys/" + sysctl_path(key)
     if entry.get("dropped", this_boot) != this_boot or not exists(path):

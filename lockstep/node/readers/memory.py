@@ -49,8 +49,8 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
 
 
 HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
-"""Holds the huge pages that a role requested since the last boot, and the counts that the kernel
-then had. While it has the same counts, the role does not repeat the request."""
+"""Holds the huge pages that a role requested since the last boot, and the resulting counts.
+As long as the counts stay the same, the role does not repeat the request."""
 
 
 def read_hugepages_tried(request: Request, commands: Commands) -> Readings:
@@ -96,7 +96,7 @@ MEMORY_DEVICE = 17
 
 
 def read_memory_modules(request: Request, commands: Commands) -> Readings:
-    """Memory slot -> size and speed of its module, from the SMBIOS table (specification, 7.18)."""
+    """Memory slot -> size and speed of its module (SMBIOS specification, 7.18)."""
     if not exists(DMI_TABLE):
         return {"memory.modules": {}}
     table = bytes_of(DMI_TABLE)
@@ -115,7 +115,7 @@ def read_memory_modules(request: Request, commands: Commands) -> Readings:
 
 
 def memory_module(fields: bytes, texts: bytes) -> tuple[str, str]:
-    """Return the slot and the module of a table entry.
+    """Return the slot that a table entry describes, and the module in it.
 
     Args:
         fields: the formatted area of the entry.

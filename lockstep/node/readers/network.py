@@ -22,7 +22,7 @@ listen; in state 07 they have no peer and accept packets from any address."""
 
 
 def read_listeners(request: Request, commands: Commands) -> Readings:
-    """Requested port -> the local addresses that a socket listens on: ``tcp/22`` -> addresses."""
+    """Local addresses with a listening socket, for each requested port such as ``tcp/22``."""
     found: dict[str, set[str]] = {}
     for table, state in WAITING.items():
         path = f"/proc/net/{table}"
@@ -36,7 +36,7 @@ def read_listeners(request: Request, commands: Commands) -> Readings:
 
 
 def address_of(text: str) -> str:
-    """Return an address in its usual form; /proc/net has it as words in host byte order."""
+    """Return an address in its usual form; /proc/net has 32-bit words in host byte order."""
     words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
     family = socket.AF_INET6 if len(words) == 4 else socket.AF_INET
     return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
@@ -59,7 +59,7 @@ def read_default_routes(request: Request, commands: Commands) -> Readings:
 
 
 def speed(interface: str) -> str:
-    """Return speed and duplex; "unknown" if the link is down or the driver reports no speed."""
+    """Return the speed and duplex mode; "unknown" if the link is down or reports no speed."""
     try:
         rate = number_of(f"{NET}/{interface}/speed")
         return f"{rate} Mb/s {line_of(f'{NET}/{interface}/duplex')}" if rate > 0 else "unknown"
@@ -75,7 +75,7 @@ def net_errors(interface: str) -> int:
 SIOCETHTOOL = 0x8946
 GET_DRIVER, GET_RINGS, GET_PAUSE, GET_CHANNELS = 0x03, 0x10, 0x12, 0x3C
 OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
-"""Commands of the ethtool ioctl (linux/ethtool.h); all of them only read."""
+"""Commands of the ethtool ioctl (linux/ethtool.h); none of them changes a setting."""
 
 
 def ethtool(interface: str, command: int, size: int) -> bytes:
@@ -91,7 +91,7 @@ def ethtool(interface: str, command: int, size: int) -> bytes:
         except OSError as error:
             if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
                 return b""
-            raise Unread(f"{interface}: ethtool: {error.strerror}") from None
+            raise Unread(f"{interface}: the ethtool ioctl failed: {error.strerror}") from None
     return answer.tobytes()[4:]
 
 
@@ -102,7 +102,7 @@ def words_of(interface: str, command: int, number: int) -> tuple[int, ...]:
 
 
 def driver(interface: str) -> str:
-    """Return the name of an interface's driver and the firmware version."""
+    """Return the name of an interface's driver, and the firmware version."""
     answer = ethtool(interface, GET_DRIVER, 196)
     texts = (answer[start : start + 32].split(b"\0")[0].decode() for start in (0, 64))
     return " ".join(filter(None, texts)) or NOT_SUPPORTED
@@ -144,7 +144,7 @@ NET_READINGS = (
 
 
 def read_interfaces(request: Request, commands: Commands) -> Readings:
-    """Network interfaces that have a hardware device or an address of global scope."""
+    """Network interfaces with a hardware device or an address of global scope."""
     rows = {row["ifname"]: row for row in json.loads(commands.run("ip", "-j", "address"))}
     reached = {
         name: sorted(one["local"] for one in row["addr_info"] if one.get("scope") == "global")

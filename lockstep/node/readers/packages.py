@@ -9,7 +9,7 @@ from lockstep.node.readers.reading import Readings, Request
 from lockstep.node.readers.tree import found_by, rooted, text_of
 
 JOURNAL = "/var/lib/dpkg/updates/*"
-"""The journal of dpkg: files exist only while dpkg runs, or after it was interrupted."""
+"""dpkg's journal, which contains files only while dpkg runs, or after it was interrupted."""
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
@@ -28,9 +28,9 @@ def read_packages(request: Request, commands: Commands) -> Readings:
         words = line.split()
         if len(words) > 2 and words[-1][1] not in "nci":
             interrupted = True
-            if len(words) == 3:  # no version: dpkg had only begun
+            if len(words) == 3:  # no version: dpkg had only just begun
                 broken.append(words[0])
-        # A purged package has no version. Of a removed one, only configuration files are left.
+        # A purged package has no version; a removed one has only configuration files left.
         if len(words) < 4 or words[3][1] in "nc":
             continue
         name, architecture, version, state = words[:4]
@@ -50,7 +50,7 @@ def read_packages(request: Request, commands: Commands) -> Readings:
 
 
 OF_PACKAGES = "/var/lib/ucf/registry"
-"""Files that packages create with ucf(1). Each line has the package and the path."""
+"""Lists the files that packages create with ucf(1). Each line has the package and the path."""
 
 
 def read_shipped(request: Request, commands: Commands) -> Readings:
@@ -59,7 +59,7 @@ def read_shipped(request: Request, commands: Commands) -> Readings:
     said = ""
     if asked:
         status, said, why = commands.outcome("dpkg-query", "-S", *asked)
-        # Exit status 1 is no failure: one of the paths belongs to no package.
+        # Exit status 1 is not a failure: it means that a path belongs to no package.
         if status not in (0, 1):
             raise failure("dpkg-query", status, said, why)
     found: dict[str, str] = {}

@@ -73,7 +73,7 @@ def read_gpu_pci(request: Request, commands: Commands) -> Readings:
 
 
 def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
-    """Return downstream end -> the smaller value (lanes or GT/s) of the two ends of its link."""
+    """Return the lower value (lanes or GT/s) at the two ends of each link, by downstream end."""
     return each(
         sorted(tops),
         lambda end: min(figure_of(f"{PCI}/{device}/{file}") for device in (end, tops[end])),
@@ -102,7 +102,7 @@ def redirected(bridge: str) -> bool:
     path = f"{PCI}/{bridge}/config"
     config = bytes_of(path, 4096)
     if len(config) <= EXTENDED:
-        raise Unread(f"{path}: {len(config)} bytes; root is required to read the rest")
+        raise Unread(f"{path}: only {len(config)} bytes are readable; root is required")
     at = EXTENDED
     for _ in range(64):  # a faulty list of capabilities may be circular
         header = struct.unpack_from("<I", config, at)[0]
@@ -168,7 +168,7 @@ def link(ends: list[str], which: str) -> str:
 
 
 def ends_of_link(folder: str) -> list[str]:
-    """Return the folders of a device and, if it has link attributes, the bridge upstream of it."""
+    """Return a device's folder, and its upstream bridge's if the bridge has link attributes."""
     bridge = os.path.dirname(folder)
     return [folder, bridge] if exists(f"{bridge}/max_link_speed") else [folder]
 
@@ -179,10 +179,10 @@ capability; offset of Device Control in that capability."""
 
 
 def device_control(folder: str) -> str:
-    """Return MaxReadReq, MaxPayload and RlxdOrd as lspci(8) shows them; "" if not PCI Express."""
+    """Return MaxReadReq, MaxPayload and RlxdOrd as lspci(8) shows them; "" without PCI Express."""
     space = bytes_of(f"{folder}/config", 256)
     if len(space) < 256:
-        raise Unread(f"{folder}/config: {len(space)} bytes; root is required to read the rest")
+        raise Unread(f"{folder}/config: only {len(space)} bytes are readable; root is required")
     place = space[CAPABILITIES]
     while place and space[place] != EXPRESS:
         place = space[place + 1]

@@ -73,7 +73,7 @@ def read_rdma(request: Request, commands: Commands) -> Readings:
 
 
 def ports() -> dict[str, str]:
-    """Return port -> its folder. Port 1 is named after its device, port 2 is ``mlx5_0/2``."""
+    """Return port -> its folder. Port 1 has its device's name; port 2 is named ``mlx5_0/2``."""
     found = {}
     for path in found_by(RDMA + "/*/ports/*"):
         device, number = path.split("/")[4], path.split("/")[6]
@@ -82,7 +82,7 @@ def ports() -> dict[str, str]:
 
 
 def netdev(port: str) -> str:
-    """Return the network interface of a port, given by its folder; "" if it has none."""
+    """Return the network interface of the port with this folder; "" if it has none."""
     try:
         return line_of(f"{port}/gid_attrs/ndevs/0")
     except Unread:  # InfiniBand: the interface is listed under the PCI device

@@ -9,13 +9,13 @@ T = TypeVar("T")
 Request = dict[str, Any]
 Readings = dict[str, Any]
 ABSENT = "absent"
-"""Value for something that a node lacks; it differs from the value of peers that have it."""
+"""Value for something that a node lacks, so that it differs from peers that have it."""
 NOT_SUPPORTED = "not supported"
 NOT_ASKED = "not asked"
-"""What the record of a check holds for each reading that only roles need."""
+"""Value that a check records for each reading that only roles need."""
 OF_A_ROLE = "of_a_role"
-"""Key in a role's request. A role may run before the driver's options are written, so its readings
-must not load the driver."""
+"""Key that marks a role's request. A role may run before the driver's options are written, so
+its readings must not load the driver."""
 
 
 class Unread(Exception):

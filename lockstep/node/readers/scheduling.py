@@ -6,15 +6,15 @@ import os
 from contextlib import suppress
 
 FREE = os.sched_getaffinity(0)
-"""The CPUs that this program may use before ``run_in_background`` is called."""
+"""The CPUs that this program was allowed to use when it started."""
 
 
 def run_in_background(housekeeping: set[int], idle: bool = True) -> None:
     """Run on the housekeeping CPUs, and at idle priority, so that jobs are not slowed down.
 
-    The commands that it starts inherit both. Idle priority includes idle I/O priority (ionice(1)).
+    Commands started later inherit both. Idle priority includes idle I/O priority (ionice(1)).
     """
-    with suppress(OSError):  # if this is forbidden, the node is read nevertheless
+    with suppress(OSError):  # if this is forbidden, the node is read anyway
         if idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         if housekeeping & FREE:

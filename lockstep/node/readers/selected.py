@@ -12,13 +12,13 @@ from lockstep.node.readers.take import Row, take
 
 MARKER = "LOCKSTEP-READINGS 1"
 COMMAND_TIMEOUT_S, READER_TIMEOUT_S = 30.0, 50.0
-"""Longer than for a check: without persistence mode, nvidia-smi first initializes every GPU."""
+"""Longer than for a check, as nvidia-smi without persistence mode initializes every GPU first."""
 END = "LOCKSTEP-READINGS END"
 """Last line of the output; without it, the output was cut off."""
 
 
 def main() -> None:
-    """Read the request from the argument; print the readings, compressed, in base64."""
+    """Read the request from the argument; print the readings, compressed and in base64."""
     question = json.loads(sys.argv[1])
     print(MARKER, flush=True)  # separates the readings from the output of the login shell
     in_turn: list[list[Row]] = [

@@ -35,7 +35,7 @@ def read_slurm_conf(request: Request, commands: Commands) -> Readings:
     for path in SLURM_CONF:
         if exists(path):
             return {"slurm.conf_sha256": read_file(path)["sha256"]}
-    raise Unread("slurm.conf: not in /etc/slurm, and not fetched by slurmd yet")
+    raise Unread("slurm.conf is not in /etc/slurm, and slurmd has not fetched it yet")
 
 
 def read_spank_plugins(request: Request, commands: Commands) -> Readings:
@@ -57,11 +57,11 @@ def exported_number(path: str, name: bytes) -> int:
     """Return the 32-bit number that a 64-bit shared object exports as ``name`` (elf(5))."""
     content = bytes_of(path, LARGEST_FILE)
     if content[:6] != b"\x7fELF\x02\x01":
-        raise Unread(f"{path}: not a 64-bit shared object")
+        raise Unread(f"{path} is not a 64-bit shared object")
     try:
         (headers,) = struct.unpack_from("<Q", content, 40)
         size, count = struct.unpack_from("<HH", content, 58)
-        # Of each section header: type, address, offset, size, index of the string table.
+        # From each section header: type, address, offset, size, index of the string table.
         sections = [
             struct.unpack_from("<4xI8xQQQI", content, headers + at * size) for at in range(count)
         ]
@@ -74,12 +74,12 @@ def exported_number(path: str, name: bytes) -> int:
                     (number,) = struct.unpack_from("<I", content, value - address + offset)
                     return int(number)
     except (struct.error, IndexError, ValueError):
-        raise Unread(f"{path}: the shared object is incomplete") from None
-    raise Unread(f"{path}: does not export {name.decode()}")
+        raise Unread(f"{path} is a truncated shared object") from None
+    raise Unread(f"{path} does not export {name.decode()}")
 
 
 def read_srun_options(request: Request, commands: Commands) -> Readings:
-    """Whether srun has each requested option: its help lists the options of loaded plugins."""
+    """Whether srun's help lists each requested option; it includes those of loaded plugins."""
     options = request["srun_options"]
     said = commands.run("srun", "--help") if options else ""
     found = {option: re.search(rf"(^|\s){option}\b", said) is not None for option in options}
@@ -87,7 +87,7 @@ def read_srun_options(request: Request, commands: Commands) -> Readings:
 
 
 def read_plugin_loads(request: Request, commands: Commands) -> Readings:
-    """Whether Slurm loads each requested plugin: if so, srun's help lists the plugin's option.
+    """Whether Slurm loads each requested plugin, so that srun's help lists the plugin's option.
 
     Slurm has no other way to test a plugin. srun gets a slurm.conf of its own, so that it loads no
     other plugin and needs no controller.
@@ -123,22 +123,22 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
         for found in filter(None, map(shown, out.splitlines()))
     }
     if not nodes:
-        raise Unread("scontrol show node: no nodes in the output")
+        raise Unread("scontrol show node printed no nodes")
     return {"slurm.nodes": nodes}
 
 
 def node_shown(name: str, commands: Commands) -> dict[str, Any]:
-    """Return the controller's view of a node; ``Unread`` if it does not know the node or answer."""
+    """Return the controller's view of a node; raise ``Unread`` if scontrol cannot show it."""
     found = shown(commands.run("scontrol", "-o", "show", "node", name))
     if not found:
-        raise Unread(f"scontrol show node {name}: no node in the output")
+        raise Unread(f"scontrol show node {name} printed no node")
     return found
 
 
 def shown(line: str) -> dict[str, Any]:
-    """Return the node in a line of ``scontrol -o show node``; empty if the line has no node.
+    """Return the node in a line of ``scontrol -o show node``; empty if the line shows no node.
 
-    The keys are Slurm's, and two more: ``state`` is a list of the base state and the flags;
+    The keys are Slurm's and two more: ``state`` is a list of the base state and the flags;
     ``reason`` is Slurm's reason without its author and time.
     """
     line, _, reason = line.partition(" Reason=")
@@ -146,7 +146,7 @@ def shown(line: str) -> dict[str, Any]:
     if "NodeName" not in found:
         return {}
     if "State" not in found:
-        raise Unread(f"scontrol show node: no State for {found['NodeName']} in the output")
+        raise Unread(f"scontrol show node printed no State for {found['NodeName']}")
     state = found["State"].replace("*", "+NOT_RESPONDING")  # older versions write "*"
     found["state"] = sorted({word for word in state.split("+") if word})
     # "[root@2026-01-01T00:00:00]" ends the reason; other keys may follow it.
@@ -155,7 +155,7 @@ def shown(line: str) -> dict[str, Any]:
 
 
 CONTROLLER_S = 20.0
-"""Time-out of commands that ask the controller, which answers slowly when it is busy."""
+"""Timeout of commands that ask the controller, which answers slowly when it is busy."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """Slurm's HealthCheckProgram, installed by the role node_check."""
 HEALTH_CHECK_S = 20.0
@@ -181,7 +181,7 @@ def read_slurm_node(request: Request, commands: Commands) -> Readings:
 
 
 def moment(text: str) -> float | None:
-    """Return the Unix time of a Slurm time, which is local time; None if Slurm has no time."""
+    """Return the Unix time of a local time that Slurm prints; None for any other text."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -200,7 +200,7 @@ def read_slurm_jobs(request: Request, commands: Commands) -> Readings:
 
 
 def read_health(request: Request, commands: Commands) -> Readings:
-    """Whether this node's health check finds no problem. The check reads the whole node."""
+    """Whether this node passes its health check, which reads the whole node."""
     status, out, _ = Commands(HEALTH_CHECK_S).outcome(HEALTH_CHECK, "status")
     return {"slurm.health": status == 0 and out.strip() == "ok"}
 
@@ -215,7 +215,7 @@ SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 
 
 def read_database_login(request: Request, commands: Commands) -> Readings:
-    """Whether slurmdbd's account and password can log in to its database.
+    """Whether slurmdbd's account and password are valid for its database.
 
     mariadb gets the password from slurmdbd.conf on standard input. A refused login means False,
     not unread.
@@ -231,9 +231,9 @@ def read_database_login(request: Request, commands: Commands) -> Readings:
 
 
 def read_steps(request: Request, commands: Commands) -> Readings:
-    """Number of job steps on this node: the process of a step is called ``slurmstepd: [3.0]``.
+    """Number of job steps on this node; a step's process is named like ``slurmstepd: [3.0]``.
 
-    "slurmstepd infinity" is not a step: it only keeps a cgroup alive.
+    "slurmstepd infinity" is not a step; it only keeps a cgroup alive.
     """
     return {"slurm.steps": sum(line.startswith("slurmstepd: [") for _, line in command_lines())}
 
@@ -245,17 +245,17 @@ def read_munge_key(request: Request, commands: Commands) -> Readings:
 
 
 def read_munge_credential(request: Request, commands: Commands) -> Readings:
-    """A credential for the user nobody, so that it gives no rights to readers of the record."""
+    """A credential of the user nobody, so that it gives readers of the record no rights."""
     if os.geteuid() != 0:
         raise Unread("munge: root is required to create a credential for another user")
     return {"munge.credential": commands.run("munge", "-s", "lockstep", user="nobody").strip()}
 
 
 def read_munge_decoded(request: Request, commands: Commands) -> Readings:
-    """Result of decoding another node's credential: "Success", or munge's message."""
+    """Result of decoding another node's credential: "Success", or munge's error message."""
     credential = request.get("credential")
     if not credential:
-        raise Unread("no credential from another node was given")
+        raise Unread("the request contains no credential from another node")
     status, out, err = commands.outcome(
         "unmunge", "--keys=STATUS", "--output=/dev/null", text=credential
     )

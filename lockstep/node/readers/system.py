@@ -24,13 +24,13 @@ def read_release(request: Request, commands: Commands) -> Readings:
     """The operating system and its release, from /etc/os-release."""
     values = assignments(text_of("/etc/os-release"))
     return {
-        name: values.get(key, Unread(f"/etc/os-release: does not set {key}"))
+        name: values.get(key, Unread(f"/etc/os-release does not set {key}"))
         for name, key in (("os.id", "ID"), ("os.version_id", "VERSION_ID"))
     }
 
 
 def read_running(request: Request, commands: Commands) -> Readings:
-    """Host name, boot ID, release and arguments of the running kernel."""
+    """Host name, boot ID, and the running kernel's release and arguments."""
     running = os.uname()
     return {
         "os.hostname": running.nodename,
@@ -43,11 +43,11 @@ def read_running(request: Request, commands: Commands) -> Readings:
 REBOOT_REQUIRED = "/run/reboot-required"
 """Debian and Ubuntu packages that need a reboot write this file; it is gone after a reboot."""
 IN_VAIN = "/run/lockstep/rebooted-in-vain"
-"""Lists the reasons for a reboot that remained after the last one; gone after the next boot."""
+"""Lists the reasons for a reboot that the last one did not resolve; gone after the next boot."""
 
 
 def read_boot(request: Request, commands: Commands) -> Readings:
-    """The start of PID 1, packages that need a reboot, and reasons that remained after one.
+    """The start of PID 1, packages that need a reboot, and reasons that a reboot did not resolve.
 
     A container has the boot ID of its host, so only the start of PID 1 (proc_pid_stat(5),
     starttime) tells its boots apart.
@@ -75,9 +75,9 @@ def read_time_zone(request: Request, commands: Commands) -> Readings:
     except FileNotFoundError:
         raise Unread("/etc/localtime: no such file") from None
     except OSError:
-        raise Unread("/etc/localtime: not a symbolic link to a time zone") from None
+        raise Unread("/etc/localtime is not a symbolic link to a time zone") from None
     if "zoneinfo/" not in target:
-        raise Unread(f"/etc/localtime: points to {target}, not to a time zone below zoneinfo/")
+        raise Unread(f"/etc/localtime points to {target}, not to a time zone below zoneinfo/")
     return {"os.time_zone": target.split("zoneinfo/", 1)[1]}
 
 
@@ -117,7 +117,7 @@ def read_identity(request: Request, commands: Commands) -> Readings:
 
 
 RESOLVED = "/run/systemd/resolve/resolv.conf"
-"""Has the DNS servers that systemd-resolved uses; /etc/resolv.conf has only its stub address."""
+"""Lists the DNS servers that systemd-resolved uses; /etc/resolv.conf has only its stub address."""
 
 
 def read_resolver(request: Request, commands: Commands) -> Readings:

@@ -23,7 +23,7 @@ NAMES = (
     *("listeners", "containers", "check_image", "container_devices", "images"),
     *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes"),
 )
-"""Keys of a request; for a missing key, there is nothing to read."""
+"""Keys of a request. If a key is missing, there is nothing to read for it."""
 
 
 def take(
@@ -35,9 +35,9 @@ def take(
     """Return a record of this node.
 
     Args:
-        in_turn: lists of readers. The lists run in parallel, the readers of a list in turn.
-        request: what to read: a key of ``NAMES`` -> names.
-        command_timeout_s: the time-out of each command; None: the default.
+        in_turn: lists of readers. The lists run in parallel, and the readers in a list in turn.
+        request: key of ``NAMES`` -> names of the objects to read.
+        command_timeout_s: the timeout of each command; None: the default.
         reader_timeout_s: the time limit for all readers together; None: the default.
     """
     limit_s = reader_timeout_s or READER_TIMEOUT_S

@@ -32,12 +32,12 @@ def is_folder(path: str) -> bool:
 
 
 def resolved(path: str) -> str:
-    """Return a path with all links followed."""
+    """Return a path with all symbolic links resolved."""
     return os.path.realpath(rooted(path))[len(os.path.realpath(ROOT or "/").rstrip("/")) :]
 
 
 def text_of(path: str, otherwise: str | None = None) -> str:
-    """Return the content of a text file; ``Unread`` if it cannot be read.
+    """Return the content of a text file; raise ``Unread`` if it cannot be read.
 
     Args:
         path: the path of the file.
@@ -49,7 +49,7 @@ def text_of(path: str, otherwise: str | None = None) -> str:
 
 
 def bytes_of(path: str, most: int = -1) -> bytes:
-    """Return the content, or the first ``most`` bytes, of a file; ``Unread`` if that fails."""
+    """Return a file's content, or its first ``most`` bytes; raise ``Unread`` if that fails."""
     try:
         with open(rooted(path), "rb") as file:
             return file.read(most)
@@ -60,7 +60,7 @@ def bytes_of(path: str, most: int = -1) -> bytes:
 
 
 def line_of(path: str, otherwise: str | None = None) -> str:
-    """Return the first line of a file, as ``text_of`` does."""
+    """Return the first line of a text file; the arguments are those of ``text_of``."""
     return text_of(path, otherwise).split("\n", 1)[0].strip()
 
 
@@ -75,23 +75,23 @@ def figure_of(path: str) -> float:
     try:
         return float(text.split(" ")[0])
     except ValueError:
-        raise Unread(f"{path}: does not begin with a number: {text[:60]!r}") from None
+        raise Unread(f"{path} does not begin with a number: {text[:60]!r}") from None
 
 
 def found_in(path: str, pattern: str, what: str) -> str:
-    """Return the group of a pattern in the first line that matches.
+    """Return the text of a pattern's group in the first line that matches.
 
     Args:
         path: the path of the file.
         pattern: a regular expression with one group.
-        what: what the pattern finds; the error names it.
+        what: a name for the text that is sought, for the error message.
 
     Raises:
         Unread: no line matches, or the file cannot be read.
     """
     match = re.search(pattern, text_of(path), re.MULTILINE)
     if match is None:
-        raise Unread(f"{path}: no {what}")
+        raise Unread(f"{path} contains no {what}")
     return match.group(1)
 
 
@@ -101,7 +101,7 @@ def rows_of(path: str, after: int = 0) -> list[list[str]]:
 
 
 def mounts() -> list[list[str]]:
-    """Return source, mount point, type and options of each mount (proc_mounts(5))."""
+    """Return the source, mount point, type and options of each mount (proc_mounts(5))."""
     return [row[:4] for row in rows_of("/proc/self/mounts")]
 
 
@@ -116,9 +116,9 @@ def started(process: str) -> int:
 
 
 def command_lines() -> Iterator[tuple[str, str]]:
-    """Yield /proc folder and command line of each process; NUL ends each argument."""
+    """Yield the /proc folder and command line of each process; NUL ends each argument."""
     for path in found_by("/proc/[0-9]*/cmdline"):
-        with suppress(Unread):  # the process ended meanwhile
+        with suppress(Unread):  # the process has ended in the meantime
             yield os.path.dirname(path), text_of(path)
 
 

@@ -31,7 +31,7 @@ def read_units(request: Request, commands: Commands) -> Readings:
     def limit(unit: str, name: str) -> dict[str, str]:
         process = units[unit].get("MainPID") or "0"
         if process == "0":
-            raise Unread(f"{unit}: no main process")
+            raise Unread(f"{unit} has no main process")
         line = found_in(f"/proc/{process}/limits", rf"^Max {name}\s+(\S+\s+\S+)", f"Max {name}")
         soft, hard = line.split()
         return {"soft": soft, "hard": hard}
@@ -77,7 +77,7 @@ def properties_of(
 
 
 LOADED = "/run/lockstep/loaded"
-"""Has a file per unit that a role started, with its invocation and the files that it had read."""
+"""Folder with a file per unit that a role started: its invocation, and the files that it read."""
 MANAGER = "systemd-manager"
 """File in ``LOADED`` for systemd itself, with the boot ID as its invocation."""
 
