@@ -1,7 +1,7 @@
 """Deploy the whole cluster: heads first, then the workers, which depend on them.
 
-The workers need some parts before the controller uses them. Each role declares which of its stages
-run before the heads are deployed, and which after the workers.
+Some parts must be on the workers before the controller uses them. Each role declares which of its
+stages run before the heads are deployed, and which after the workers.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from lockstep.roles.operations.apply import apply_roles
 from lockstep.roles.steps import barrier
 
 plan: NodePlan = host.data.plan
-# pyinfra resolves "./head.py" relative to the file that it ran last, maybe for another host.
+# pyinfra resolves "./head.py" relative to the file that it ran last, possibly for another host.
 HERE = Path(__file__).resolve().parent
 
 apply_roles(plan, plan.roles, Phase.BEFORE_HEADS)

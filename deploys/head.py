@@ -1,4 +1,4 @@
-"""Deploy the heads. The order of ROLES has no effect: each role declares what it follows."""
+"""Deploy the heads. The order of ROLES has no effect: each role declares its predecessors."""
 
 from pyinfra import host
 

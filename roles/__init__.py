@@ -1,8 +1,7 @@
 """The roles of a node: one module per role, each with a declaration named ``ROLE``.
 
-A declaration consists of data and of pure functions of the plan. Work that does not follow
-from packages, files and units is an operation, in a module in ``operations``. Roles never import
-each other.
+A declaration consists of data and of pure functions of the plan. Work that goes beyond packages,
+files and units is an operation, in a module in ``operations``. Roles never import each other.
 """
 
 import pkgutil
@@ -12,7 +11,7 @@ from importlib import import_module
 from lockstep.plan.declaration import Declaration
 
 if __name__ != "lockstep.roles":
-    # Imported under two names, each module would exist twice, with two registries of operations.
+    # Under a second name, Python would load every module twice, with two registries of operations.
     raise ImportError("import this package as lockstep.roles, not as roles")
 
 

@@ -1,7 +1,7 @@
-"""Container engines, with GPUs in their containers through CDI.
+"""Container engines, whose containers get GPUs through CDI.
 
-Owns     for each engine, configuration files that no other tool writes and drop-ins for its unit;
-         the role keeps the CDI specification up to date.
+Owns     for each engine, configuration files that no other tool writes, and drop-ins for its unit;
+         the role also keeps the CDI specification up to date.
 Restart  an engine when one of its files or its program changes; containers keep running
          (live-restore, shims).
 """
@@ -72,7 +72,7 @@ ROLE = Declaration(
             validate=CONTAINERD_JUDGES,
             wanted=partial(_has_engine, engine="containerd"),
         ),
-        # This file is written after the one that it imports: a missing import is an error.
+        # This file is written after the one that it imports, because a missing import is an error.
         File(
             path="/etc/containerd/lockstep.toml",
             template="container_runtime/containerd.toml.j2",
@@ -117,7 +117,7 @@ ROLE = Declaration(
     unchecked={
         "live_restore": (
             "file.content checks the file; the value in a running Docker matters only at a "
-            "restart, and a deploy reloads Docker first"
+            "restart, and a deploy reloads Docker before that"
         ),
         "check_image": (
             "lockstep check --containers starts a container from the image; without the image the "

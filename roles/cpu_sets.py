@@ -14,7 +14,7 @@ from lockstep.plan.boot import cpu_args
 from lockstep.plan.declaration import TMPFILES, Contribution, Declaration, File, drop_in
 
 BALANCER = "irqbalance.service"
-"""Masked: irqbalance(1) moves interrupts to any CPU; they belong on the housekeeping CPUs."""
+"""This unit is masked, because irqbalance(1) moves interrupts to CPUs that belong to jobs."""
 
 
 def _has_housekeeping(plan: NodePlan) -> bool:

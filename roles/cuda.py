@@ -1,4 +1,4 @@
-"""CUDA: its packages, and the PATH entries for its programs."""
+"""The CUDA packages, and PATH entries for their programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fabric settings for NCCL, UCX and Open MPI: address family, interfaces and devices.
 
-docs/fabric.md names the sources. The libraries themselves need not be installed.
+docs/fabric.md lists the sources. The libraries themselves need not be installed.
 Restart  nothing: a job reads the settings when it starts.
 """
 

@@ -1,10 +1,10 @@
-"""GPU settings: the declared value or else the GPU's own default, now and at every boot.
+"""GPU settings: the declared values or else the GPU's own defaults, now and at every boot.
 
-Owns     what nvidia-smi can set: power limit, clocks, persistence mode, compute mode, ECC, MIG; a
-         unit sets it again at boot.
+Owns     the settings of nvidia-smi: power limit, clocks, persistence mode, compute mode, ECC, MIG;
+         a unit restores them at boot.
 Busy     compute mode, ECC and MIG mode change only on a GPU without processes; ECC then takes
-         effect at the next boot. Missing MIG devices are added even to a busy GPU, which does not
-         disturb the existing ones.
+         effect at the next boot. Missing MIG devices are added even to a busy GPU, because that
+         does not disturb the existing ones.
 Unread   if nvidia-smi fails, the role changes nothing, and the check names the node.
 Goes on  if the unit fails, usually because of a dead GPU: the deploy reports the failure, and the
          check names the unit and the GPU.

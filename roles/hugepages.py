@@ -60,6 +60,8 @@ ROLE = Declaration(
     operations="lockstep.roles.operations.hugepages",
     asks=_asks,
     unchecked={
-        "group": ("file.content checks the file that declares the group, hugepages.mount its GID"),
+        "group": (
+            "file.content checks the file that declares the group, hugepages.mount checks its GID"
+        ),
     },
 )

@@ -1,6 +1,6 @@
-"""One munge key for all nodes, generated once on the machine that deploys, and never shown.
+"""One munge key for all nodes, generated once on the deploying machine and never shown.
 
-Secret   the key travels on standard input only; the deploy compares its hash.
+Secret   the key is sent only on standard input; the deploy compares hashes.
 """
 
 from __future__ import annotations

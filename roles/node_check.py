@@ -1,6 +1,6 @@
-"""The node checks itself: Slurm's health check, prolog and epilog, and a timer for metrics.
+"""A node checks itself in Slurm's health check, prolog and epilog, and on a timer for metrics.
 
-Owns     the program of the check, its rules, its timer.
+Owns     the program of the check, its rules and its timer.
 Restart  only the timer; each run loads the program anew.
 """
 
@@ -51,7 +51,7 @@ ROLE = Declaration(
             File(
                 path=f"{LIBRARY}/lockstep/{name}",
                 text=partial(_module, name),
-                # Compiled by the node's Python, which may be older than that of the deploy.
+                # Compiled by the node's Python, which may be older than the one of the deploy.
                 validate=COMPILES,
             )
             for name in MODULES

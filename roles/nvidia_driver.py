@@ -1,4 +1,4 @@
-"""NVIDIA's driver: its modules are built and loaded, nouveau is blocked, persistenced runs.
+"""NVIDIA's driver: builds and loads its modules, blocks nouveau, and runs nvidia-persistenced.
 
 Owns     module options and load order; modules for the running kernel and for the one that boots
          next; nvidia-persistenced; the units for hardware that the node lacks, which stay off.

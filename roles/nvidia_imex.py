@@ -1,4 +1,4 @@
-"""NVIDIA's IMEX daemon, which shares GPU memory between nodes that NVLink connects."""
+"""NVIDIA's IMEX daemon, which shares GPU memory between nodes connected by NVLink."""
 
 from __future__ import annotations
 

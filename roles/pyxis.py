@@ -3,9 +3,9 @@
 Owns     the file with this node's own line for plugstack.conf.
 Restart  nothing: srun and slurmstepd load the plugin when they start; slurm_worker restarts slurmd.
 Order    The deploy tests the plugin before it writes the line that requires it. If no build fits,
-         a worker takes no jobs: without the line they would run outside their containers. On the
-         controller the line is removed: srun then rejects --container-image, and starts all other
-         jobs. The controller gets its line once every worker has one.
+         a worker takes no jobs, because without the line they would run outside their containers.
+         On the controller the line is removed: srun then rejects --container-image but starts all
+         other jobs. The controller gets its line once every worker has one.
 """
 
 from __future__ import annotations

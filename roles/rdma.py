@@ -1,7 +1,7 @@
 """RDMA for user programs: kernel modules are loaded, and devices keep their declared names.
 
 Owns     the udev rule that names RDMA devices. rdma-core's own rules load modules when a device
-         appears, and the kernel sets the modes in /dev/infiniband: no file here repeats that.
+         appears, and the kernel sets the modes in /dev/infiniband, so no file here repeats that.
 Restart  nothing: a device that now has a different name gets the right one at the next boot.
 """
 
@@ -12,7 +12,7 @@ from lockstep.plan.declaration import Declaration, File
 from lockstep.plan.fabric import keeps_kernel_names, modules
 
 UDEV_VERIFIES = (
-    # udevadm(8): `verify` is new in systemd 254; older ones check a rule only when they load it.
+    # udevadm(8): `verify` is new in systemd 254; older versions check rules only on loading.
     "! udevadm verify --help >/dev/null 2>&1 || udevadm verify {new} >/dev/null"
 )
 

@@ -1,7 +1,7 @@
 """Slurm accounting: MariaDB and slurmdbd on one head, with a generated password.
 
 Owns     MariaDB's drop-in, slurmdbd's database account, slurmdbd.conf, both units.
-Secret   only slurmdbd.conf (0600, slurm) holds the password; MariaDB keeps a hash of it.
+Secret   on the node, only slurmdbd.conf (0600, slurm) has the password; MariaDB keeps its hash.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Gate     munge rejects credentials if clocks differ too much (munged(8): 300 s), so a node whose
          clock is not synchronized fails at the gate, before munge and Slurm. The gate comes as late
-         as possible: chronyd's first samples take seconds, in which other roles are applied.
+         as possible: chronyd's first samples take seconds, during which other roles are applied.
 """
 
 from __future__ import annotations

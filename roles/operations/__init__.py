@@ -1,1 +1,1 @@
-"""Operations of roles: they compare what is on a node with the plan and change what differs."""
+"""Operations of roles: each compares a node with the plan and changes what differs."""

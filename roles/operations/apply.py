@@ -18,17 +18,17 @@ from lockstep.roles.operations.manifest import recorded
 
 
 def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN) -> None:
-    """Apply the plan of some roles to a node; other roles are left alone.
+    """Apply some roles of a node's plan; leave its other roles alone.
 
-    A run with ``--data roles=munge,slurm_worker`` applies only those.
+    A run with ``--data roles=munge,slurm_worker`` applies only those two roles.
 
     Args:
         plan: the plan of the node.
         names: the names of the roles, in any order.
-        phase: only the stages of this phase are applied.
+        phase: the phase whose stages are applied.
 
     Raises:
-        PyinfraError: there is no role with one of the names.
+        PyinfraError: one of the names is not the name of a role.
     """
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
@@ -52,10 +52,10 @@ def roles_of_site(plan: NodePlan) -> tuple[str, ...]:
 
 
 def asked_for(roles: str | None, known: set[str]) -> set[str]:
-    """Return the roles that ``--data roles=munge,slurm_worker`` names, or all without it.
+    """Return the roles that ``--data roles=munge,slurm_worker`` names, or all roles without it.
 
     Raises:
-        PyinfraError: there is no role with one of the names.
+        PyinfraError: one of the names is not the name of a role.
     """
     if roles is None:
         return known
@@ -75,12 +75,12 @@ def _operations(role: Declaration, stage: Stage) -> Callable[..., None]:
     own = import_module(role.operations) if role.operations else None
     usual = partial(_usual, role=role.name, afterwards=getattr(own, "afterwards", None))
     function: Callable[..., None] = getattr(own, stage.function, usual)
-    # A function of this call: pyinfra writes into it, and a site may name the argument otherwise.
+    # A new function: pyinfra sets attributes on it, and a site may name the argument differently.
     return lambda plan: function(plan)
 
 
 def _usual(plan: NodePlan, role: str, afterwards: Callable[[NodePlan], None] | None) -> None:
-    """Write a role's files, keep its units running with them, and then run its own steps."""
+    """Write a role's files, keep its units running with them, and then run its own operations."""
     if put_files(plan, role):
         keep_units(plan, role)
         if afterwards:

@@ -12,7 +12,7 @@ from lockstep.question import Unreadable
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
-"""Argument keys that only Lockstep sets: ``entries`` removes those that left the plan."""
+"""Argument keys that only Lockstep sets; ``entries`` removes those that the plan no longer has."""
 
 
 @operation()
@@ -28,7 +28,7 @@ def menu(files: tuple[str, ...], args: tuple[str, ...]) -> CommandsOrReason:
     try:
         due = ask(menu_is_due(files, args))
     except Unreadable:
-        # In a preview the drop-in is not written yet; a new menu may turn out to be readable.
+        # In a preview the drop-in is not written yet, and the new menu may be readable.
         if host.state.is_executing:
             raise
         due = True

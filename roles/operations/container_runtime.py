@@ -46,7 +46,7 @@ def cdi_specification(gpus: int) -> CommandsOrReason:
     """Regenerate the CDI specification if the toolkit would now write a different one.
 
     Args:
-        gpus: the planned number of GPUs. If a GPU is missing, the file is not changed:
+        gpus: the planned number of GPUs. If a GPU is missing, the file is not changed;
             otherwise the node would look like a healthy node with fewer GPUs.
     """
     present = len(ask(gpu_states()).every)
@@ -61,7 +61,7 @@ def cdi_specification(gpus: int) -> CommandsOrReason:
 def live_restore() -> Commands:
     """Make a running Docker read live-restore from its file before anything restarts Docker.
 
-    dockerd(8): a reload applies live-restore; without it, a restart stops every container.
+    dockerd(8): a reload applies live-restore, without which a restart stops every container.
     """
     if ask(docker_ends_containers()):
         yield "systemctl reload docker.service"
@@ -72,7 +72,7 @@ def check_image(engine: str) -> Commands:
     """Build the image for the check's containers; it contains only the node's own busybox.
 
     Args:
-        engine: one of LOADERS.
+        engine: a key of ``LOADERS``.
     """
     if not ask(has_image(engine, CHECK_IMAGE)):
         yield f"({ARCHIVE}) | {LOADERS[engine]} >/dev/null"

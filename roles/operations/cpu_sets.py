@@ -14,10 +14,10 @@ from lockstep.spec.names import cpus
 
 @operation("systemd runs on the housekeeping CPUs")
 def manager_cpus(housekeeping: str) -> Commands:
-    """Move PID 1: systemd applies CPUAffinity= at boot, but not always when it re-executes itself.
+    """Move PID 1 to the housekeeping CPUs; all processes that it starts inherit its affinity.
 
-    systemd 257 was seen to read a changed list without applying it. All processes that systemd
-    starts inherit its affinity.
+    systemd applies CPUAffinity= at boot, but not always when it re-executes itself: systemd 257 has
+    been seen to read a changed list without applying it.
 
     Args:
         housekeeping: the CPUs for the system and its daemons.
@@ -31,8 +31,8 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Commands:
     """Move services off the workload CPUs, without a restart.
 
     AllowedCPUs= limits a control group when systemd creates it. This operation finds groups that
-    were changed behind systemd's back, and services that started before the limit was set: a
-    reload does not reach all of them (systemd 257: user.slice, services in nested slices).
+    another program has changed, and services that started before the limit was set: a reload does
+    not reach all of them (systemd 257: user.slice, services in nested slices).
 
     Args:
         housekeeping: the CPUs for the system and its daemons.
@@ -49,7 +49,7 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Commands:
         yield (
             f"if [ -f {group}/cpuset.cpus ]; then echo {housekeeping} > {group}/cpuset.cpus; fi; "
             f"for p in $(find {group} -name cgroup.procs -exec cat {{}} +); do "
-            # The process may have exited meanwhile; then there is nothing to move.
+            # If the process has exited meanwhile, there is nothing to move.
             f'taskset -apc {housekeeping} "$p" >/dev/null || test ! -d "/proc/$p" || exit 1; done'
         )
 

@@ -36,7 +36,7 @@ def refused(why: str) -> Commands:
     """Fail on this host only: an exception would end the run for all hosts.
 
     Args:
-        why: the message: what is wrong with the secrets, and the next step.
+        why: the error message, with the next step.
     """
     yield StringCommand("cat >&2; exit 1", _stdin=why)
 
@@ -44,8 +44,8 @@ def refused(why: str) -> Commands:
 def secrets_of(plan: NodePlan) -> Secrets | None:
     """Return the cluster's secrets; if that fails, add an operation that fails and return None.
 
-    New secrets are made only in a run that also deploys the controller. Otherwise a run for one
-    node on another machine would give that node a different key.
+    New secrets are made only in a run that also deploys the controller. Otherwise, a run for one
+    node from another machine would give that node a different key.
     """
     name, folder = plan.spec.name, plan.spec.secrets_dir
     try:

@@ -17,7 +17,7 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
     """Give files their planned content, mode and owner.
 
-    The content travels on standard input, so that it appears in no process list, no log and no
+    The content is sent on standard input, so that it appears in no process list, no log and no
     temporary file that others can read. The new file is created beside its destination with mode
     0600, gets its owner and mode, is checked by the program that will read it, and is renamed over
     the old file.
@@ -38,7 +38,7 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
 
 
 def _put_all(files: list[ManagedFile]) -> StringCommand:
-    """Return one command for all files: each command costs a round trip to the node."""
+    """Return one command for all files, because each command costs a round trip to the node."""
     folders = dict.fromkeys(shlex.quote(file.path.rpartition("/")[0]) for file in files)
     steps = [
         "set -e",
@@ -46,7 +46,7 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
         # The shell's positional parameters are the new files.
         "set --",
         """trap 's=$?; rm -f "$@"; [ "$s" = 0 ] || echo "not replaced: $file" >&2' EXIT""",
-        # In a subshell, because the umask applies to every folder that mkdir -p creates.
+        # In a subshell, so that this umask applies only to the folders that mkdir -p creates.
         f"( umask 022; mkdir -p {' '.join(folders)} )",
         "umask 077",
     ]
@@ -67,7 +67,7 @@ def _judged_with(file: ManagedFile) -> str:
 
 
 def _put(files: list[ManagedFile]) -> list[str]:
-    """Return the steps for files that are checked together, usually only one."""
+    """Return shell commands for the files that are checked together, usually only one file."""
     news = [shlex.quote(f"{file.path}.lockstep-new") for file in files]
     steps = [f"set -- {' '.join(news)}"]
     owners: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _put(files: list[ManagedFile]) -> list[str]:
     steps.append(f"file={_named(files)}")
     steps += [f"chown {owner} {' '.join(theirs)}" for owner, theirs in owners.items()]
     steps += [f"chmod {mode} {' '.join(theirs)}" for mode, theirs in modes.items()]
-    # Synced before the rename: after a power cut, the file is complete, whether old or new.
+    # Synced before the rename, so that a power failure leaves either the old or the new file.
     steps.append(f"sync {' '.join(news)}")
     if files[0].validate:
         judge = files[0].validate.format(new=news[0], every_new=" ".join(news))

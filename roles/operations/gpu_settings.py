@@ -11,17 +11,17 @@ from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
-"""The description's compute mode -> nvidia-smi's. Not listed: "prohibited" -> "Prohibited"."""
+"""The description's compute mode -> nvidia-smi's; any other mode is "Prohibited"."""
 
 
 @operation()
 def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
-    """Restore the settings that a GPU has lost, with nvidia-smi(1).
+    """Use nvidia-smi(1) to restore the settings that a GPU has lost.
 
     Args:
         gpu: the declared settings. Locked clocks cannot be read back, so only the unit sets them.
-        default_w: the default power limit of the GPU model. If no limit is declared, a GPU with a
-            different default keeps its limit; the check reports it.
+        default_w: the default power limit of the GPU model, in watts. If no limit is declared, a
+            GPU with a different default keeps its limit; the check reports it.
     """
     gpus = ask(gpu_states())
     if not gpus.answered:
@@ -63,7 +63,7 @@ def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
 def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
     """Return the MIG devices to add; none if MIG mode is off and is not being switched on.
 
-    A MIG device that is not declared stays, because a job may use it. The rollout removes it.
+    A MIG device that is not declared stays, because a job may be using it. The rollout removes it.
     """
     switched_on = board.mig_pending == "Disabled" and not board.busy
     if board.mig != "Enabled" and not switched_on:
@@ -74,7 +74,7 @@ def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
 def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
     """Return a command that adds MIG devices if MIG mode is already in effect.
 
-    Before Hopper, MIG mode takes effect at a GPU reset; the unit then adds the devices at boot.
+    On GPUs before Hopper, MIG mode takes effect only at a reset; the unit adds the devices at boot.
     """
     return (
         f'if [ "$(nvidia-smi -i {uuid} --query-gpu=mig.mode.current --format=csv,noheader)" '

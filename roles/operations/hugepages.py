@@ -39,9 +39,9 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> CommandsOrReas
         return "the running kernel could not reserve the huge pages: a reboot is pending"
     for (size, node), pages in sorted(wrong.items()):
         folder = f"/sys/devices/system/node/node{node}/hugepages/{SIZES[size]}"
-        # If the kernel refuses (read-only, or no such size yet), a reboot helps: no failure.
+        # If the kernel refuses (read-only, or no such size yet), a reboot helps, so do not fail.
         yield f"echo {pages} > {folder}/nr_hugepages || echo 'not reserved: a reboot is pending'"
-    # Records the requested and the reached numbers: pages that are lost later are requested again.
+    # Records the requested and the reached numbers, so that pages lost later are requested again.
     yield (
         f"mkdir -p {Path(HUGEPAGES_TRIED).parent} && "
         f'echo "{asked} reached $({REACHED})" > {HUGEPAGES_TRIED}'
@@ -75,7 +75,7 @@ def mounted(points: Mapping[str, str], gid: int | None) -> CommandsOrReason:
                 "exit 1; }"
             )
         elif state != wanted:
-            # Mount options set group and mode, but a job may use the mount, so it is not remounted.
+            # Not remounted with new options, because a job may be using the mount.
             yield f"chgrp {wanted.gid} {point} && chmod {wanted.mode} {point}"
     return "hugetlbfs is mounted with the planned group and mode"
 
@@ -102,7 +102,7 @@ def group(gid: int | None, files: tuple[str, ...]) -> CommandsOrReason:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Create group and mounts, and request pages; some may have to wait for the next boot."""
+    """Create the group and the mounts, and request pages; some may have to wait for a reboot."""
     group(
         name="Group",
         gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,

@@ -19,8 +19,9 @@ from lockstep.secrets import Secrets, SecretsUnsafe, existing
 def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
     """Record everything that a deploy of some roles writes, unless the manifest is up to date.
 
-    This operation runs after the packages are installed, because dpkg then knows the paths of their
-    files. It runs before all other roles: if the deploy is killed, everything it wrote is recorded.
+    This operation runs after the packages are installed, because only then does dpkg know the paths
+    of their files. It runs before all other roles, so that everything that they write is recorded
+    even if the deploy is killed.
 
     Args:
         plan: the plan of the node.
@@ -58,12 +59,12 @@ def unreadable(error: ManifestError) -> str:
     """Return the error message for a manifest that cannot be read."""
     return (
         f"{MANIFEST}: {error}. Next: restore it from a backup, or remove it; the next deploy "
-        "writes a new one, which does not list what earlier deploys left"
+        "writes a new one, which does not list what earlier deploys wrote"
     )
 
 
 def _secrets(plan: NodePlan) -> Secrets | None:
-    """Return the secrets, or None: roles that need secrets report what is wrong with them."""
+    """Return the secrets; None if there are none or they are unsafe, which other roles report."""
     try:
         return existing(plan.spec.name, plan.spec.secrets_dir)
     except SecretsUnsafe:

@@ -21,7 +21,7 @@ def initramfs(files: tuple[str, ...]) -> Commands:
     """Rebuild every initramfs if the running kernel's is older than a file that belongs in it.
 
     Args:
-        files: the module options; an initramfs without them loads nouveau early in the boot.
+        files: the module options; an initramfs without them loads nouveau early during boot.
     """
     if bool(files) and ask(initramfs_is_due(files)):
         yield "update-initramfs -u -k all"
@@ -59,7 +59,7 @@ def loaded(driver: Driver, modules: tuple[str, ...]) -> CommandsOrReason:
     if present.version not in ("", driver.version):
         return f"driver {present.version} stays loaded until the next boot (deploys/reboot.py)"
     if not present.version and NOUVEAU in present.modules:
-        # No failure: the rollout can reboot this node only after the rest of the deploy.
+        # Not a failure: the rollout can reboot this node only after the rest of the deploy.
         host.log("nouveau uses the GPUs until the node boots without it (deploys/reboot.py)")
         return "the driver's modules cannot be loaded until the node boots without nouveau"
     for name in modules:
@@ -73,7 +73,7 @@ def idle_units(units: tuple[str, ...]) -> Commands:
     """Stop and disable units whose hardware is missing or whose feature is turned off.
 
     They are stopped only while no process uses a GPU: if the description is wrong, stopping the
-    fabric manager ends all CUDA programs.
+    fabric manager would end all CUDA programs.
 
     Args:
         units: the canonical names of the units.
@@ -85,7 +85,7 @@ def idle_units(units: tuple[str, ...]) -> Commands:
         if state.active in ("active", "activating", "reloading") or state.enabled == "enabled":
             if not free:
                 host.log(
-                    f"{unit}: disabled, but not stopped: the GPUs are in use or could not be read"
+                    f"{unit}: disabled but not stopped, as the GPUs are in use or could not be read"
                 )
             yield f"systemctl disable {'--now ' if free else ''}{unit}"
 

@@ -14,7 +14,7 @@ from lockstep.roles.operations.service import manager_configuration
 def running_settings(
     host_name: str, time_zone: str, locale: str, sysctl: dict[str, str], masked: tuple[str, ...]
 ) -> Commands:
-    """Apply the settings that differ to the running system."""
+    """Change the running system's settings that differ from the plan."""
     state = ask(settings(sysctl, masked))
     steps = []
     if state.host_name != host_name:
@@ -41,7 +41,7 @@ def running_settings(
         steps.append(f"sysctl -q -w {' '.join(wrong)}")
     unmasked = [unit for unit in masked if unit not in state.masked]
     if unmasked:
-        # Units are stopped first: a unit that is masked while it is active ends up as failed.
+        # Units are stopped first, because a unit that is masked while active ends up as failed.
         listed = " ".join(unmasked)
         # A unit that is not installed cannot be stopped, but it can be masked for later.
         steps.append(

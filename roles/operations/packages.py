@@ -16,7 +16,7 @@ from lockstep.plan.driver import Driver
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 LOCK_TIMEOUT_S = 600
-"""How long apt waits for its lock: the apt of an interrupted deploy may still be running."""
+"""Seconds that apt waits for its lock, which an interrupted deploy may still hold."""
 
 OPTIONS = f"-q -y -o DPkg::Lock::Timeout={LOCK_TIMEOUT_S}"
 APT_GET = (
@@ -223,12 +223,14 @@ _NO_KERNEL = f"LOCKSTEP_JUDGE={shlex.quote(_JUDGE_SAYS)} "
 _JUDGE = (
     "-o 'DPkg::Pre-Install-Pkgs::=sh -c \"$LOCKSTEP_JUDGE\"' -o DPkg::Tools::Options::sh::Version=2"
 )
-"""Makes apt run a check before it calls dpkg, and stop if that fails (apt.conf(5)): a driver's
-dependencies may install or remove a kernel, and the node would then boot an unplanned kernel."""
+"""Options that make apt run a check before it calls dpkg, and stop if that fails (apt.conf(5)).
+
+Otherwise a driver's dependencies might install or remove a kernel; the node would then boot a
+kernel that is not planned."""
 
 
 def _refuse_without_headers(package: str, kernel: str) -> str:
-    """Return a command that fails if no repository has the headers of one of the node's kernels."""
+    """Return a command that fails if no repository has the headers for a kernel of the node."""
     return (
         f"apt-cache show {package} >/dev/null 2>&1 || {{ "
         f'echo "no repository of this node has {package}: DKMS cannot build the driver for '

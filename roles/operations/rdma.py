@@ -11,7 +11,7 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 
 @operation("the RDMA kernel modules are loaded")
 def loaded_modules(modules: Mapping[str, str]) -> Commands:
-    """Load missing modules; on a kernel without them modprobe fails with a message.
+    """Load missing modules; if the kernel lacks them, modprobe fails with a message.
 
     Args:
         modules: module -> a file in /sys that exists while the module is loaded.

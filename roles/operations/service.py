@@ -102,8 +102,8 @@ def _say_if_failed(state: State, host: Host, name: str, arguments: dict[str, Any
 def _active(name: str) -> str:
     """Return a command that fails, with the unit's last log lines, if the unit is not active.
 
-    systemctl's own exit status cannot decide this: it is 0 if an unmet condition kept the unit
-    from starting.
+    systemctl's own exit status does not show this: it is 0 even if an unmet condition kept the
+    unit from starting.
     """
     return (
         f"{{ systemctl is-active --quiet {name} || "

@@ -16,21 +16,21 @@ WAIT_S = 60
 
 
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
-"""Reasons that slurmctld sets for nodes that did not answer: the deploy resumes such nodes."""
+"""Reasons that slurmctld sets for nodes that did not answer; a deploy resumes these nodes."""
 
 OUTDATED = "CoreSpec differ"
 """The reason that slurmctld sets if a slurmd registers with the CPUs from the previous slurm.conf.
 
-On a slow machine that happens between the deploys of the controller and of the worker (seen with
-Slurm 24.11)."""
+On a slow machine this can happen between the deploys of the controller and of the worker (seen
+with Slurm 24.11)."""
 
 
 @operation("the node is registered with the controller")
 def registered(node: str, controller: str) -> Commands:
-    """Wait until the node is registered; resume it if only its absence took it out of service.
+    """Wait until the node is registered; resume it if Slurm set it down only for not responding.
 
     A node that an administrator drained stays drained. A node that the health check drained is
-    resumed if that check now finds no fault.
+    resumed if the check no longer finds a fault.
     """
     # Readings from the start of the connection are older than slurmctld's latest changes.
     read_anew_after(host, controller)
@@ -46,7 +46,7 @@ def registered(node: str, controller: str) -> Commands:
     if not away and not taken_out and not returns:
         return
     if away:
-        # scontrol itself waits long for a controller that is down, so each try has a time limit.
+        # scontrol waits a long time for a controller that is down, so each try has a time limit.
         yield (
             # The first retry comes early; later ones must not overload the controller.
             f"pause=0.3; end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "

@@ -25,7 +25,7 @@ def clock_is_right(reference: bool, max_offset_s: float) -> CommandsOrReason:
 
     Args:
         reference: True if the node is the cluster's time source and follows no server.
-        max_offset_s: the largest offset of the clock that is accepted, in seconds.
+        max_offset_s: the largest accepted offset of the clock, in seconds.
     """
     if reference:
         return "this node is the cluster's time source"

@@ -37,12 +37,12 @@ def on_every_worker(plan: NodePlan, path: str, named_in: str) -> CommandsOrReaso
 def files_after_workers(
     plan: NodePlan, files: tuple[ManagedFile, ...], path: str, plugin: str
 ) -> CommandsOrReason:
-    """Write this head's files once every worker has the file of the same path.
+    """Write this head's files once every worker has a file with the same path.
 
     Args:
         plan: the plan of the head.
         files: the files for ``managed_files``.
-        path: the head's file, which waits until every worker has a file with the same path.
+        path: the path of the file, on the head and on the workers.
         plugin: the plugin that the file names.
     """
     # The state of the workers is known only when the operation is executed.

@@ -14,6 +14,6 @@ from lockstep.roles.operations.operation import Commands, operation
 
 @operation("all hosts have reached this barrier")
 def reached() -> Commands:
-    """Do nothing, on every host."""
+    """Make the hosts wait for each other; change nothing."""
     read_anew(host)  # readings from other nodes may be out of date
     yield from ()

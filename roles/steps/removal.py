@@ -1,8 +1,8 @@
-"""Removes what is left over on a node: Lockstep wrote it, but the plan no longer has it.
+"""Removes what is left over on a node: what Lockstep wrote and the plan no longer contains.
 
 Owns     nothing; it removes unchanged files and units, and restores files that packages ship.
-Restart  nothing: a left-over unit is stopped. On a busy node, whatever running jobs may use stays
-         for now.
+Restart  nothing: a left-over unit is stopped. On a busy node, everything that running jobs might
+         use stays for now.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lockstep.spec import NodeRole
 
 @operation("nothing to remove")
 def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
-    """Remove everything left over that is unchanged and that no running job may use.
+    """Remove everything left over that is unchanged and that no running job could be using.
 
     Args:
         plan: the plan of the node.
@@ -48,7 +48,7 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
 
 
 def described(removal: Removal) -> list[str]:
-    """Return a line for each left-over entry: it is removed, or the reason why it stays."""
+    """Return a line for each left-over entry: that it is removed, or why it stays."""
     return [
         *(f"removed: {one.section} {one.name} ({one.state})" for one in removal.taken),
         *(f"left: {one.section} {one.name} {why}" for one, why in removal.stays),

@@ -141,12 +141,12 @@ def test_a_node_that_does_not_come_back_stops_the_rollout_and_is_gone_on_with(
     assert failed.startswith(
         "worker1 did not come back within 20 s of its reboot (return_timeout_s): "
     )
-    assert "It stays drained. Next: look at its console" in failed
+    assert "It stays drained. Next: look at the console of worker1" in failed
     assert f"pyinfra -y {inventory} deploys/reboot.py --limit worker1" in failed
     assert told[-1].startswith("Error")
     for node in ("worker2", "head"):
         left, end = said(run, node)
-        assert left.startswith("left alone: rollout stopped at worker1 (did not come back")
+        assert left.startswith("left alone: the rollout stopped because worker1 did not come back")
         assert end == "No changes"
         ready.on(node, f"rm {MARKER}")  # still pending; not part of what follows
     assert reason(ready, "worker1") == OURS

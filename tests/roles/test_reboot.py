@@ -397,11 +397,13 @@ def test_after_a_stop_no_node_begins_and_the_first_reason_stays() -> None:
     rollout = Rollout()
 
     def fail(name: str) -> None:
-        rollout.stop(name, "it broke")
-        rollout.stop("other", "later")
+        rollout.stop(f"{name} broke")
+        rollout.stop("other broke")
 
     told = started(rollout, 1, fail, "a", "b", "c")
-    assert sorted(told[2:]) == [f"{name}: rollout stopped at a (it broke)" for name in ("b", "c")]
+    assert sorted(told[2:]) == [
+        f"{name}: the rollout stopped because a broke" for name in ("b", "c")
+    ]
 
 
 # -- one node's way: a node and its controller that answer from a script
@@ -573,8 +575,8 @@ def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
     ran = go(doubles)
     assert not ran.ok
     assert ran.stopped == (
-        "rollout stopped at worker1 (is not in order 0 s after its reboot: "
-        "still waits for a reboot (reboot-required))"
+        "the rollout stopped because worker1 still failed its checks 0 s after its reboot: "
+        "the node still waits for a reboot (reboot-required)"
     )
     assert doubles.said[-1] == "reboot-required > /run/lockstep/rebooted-in-vain"
     assert "State=RESUME" not in doubles.said
@@ -685,7 +687,7 @@ def test_a_gpu_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[...,
     ran = go(doubles, CHANGE)
     assert (ran.ok, "reboot" in doubles.said) == (False, False)
     assert ran.stopped == (
-        "rollout stopped at worker1 (has processes outside Slurm on 1 GPUs (GPU-a...))"
+        "the rollout stopped because worker1 has processes outside Slurm on 1 GPUs (GPU-a...)"
     )
     assert not [said for said in doubles.said if "install" in said]
 
@@ -759,7 +761,7 @@ def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
     assert (ran.ok, doubles.states) == (False, {"IDLE", "DRAIN"})
     assert "reboot" not in doubles.said
     assert ran.stopped == (
-        "rollout stopped at worker1 (failed to change its driver packages: E: it broke)"
+        "the rollout stopped because worker1 failed to change its driver packages: E: it broke"
     )
     assert "It stays drained. Next: run apt-get check and dpkg --audit on worker1 and" in ran.last
 
@@ -768,7 +770,7 @@ def test_a_change_that_we_refuse_is_told_in_our_words_not_in_apts(go: Callable[.
     said = ("W: slow", f"{REFUSED} this would change the kernel: linux-image-9", "E: Failure")
     ran = go(Doubles(breaks="nvidia-smi", complaints=said), CHANGE)
     assert ran.stopped == (
-        f"rollout stopped at worker1 (failed to change its driver packages: {said[1]})"
+        f"the rollout stopped because worker1 failed to change its driver packages: {said[1]}"
     )
 
 
@@ -796,11 +798,11 @@ def test_jobs_that_do_not_finish_in_time_stop_the_rollout(go: Callable[..., Ran]
     ran = go(doubles)
     assert (ran.ok, doubles.said) == (False, [f"State=DRAIN Reason='{MARK}'"])
     assert ran.last == (
-        "worker1 still has 2 jobs (12, 14) after 1 s (drain_timeout_s); not rebooted. "
+        "worker1 still has 2 jobs (12, 14) after 1 s (drain_timeout_s), so it was not rebooted. "
         "It stays drained. Next: wait until the jobs have ended, then run: "
         "pyinfra -y  deploys/reboot.py --limit worker1"
     )
-    assert ran.stopped.startswith("rollout stopped at worker1 (still has 2 jobs")
+    assert ran.stopped.startswith("the rollout stopped because worker1 still has 2 jobs")
 
 
 def test_what_a_person_drained_is_rebooted_and_stays_drained(go: Callable[..., Ran]) -> None:
@@ -818,7 +820,7 @@ def test_a_fault_of_a_manually_drained_node_stops_no_other(
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert (ran.ok, ran.stopped, doubles.said) == (True, "", ["reboot"])
     assert ran.logged[-2:] == [
-        "not in order after the reboot: gpu.count (found 7, expected 8)",
+        "the checks failed after the reboot: gpu.count (found 7, expected 8)",
         "not resumed: already out of service: 'gpu3 is broken'",
     ]
     assert (doubles.states, doubles.reason) == ({"DOWN", "DRAIN"}, "gpu3 is broken")
@@ -850,10 +852,10 @@ def test_a_node_that_does_not_come_back_stays_drained(go: Callable[..., Ran]) ->
     ran = go(doubles)
     assert not ran.ok
     assert ran.stopped == (
-        "rollout stopped at worker1 (did not come back within 1 s of its reboot "
-        "(return_timeout_s): ssh: no route)"
+        "the rollout stopped because worker1 did not come back within 1 s of its reboot "
+        "(return_timeout_s): ssh: no route"
     )
-    assert "It stays drained. Next: look at its console" in ran.last
+    assert "It stays drained. Next: look at the console of worker1" in ran.last
     assert doubles.reason == MARK
 
 
@@ -862,7 +864,7 @@ def test_a_node_that_fails_the_check_stays_drained(go: Callable[..., Ran]) -> No
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert not ran.ok
     assert doubles.said[-1] == "reboot"
-    assert "is not in order 0 s after its reboot: gpu.count (found 7, expected 8)" in ran.last
+    assert "worker1 still failed its checks 0 s after its reboot: gpu.count (found 7" in ran.last
 
 
 def test_a_slurmd_that_did_not_register_since_stays_drained(go: Callable[..., Ran]) -> None:
@@ -894,12 +896,12 @@ def test_a_node_that_waits_for_jobs_is_put_back_when_the_rollout_stops(
     go: Callable[..., Ran],
 ) -> None:
     rollout = Rollout()
-    rollout.stop("worker2", "it broke")
+    rollout.stop("worker2 broke")
     doubles = Doubles(jobs=["12"])
     ran = go(doubles, rollout=rollout)
     assert ran.ok
     assert doubles.said[-1] == "State=RESUME"
-    assert ran.last == "not rebooted, resumed: rollout stopped at worker2 (it broke)"
+    assert ran.last == "not rebooted, resumed: the rollout stopped because worker2 broke"
 
 
 def test_a_node_that_somebody_resumes_meanwhile_is_not_rebooted(go: Callable[..., Ran]) -> None:
@@ -910,7 +912,7 @@ def test_a_node_that_somebody_resumes_meanwhile_is_not_rebooted(go: Callable[...
     doubles = Doubles(jobs=["12"], on_look=resumed)
     ran = go(doubles)
     assert not ran.ok
-    assert "was resumed before its jobs had finished; not rebooted. Next" in ran.last
+    assert "was resumed before its jobs had finished, so it was not rebooted. Next" in ran.last
 
 
 def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -> None:
@@ -922,7 +924,8 @@ def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -
     with pytest.raises(LookupError):
         go(Doubles(on_look=bug), rollout=rollout)
     assert rollout.stopped == (
-        "rollout stopped at worker1 (interrupted, or an internal error in Lockstep)"
+        "the rollout stopped because Ctrl-C or an internal error in Lockstep ended the turn of "
+        "worker1"
     )
 
 

@@ -1,8 +1,8 @@
-"""Reboots the nodes with a pending reboot, a few at a time: drains, reboots, checks, resumes.
+"""Reboots the nodes that need it, a few at a time: drains, reboots, checks and resumes them.
 
 Owns     the reboot of a node, and the change of an installed driver just before it; the node's
          state in Slurm, but only if this rollout drained the node.
-Restart  the whole node, when no job runs on it any more; no job is killed.
+Restart  the whole node, once no job runs on it; no job is killed.
 Stops    at the first node that fails: it stays drained, and no further node is touched. A node
          whose problem an earlier reboot did not resolve is not rebooted again, and fails alone.
 """
@@ -139,14 +139,14 @@ def rebooted(plan: NodePlan) -> Commands:
             decision = _decide_now(talk, plan)
         except Unanswered as unanswered:
             # Only this host fails: it was not changed, and the others do not depend on it.
-            yield refusal(f"left alone: it could not be read: {unanswered}")
+            yield refusal(f"left alone: {name} could not be read: {unanswered}")
             return
         if decision.nothing:
             host.log(decision.why(plan))
             return
         if head and (first := _workers_to_come(state, rollout)):
             yield refusal(
-                f"left alone: workers go first; still waiting: {first}. "
+                f"left alone: workers go first, and these have not had their turn: {first}. "
                 "Next: run without --serial and --no-wait",
             )
             return

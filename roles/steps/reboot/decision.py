@@ -21,13 +21,13 @@ HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rollout has to do on a node in its turn."""
+    """The work that a rollout has to do on a node in its turn."""
 
     pending: Pending
     boot: str
     hold: HoldState
     worker: bool
-    """The node takes jobs, so it is drained first."""
+    """Whether the node takes jobs; if so, it is drained first."""
 
     @property
     def leftover(self) -> bool:
@@ -36,7 +36,7 @@ class Decision:
 
     @property
     def nothing(self) -> bool:
-        """Whether the node has no task in this rollout."""
+        """Whether this rollout has nothing to do on the node."""
         return not (self.pending.reasons or self.pending.in_vain or self.leftover)
 
     @property
@@ -80,4 +80,4 @@ def remember(talk: Conversation, reasons: tuple[Reason, ...]) -> None:
     lines = " ".join(shlex.quote(str(reason)) for reason in reasons)
     kept, output = talk.say(f"mkdir -p {folder} && printf '%s\\n' {lines} > {IN_VAIN}")
     if not kept:
-        raise Unanswered(f"{IN_VAIN}: {' '.join(output.stderr_lines)[:200]}")
+        raise Unanswered(f"{IN_VAIN} was not written: {' '.join(output.stderr_lines)[:200]}")

@@ -10,9 +10,9 @@ from lockstep.plan.driver import Driver
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 
 CHANGE_S = 3600.0
-"""Time limit of one apt-get call, during which DKMS builds the driver's modules."""
+"""Time limit of one apt-get call, in seconds; DKMS builds the driver's modules during it."""
 MOST_CHARACTERS = 400
-"""Characters of a program's output in a message: enough for an error and the path of a log."""
+"""Longest output of a program in a message, in characters: an error and the path of a log fit."""
 
 
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
@@ -37,7 +37,7 @@ def _why(said: list[str]) -> str:
 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:
-    """Return which module the next boot would lack, and why; "" for none. Raises Unanswered."""
+    """Return, as text, which module the next boot would lack; "" if none. Raises Unanswered."""
     kernels = talk.read(boot_kernels)
     lacking = driver.lacking(kernels.next)
     if not lacking:
@@ -46,6 +46,6 @@ def unbuilt(talk: Conversation, driver: Driver) -> str:
     said = " ".join(output.stderr_lines)[:MOST_CHARACTERS]
     boots = "may boot" if kernels.unknown else "boots"
     return (
-        f"has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
-        f"which {boots} next; not rebooted{': ' if said else ''}{said}"
+        f"it has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
+        f"which {boots} next{': ' if said else ''}{said}"
     )

@@ -12,9 +12,9 @@ from lockstep.spec.names import expand
 
 CHECK_S = 300.0
 SAID = 3
-"""Number of findings in a message; ``lockstep check`` shows all."""
+"""Maximum number of findings in a message; ``lockstep check`` shows all of them."""
 BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
-"""Rules for values that a reboot changes: the first rebooted node differs from its peers."""
+"""Rules for values that a reboot changes, so the first rebooted node differs from its peers."""
 
 
 def check(inventory: str, node: str) -> list[dict[str, Any]]:
@@ -40,7 +40,9 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
         raise Unanswered(f"lockstep check did not finish within {CHECK_S:.0f} s") from late
     except (ValueError, KeyError) as error:
         said = done.stderr.strip().splitlines() or ["no message"]
-        raise Unanswered(f"lockstep check: exit status {done.returncode}: {said[-1]}") from error
+        raise Unanswered(
+            f"lockstep check failed with exit status {done.returncode}: {said[-1]}"
+        ) from error
     return findings
 
 

@@ -1,7 +1,7 @@
-"""A rollout, which all hosts of a run share; it ends when the first node fails.
+"""A rollout, which all hosts of a run share; it ends as soon as a node fails.
 
 The operations of all hosts run side by side, each in its own greenlet (pyinfra's command line
-patches threads and locks with gevent's); they share the state in this module. A turn ends with its
+replaces threads and locks with gevent's); they share the state in this module. A turn ends with its
 operation, whatever happened to the node, so no host waits for a lost node.
 """
 
@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 from pyinfra.api import State
 
 ARRIVAL_S = 0.1
-"""Seconds that a host waits before it takes a slot, so that all hosts have asked for one.
+"""Seconds that a host waits before it takes a slot, so that all hosts can ask for one first.
 
-A host that asks later is only out of order; the number of slots is never exceeded.
+A host that asks later merely goes out of turn; the number of slots is never exceeded.
 """
 
 
@@ -31,9 +31,9 @@ class Rollout:
         self._waiting: set[tuple[int, str]] = set()
         self._away: set[str] = set()
         self.done: set[str] = set()
-        """Nodes that had their turn, whatever the result."""
+        """Nodes that have had their turn, whatever the result."""
         self.stopped = ""
-        """The node that stopped the rollout, and the reason; "" while it goes on."""
+        """The reason why the rollout stopped, with the node's name; "" while it goes on."""
 
     @contextmanager
     def turn(self, node: str, place: int, at_once: int) -> Iterator[str]:
@@ -68,10 +68,10 @@ class Rollout:
                 self.done.add(node)
                 self._changed.notify_all()
 
-    def stop(self, node: str, why: str) -> None:
-        """Start no further node. If the rollout was already stopped, the first reason stays."""
+    def stop(self, why: str) -> None:
+        """Let no further node start. If the rollout has already stopped, the first reason stays."""
         with self._changed:
-            self.stopped = self.stopped or f"rollout stopped at {node} ({why})"
+            self.stopped = self.stopped or f"the rollout stopped because {why}"
             self._changed.notify_all()
 
 

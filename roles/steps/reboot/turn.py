@@ -32,18 +32,18 @@ USERS_OF_GPUS = (
 
 POLL_S = 2.0
 CHECK_EVERY_S = 10.0
-"""Seconds between two checks: each check also reads the peers, which run jobs."""
+"""Seconds between two checks; each check also reads the peers, which are running jobs."""
 REMIND_S = 600.0
 SETTLE_S = 300.0
-"""Limit for the checks after a reboot: chronyd takes up to 90 s, GPUs a minute more."""
+"""Seconds that the checks after a reboot may take: chronyd needs up to 90, GPUs 60 more."""
 RESUME_S = 60.0
 
 
 class Failed(Exception):
-    """The rollout ends at this node. All hosts show the reason; this one shows the next step."""
+    """A node failed, so the rollout ends. Every host shows the reason, this one the next step."""
 
     def __init__(self, why: str, then: str) -> None:
-        """Store the reason (a predicate whose subject is the node) and the next step."""
+        """Store the reason, a clause that names the node, and the next step."""
         super().__init__(why)
         self.then = then
 
@@ -78,12 +78,12 @@ class Turn:
             self._steps()
         except Failed as failed:
             if not isinstance(failed, NotAgain):
-                self.rollout.stop(name, str(failed))
+                self.rollout.stop(str(failed))
             kept = " It stays drained." if self.ours else ""
-            self._log(f"{name} {failed}.{kept} Next: {failed.then}", fg="red", bold=True)
+            self._log(f"{failed}.{kept} Next: {failed.then}", fg="red", bold=True)
             return False
         except BaseException:  # a bug in Lockstep, or Ctrl-C: pyinfra shows which
-            self.rollout.stop(name, "interrupted, or an internal error in Lockstep")
+            self.rollout.stop(f"Ctrl-C or an internal error in Lockstep ended the turn of {name}")
             raise
         return True
 
@@ -106,10 +106,10 @@ class Turn:
         if decision.pending.reasons:
             self._reboot()
         if decision.worker and not self.ours:
-            # The fault that took the node out of service may persist: that is no failure here.
+            # The fault that took the node out of service may persist, so this is not a failure.
             wrong = self._settled(self._still) or self._unregistered() or self._findings()
             if wrong:
-                self._log(f"not in order after the reboot: {wrong}")
+                self._log(f"the checks failed after the reboot: {wrong}")
             self._log(
                 f"not resumed: already out of service: {decision.hold.reason or 'no reason'!r}"
             )
@@ -118,11 +118,12 @@ class Turn:
         wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
         if wrong:
             raise Failed(
-                f"is not in order {SETTLE_S:.0f} s after its reboot: {wrong}",
+                f"{self.plan.name} still failed its checks {SETTLE_S:.0f} s after its reboot: "
+                f"{wrong}",
                 f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
                 f"repair what it reports, then run: {self.again}",
             )
-        self._log(f"checked: in order after {time.monotonic() - began:.0f} s")
+        self._log(f"the checks passed after {time.monotonic() - began:.0f} s")
         if self.ours:
             self._resume()
 
@@ -131,7 +132,7 @@ class Turn:
         hold = self.decision.hold
         if not hold.states:
             raise Failed(
-                "was not drained: the controller does not answer",
+                f"{self.plan.name} was not drained: the controller does not answer",
                 f"check slurmctld on {self.plan.cluster.controller_host}, then run: {self.again}",
             )
         if hold.states & HELD:
@@ -143,7 +144,7 @@ class Turn:
 
     def _idle(self) -> bool:
         """Wait until no job runs on the node; return False if the rollout ended meanwhile."""
-        limit_s = self.plan.spec.reboots.drain_timeout_s
+        name, limit_s = self.plan.name, self.plan.spec.reboots.drain_timeout_s
         began = shown_at = time.monotonic()
         shown: tuple[str, ...] = ()
         answered = began
@@ -153,8 +154,8 @@ class Turn:
                 answered = time.monotonic()
             elif time.monotonic() - answered > self.plan.spec.reboots.return_timeout_s:
                 raise Failed(
-                    "stopped answering before its jobs had finished; not rebooted",
-                    f"look at its console; when the node is up again, run: {self.again}",
+                    f"{name} stopped answering before its jobs had ended, so it was not rebooted",
+                    f"look at the console of {name}; when the node is up again, run: {self.again}",
                 )
             if self.rollout.stopped:
                 self._let_go()
@@ -162,7 +163,7 @@ class Turn:
             if hold is not None and hold.states and not hold.states & HELD:
                 self.ours = False
                 raise Failed(
-                    "was resumed before its jobs had finished; not rebooted",
+                    f"{name} was resumed before its jobs had finished, so it was not rebooted",
                     f"ask the administrators why the node was resumed, then run: {self.again}",
                 )
             jobs = None if hold is None else hold.jobs
@@ -172,7 +173,8 @@ class Turn:
             waited = time.monotonic() - began
             if waited >= limit_s:
                 raise Failed(
-                    f"still has {_jobs(jobs)} after {limit_s} s (drain_timeout_s); not rebooted",
+                    f"{name} still has {_jobs(jobs)} after {limit_s} s (drain_timeout_s), so it "
+                    "was not rebooted",
                     f"wait until the jobs have ended, then run: {self.again}",
                 )
             if jobs and (jobs != shown or time.monotonic() - shown_at >= REMIND_S):
@@ -196,19 +198,19 @@ class Turn:
             users = () if gpus.answered else self._users_of_gpus()
         except Unanswered as unanswered:
             raise Failed(
-                f"did not get the new driver: {unanswered}",
+                f"{name} did not get the new driver: {unanswered}",
                 f"repair nvidia-smi on {name}, then run: {self.again}",
             ) from unanswered
         busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
         if busy:
             raise Failed(
-                f"has processes outside Slurm on {len(busy)} GPUs ({busy[0]}...)",
+                f"{name} has processes outside Slurm on {len(busy)} GPUs ({busy[0]}...)",
                 f"run nvidia-smi on {name} to list them; when they have exited, run: {self.again}",
             )
         if users:
             raise Failed(
-                f"did not get the new driver: nvidia-smi fails; {len(users)} processes use GPUs "
-                f"(PID {users[0]}...)",
+                f"{name} did not get the new driver: nvidia-smi fails; {len(users)} processes use "
+                f"GPUs (PID {users[0]}...)",
                 f"run `fuser -v /dev/nvidia-uvm` on {name} to list them; when they have exited, "
                 f"run: {self.again}",
             )
@@ -224,17 +226,21 @@ class Turn:
         return tuple(output.stdout_lines)
 
     def _modules_built(self) -> None:
-        """Fail if the next boot would lack the driver: DKMS failed, or had no kernel headers."""
-        driver = self.decision.pending.driver
+        """Fail if the next boot would lack the driver because DKMS could not build its modules."""
+        name, driver = self.plan.name, self.decision.pending.driver
         if driver is None or not self.decision.pending.reasons:
             return
         try:
             why = unbuilt(self.talk, driver)
         except Unanswered as unanswered:
-            raise Failed(f"was not rebooted: {unanswered}", f"run: {self.again}") from unanswered
+            raise Failed(
+                f"{name} was not rebooted: {unanswered}", f"run: {self.again}"
+            ) from unanswered
         if why:
-            name = self.plan.name
-            raise Failed(why, f"deploy {name}, so that DKMS builds it; then run: {self.again}")
+            raise Failed(
+                f"{name} was not rebooted: {why}",
+                f"deploy {name}, so that DKMS builds the module; then run: {self.again}",
+            )
 
     def _change(self) -> None:
         """Change the packages that must not change while a job runs."""
@@ -245,7 +251,7 @@ class Turn:
             change_packages(self.talk, plan, names)
         except Unanswered as unanswered:
             raise Failed(
-                f"failed to change its driver packages: {unanswered}",
+                f"{plan.name} failed to change its driver packages: {unanswered}",
                 f"run apt-get check and dpkg --audit on {plan.name} and repair what they report, "
                 f"then run: {self.again}",
             ) from unanswered
@@ -263,7 +269,7 @@ class Turn:
             if asked not in ([], ["asked 0"]):
                 said = " ".join(output.stderr_lines).strip()[:200]
                 raise Failed(
-                    f"refused to reboot: systemctl reboot: {said or asked[0]}",
+                    f"{name} refused to reboot: systemctl reboot: {said or asked[0]}",
                     f"reboot {name} by hand, then run: {self.again}",
                 )
         last = "no answer yet"
@@ -278,8 +284,8 @@ class Turn:
             except Unanswered as unanswered:
                 last = str(unanswered)
         raise Failed(
-            f"did not come back within {limit_s} s of its reboot (return_timeout_s): {last}",
-            f"look at its console; when the node is up again, run: {self.again}",
+            f"{name} did not come back within {limit_s} s of its reboot (return_timeout_s): {last}",
+            f"look at the console of {name}; when the node is up again, run: {self.again}",
         )
 
     def _not_again(self) -> None:
@@ -287,12 +293,12 @@ class Turn:
         if self.decision.hold.states & HELD and not self.ours:
             return
         raise NotAgain(
-            f"was not rebooted again: {self.decision.stands}",
+            f"{self.plan.name} was not rebooted again: {self.decision.stands}",
             f"repair the cause on {self.plan.name} and reboot it by hand, then run: {self.again}",
         )
 
     def _settled(self, look: Callable[[], str]) -> str:
-        """Repeat a check until it finds nothing; return its last finding when the time is up."""
+        """Repeat a check until it finds nothing or the time is up; return its last finding."""
         began = time.monotonic()
         shown = ""
         while wrong := look():
@@ -300,7 +306,7 @@ class Turn:
             if left_s <= 0:
                 break
             if wrong != shown:
-                self._log(f"not in order yet ({left_s:.0f} s left): {wrong}")
+                self._log(f"the checks have not passed yet ({left_s:.0f} s left): {wrong}")
                 shown = wrong
             time.sleep(CHECK_EVERY_S)
         try:
@@ -315,10 +321,10 @@ class Turn:
             stands = still(self.look, self.decision.pending)
         except Unanswered as unanswered:
             return str(unanswered)
-        return f"still waits for a reboot ({listed(stands)})" if stands else ""
+        return f"the node still waits for a reboot ({listed(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
-        """Return the reason why the controller does not have this boot's slurmd yet, or ""."""
+        """Return why slurmd has not registered since the reboot; "" if it has."""
         if not self.decision.worker:
             return ""
         hold = self._hold()
@@ -352,8 +358,8 @@ class Turn:
                 return
             if time.monotonic() - began >= RESUME_S:
                 raise Failed(
-                    f"is in order, but Slurm did not resume it within {RESUME_S:.0f} s "
-                    f"({'+'.join(sorted(hold.states)) or 'no answer'})",
+                    f"{self.plan.name} passed its checks, but Slurm did not resume it within "
+                    f"{RESUME_S:.0f} s ({'+'.join(sorted(hold.states)) or 'no answer'})",
                     f"run scontrol show node {self.plan.name} to see why, then run: {self.again}",
                 )
             if hold.states & HELD:
@@ -377,7 +383,7 @@ class Turn:
             ok, said = False, str(unanswered)
         if not ok:
             raise Failed(
-                f"was not {done}: scontrol: {said or 'no answer within 30 s'}",
+                f"{self.plan.name} was not {done}: scontrol: {said or 'no answer within 30 s'}",
                 f"check slurmctld on {self.plan.cluster.controller_host}, then run: {self.again}",
             )
 
