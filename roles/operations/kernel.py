@@ -12,7 +12,7 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 
 @operation("the running kernel has the planned settings")
 def running_kernel_files(files: tuple[KernelFile, ...]) -> Commands:
-    """Write each setting that differs in the running kernel.
+    """Write each setting whose value in the running kernel is not the planned one.
 
     Args:
         files: the planned settings. If a file does not exist (a kernel without cpufreq), the deploy

@@ -1,4 +1,4 @@
-"""Removes what is left over on a node: what Lockstep wrote and the plan no longer contains.
+"""Removes what Lockstep once wrote on a node and the plan no longer contains.
 
 Owns     nothing; it removes unchanged files and units, and restores files that packages ship.
 Restart  nothing: a left-over unit is stopped. On a busy node, everything that running jobs might

@@ -699,7 +699,7 @@ def test_a_process_on_a_gpu_is_also_found_where_nvidia_smi_does_not_answer(
     ran = go(doubles, CHANGE)
     assert not ran.ok
     assert "worker1 did not get the new driver: nvidia-smi fails; 2 processes use GPUs" in ran.last
-    assert "Next: run `fuser -v /dev/nvidia-uvm` on worker1 to list them" in ran.last
+    assert "Next: run `fuser -v /dev/nvidia-uvm` on worker1 to list the processes" in ran.last
     assert not [said for said in doubles.said if "install" in said or said == "reboot"]
 
 

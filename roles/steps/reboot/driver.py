@@ -10,9 +10,9 @@ from lockstep.plan.driver import Driver
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 
 CHANGE_S = 3600.0
-"""Time limit of one apt-get call, in seconds; DKMS builds the driver's modules during it."""
+"""Time limit of one apt-get call, in seconds; it includes the DKMS build of the modules."""
 MOST_CHARACTERS = 400
-"""Longest output of a program in a message, in characters: an error and the path of a log fit."""
+"""Maximum characters of a program's output in a message: enough for an error and a log's path."""
 
 
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:

@@ -40,7 +40,7 @@ RESUME_S = 60.0
 
 
 class Failed(Exception):
-    """A node failed, so the rollout ends. Every host shows the reason, this one the next step."""
+    """A node failed, so the rollout ends. All hosts show the reason, its own also the next step."""
 
     def __init__(self, why: str, then: str) -> None:
         """Store the reason, a clause that names the node, and the next step."""
@@ -205,14 +205,15 @@ class Turn:
         if busy:
             raise Failed(
                 f"{name} has processes outside Slurm on {len(busy)} GPUs ({busy[0]}...)",
-                f"run nvidia-smi on {name} to list them; when they have exited, run: {self.again}",
+                f"run nvidia-smi on {name} to list the processes; when they have exited, run: "
+                f"{self.again}",
             )
         if users:
             raise Failed(
                 f"{name} did not get the new driver: nvidia-smi fails; {len(users)} processes use "
                 f"GPUs (PID {users[0]}...)",
-                f"run `fuser -v /dev/nvidia-uvm` on {name} to list them; when they have exited, "
-                f"run: {self.again}",
+                f"run `fuser -v /dev/nvidia-uvm` on {name} to list the processes; when they have "
+                f"exited, run: {self.again}",
             )
 
     def _users_of_gpus(self) -> tuple[str, ...]:
