@@ -49,6 +49,10 @@ def test_declared_slots_are_kept() -> None:
     }
 
 
+def test_a_numa_node_without_gpus_has_no_line() -> None:
+    assert gres(numa={0: "0-7", 1: ""}) == {"/dev/nvidia[0-7]": "0-7"}
+
+
 def test_a_single_gpu_has_no_brackets() -> None:
     assert gres(count=1) == {"/dev/nvidia0": "0-7"}
 

@@ -150,6 +150,11 @@ def test_the_kernel_module_says_which_gpu_is_behind_a_number(node: Node) -> None
     }
 
 
+def test_a_gpu_without_its_file_makes_the_numbers_unread(node: Node) -> None:
+    node.file(f"{GPUS}/0000:1b:00.0/registry", "")
+    assert f"{GPUS}/0000:1b:00.0/information" in node.read()["driver.boards"]["unread"]
+
+
 def test_the_capability_files_of_instances_are_known_by_their_minors(node: Node) -> None:
     folder = "/proc/driver/nvidia/capabilities"
     for path, minor in (("gi1/access", 12), ("gi1/ci0/access", 13), ("../../mig/config", 1)):
