@@ -1,4 +1,4 @@
-"""Decides which left-over items to remove from a node, and how; runs no commands itself."""
+"""Decides which leftover items to remove from a node, and how; runs no commands itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Removes what Lockstep once wrote on a node and the plan no longer contains.
 
 Owns     nothing; it removes unchanged files and units, and restores files that packages ship.
-Restart  nothing: a left-over unit is stopped. On a busy node, everything that running jobs might
+Restart  nothing: a leftover unit is stopped. On a busy node, everything that running jobs might
          use stays for now.
 """
 
@@ -48,7 +48,7 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
 
 
 def described(removal: Removal) -> list[str]:
-    """Return a line for each left-over entry: that it is removed, or why it stays."""
+    """Return a line for each leftover entry: that it is removed, or why it stays."""
     return [
         *(f"removed: {one.section} {one.name} ({one.state})" for one in removal.taken),
         *(f"left: {one.section} {one.name} {why}" for one, why in removal.stays),
