@@ -25,7 +25,7 @@ LEFT_OVER = (
 SYSTEM = (
     each(
         *("limits.open_files", "limits.open_files", "slurmd.service"),
-        *({"soft": "1024", "hard": "524288"}, "1024 of 524288"),
+        *({"soft": "1024", "hard": "524288"}, "1024 (at most 524288)"),
     ),
     one("unit.failed", "units.failed", "", ["backup.service"], "failed", "backup.service"),
     one("unit.peers", "units.enabled", "", [*ENABLED, "x.timer"], "additional: x.timer"),

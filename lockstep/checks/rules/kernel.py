@@ -55,7 +55,7 @@ def _files(view: View) -> dict[str, KernelFile]:
 
 
 def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | None:
-    """Return path -> value for the files that match a pattern; None if none were read."""
+    """Return path -> value for the files that match a pattern, or None if no file was read."""
     found = view.record.entry("kernel.files", file.path)
     if found is None or isinstance(found, Unread):
         return found
@@ -77,7 +77,7 @@ def _settings(view: View, read: Items) -> Items:
 
 
 def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Unread:
-    """Return one value for all files of a pattern: the planned one, or those that differ."""
+    """Return the planned value if all files of a pattern have it, else the values that differ."""
     if not values:
         return NOT_THERE
     wrong = Counter(v for v in values.values() if not isinstance(v, Unread) and v != file.value)
@@ -91,7 +91,7 @@ def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Un
 
 
 def _which(view: View, path: str) -> str:
-    """Name the files of a pattern that differ, each by the part that contains the asterisk."""
+    """Name the files with a wrong value, each by the path component that the asterisk matches."""
     file = _files(view)[path]
     values = _values(view, file)
     if "*" not in path or not isinstance(values, dict):
@@ -117,7 +117,7 @@ KINDS = {
 
 
 def declared(view: View) -> dict[str, str]:
-    """Return the declared values as the kernel prints them."""
+    """Return the declared sysctls, with whitespace as the kernel prints it."""
     return {key: " ".join(value.split()) for key, value in view.plan.system.sysctl.items()}
 
 
@@ -138,7 +138,7 @@ def _winner(view: View, key: str) -> str:
 
 
 _alike = partial(Rule, peers=Peers.CLASS, severity=WARNING)
-"""A rule that compares a setting with the peers."""
+"""A rule that compares a setting across peers."""
 
 RULES = (
     _alike(
@@ -150,8 +150,8 @@ RULES = (
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
         repair=by_hand(
-            "on {node}: compare pcie_aspm= on the kernel command line with that of its peers, and "
-            "find what wrote {device}"
+            "on {node}: compare the kernel argument pcie_aspm= with that of its peers, and find "
+            "what wrote {device}"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -173,8 +173,8 @@ RULES = (
         ),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: read journalctl -k -g tsc; compare the BIOS, and tsc= on the kernel "
-            "command line, with those of its peers; then reboot the node"
+            "on {node}: read journalctl -k -g tsc; compare the BIOS and the kernel argument tsc= "
+            "with those of its peers; then reboot the node"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -182,8 +182,7 @@ RULES = (
         id="kernel.faulted",
         claim="The kernel has had no serious fault since boot.",
         why=(
-            "After an oops or a machine check the kernel keeps running, but it is no longer "
-            "reliable."
+            "After an oops or a machine check, the kernel keeps running but is no longer reliable."
         ),
         blind="Warnings (bit 9), which drivers also print for harmless events.",
         source="kernel documentation, admin-guide/tainted-kernels",
@@ -203,7 +202,10 @@ RULES = (
         id="kernel.log",
         claim="The kernel log shows no fault.",
         why="Hung tasks, lockups, and disk and link errors often appear hours before a failure.",
-        blind="Messages that the ring buffer no longer holds. Faults that are worded differently.",
+        blind=(
+            "Messages that the ring buffer no longer holds. Faults whose messages the rule does "
+            "not recognize."
+        ),
         source=(
             "kernel sources: hung_task.c, watchdog.c, rcu/tree_stall.h, pcie/aer.c, sch_generic.c"
         ),
@@ -219,7 +221,7 @@ RULES = (
     _alike(
         kind=Kind.SLOTS,
         id="kernel.modules",
-        claim="All nodes of a hardware class have loaded the same kernel modules and versions.",
+        claim="All nodes of a hardware class load the same kernel modules in the same versions.",
         why=(
             "Without the driver for its memory controllers, a node reports no memory errors. A "
             "driver from a different source can behave differently."
@@ -253,13 +255,13 @@ RULES = (
     ),
     _alike(
         id="kernel.page_merging",
-        claim="All nodes of a hardware class have the same setting of Kernel Samepage Merging.",
+        claim="All nodes of a hardware class have the same Kernel Samepage Merging setting.",
         why="The kernel thread that looks for identical pages takes CPU time and cache from jobs.",
         blind="How many pages the kernel merges.",
         source="kernel documentation, admin-guide/mm/ksm",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/kernel/mm/ksm/run")),
-        repair=by_hand("on {node}: find what wrote {device} (ksmtuned)"),
+        repair=by_hand("on {node}: find what wrote {device} (such as ksmtuned)"),
         explained_by=OTHER_KERNEL,
     ),
     _alike(
@@ -274,8 +276,8 @@ RULES = (
             part("kernel.state", "/sys/kernel/security/lsm", "/sys/kernel/security/lockdown")
         ),
         repair=by_hand(
-            "on {node}: compare Secure Boot, and security=, lsm= and lockdown= on the kernel "
-            "command line, with those of its peers"
+            "on {node}: compare Secure Boot and the kernel arguments security=, lsm= and lockdown= "
+            "with those of its peers"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -283,8 +285,8 @@ RULES = (
         id="kernel.setting",
         claim="Every declared setting in /sys and /proc is in effect.",
         why=(
-            "Different huge page, clock or interrupt settings slow down one node without any "
-            "message. A setting that the machine does not have is also a finding."
+            "Different huge page, clock or interrupt settings silently slow down one node. A "
+            "setting that does not exist on the machine is also reported."
         ),
         blind=(
             "A setting that changes and changes back between two checks. Settings that the "
@@ -315,8 +317,8 @@ RULES = (
     ),
     _alike(
         id="kernel.taint",
-        claim="The kernels of all nodes of a hardware class have the same taint flags.",
-        why="No package version shows a force-loaded module, a staging driver or a live patch.",
+        claim="The kernel has the same taint flags on all nodes of a hardware class.",
+        why="Package versions do not reveal force-loaded modules, staging drivers or live patches.",
         blind=(
             "Proprietary, out-of-tree and unsigned modules (bits 0, 12, 13), which most GPU nodes "
             "load."
@@ -336,14 +338,14 @@ RULES = (
         kind=Kind.SLOTS,
         id="kernel.thp",
         claim="All nodes of a hardware class have the same transparent huge page settings.",
-        why="Without huge pages many jobs are slower; defragmentation can stall allocations.",
+        why="Without huge pages, many jobs are slower. Defragmentation can stall allocations.",
         blind="Huge pages that programs request with madvise(2).",
         source="kernel documentation, admin-guide/mm/transhuge",
         reading="kernel.state",
         look=Look(part("kernel.state", f"{THP}/enabled", f"{THP}/defrag", f"{THP}/shmem_enabled")),
         repair=by_hand(
             "declare kernel.transparent_hugepages for the hardware class, or find what set "
-            "{device} on {node} (tuned, a script)"
+            "{device} on {node} (such as tuned or a script)"
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
     ),
@@ -351,8 +353,8 @@ RULES = (
         kind=Kind.SLOTS,
         id="sysctl.common",
         claim="Undeclared sysctls have the same values on all nodes of a hardware class.",
-        why="A buffer size or watchdog setting that was changed for a test remains on that node.",
-        blind="Keys that the rule does not read. Declared keys: sysctl.running checks those.",
+        why="A buffer size or watchdog setting changed for a test can stay in effect on one node.",
+        blind="Sysctls outside a fixed list. Declared sysctls: sysctl.running checks those.",
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
         look=Look(where("sysctl.common", lambda view: view.plan.system.sysctl, among=False)),
@@ -368,7 +370,7 @@ RULES = (
             '"sysctl --system" would set the other value. This is only a warning, because at boot '
             "Lockstep's file wins (systemd-sysctl.service.d/50-lockstep.conf)."
         ),
-        blind="A missing file of Lockstep: file.content checks that. Units that set keys later.",
+        blind="A missing Lockstep file: file.content checks that. Units that set keys later.",
         source="sysctl.d(5)",
         reading="sysctl.persisted",
         look=Look(_persisted_items, pick=of_map(lambda entry: entry["value"])),
@@ -382,7 +384,7 @@ RULES = (
     Rule(
         id="sysctl.running",
         claim="Every declared sysctl is in effect.",
-        why="The file can be right while the kernel has a different value.",
+        why="A sysctl.d file can be right while the kernel has a different value.",
         blind="Keys that the description does not declare. Values in jobs' network namespaces.",
         source="sysctl(8)",
         reading="sysctl.running",

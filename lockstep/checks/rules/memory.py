@@ -48,7 +48,7 @@ _hugepages_items = made(
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield a check per planned pool; a kernel started without its arguments is not checked."""
+    """Yield one check per planned pool. A node skips it if its kernel lacks the arguments."""
     words = tuple(word for word in view.plan.system.kernel_args if key(word) in KEYS)
     for size, nodes in view.plan.hardware.hugepages.items():
         for node, pages in nodes.items():
@@ -80,7 +80,7 @@ def _mount_expected(view: View) -> dict[str, JsonValue]:
 
 
 def _odd(view: View) -> str:
-    """Return the slots whose module differs from most modules of the node."""
+    """Return up to four slots whose memory module differs from most modules of the node."""
     modules = {slot: as_text(value) for slot, value in view.items("memory.modules").items()}
     usual = max(modules.values(), key=list(modules.values()).count, default="")
     odd = sorted(slot for slot, module in modules.items() if module != usual)
@@ -92,8 +92,8 @@ RULES = (
         id="hugepages",
         claim="Each NUMA node has the planned number of huge pages of each size.",
         why=(
-            "If the split is uneven, a job gets memory on the other socket, even though the total "
-            "is right."
+            "If the pages are split unevenly among NUMA nodes, a job gets memory on the other "
+            "socket, even though the total is right."
         ),
         blind="Whether the pages are free or in use.",
         source="kernel documentation, admin-guide/mm/hugetlbpage",
@@ -101,7 +101,7 @@ RULES = (
         look=Look(_hugepages_items),
         expected=each(
             lambda view: {
-                # Pages of other pools take memory from jobs.
+                # Pages in unplanned pools take memory from jobs.
                 **{device: 0 for device in _hugepages_items(view) if device},
                 **{
                     f"{size} node{node}": pages
@@ -117,12 +117,13 @@ RULES = (
                 lambda view, device: waits(view, *KEYS),
                 (
                     "The running kernel was started without the arguments that reserve the pages. "
-                    "Otherwise the pages were released later, and a deploy reserves them again."
+                    "If it was started with them, the pages were released later, and a deploy "
+                    "reserves them again."
                 ),
             ),
         ),
         tags=lambda view, device: started_otherwise(view, *KEYS),
-        # Without a kernel of its own a node has the pages of its host.
+        # A node without a kernel of its own has the pages of its host.
         applies=own_kernel,
         on_node=OnNode(Local.HEALTH, _hugepages_on_node),
         explained_by=STARTED_SO,
@@ -155,7 +156,7 @@ RULES = (
     ),
     Rule(
         id="memory.at_least",
-        claim="Every node has at least the memory of its hardware class.",
+        claim="Every node has at least as much memory as its hardware class declares.",
         why=(
             "A memory module that fails at boot disappears without a message. Slurm then drains "
             "the node, or jobs run out of memory."
@@ -176,7 +177,10 @@ RULES = (
     Rule(
         id="memory.corrected",
         claim="Memory modules have few corrected errors.",
-        why="A module whose errors keep increasing soon fails, and each correction takes time.",
+        why=(
+            "A module whose error count keeps growing often fails soon, and each correction takes "
+            "time."
+        ),
         blind="Which module has the errors: the firmware's log names it. Machines without EDAC.",
         source="EDAC (ce_count); ten in 24 hours are the threshold of mcelog.conf for a module",
         reading="memory.corrected",
@@ -192,8 +196,8 @@ RULES = (
         claim="All nodes of a hardware class have memory modules of the same sizes and speeds.",
         why="One slower module slows down all memory channels of its socket.",
         blind=(
-            "Manufacturers and part numbers, which can differ between equal modules. Which slot "
-            "has which module."
+            "Manufacturers and part numbers, which can differ between equivalent modules. Which "
+            "module is in which slot."
         ),
         source="SMBIOS 7.18, memory device",
         reading="memory.modules",
@@ -209,15 +213,18 @@ RULES = (
     Rule(
         id="memory.swap",
         claim="All nodes of a hardware class have the same swap space.",
-        why="A rank whose memory is swapped out is a thousand times slower, and the job waits.",
+        why=(
+            "A rank whose memory is swapped out is a thousand times slower, and the job waits for "
+            "it."
+        ),
         blind="How much memory is swapped out.",
         source="swapon(8), proc_swaps(5)",
         reading="memory.swap",
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: swapon --show; then remove the swap space (swapoff, /etc/fstab) or add it, "
-            "so that it is the same as on its peers"
+            "on {node}: run swapon --show, then add or remove swap space (swapoff, /etc/fstab) to "
+            "match its peers"
         ),
     ),
     Rule(

@@ -65,7 +65,7 @@ RULES = (
         ),
         blind=(
             "Settings in a collector's own files, and how often a server scrapes it. The address "
-            "on which it listens: listener.family checks that."
+            "it listens on: listener.family checks that."
         ),
         source="options of dcgm-exporter and node_exporter",
         reading="collectors",
@@ -98,10 +98,10 @@ RULES = (
         id="collector.single",
         claim="Each collector runs at most once, and nvidia-smi does not run in a loop.",
         why=(
-            "Two collectors query the GPUs twice, and only one of them can read the profiling "
-            "metrics."
+            "Two collectors query the GPUs twice as often, and only one of them can read the "
+            "profiling metrics."
         ),
-        blind="Collectors under other program names. Metrics that a job reads itself.",
+        blind="Collectors with other program names. Metrics that a job reads itself.",
         source="DCGM documentation, profiling metrics: only one client at a time",
         reading="collectors",
         look=Look(pick=lambda lines: len(lines) if isinstance(lines, list) else lines),
@@ -128,8 +128,8 @@ RULES = (
         why="A busy service takes CPU time from a job, and all ranks wait for the slowest one.",
         blind=(
             "Programs outside services, services that start jobs, and services that started less "
-            "than ten minutes ago. A short burst of load after a long idle time. Machines without "
-            "cgroup v2."
+            "than ten minutes ago. A short burst of load after a long idle period. Machines "
+            "without cgroup v2."
         ),
         source="kernel documentation, admin-guide/cgroup-v2 (cpu.stat)",
         reading="services.cpu_share",

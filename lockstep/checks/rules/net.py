@@ -31,9 +31,9 @@ from lockstep.spec.names import expand
 
 ADDRESSES = "net.addresses"
 NOT_READ = (Cause("net.address", of=UNREAD), Cause("rdma.interface", of=UNREAD))
-"""One command reads all interfaces; the RDMA devices say which of them belong to the fabric."""
+"""One command reads all interfaces; the RDMA devices show which of them are on the fabric."""
 FOLLOWS_STATE = (*NOT_READ, Cause("net.state", at=SAME_DEVICE))
-"""An interface that is down or missing has few readings."""
+"""Few settings of an interface can be read while it is down or missing."""
 MANAGEMENT = "management"
 
 
@@ -44,7 +44,7 @@ def planned(view: View) -> dict[str, str]:
 
 
 def holder(view: View, address: str) -> str | None:
-    """Return the interface that has an address."""
+    """Return the name of the interface that has an address, or None."""
     held = view.items(ADDRESSES).items()
     return next((name for name, own in held if isinstance(own, list) and address in own), None)
 
@@ -59,7 +59,7 @@ def interfaces(view: View) -> dict[str, str]:
 
 def _interfaces(view: View) -> dict[str, str]:
     nics = view.plan.hardware.hardware.nics
-    # The IP interfaces of InfiniBand may be down by design: jobs use verbs.
+    # IPoIB interfaces may be down by design, because jobs use verbs.
     ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()
     named = {
         *(expand(nics.interfaces) if nics.interfaces else ()),
@@ -74,7 +74,7 @@ def _interfaces(view: View) -> dict[str, str]:
 
 
 def judged(reading: str) -> Callable[[View], Items]:
-    """Return a function that reads the interfaces on the management network and the fabric."""
+    """Return a function that selects the interfaces on the management network and the fabric."""
     missing = Unread(unread="no such interface")
     return made(
         reading,
@@ -85,7 +85,7 @@ def judged(reading: str) -> Callable[[View], Items]:
 
 
 def by_name(reading: str) -> Callable[[View], Items]:
-    """Return the look of ``judged``, but keyed by interface name, as earlier records are."""
+    """Return a function like that of ``judged``, but keyed by interface name, as records are."""
 
     def look(view: View) -> Items:
         names = interfaces(view)
@@ -129,7 +129,7 @@ def _alike(
     severity: Severities = WARNING,
     causes: tuple[Cause, ...] = (),
 ) -> Rule:
-    """Return a rule that compares an interface reading with the peers."""
+    """Return a rule that compares a reading of the interfaces across peers."""
     return Rule(
         id=reading,
         claim=f"Interfaces on one network have the same {what} on all nodes of a hardware class.",
@@ -188,7 +188,7 @@ RULES = (
     Rule(
         id="net.carrier",
         claim="No network link has changed state since the last record.",
-        why="A flapping link ends connections and jobs at random times.",
+        why="A flapping link breaks connections and kills jobs at random times.",
         blind="Link changes before the first record of this boot.",
         source="kernel documentation, ABI/testing/sysfs-class-net (carrier_changes)",
         reading="net.carrier_changes",
@@ -211,7 +211,7 @@ RULES = (
         blind="Which CPUs serve the queues: irq.affinity checks that.",
         source="ethtool(8), -l",
         repair=(
-            "on {node}: set the number of queues as on its peers (ethtool -L), and find what "
+            "on {node}: set the same number of queues as on its peers (ethtool -L), and find what "
             "changed it"
         ),
         causes=(
@@ -223,7 +223,7 @@ RULES = (
         id="net.default_route",
         claim="Default routes use the same interface on all nodes of a hardware class.",
         why=(
-            "If the default route is missing or leads over the fabric, the node cannot reach name, "
+            "If the default route is missing or uses the fabric, the node cannot reach name, "
             "package or licence servers, or takes the wrong path to them."
         ),
         blind=(
@@ -243,7 +243,7 @@ RULES = (
     _alike(
         "net.driver",
         "driver and firmware",
-        why="With a different driver or firmware, a bug affects only some nodes.",
+        why="If drivers or firmware differ, a bug can affect only some nodes.",
         blind="The driver's version: kernel.release and rdma.driver check that.",
         source="ethtool(8), -i",
         repair=(
@@ -309,7 +309,8 @@ RULES = (
         blind="Offloads other than rx, tx, sg, tso, gso and gro.",
         source="ethtool(8), -k",
         repair=(
-            "on {node}: set the offloads as on its peers (ethtool -K), and find what changed them"
+            "on {node}: set the offloads to match its peers (ethtool -K), and find what changed "
+            "them"
         ),
         causes=(*OTHER_KERNEL,),
     ),
@@ -323,15 +324,15 @@ RULES = (
         blind="Priority flow control (PFC): rdma.pfc checks that.",
         source="ethtool(8), -a",
         repair=(
-            "on {node}: set the pause frames as on its peers (ethtool -A), and find what changed "
-            "them"
+            "on {node}: set the pause parameters to match its peers (ethtool -A), and find what "
+            "changed them"
         ),
         causes=(*OTHER_KERNEL,),
     ),
     _alike(
         "net.queue",
         "queueing discipline",
-        why="A different queueing discipline delays packets that the peers send immediately.",
+        why="A different queueing discipline can delay packets that the peers send immediately.",
         blind="The parameters, classes and filters of a queueing discipline.",
         source="tc(8), ip-link(8) (txqueuelen)",
         repair=(
@@ -350,7 +351,8 @@ RULES = (
         blind="Interrupt moderation, which drivers adjust on their own.",
         source="ethtool(8), -g",
         repair=(
-            "on {node}: set the ring sizes as on its peers (ethtool -G), and find what changed them"
+            "on {node}: set the ring sizes to match its peers (ethtool -G), and find what changed "
+            "them"
         ),
         causes=(*OTHER_KERNEL,),
     ),

@@ -92,7 +92,7 @@ def _topology_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
 
 
 def _only(these: list[str], others: list[str]) -> str:
-    """Name the first pairs that only one side has, and count the rest."""
+    """Name the first pairs that are not in ``others``, and count the rest."""
     own = [pair for pair in these if pair not in set(others)]
     more = f" and {len(own) - NAMED} more" if len(own) > NAMED else ""
     return ", ".join(own[:NAMED]) + more if own else "no other pair"
@@ -101,15 +101,15 @@ def _only(these: list[str], others: list[str]) -> str:
 _counter = partial(
     Rule,
     blind=(
-        "Errors before the first record of a boot. GPUs without this counter or partitioned with "
-        "MIG."
+        "Errors before the first record of a boot. GPUs that lack this counter or are partitioned "
+        "with MIG."
     ),
     look=Look(pick=supported, devices=DEVICES),
     kind=Kind.GROWTH,
     repair=by_hand(RESET_TOGETHER),
     applies=has_whole_gpus,
 )
-"""A rule about an error counter of NVLinks."""
+"""A rule about an NVLink error counter."""
 
 RULES = (
     Rule(
@@ -145,7 +145,7 @@ RULES = (
     Rule(
         id="gpu.nvlink",
         claim="All NVLinks of a GPU are up at full speed.",
-        why="A GPU with one link fewer still works, and every collective operation waits for it.",
+        why="A GPU that has lost a link still works, but every collective operation waits for it.",
         blind=(
             "Links that are up but repeat transfers: gpu.nvlink_replay checks those. GPUs that are "
             "partitioned with MIG."

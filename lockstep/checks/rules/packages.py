@@ -43,7 +43,7 @@ def _held_items(view: View) -> Items:
 
 
 def _together(view: View) -> dict[str, tuple[str, ...]]:
-    """Return groups of packages with the same installed and the same locked version."""
+    """Group the packages that lack their locked version by installed and locked version."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     stack = view.plan.nvidia
     for name, installed in other_packages(view).items():
@@ -62,7 +62,7 @@ def _version_items(view: View) -> Items:
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions without patterns; other versions are compared with the peers."""
+    """Return the locked versions; a version that fits a pattern is compared with the peers."""
     locked = view.plan.software.versions
     return {
         **{name: version for name, version in locked.items() if "*" not in version},
@@ -74,13 +74,13 @@ RULES = (
     Rule(
         id="package.broken",
         claim="No package is half installed.",
-        why="dpkg was interrupted, so the next deploy fails on this node.",
+        why="After an interrupted dpkg run, the next deploy fails on this node.",
         blind="Fully installed packages whose files were changed later.",
         source="dpkg(1), --audit",
         reading="packages.broken",
         expected=same([]),
         repair=by_role(
-            "packages, and the role that needs it",
+            "packages, and the role that needs the package",
             f"{DEPLOY}; if the finding stays, on {{node}}: dpkg --configure -a shows why",
             roles=_broken_roles,
         ),
@@ -123,7 +123,7 @@ RULES = (
         ),
         expected=each(lambda view: dict.fromkeys(view.plan.software.packages, "installed")),
         repair=by_role(
-            "packages, and the role that needs it",
+            "packages, and the role that needs the package",
             roles=lambda view, name: owners.of_package(view.plan, name),
         ),
         tags=lambda view, device: tags_of_package(device, view),
@@ -131,14 +131,14 @@ RULES = (
     Rule(
         id="package.version",
         claim=(
-            "Packages have their locked version. Without a lock, they have the same version on all "
-            "nodes."
+            "Packages have their locked version. Packages without a lock have the same version on "
+            "all nodes."
         ),
         why="Two versions of one library in a job cause errors that are hard to reproduce.",
         blind=(
-            "Software outside packages. A package that only one node has. A missing planned "
-            "package: package.present checks that. The same wrong version on all nodes, if there "
-            "is no lock or its pattern allows that version."
+            "Software that is not in a package. A package that only one node has. A missing "
+            "planned package: package.present checks that. The same wrong version on all nodes, if "
+            "there is no lock or its pattern allows that version."
         ),
         source="apt_preferences(5)",
         reading="packages",
@@ -147,14 +147,17 @@ RULES = (
         expected=some(_locked),
         peers=Peers.OS,
         repair=by_role(
-            "packages, and the role that needs it",
+            "packages, and the role that needs the package",
             roles=lambda view, device: {
                 role for name in device.split(", ") for role in owners.of_package(view.plan, name)
             },
-            peers="apt-get install {device}={expected} on {node}, or lock it in software.versions",
+            peers=(
+                "apt-get install {device}={expected} on {node}, or lock the version in "
+                "software.versions"
+            ),
             pending=Pending(
                 lambda view, device: DRIVER in tags_of_package(device.split(", ")[0], view),
-                "Packages of the GPU driver change only on a drained node, before its reboot.",
+                "GPU driver packages are changed only on a drained node, before its reboot.",
             ),
         ),
         tags=lambda view, device: frozenset().union(

@@ -40,9 +40,9 @@ DEVICES = "rdma.guid"
 
 UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
-"""If a device is lost, the sets of values differ as well, but there is only one finding."""
+"""A lost device also changes the sets of values, but there is only one finding."""
 FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
-"""A renamed device is not a declared device: here, too, there is only one finding."""
+"""A renamed device no longer counts as declared; here, too, there is only one finding."""
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
@@ -61,7 +61,7 @@ def of_the_fabric(view: View, reading: str) -> Items:
 
 
 def on_fabric(reading: str) -> Callable[[View], Items]:
-    """Return a function that takes only the declared devices of a reading."""
+    """Return a function that selects the declared devices of a reading."""
     return partial(of_the_fabric, reading=reading)
 
 
@@ -92,7 +92,7 @@ def counted(values: JsonValue) -> str:
 
 
 def device_by_device(view: View, reading: str) -> str:
-    """Return the value of each device, for rules that compare sets of values."""
+    """Return the value of each device as text, for rules that compare sets of values."""
     found = of_the_fabric(view, reading)
     return ", ".join(f"{device}: {as_text(value)}" for device, value in sorted(found.items()))
 
@@ -100,7 +100,7 @@ def device_by_device(view: View, reading: str) -> str:
 alike = partial(
     Rule, look=Look(devices=DEVICES), kind=Kind.SLOTS, peers=Peers.CLASS, applies=has_rdma
 )
-"""A rule that compares each device or port with the same one on the peers."""
+"""A rule that compares each device or port with its counterpart on the peers."""
 
 
 FOLDER = "/dev/infiniband/"
@@ -109,7 +109,7 @@ ABSENT = "absent"
 
 
 def _accessible(view: View, found: Items) -> Items:
-    # Other files, such as umad0, control the whole fabric: not every user may open them.
+    # Other files, such as umad0, control the whole fabric, so they must not be open to all users.
     items: Items = {path: mode for path, mode in found.items() if path.startswith(VERBS)}
     return {**(items or {VERBS + "0": ABSENT}), MANAGER: found.get(MANAGER, ABSENT)}
 
@@ -136,7 +136,7 @@ NAMES = (
 
 
 def _driver_words(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return the modules that differ."""
+    """Return the modules that differ, as found and as expected."""
     here, there = str(found).split(", "), str(expected).split(", ")
     odd = [place for place, name in enumerate(NAMES) if here[place] != there[place]]
     return (
@@ -173,7 +173,7 @@ _same_set = partial(
     severity=WARNING,
     applies=has_rdma,
 )
-"""A rule that compares the values of all devices; which device has which does not matter."""
+"""A rule that compares the values of all devices, no matter which device has which value."""
 
 RULES = (
     Rule(
@@ -210,7 +210,7 @@ RULES = (
     Rule(
         id="rdma.count",
         claim="Every node has as many RDMA devices as its hardware class declares.",
-        why="With one adapter fewer, a job has less bandwidth, or silently falls back to TCP.",
+        why="With an adapter missing, a job has less bandwidth or silently falls back to TCP.",
         blind="A device that is listed but does not work.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.count",
@@ -252,7 +252,8 @@ RULES = (
         text=Text(words=_driver_words),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: install the RDMA packages of its peers, then reboot the idle node"
+            "on {node}: install the same RDMA packages as on its peers, then reboot the node when "
+            "it is idle"
         ),
         applies=has_rdma,
         explained_by=(*OTHER_KERNEL, *FOLLOWS_COUNT),
@@ -279,7 +280,7 @@ RULES = (
     ),
     Rule(
         id="rdma.gpu_affinity",
-        claim="Each RDMA device is next to the same GPUs on all nodes of a hardware class.",
+        claim="Each RDMA device is closest to the same GPUs on all nodes of a hardware class.",
         why=(
             "NCCL pairs a GPU with the adapter on the same PCIe switch. The path between other "
             "pairs is longer."
@@ -331,7 +332,7 @@ RULES = (
         reading="rdma.netdev",
         expected=each(lambda view: judged(view, "rdma.netdev")),
         repair=by_hand(
-            "on {node}: compare the interface names that udev gives (networkctl, "
+            "on {node}: compare the interface names that udev assigns (networkctl, "
             "/etc/systemd/network) with those of a peer"
         ),
         explained_by=(*UNREAD_WITH_COUNT, *OTHER_MACHINE),
@@ -340,8 +341,8 @@ RULES = (
         id="rdma.names",
         claim="The RDMA devices have the declared names.",
         why=(
-            "NCCL_IB_HCA and UCX_NET_DEVICES use these names. NCCL and UCX ignore a renamed "
-            "device without a message."
+            "NCCL_IB_HCA and UCX_NET_DEVICES use these names. NCCL and UCX silently ignore a "
+            "renamed device."
         ),
         blind="Which adapter has which name.",
         source="rdma-core, udev/75-rdma-description.rules; rdma(8), dev set name",
@@ -350,7 +351,7 @@ RULES = (
         expected=same(lambda view: [*sorted(named(view))]),
         repair=by_role("rdma"),
         applies=lambda view: has_rdma(view) and bool(named(view)),
-        # On a node with other adapters, the count does not show that a fabric adapter is lost.
+        # On a node with other adapters, the count does not show that a fabric adapter is missing.
         on_node=OnNode(
             Local.JOBS,
             lambda view: [Judgement(("rdma.names",), all_of=tuple(sorted(named(view))))],

@@ -1,4 +1,4 @@
-"""Rules about RDMA ports: state, rate, partitions, error counters."""
+"""Rules about RDMA ports: state, rate, partitions and error counters."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield the check of a declared rate; without one, a node does not know the right rate."""
+    """Yield a check of the rate if one is declared; otherwise a node cannot know the right rate."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(
@@ -131,7 +131,7 @@ RULES = (
         "rdma.discards",
         "discards",
         claim="RDMA ports discard few packets.",
-        why="A port drops packets that it cannot send in time: the fabric is congested.",
+        why="A port drops packets that it cannot send in time, because the fabric is congested.",
         source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
         repair=(
             "on {node}: check the switch port of {device}, and look for congestion in the fabric"
@@ -169,7 +169,7 @@ RULES = (
         "rdma.sequence_errors",
         "gaps",
         claim="RDMA ports have few packet sequence errors.",
-        why="A gap in the sequence is a lost packet, and all later packets are sent again.",
+        why="A gap in the sequence means a lost packet, and all later packets are sent again.",
         blind="The counter out_of_sequence, which also grows with adaptive routing.",
         source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
         repair=(
@@ -185,7 +185,7 @@ RULES = (
     Rule(
         id="rdma.link_layer",
         claim="Every RDMA port has the declared link layer.",
-        why="No node can reach an adapter in Ethernet mode on an InfiniBand fabric.",
+        why="Nodes on an InfiniBand fabric cannot reach an adapter that is in Ethernet mode.",
         blind="The setting of the switch port.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.link_layer",
@@ -196,7 +196,7 @@ RULES = (
             )
         ),
         repair=by_hand(
-            "set the port type of {device} in {node} (mlxconfig -d {device} set LINK_TYPE_P1=1 "
+            "on {node}: set the port type of {device} (mlxconfig -d {device} set LINK_TYPE_P1=1 "
             "for InfiniBand, 2 for Ethernet), then power-cycle the node"
         ),
         applies=has_rdma,
@@ -206,8 +206,8 @@ RULES = (
         id="rdma.pcie_link",
         claim="Every RDMA device uses its full PCIe link.",
         why=(
-            "An adapter with half its PCIe lanes has the full rate on the network, but can move "
-            "only half as much data to memory."
+            "An adapter with half its PCIe lanes reports the full network rate, but can move only "
+            "half as much data to memory."
         ),
         blind=(
             "Links above a PCIe switch. Slots with too few lanes, if they are the same on all "
@@ -235,8 +235,8 @@ RULES = (
         reading="rdma.pkeys",
         expected=each(lambda view: judged(view, "rdma.pkeys")),
         repair=by_hand(
-            "add {device} of {node} to the partitions of its peers in the subnet manager "
-            "(partitions.conf)"
+            "add {device} of {node} to the partitions of its peers in the subnet manager's "
+            "partitions.conf"
         ),
         explained_by=(
             *UNREAD_WITH_COUNT,
@@ -248,7 +248,7 @@ RULES = (
         id="rdma.port_state",
         claim="Every RDMA port is active.",
         why="Every job on the node loses the rail of a port that is down.",
-        blind="A link that goes down and up between two checks.",
+        blind="A link that goes down and comes back up between two checks.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.state",
         look=Look(_port_state_items, devices=DEVICES),
@@ -267,12 +267,12 @@ RULES = (
     Rule(
         id="rdma.rate",
         claim=(
-            "RDMA ports have the declared rate. If none is declared, they have the rates of their "
-            "peers."
+            "RDMA ports have the declared rate. If none is declared, they have the same rates as "
+            "on the peers."
         ),
         why=(
-            "A link with half its lanes, or at a lower generation, halves the bandwidth of one "
-            "rail, and collective operations wait for that rail."
+            "A link with half its lanes, or with half the speed per lane, halves the bandwidth of "
+            "one rail, and collective operations wait for that rail."
         ),
         blind="A rate that is too low on all nodes and not declared. Congestion. Link errors.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
@@ -299,7 +299,7 @@ RULES = (
         on_node=OnNode(Local.HEALTH, _rate_on_node),
         explained_by=(
             *(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
-            # A port that is down, or has the wrong link layer, shows a rate that it does not use.
+            # A port that is down, or has the wrong link layer, reports a rate that it does not use.
             *(Cause("rdma.port_state"), Cause("rdma.link_layer")),
         ),
     ),

@@ -37,9 +37,9 @@ from lockstep.checks.rules.rdma import (
 from lockstep.report import Severity
 
 ACCELERATION = "rdma.acceleration"
-"""The register ROCE_ACCL of each adapter; empty if no tool can read the register."""
+"""The reading of each adapter's ROCE_ACCL register; empty if no tool can read it."""
 ADAPTIVE_ROUTING = "adaptive_routing_forced_en"
-NOT_ASKED = "unknown: no mlxreg or mstreg, or an adapter without the register"
+NOT_ASKED = "unknown: no mlxreg or mstreg, or the adapter lacks the register"
 
 FOLLOWS_PORT = (
     *UNREAD_WITH_COUNT,
@@ -64,7 +64,7 @@ _alike = partial(
     peers=Peers.CLASS,
     applies=lambda view: has_rdma(view) and view.plan.hardware.hardware.nics.rdma == "roce",
 )
-"""A rule that compares a RoCE setting with the peers."""
+"""A rule that compares a RoCE setting across peers."""
 
 RULES = (
     _alike(
@@ -72,7 +72,7 @@ RULES = (
         claim="All RoCE adapters of a hardware class have the same retransmission settings.",
         why=(
             "Adaptive retransmission and slow restart determine how long a lost packet delays a "
-            "job. An adapter reset clears what a script has set."
+            "job. An adapter reset clears values that a script has set."
         ),
         blind="Nodes that have neither mlxreg nor mstreg.",
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
@@ -81,7 +81,7 @@ RULES = (
         expected=each(lambda view: judged(view, ACCELERATION)),
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: set the register fields as on its peers with mlxreg (or "
+            "on {node}, at each boot: set the register fields to match its peers with mlxreg (or "
             "mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL --set; PCI_ADDRESS is that of {device}"
         ),
         explained_by=(
@@ -94,13 +94,13 @@ RULES = (
         id="rdma.adaptive_routing",
         claim="Adaptive routing has the same setting on all RoCE adapters of a hardware class.",
         why=(
-            "Without adaptive routing, the packets of a connection stay on one path, which can be "
-            "congested, and collective operations wait."
+            "Without adaptive routing, all packets of a connection take one path. If that path is "
+            "congested, collective operations wait."
         ),
         blind=(
             "Nodes that have neither mlxreg nor mstreg. InfiniBand fabrics, where the subnet "
-            "manager sets adaptive routing (ibdiagnet -r shows it). The setting of a job "
-            "(NCCL_IB_ADAPTIVE_ROUTING). Whether the switches spread packets."
+            "manager sets adaptive routing (ibdiagnet -r shows it). A job's own setting "
+            "(NCCL_IB_ADAPTIVE_ROUTING). Whether the switches use several paths."
         ),
         source="NVIDIA, adaptive retransmission: parameters control (register ROCE_ACCL)",
         reading=ACCELERATION,
@@ -116,7 +116,7 @@ RULES = (
     ),
     _alike(
         id="rdma.ecn",
-        claim="RoCE congestion control (ECN) is the same on all nodes of a hardware class.",
+        claim="All nodes of a hardware class have the same RoCE congestion control (ECN) settings.",
         why=(
             "A port without congestion control takes bandwidth from other ports until the switch "
             "drops packets."
@@ -126,7 +126,7 @@ RULES = (
         reading="rdma.ecn",
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.ecn")),
-        text=Text(lambda value: f"enabled by priority: {value}"),
+        text=Text(lambda value: f"enabled per priority: {value}"),
         repair=by_hand(
             "on {node}, at each boot: write the values of its peers to the enable files in "
             "/sys/class/net/*/ecn/roce_np and roce_rp"
@@ -172,21 +172,22 @@ RULES = (
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.pfc")),
         repair=by_hand(
-            "on {node}, at each boot: set PFC as on its peers (dcb pfc set dev, or mlnx_qos --pfc)"
+            "on {node}, at each boot: set PFC to match its peers (dcb pfc set dev, or mlnx_qos "
+            "--pfc)"
         ),
         explained_by=FOLLOWS_PORT,
     ),
     _alike(
         id="rdma.priorities",
         claim="RoCE ports map packets to the same priorities on all nodes of a hardware class.",
-        why="PFC does not protect packets with the wrong priority, and this node loses packets.",
+        why="PFC does not protect packets with the wrong priority, so this node loses packets.",
         blind="The trust mode (PCP or DSCP), which only the vendor's tool shows.",
         source="dcb-app(8)",
         reading="rdma.priorities",
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.priorities")),
         repair=by_hand(
-            "on {node}: set the priorities as on its peers (dcb app replace dev, or mlnx_qos "
+            "on {node}: set the priorities to match its peers (dcb app replace dev, or mlnx_qos "
             "--dscp2prio)"
         ),
         explained_by=FOLLOWS_PORT,
@@ -195,12 +196,12 @@ RULES = (
         id="rdma.settings",
         claim="RDMA drivers have the same settings on all nodes of a hardware class.",
         why=(
-            "Flow steering, virtual functions and RoCE are driver settings. An adapter with "
-            "different settings behaves differently, but only under load."
+            "Driver settings control flow steering, virtual functions and RoCE. A difference "
+            "often shows only under load."
         ),
         blind=(
             "Settings that only the vendor's tool shows (mlxconfig), and settings that the kernel "
-            "does not offer. Nodes without devlink."
+            "does not expose. Nodes without devlink."
         ),
         source="devlink-dev(8); kernel documentation, networking/devlink/mlx5",
         reading="rdma.settings",
@@ -214,8 +215,8 @@ RULES = (
         text=Text(words=only_difference),
         severity=WARNING,
         repair=by_hand(
-            "on {node}, at each boot: set the driver settings as on its peers (devlink dev param "
-            "set pci/PCI_ADDRESS); PCI_ADDRESS is that of {device}"
+            "on {node}, at each boot: set the driver settings to match its peers (devlink dev "
+            "param set pci/PCI_ADDRESS); PCI_ADDRESS is that of {device}"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, *OTHER_KERNEL),
@@ -232,8 +233,8 @@ RULES = (
         look=Look(devices=DEVICES),
         expected=each(lambda view: judged(view, "rdma.traffic_class")),
         repair=by_hand(
-            "on {node}, at each boot: set traffic_class of {device} and default_roce_tos "
-            "as on its peers"
+            "on {node}, at each boot: set traffic_class of {device} and default_roce_tos to match "
+            "its peers"
         ),
         explained_by=FOLLOWS_PORT,
     ),

@@ -30,7 +30,7 @@ from lockstep.spec import NodeRole, Service
 
 
 def not_asked(rule: str) -> tuple[Cause, ...]:
-    """Return the causes for which ``rule`` has no data from the controller."""
+    """Return the causes that leave ``rule`` without data from the controller."""
     return (
         Cause("node.reachable", at=CONTROLLER, of=UNREAD),
         Cause("unit.active", device="slurmctld.service", at=CONTROLLER, of=UNREAD),
@@ -57,7 +57,7 @@ def seen_by_slurm(view: View) -> Value | None:
 def _of_entry(shown: Callable[[dict[str, JsonValue]], Items]) -> Look:
     """Return a ``Look`` at the controller's entry for a worker.
 
-    If the controller did not answer, it has one unread item.
+    If the controller did not answer, the look has one unread item.
     """
 
     def look(view: View) -> Items:
@@ -193,8 +193,10 @@ RULES = (
     Rule(
         id="munge.round_trip",
         claim="Every node can decode a munge credential from the controller.",
-        why="Slurm does this with every message. The test covers key, clock and daemon together.",
-        blind="The direction from the node to the controller.",
+        why=(
+            "Slurm sends a credential with every message. Decoding one tests key, clock and daemon."
+        ),
+        blind="Credentials that the node sends to the controller.",
         source="munge(7)",
         reading="munge.decoded",
         look=Look(_round_trip_items),
@@ -247,10 +249,10 @@ RULES = (
         id="slurm.container_image",
         claim="srun has the option --container-image.",
         why=(
-            "If a job is submitted on a node whose srun has the option, and runs on this node, its "
-            "command runs outside its container, without a message."
+            "A job submitted with --container-image from another node runs outside its container "
+            "on this node, without an error message."
         ),
-        blind="Whether a container starts: the rule runs neither enroot nor its hooks.",
+        blind="Whether a container starts, because the rule runs neither enroot nor its hooks.",
         source="srun(1); spank(8)",
         reading="slurm.srun_options",
         expected=same(True),
@@ -272,7 +274,7 @@ RULES = (
     ),
     Rule(
         id="slurm.node",
-        claim="The controller has the planned CPUs, memory and GPUs for each worker.",
+        claim="The controller's entry for each worker has the planned CPUs, memory and GPUs.",
         why=(
             "If Slurm thinks that a node is smaller than it is, part of the node stays idle. If "
             "it thinks that the node is larger, jobs fail."
@@ -298,7 +300,7 @@ RULES = (
     ),
     Rule(
         id="slurm.pyxis",
-        claim="The pyxis plugin was built for the planned Slurm.",
+        claim="The pyxis plugin was built for the planned Slurm version.",
         why=(
             "Slurm loads only SPANK plugins that were built for its own release series. Without a "
             "required plugin, every job fails on the worker."
@@ -329,7 +331,7 @@ RULES = (
         expected=same("takes jobs"),
         text=Text(detail=_whose),
         repair=by_hand(
-            "remove the cause that Slurm shows, then run: scontrol update NodeName={node} "
+            "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
             "State=RESUME"
         ),
         tags=_state_tags,
@@ -343,7 +345,7 @@ RULES = (
             Cause("os.hostname", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=GPUS)),
-            # A node drains itself by these rules (Rule.on_node).
+            # A node drains itself if it fails these rules (Rule.on_node).
             *(
                 Cause(rules, of=Effect(tag=OURS))
                 for rules in ("gpu.*", "rdma.*", "driver.*", "hugepages")

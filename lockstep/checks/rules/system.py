@@ -21,7 +21,7 @@ from lockstep.checks.rule import (
 
 
 def _host_keys_items(view: View) -> Items:
-    """Return one key of the node: a copied node has all keys of the original."""
+    """Return one host key; one is enough, as a copied node has all keys of the original."""
     keys = view.items("os.host_keys")
     return {"": keys[min(keys, key=lambda kind: (kind != "ed25519", kind))]} if keys else {}
 
@@ -58,7 +58,7 @@ RULES = (
         id="os.host_keys",
         claim="Every node has its own ssh host key.",
         why="If nodes share a key, an attacker who has it can pose as any of them.",
-        blind="The other keys of a node that has an ed25519 key.",
+        blind="Host keys of other types, on a node that has an ed25519 key.",
         source="ssh-keygen(1), -A",
         reading="os.host_keys",
         look=Look(_host_keys_items),
@@ -72,8 +72,8 @@ RULES = (
     ),
     Rule(
         id="os.hostname",
-        claim="The running host name is the node's name.",
-        why="slurmd finds its node in slurm.conf by the host name, and stops if it is not there.",
+        claim="The current host name is the node's name.",
+        why="slurmd looks for its host name in slurm.conf, and stops if the name is not there.",
         blind="/etc/hostname, which the next boot reads: file.content checks that.",
         source="hostname(7), slurmd(8)",
         reading="os.hostname",
@@ -115,7 +115,7 @@ RULES = (
     Rule(
         id="os.release",
         claim="All nodes run the declared operating system release.",
-        why="The plan's package names, versions and defaults belong to one release.",
+        why="The plan's package names, versions and defaults are specific to one release.",
         blind="Point updates of a release: package.version checks those.",
         source="os-release(5)",
         reading="os.version_id",
@@ -123,7 +123,7 @@ RULES = (
         expected=same(
             lambda view: f"{view.plan.cluster.release.id} {view.plan.cluster.release.version_id}"
         ),
-        repair=by_hand("reinstall {node} with {expected}; no role upgrades a release"),
+        repair=by_hand("reinstall {node} with {expected}; no role upgrades the operating system"),
     ),
     Rule(
         id="os.resolver",
@@ -136,7 +136,7 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: set {device} in /etc/resolv.conf or /etc/nsswitch.conf as on its peers"
+            "on {node}: set {device} in /etc/resolv.conf or /etc/nsswitch.conf to match its peers"
         ),
     ),
     Rule(
@@ -186,7 +186,7 @@ RULES = (
     Rule(
         id="time.offset",
         claim="The clock of a node is close to that of its time servers.",
-        why="Operators compare the times of a job on many nodes: in logs, traces and accounting.",
+        why="Operators compare timestamps from many nodes in logs, traces and accounting.",
         blind="Time servers that are wrong. The cluster's own reference (see time.synchronised).",
         source="chronyc(1), tracking: system time",
         reading="time.offset_s",
@@ -208,7 +208,10 @@ RULES = (
     Rule(
         id="time.synchronised",
         claim="The clock of a node is synchronised with its time servers.",
-        why="munge credentials are valid for 300 s. Slurm loses a node whose clock is further off.",
+        why=(
+            "munge credentials are valid for 300 s. Slurm loses contact with a node whose clock is "
+            "further off."
+        ),
         blind=(
             "Time servers that are wrong. Servers that stopped answering less than two hours (or "
             "ten update intervals) ago. The cluster's own reference (the first head, if the "

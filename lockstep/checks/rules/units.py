@@ -74,8 +74,8 @@ def _units(view: View) -> dict[str, str]:
 
 
 def _reached_by(view: View) -> tuple[str, ...]:
-    """Return the listen addresses with which the management network can reach a service."""
-    # A socket on :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)).
+    """Return the listen addresses at which a service is reachable from the management network."""
+    # A socket on :: accepts IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)).
     every = ("::",) if view.plan.address_family == "ipv6" else ("0.0.0.0", "::")
     return (*every, view.plan.address)
 
@@ -111,7 +111,7 @@ def _failed_items(view: View) -> Items:
 
 
 CDI_UNIT = f"{CDI_REFRESH}.service"
-"""The unit uses the NVML library, so it fails if library and kernel module do not match."""
+"""This unit uses the NVML library, which fails if its version is not the kernel module's."""
 
 
 OFF = "stopped and disabled"
@@ -140,13 +140,13 @@ _compared = partial(
     severity=WARNING,
     applies=worker,
 )
-"""A rule that compares a list on a worker with its peers."""
+"""A rule that compares a worker's list with those of its peers."""
 
 RULES = (
     _compared(
         id="cron.jobs",
         claim="Workers of a hardware class have the same cron jobs.",
-        why="While a cron job runs on one node, all other nodes of a job wait for that node.",
+        why="While a cron job runs on one node, the other nodes of a parallel job wait for it.",
         blind="The minute and hour of a cron job, which some packages choose at random.",
         source="cron(8), crontab(5)",
         reading="cron.jobs",
@@ -194,7 +194,9 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         text=Text(
-            lambda value: f"{value['soft']} of {value['hard']}" if isinstance(value, dict) else ""
+            lambda value: (
+                f"{value['soft']} (at most {value['hard']})" if isinstance(value, dict) else ""
+            )
         ),
         severity=WARNING,
         repair=by_hand(
@@ -217,14 +219,14 @@ RULES = (
             "On an IPv6 network, no node can reach a daemon that listens only on IPv4, even though "
             "the daemon runs."
         ),
-        blind="Packet filters. On an IPv4 network, a socket on :: that accepts IPv6 only.",
+        blind="Packet filters. On an IPv4 network, a socket on :: that accepts only IPv6.",
         source="ipv6(7)",
         reading="listeners",
         look=Look(_family_items),
         expected=each(lambda view: dict.fromkeys(_units(view), " or ".join(_reached_by(view)))),
         text=Text(detail=lambda view, port: f"port of {_units(view)[port]}"),
         repair=by_role(
-            "the role of the unit",
+            "the role that sets up the unit",
             roles=lambda view, port: owners.of_unit(view.plan, _units(view)[port]),
         ),
         tags=lambda view, port: frozenset({_units(view)[port]}),
@@ -259,18 +261,19 @@ RULES = (
         look=Look(pick=of_map(_active_state)),
         expected=each(lambda view: dict.fromkeys(view.plan.system.units, "active")),
         repair=by_role(
-            "the role of the unit", roles=lambda view, unit: owners.of_unit(view.plan, unit)
+            "the role that sets up the unit",
+            roles=lambda view, unit: owners.of_unit(view.plan, unit),
         ),
         explained_by=(
             Cause("package.present", of=Effect(found="(unit not found)")),
-            # slurmd does not start without every device file of gres.conf.
+            # slurmd starts only if every device file in gres.conf exists.
             Cause("gpu.count", of=Effect(device="slurmd.service")),
             # This unit fails if a GPU does not answer or rejects a MIG device.
             *(
                 Cause(rule, of=Effect(device=nvidia.GPU_SETTINGS))
                 for rule in ("gpu.count", "gpu.recovery_action", "gpu.mig_layout")
             ),
-            # The fabric manager rejects other drivers; without the module, all four units fail.
+            # The fabric manager rejects other driver versions; all four units need the module.
             Cause("package.version", tag=FABRIC_MANAGER, of=Effect(device=nvidia.FABRIC_MANAGER)),
             *(Cause("driver.module_version", of=Effect(device=unit)) for unit in OF_DRIVER),
             *(Cause("driver.module_on_disk", of=Effect(device=unit)) for unit in OF_DRIVER),
@@ -280,7 +283,7 @@ RULES = (
         id="unit.enabled",
         claim="Every planned unit starts at boot.",
         why="A service that is not enabled does not start after the next reboot.",
-        blind="Errors in the start order, which show only at boot.",
+        blind="Errors in the start order, which appear only at boot.",
         source="systemctl(1)",
         reading="units",
         look=Look(
@@ -294,7 +297,8 @@ RULES = (
         ),
         expected=each(lambda view: dict.fromkeys(view.plan.system.units, "enabled")),
         repair=by_role(
-            "the role of the unit", roles=lambda view, unit: owners.of_unit(view.plan, unit)
+            "the role that sets up the unit",
+            roles=lambda view, unit: owners.of_unit(view.plan, unit),
         ),
         explained_by=(Cause("unit.active", at=SAME_DEVICE),),
     ),
@@ -325,12 +329,12 @@ RULES = (
     ),
     Rule(
         id="unit.forbidden",
-        claim="Units that serve missing hardware or a disabled feature are stopped and disabled.",
+        claim="Units for missing hardware or a disabled feature are stopped and disabled.",
         why=(
             "A fabric manager without NVSwitches fails at every boot. If it runs, the "
             "description or the machine is wrong."
         ),
-        blind="The same program, started by hand.",
+        blind="The unit's program, if someone started it by hand.",
         source="NVIDIA fabric manager user guide; IMEX guide",
         reading="units",
         look=Look(pick=of_map(_forbidden_state)),
