@@ -60,7 +60,7 @@ def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | 
     if found is None or isinstance(found, Unread):
         return found
     if not isinstance(found, dict):
-        return Unread(unread=f"not a map: {found!r:.60}")
+        return Unread(unread=f"the value is not a map: {found!r:.60}")
     return {
         path: value if isinstance(value := item(shown), Unread) else file.read(str(value))
         for path, shown in found.items()
