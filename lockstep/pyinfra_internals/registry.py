@@ -27,7 +27,7 @@ class Patch:
     replacement: str
     """Name of the function, relative to this package."""
     places: tuple[str, ...]
-    """Modules and classes in which pyinfra or gevent looks the function up."""
+    """Modules and classes in which pyinfra, gevent or Lockstep looks the function up."""
 
     @property
     def fits(self) -> bool:
@@ -72,7 +72,10 @@ DEPLOY = (
         "pyinfra.api.arguments:pop_global_arguments",
         "a12a311539ff5068152b1c9c4578d77a8a893239a570f912768050a623069faf",
         "pyinfra_functions:pop_global_arguments",
-        ("pyinfra.api.facts", "pyinfra.api.operation", "pyinfra.api.deploy"),
+        (
+            *("pyinfra.api.facts", "pyinfra.api.operation", "pyinfra.api.deploy"),
+            *("lockstep.facts.reading", "lockstep.fast.read"),
+        ),
     ),
     Patch(
         "pyinfra.api.util:get_operation_order_from_stack",

@@ -51,6 +51,28 @@ def test_an_original_with_another_source_stays(
     assert "1 of 1 faster functions for pyinfra and gevent are not used" in capsys.readouterr().err
 
 
+BOUND = """
+import sys
+from pkgutil import resolve_name
+import lockstep.fast.connector, lockstep.roles.operations.apply
+from lockstep.pyinfra_internals import registry
+originals = {id(resolve_name(patch.original)): patch.original for patch in registry.DEPLOY}
+registry.speed_up_deploy()
+for name, module in sorted(sys.modules.items()):
+    if name.startswith("lockstep."):
+        for key, value in vars(module).items():
+            if id(value) in originals:
+                print(f"{name}.{key}")
+"""
+
+
+def test_no_module_of_lockstep_keeps_an_original() -> None:
+    """A ``from ... import`` binds it before it is replaced, and stays slow without a sign."""
+    command = [sys.executable, "-c", BOUND]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
 RENAMED = """
 from pyinfra.api import connectors
 del connectors.get_all_connectors
