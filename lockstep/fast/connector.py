@@ -6,7 +6,7 @@ Inventories select it with ``@lockstep/worker1``; pyinfra finds it through its e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ class KeepsRecord(_Connector):
             return
         registry.speed_up_deploy()
         # _deploys() is called here and not in connect: a greenlet does not see click's context.
-        self.record = HostRecord(host, self._read, partial(_declared, host, _deploys()))
+        self.record = HostRecord(host, self._read, cache(partial(_declared, host, _deploys())))
         # The connector gets only command lines, and cannot tell a fact from a change.
         setattr(host, "get_fact", self.record.get_fact)  # noqa: B010  # for mypy a method
         if not any(isinstance(one, Operations) for one in state.callback_handlers):
