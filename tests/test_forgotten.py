@@ -46,7 +46,7 @@ def applied(deploy: str) -> list[str]:
 
 def test_every_role_is_called_by_a_deploy() -> None:
     roles = {role for path in (ROOT / "deploys").glob("*.py") for role in applied(path.stem)}
-    assert sorted(roles) == ROLES
+    assert sorted(roles) == ROLES, "list the role in deploys/head.py or deploys/worker.py"
 
 
 @pytest.mark.parametrize("role", declared(), ids=lambda role: role.name)
