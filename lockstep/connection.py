@@ -15,7 +15,7 @@ ENDED = (OSError, EOFError, SSHException)
 
 
 def close(host: Host) -> None:
-    """Close a host's ssh connection, if it has one, and those to its jump hosts."""
+    """Close a host's ssh connection, if there is one, and the connections to its jump hosts."""
     connected = getattr(host.connector, "client", None)
     if connected is not None:
         transport = connected.get_transport()
@@ -25,7 +25,7 @@ def close(host: Host) -> None:
 
 
 def end(transport: Transport | None) -> None:
-    """Close a connection, if there is one, and those to the jump hosts that it goes through."""
+    """Close a connection, if there is one, and the connections to its jump hosts."""
     while transport is not None:
         # With a jump host, the socket is a channel of the connection to that host.
         through = transport.sock

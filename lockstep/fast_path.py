@@ -1,4 +1,4 @@
-"""The fast path: whether it is on, host names for pyinfra, and rare garbage collection."""
+"""The fast path: its switch, host names for pyinfra, and less frequent garbage collection."""
 
 import atexit
 import gc
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 NEW_OBJECTS = 20_000
-"""Number of new objects between two collections; Python's default is 700, or 2,000 from 3.13."""
+"""Number of new objects between two collections; Python's default is 700 (2,000 since 3.13)."""
 
 
 def wanted() -> bool:
@@ -17,7 +17,7 @@ def wanted() -> bool:
 
 
 def inventory_name(node: str) -> str:
-    """Return a node's host name for pyinfra: with Lockstep's connector, if it is installed."""
+    """Return a node's host name for pyinfra, with Lockstep's connector if it is installed."""
     return f"@lockstep/{node}" if _installed() else node
 
 

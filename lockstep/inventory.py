@@ -44,7 +44,7 @@ def plan_or_problems(
     cluster = None
     names = {role.name for role in declared()}
     problems = [
-        Problem(("roles",), repr(role.name), "a name that none of Lockstep's roles has")
+        Problem(("roles",), repr(role.name), "a name that no role of Lockstep uses")
         for role in roles
         if role.name in names
     ]

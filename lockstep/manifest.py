@@ -16,7 +16,7 @@ from lockstep.plan import NodePlan, owners
 FORMAT = 1
 SECTIONS = ("files", "groups", "masked", "packages", "sysctl", "units", "users")
 SET_BY = {"masked": "os_settings", "packages": "packages", "sysctl": "os_settings"}
-"""Section -> the role that applies it for all roles. An entry names the role that needs it."""
+"""Section -> the role that applies all of its entries. An entry names the role that needs it."""
 
 Entry = dict[str, str]
 Sections = dict[str, dict[str, Entry]]
@@ -99,10 +99,10 @@ def planned(plan: NodePlan) -> dict[str, dict[str, str]]:
 def merged(
     held: Sections, new: Sections, plan: NodePlan, roles: Collection[str], boot: str
 ) -> Sections:
-    """Return the manifest after a deploy of some roles; it keeps entries that left the plan.
+    """Return the manifest after a deploy of some roles; entries no longer planned are kept.
 
     Args:
-        held: the manifest that the node has.
+        held: the node's current manifest.
         new: the entries of the deploy (``wanted``).
         plan: the plan of the node.
         roles: the roles that are deployed.
@@ -130,7 +130,7 @@ def _updated(old: Entry, new: Entry) -> Entry:
 
 @dataclass(frozen=True)
 class LeftOver:
-    """Something that Lockstep wrote on a node and that is no longer in the plan."""
+    """Something that Lockstep wrote to a node and that is no longer in the plan."""
 
     section: str
     name: str
@@ -144,7 +144,7 @@ class LeftOver:
 
     @property
     def changed(self) -> bool:
-        """Whether it is a file that was changed by hand, which is never removed."""
+        """Whether this is a file that was changed by hand; such files are never removed."""
         return self.section == "files" and self.state != UNCHANGED
 
 
@@ -159,7 +159,7 @@ def left_over(
     Args:
         plan: the plan of the node.
         reading: the node's reading ``manifest``.
-        installed: packages that the node has.
+        installed: the packages that are installed on the node.
     """
     names = plan.once(planned, lambda: planned(plan))
     unmanaged = set(plan.spec.unmanaged)

@@ -50,7 +50,7 @@ class Taken:
     """The readings that were taken on a host."""
 
     def __init__(self, readings: Mapping[str, Any]) -> None:
-        """Take readings in the form in which the program on the node prints them."""
+        """Take the readings as printed by the program on the node."""
         self._readings = readings
 
     def __getitem__(self, name: str) -> Any:

@@ -33,7 +33,7 @@ class Status(enum.Enum):
     UNDECIDED = "undecided"
     """The peers disagree and no value has a majority, so no node is reported as wrong."""
     PENDING_REBOOT = "pending reboot"
-    """The setting is on disk but takes effect at the next reboot: neither ok nor drift."""
+    """The setting is on disk but takes effect after the next reboot: neither ok nor drift."""
     UNKNOWN = "unknown"
     """The value could not be read; never counted as ok."""
 
@@ -58,7 +58,7 @@ class ExitStatus(enum.IntEnum):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One difference or failed reading. ``node`` is a folded set if no single node is wrong."""
+    """One difference or failed reading. ``node`` lists several nodes if no single node is wrong."""
 
     rule: str
     node: str
@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """Return the word for the result: UNKNOWN or REBOOT by status, else the severity."""
+        """Return the word that reports show: UNKNOWN or REBOOT by status, else the severity."""
         words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
         return words.get(self.status, self.severity.upper())
 
@@ -102,7 +102,7 @@ class SwitchedOff:
 
     rule: str
     classes: tuple[str, ...]
-    """Hardware classes for which the rule is off; empty: all classes."""
+    """Hardware classes for which the rule is off; empty if it is off for all classes."""
     reason: str
 
     @property
@@ -141,7 +141,7 @@ class Report:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """Return 1 for differences, 2 if only readings are missing, 0 if everything is consistent.
+        """Return 0 if all is consistent, 1 for differences, 2 if all findings are unread values.
 
         A pending reboot counts as a difference between the desired and the running state.
         """

@@ -89,7 +89,7 @@ def obtain(cluster: str, folder: str | None = None) -> Secrets:
         "munge_key": base64.b64encode(secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii"),
         "database_password": secrets.token_urlsafe(32),
     }
-    # Write a temporary file, then link it: of several processes the first wins, and readers
+    # Write a temporary file, then link it: if several processes do so, the first wins, and readers
     # never see a partial file. The file is created with mode 0600.
     with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as file:
         json.dump(made, file)

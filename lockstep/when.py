@@ -39,5 +39,7 @@ def moment(text: str, now: float) -> float:
     try:
         found = datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError as error:
-        raise ValueError("90m, 36h, 7d (ago), 2026-11-20 or 2026-11-20T14:03 (UTC)") from error
+        raise ValueError(
+            "90m, 36h or 7d before now; 2026-11-20 or 2026-11-20T14:03 in UTC"
+        ) from error
     return found.replace(tzinfo=found.tzinfo or UTC).timestamp()

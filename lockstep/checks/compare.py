@@ -37,7 +37,7 @@ _place = attrgetter("node", "device")
 class Majority:
     """The value that has more than half of the votes, and the votes for other values.
 
-    In a result of ``worse``: the limit, and the votes on the wrong side of it.
+    ``worse`` returns the limit as the value, with the votes on the wrong side of it.
     """
 
     value: JsonValue
@@ -49,7 +49,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class Split:
-    """Values without a majority: the votes for each value, the value with the most votes first."""
+    """Groups of votes when no value has a majority; ``vote`` puts the largest group first."""
 
     sides: tuple[tuple[Vote, ...], ...]
 
@@ -100,7 +100,7 @@ def all_alike(values: Iterable[Mapping[str, JsonValue]]) -> bool:
 
 
 def vote(votes: Iterable[Vote]) -> Majority | Split | None:
-    """Return the majority, or a split if there is none; None if all values are equal.
+    """Return the majority, or a split if no value has one; None if all values are equal.
 
     The order of the votes does not matter.
     """
@@ -122,7 +122,7 @@ def vote(votes: Iterable[Vote]) -> Majority | Split | None:
 
 
 def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | Split | None:
-    """Return the votes that are worse than the median by more than a tolerance; None if none are.
+    """Return the votes worse than the median by more than a tolerance, or None if there are none.
 
     The tolerance is a fraction of the median.
     """
@@ -144,7 +144,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
-    """Return whether each node with a wrong device has at least three devices, mostly right."""
+    """Return whether each node with wrong devices has at least three devices and most are right."""
     devices = Counter(one.node for one in every)
     return all(
         devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]

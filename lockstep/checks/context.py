@@ -1,4 +1,4 @@
-"""The input to rules: plans, records of all nodes, Lockstep's files. Rules contact no nodes."""
+"""The input to rules: plans, node records and Lockstep's files. Rules contact no nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Context:
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()
-    """Hardware classes that two clusters define differently, if they are checked together."""
+    """Hardware classes whose definitions differ between two clusters that are checked together."""
 
     @cached_property
     def views(self) -> dict[str, View]:
@@ -49,7 +49,7 @@ class Context:
 
     @cached_property
     def made(self) -> dict[Hashable, Items]:
-        """Cache of the items that nodes of the same kind with equal readings share (``shared``)."""
+        """Cache of ``shared``: items that nodes of the same kind with equal readings share."""
         return {}
 
     @cached_property
@@ -107,7 +107,7 @@ class View:
         return self.record.get(name)
 
     def items(self, name: str) -> Items:
-        """Return the items of a reading; a plain value, or an unread map, is one item named ""."""
+        """Return the items of a reading; a plain value or an unread map counts as one item, ""."""
         return self.record.parts(name)
 
     def at_controller(self, reading: str) -> Value | None:

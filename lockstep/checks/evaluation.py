@@ -1,7 +1,8 @@
 """Evaluates one rule: checks each node on its own, then compares the nodes with their peers.
 
-The expected value of an item comes from the first of these that has one: the description, the
-device's own default, the peers. An unread item is a finding of its own and has no vote.
+The expected value of an item comes from the first of these sources that provides it: the
+description, the device's own default, the peers. An item that could not be read is a finding of its
+own and has no vote.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class Evaluation:
     notes: GrowthNotes
     _found: list[RawFinding] = field(default_factory=list)
     _for_peers: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
-    """Node -> device -> value, for values that are compared with those of the peers."""
+    """Node -> device -> value, for the values that are compared with the peers' values."""
     _last: _Sorted | None = None
     _last_equal: tuple[object, object] = (None, None)
-    """Cache: the items that most recently matched their expected values, and those values."""
+    """Cache: the last items that matched, and the values that were expected."""
 
     def add(self, view: View) -> None:
-        """Check a node on its own; keep the values to compare with those of its peers."""
+        """Check a node on its own; keep the values that must be compared across nodes."""
         rule = self.rule
         if not rule.judges(view):
             return
@@ -72,7 +73,7 @@ class Evaluation:
     def _sorted(self, items: Items) -> _Sorted:
         """Return the items, split into read and unread; reuse the last result for the same object.
 
-        Equal items are not enough, because 0 equals False.
+        The cache compares identity instead of equality, because 0 equals False.
         """
         if self._last is None or items is not self._last.items:
             picked = _picked(self.rule, items)
@@ -214,6 +215,6 @@ def _group(view: View, peers: Peers, clusters: list[str]) -> str:
 
 
 def _agreeing(nodes: int, of: int, group: str) -> str:
-    """Return the reference: how many peers agree, and out of how many if several disagree."""
+    """Return the reference: how many peers agree, and the total if more than one disagrees."""
     agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
     return f"{Reference.PEERS.value}: {agree} {group}"

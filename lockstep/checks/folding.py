@@ -14,11 +14,11 @@ from lockstep.report import Finding, Status, alike, fold
 NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
 """Matches the names of GPUs and adapters: ``gpu3``, ``mlx5_0``."""
 NAMED_DEVICES = 8
-"""If one rule's consequences are on more devices than this, only their number is shown."""
+"""If a rule's consequences affect more devices than this, only their number is shown."""
 
 ONE_REASON = Cause("*", tag=NO_GROWTH, of=Effect(unread=True, tag=NO_GROWTH))
 """If a node's counters cannot be compared with an earlier record, for example because its clock
-was set back, one growth rule reports it on behalf of all of them."""
+was set back, one growth rule reports it for all growth rules."""
 
 
 def folded(found: list[RawFinding]) -> list[RawFinding]:
@@ -121,7 +121,7 @@ def _explanation(
     by_node: dict[str, list[int]],
     controllers: Mapping[str, str],
 ) -> int | None:
-    """Return the index of a finding that is the given cause of finding ``index``, or None."""
+    """Return the index of the finding that matches ``cause`` for finding ``index``, or None."""
     effect = found[index]
     if not _concerns(cause.of, effect):
         return None

@@ -18,7 +18,7 @@ from lockstep.report import Reference, alike, count, fold
 from lockstep.when import HOUR_S, span, utc
 
 LEAST_S = 60.0
-"""Minimum number of seconds between two records; fewer mean that the clock was set back."""
+"""Minimum number of seconds between two records; less means that the clock was set back."""
 
 
 def counter_families(rules: Iterable[Rule]) -> set[str]:
@@ -63,7 +63,7 @@ def findings(
     picked: Callable[[Rule, View], Items],
     notes: GrowthNotes,
 ) -> Iterator[RawFinding]:
-    """Compare a node's counters with its earlier record.
+    """Compare a node's counters with those in its earlier record.
 
     Args:
         rule: a growth rule.

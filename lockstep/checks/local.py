@@ -69,7 +69,7 @@ def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
     if rule.look.items or picks or expects.by_device:
         raise TypeError(f"{rule.id}: the rule uses code; set OnNode.judgements")
     if rule.kind not in (Kind.EQUAL, Kind.SLOTS, Kind.ABSOLUTE):
-        raise TypeError(f"{rule.id}: a node alone cannot check rules of kind {rule.kind.value}")
+        raise TypeError(f"{rule.id}: a node cannot check a {rule.kind.value} rule on its own")
     expected = None if expects.common is None else expects.common(view)
     if expected is None and expects.default is None:
         return ()

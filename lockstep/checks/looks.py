@@ -21,14 +21,14 @@ def of_map(made: Callable[[dict[str, JsonValue]], Value | Skip]) -> Pick:
 
 
 def together(one: Value, other: Value, make: Callable[[JsonValue, JsonValue], Value]) -> Value:
-    """Combine two values with ``make``; if one of them is unread, so is the result."""
+    """Combine two values with ``make``; if either is unread, so is the result."""
     if isinstance(one, Unread):
         return one
     return other if isinstance(other, Unread) else make(one, other)
 
 
 def made(reading: str, make: Callable[[View, Items], Items]) -> ItemsOf:
-    """Return a function that applies ``make`` to the items of a reading, unless it is unread."""
+    """Return a function that applies ``make`` to the items of a reading, if it could be read."""
 
     def look(view: View) -> Items:
         items = view.record.items(reading)

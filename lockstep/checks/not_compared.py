@@ -13,7 +13,7 @@ from lockstep.node.readers.collect import OF_ROLES
 
 NOT_JUDGED = {
     **dict.fromkeys(OF_ROLES, "only roles request this reading"),
-    "time.own_clock": "the time server may follow its own clock; time.synchronised checks the rest",
+    "time.own_clock": "time.synchronised skips the time server, which may follow its own clock",
     "hugepages.free": "falls while jobs run; it is only recorded",
     "cpuset.groups": "cpuset.services, which a rule checks, is derived from these CPU lists",
     "driver.kernels": "roles build modules for all kernels; rules check the running and next ones",
@@ -29,16 +29,16 @@ NOT_JUDGED = {
     "slurm.node": "the rollout requests it; rules check slurm.nodes",
     "os.init_started": "the rollout requests it to see whether a container has rebooted",
     "os.reboot_required": "packages request a reboot; other rules check the values that it changes",
-    "os.rebooted_in_vain": "the rollout requests it: reboot reasons that a reboot did not clear",
-    "os.locales": "roles generate the planned locale; os.locale checks which one is set",
+    "os.rebooted_in_vain": "reboot reasons that remained after a reboot; the rollout requests them",
+    "os.locales": "roles generate the planned locale; os.locale checks which locale is set",
     "systemd.started": "roles request it to learn which files systemd has read",
     "units.started": "roles request it to learn which files a unit has read",
-    "rdma.type": "the adapter's model name, for display; rdma.board is more exact",
+    "rdma.type": "the adapter's model name, for display; rdma.board is more precise",
 }
 """Readings that no rule checks."""
 
 NOT_ALONE = {
-    "device.files": "device numbers are the node's own; containers are compared with them",
+    "device.files": "the node's own device numbers, with which its containers are compared",
     "driver.module_next.kernel": "the kernel for which the module on disk was built",
     "gpu.lost": "explains why gpu.count is too low",
     "gpu.power.requested_w": "explains why gpu.power_limit differs",
@@ -46,7 +46,7 @@ NOT_ALONE = {
     "gpu.slowdown.power_cap_us": "grows on every GPU at its power limit",
     "gpu.utilization": "shows whether a GPU is busy",
     "limits.memlock.*": "jobs inherit the limit of slurmd, so a rule checks only slurmd",
-    "manifest.packages.*": "it contains the planned packages, which package.present checks",
+    "manifest.packages.*": "the planned packages, which package.present checks",
     "munge.credential": "other nodes decode it, which munge.round_trip checks",
     "os.boot_id": "shows whether an earlier record is from the same boot",
     "rdma.phys_state": "explains why a port is not active",
@@ -54,7 +54,7 @@ NOT_ALONE = {
     "units.*.started_at": "the time when a unit was last started",
     "units.*.sub": "explains why a unit is not active",
 }
-"""Readings that rules need to judge other readings; alone, they are neither right nor wrong."""
+"""Readings that help to judge other readings; on their own, they are neither right nor wrong."""
 
 CHANGES_BY_ITSELF = {
     "cpuset.groups": "services come and go",
@@ -80,7 +80,7 @@ CHANGES_BY_ITSELF = {
     "gpu.memory.used_mib": "follows the load",
     "gpu.pstate": "follows the load",
     "gpu.utilization": "follows the load",
-    "time.own_clock": "the time server may follow its own clock; time.synchronised checks the rest",
+    "time.own_clock": "time.synchronised skips the time server, which may follow its own clock",
     "hugepages.free": "falls while jobs run",
     "services.cpu_share": "follows the load; service.cpu checks it",
     "storage.inodes": "files come and go; storage.inodes checks it",

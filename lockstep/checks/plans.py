@@ -1,4 +1,4 @@
-"""Compares the plans of two clusters that should be equal, except in names and addresses."""
+"""Compares the plans of two clusters that should be equal except for names and addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockstep.report import alike, fold
 from lockstep.spec.names import expand
 
 _WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
-"""Matches names, name ranges, addresses and similar words, without a full stop at the end."""
+"""Matches names, name ranges, addresses and similar words, without a trailing period."""
 
 
 Files = Callable[[NodePlan], tuple[ManagedFile, ...]]
@@ -55,7 +55,7 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
 
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
-    """Return the plan renamed to CLUSTER; replacing the name in files could change other words."""
+    """Return the plan with the name CLUSTER; replacing the name in files could hit other words."""
     return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.roles, named.inventory)
 
 

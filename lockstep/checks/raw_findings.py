@@ -97,7 +97,7 @@ def unknown(
     expected: str = "a reading",
     tags: frozenset[str] = frozenset(),
 ) -> RawFinding:
-    """Return the finding that a value was not read or cannot be compared."""
+    """Return the finding that a value could not be read or compared."""
     finding = Finding(
         rule=rule.id,
         node=view.name,

@@ -15,7 +15,7 @@ from lockstep.report import Severity, SwitchedOff
 from lockstep.spec.checks import Override
 
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
-"""The repair for an item that a role sets. ``lockstep repair`` runs repairs that begin with it."""
+"""The repair for an item that a role sets; ``lockstep repair`` runs repairs of this form."""
 
 NO_ROLE = "on {node}: find what changed {device}; no role sets it"
 """The repair for an item that no role sets on this node."""
@@ -97,7 +97,7 @@ class Look:
     pick: Callable[[JsonValue], Value | Skip] | None = None
     """Returns the part of an item that matters."""
     devices: str | None = None
-    """Another reading, which lists all devices; a listed device without an item is unread."""
+    """The reading that lists all devices; a listed device without an item counts as unread."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Cause:
     """A finding of another rule that explains findings of this rule."""
 
     rule: str
-    """The id of the other rule; ``munge.*`` for all rules of a family."""
+    """The id of the other rule, or a pattern such as ``munge.*``."""
     device: str | None = None
     """Only the finding of the other rule on this device."""
     tag: str = ""

@@ -51,7 +51,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """One command as data; its name is that of its module."""
+    """One command as data, named after its module."""
 
     run: Callable[[argparse.Namespace], int]
     """Takes the parsed arguments and returns the exit status."""
@@ -59,7 +59,7 @@ class Command:
     arguments: tuple[Argument, ...]
     description: str | None = None
     usage: str | None = None
-    """None: argparse generates it from the arguments."""
+    """If None, argparse generates the usage from the arguments."""
 
     def __call__(self, arguments: argparse.Namespace) -> int:
         """Run the command and return its exit status; print an expected error as one message."""

@@ -112,7 +112,7 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
         (
             # The id of an array task ends with an underscore and the index of the task.
             job is not None and not re.fullmatch(r"\d+(_\d+)?", job),
-            f"--job {job!r}\n  expected  a job id, such as 1042",
+            f"--job {job!r}: malformed job id\n  expected  an id such as 1042 or 1042_7",
         ),
     ):
         if wrong:

@@ -113,7 +113,7 @@ def _labels(left: ClusterPlan, right: ClusterPlan) -> tuple[str, str]:
             return names
     raise WrongUse(
         f"both clusters are named {left.spec.name!r}, and their files have the same name\n"
-        "  expected  different cluster names or file names, so that findings can tell them apart"
+        "  expected  different cluster names or file names, to tell their findings apart"
     )
 
 

@@ -69,7 +69,7 @@ def described(rule: Rule, own: Iterable[SiteRule] = ()) -> list[tuple[str, str]]
 
 
 def _declared(own: SiteRule) -> list[tuple[str, str]]:
-    """Return the labels and texts that only a rule of the site has."""
+    """Return the labels and texts that are shown only for a rule of the site."""
     limit = "" if own.expected is None else f"{own.bound or ''} {as_text(own.expected)}".strip()
     return [
         ("Path", f"`{' '.join(own.path)}`" if own.path else ""),
@@ -80,7 +80,7 @@ def _declared(own: SiteRule) -> list[tuple[str, str]]:
 
 
 def page(judged: Sequence[Rule], own: Sequence[SiteRule] = ()) -> str:
-    """Return the page docs/rules.md; ``own`` are the rules of the site."""
+    """Return the page docs/rules.md; ``own`` contains the rules of the site."""
     rows = [
         f"| [{rule.id}](#{rule.id.replace('.', '')}) | {rule.claim} | {rule.kind.value} "
         f"| {', '.join(references(rule))} | {rule.repair.owner} |"
@@ -107,7 +107,7 @@ def page(judged: Sequence[Rule], own: Sequence[SiteRule] = ()) -> str:
         *sections,
         *_listed(
             "Not compared",
-            "These readings alone are neither right nor wrong:",
+            "On their own, these readings are neither right nor wrong:",
             NOT_JUDGED | NOT_ALONE,
         ),
         *_listed(

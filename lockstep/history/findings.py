@@ -83,7 +83,7 @@ def _rows(history: sqlite3.Connection) -> dict[Place, tuple[float, int]]:
 
 
 def _places(finding: Finding) -> Iterator[Place]:
-    """Yield (rule, node, device) with unfolded names, as folded names vary between checks."""
+    """Yield (rule, node, device) with unfolded names, because folded names vary between checks."""
     return product([finding.rule], _names(finding.node), _names(finding.device))
 
 

@@ -15,10 +15,10 @@ from lockstep.probe.record import BOOT, Reading, Record, only_records
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 APART_S = 10 * MINUTE_S
-"""Minimum age of a record with which counters are compared: a rate over a few seconds means little.
-However often nodes are read, the periods compared leave no gaps."""
+"""Minimum age of a record with which counters are compared, because a rate over a few seconds means
+little. The compared periods leave no gaps, however often the nodes are read."""
 SOON_S = 2 * MINUTE_S
-"""Minimum age in the first minutes after a boot, when no older record of that boot exists."""
+"""Minimum age of a record soon after a boot, when no record of that boot is ``APART_S`` old."""
 
 KEPT_FOR_S = 90 * DAY_S
 """Three months: longer than the time between two maintenance windows or driver updates."""
@@ -118,7 +118,7 @@ def _first(
     values: tuple[object, ...],
     families: Collection[str] | None = None,
 ) -> Kept | None:
-    """Return the first record of a node that matches ``where``: a condition, with its ORDER BY."""
+    """Return the first record of a node that matches ``where``, a condition with its ORDER BY."""
     query = f"SELECT read_at, data FROM record WHERE node = ? AND {where} LIMIT 1"
     for read_at, data in history.execute(query, (node, *values)):
         try:

@@ -30,7 +30,7 @@ def test_the_way_is_passed_on(cluster: Cluster, words: tuple[str, ...], through:
         (("--job", "1042"), "--job 1042 needs --through slurm\n"),
         (
             ("--through", "slurm", "--job", "1;2"),
-            "--job '1;2'\n  expected  a job id, such as 1042\n",
+            "--job '1;2': malformed job id\n  expected  an id such as 1042 or 1042_7\n",
         ),
         (
             ("--through", "slurm", "--records", "r.json"),

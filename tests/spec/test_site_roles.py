@@ -45,7 +45,7 @@ def test_a_role_with_the_name_of_one_of_lockstep_is_refused(refused: Refused) ->
     problem = refused(role("hugepages"))
     assert (problem.value, problem.allowed) == (
         "'hugepages'",
-        "a name that none of Lockstep's roles has",
+        "a name that no role of Lockstep uses",
     )
 
 
