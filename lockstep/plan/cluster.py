@@ -35,7 +35,7 @@ class ClassPlan:
     gpu_model: GpuModel | None
     gpu_devices: tuple[str, ...]
     nvidia: nvidia.NvidiaPlan | None
-    """The NVIDIA stack of the class's workers; None if it is not declared or there are no GPUs."""
+    """The NVIDIA stack of the class's workers; None without GPUs or a declared stack."""
 
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
@@ -130,7 +130,7 @@ class ClusterPlan:
         return tuple((str(node.management), node.name) for node in self._nodes)
 
     def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
-        """Return the nodes with a node role as a pyinfra host group: host names with their data.
+        """Return the nodes with a role (head or worker) as a pyinfra host group: names and data.
 
         A host name may begin with a prefix such as ``@lockstep/``, which selects the connector.
         """
@@ -154,7 +154,7 @@ class ClusterPlan:
         }
 
     def named(self, names: str) -> list[str]:
-        """Return a range of nodes (``worker[1-4]``) as one more host group, without their data.
+        """Return a range of nodes (``worker[1-4]``) as an additional host group, without host data.
 
         Raises:
             ValueError: the text is not a name range, or a name is unknown.

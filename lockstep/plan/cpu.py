@@ -1,8 +1,8 @@
 """The CPU sets of a hardware class, in Linux's and in Slurm's numbering.
 
-Slurm counts CPUs "abstractly": core by core, thread by thread, first socket first
-(slurm.conf(5), CpuSpecList; gres.conf(5), Cores); Linux usually counts the first
-thread of every core first.
+Slurm numbers CPUs "abstractly": core by core, thread by thread, first socket first
+(slurm.conf(5), CpuSpecList; gres.conf(5), Cores). Linux usually numbers the first thread of every
+core first.
 """
 
 from __future__ import annotations

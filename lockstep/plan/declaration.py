@@ -120,7 +120,7 @@ class Unit:
     reloads: str = ""
     """Suffix of the role's files that the unit reads again on ``systemctl reload``."""
     restart: Literal["changed", "never"] = "changed"
-    """``never``: a restart would kill job processes; changes wait for the next start."""
+    """``never``: a restart would kill job processes; changes take effect at the next start."""
     essential: bool = True
     """False: if the unit does not start, the deploy reports the failure and continues."""
     port: Callable[[NodePlan], int | None] | None = None
@@ -137,7 +137,7 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """Settings that a role contributes to other roles. A repair runs both roles."""
+    """Settings that a role contributes to another role; a repair runs both roles."""
 
     sysctl: Callable[[NodePlan], Mapping[str, str]] = lambda plan: {}
     """Sysctl keys that os_settings writes to its file."""
@@ -180,7 +180,7 @@ class Declaration:
     after: tuple[str, ...] = ()
     """Roles, or stages of roles, that run first on the same node."""
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Release, family (``debian``) or "" -> package names; the first key that exists counts."""
+    """Release, family (``debian``) or "" (any) -> package names; the most specific key is used."""
     more_packages: Paths = nothing
     """Additional packages, which depend on the description."""
     files: tuple[File, ...] = ()
@@ -193,7 +193,7 @@ class Declaration:
     groups: Paths = nothing
     """Groups that the role's files or operations create."""
     jobs_use: bool = False
-    """Whether running jobs use what the role installs; if so, a busy node keeps all of it."""
+    """Whether running jobs use what the role installs; if so, busy nodes keep all of it."""
     operations: str = ""
     """Module with additional operations, which is imported when the role is applied.
 
@@ -211,11 +211,11 @@ class Declaration:
     runs only if the driver is loaded, and Docker's client only if Docker runs.
     """
     problems: Callable[[Cluster], Iterable[Problem]] | None = None
-    """Function that finds problems in a description for this role; None if there is none."""
+    """Function that validates a description for this role; None: nothing to validate."""
     settings: type[BaseModel] | None = None
     """The model of a site role's settings in ``extensions``; None: the role has no settings."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """A part of a description that gives a node this role; for tests."""
+    """A fragment of a description that gives a node this role; for tests."""
 
     def packages_on(self, release: Release) -> tuple[str, ...]:
         """Return the packages that every node with this role gets on a release."""
@@ -224,7 +224,7 @@ class Declaration:
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
-        """The main stage and the additional ones."""
+        """The main stage, then the additional stages."""
         return (Stage(after=self.after), *self.stages)
 
 
@@ -242,7 +242,7 @@ def key(step: Step) -> str:
 
 
 def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
-    """Return the stages of roles in deploy order; stages whose order is free are sorted by name.
+    """Return the stages of all given roles in deploy order; ties are broken by name.
 
     All roles come after ``packages`` without declaring it.
 

@@ -15,12 +15,12 @@ class Kernel:
     headers: bool
     """Whether the headers for building modules are installed."""
     module: str = ""
-    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; empty: none."""
+    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; empty: no module."""
 
 
 @dataclass(frozen=True)
 class BootKernels:
-    """The kernel that a node is running, and those that it may boot next."""
+    """The kernel that a node is running, and the kernels that it may boot next."""
 
     running: Kernel
     next: tuple[Kernel, ...]
@@ -30,7 +30,7 @@ class BootKernels:
 
     @property
     def every(self) -> tuple[Kernel, ...]:
-        """The running kernel, then those that may boot next."""
+        """The running kernel, then the kernels that may boot next."""
         return (self.running, *(one for one in self.next if one.release != self.running.release))
 
 

@@ -81,7 +81,7 @@ RENAMED = re.compile(r"(ib|roce|iw|opa|rdma)(P[0-9a-f]+)?([op]\d+|x[0-9a-f]{8,16
 
 
 def keeps_kernel_names(nics: Nics) -> bool:
-    """Return whether the declared RDMA devices have the names that their drivers give them."""
+    """Return whether the declared RDMA devices have the names that their drivers assign."""
     declared = devices(nics)
     return bool(declared) and not any(RENAMED.fullmatch(name) for name in declared)
 

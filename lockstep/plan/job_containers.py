@@ -23,7 +23,7 @@ SLURM_LOADS = (
     'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; '
     "printf 'ClusterName=test\\nSlurmctldHost=localhost\\nPlugStackConfig=%s\\n' {new} "
     '> "$d/slurm.conf"; '
-    'said="$(SLURM_CONF="$d/slurm.conf" timeout 30 srun --help 2>&1 || true)"; '  # judged below
+    'said="$(SLURM_CONF="$d/slurm.conf" timeout 30 srun --help 2>&1 || true)"; '  # checked below
     f'case "$said" in *{PYXIS_OPTION}*) ;; *) echo "$said" | head -3 >&2; exit 1;; esac'
 )
 """Shell command that fails unless Slurm loads pyxis with the file ``{new}``."""
@@ -44,7 +44,7 @@ class JobContainersPlan:
     packages_of: Mapping[str, Mapping[str, str]]
     """Part (apptainer, enroot, pyxis) -> its packages -> their versions as patterns."""
     slurm_series: str
-    """Slurm's release series, such as "24.11"; Slurm rejects SPANK plugins for other series."""
+    """Slurm's release series, such as "24.11", for which SPANK plugins must be built."""
     folders: Mapping[str, str] = field(default_factory=lambda: ENROOT_FOLDERS)
     plugin: str = PYXIS_PLUGIN
     plugstack: str = PYXIS_PLUGSTACK

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
 
 DRIVER_PARTS = ("driver", "modules_open", "modules_proprietary", "fabric_manager", "nscq", "imex")
-"""Parts that have the driver's version; they are changed together, and never while a job runs."""
+"""Parts that share the driver's version; they change together, never while jobs are running."""
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
@@ -48,7 +48,7 @@ class NvidiaPlan:
     pins: Mapping[str, str]
     """Dependency -> version pattern, which keeps apt from selecting a newer version."""
     load_modules: tuple[str, ...]
-    """Kernel modules to load at boot, in this order; none if the host's kernel is used."""
+    """Kernel modules to load at boot, in order; empty if the machine uses its host's kernel."""
 
     @cached_property
     def versions(self) -> dict[str, str]:

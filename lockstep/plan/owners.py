@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def first(plan: NodePlan, names: Callable[[Declaration], Iterable[str]]) -> dict[str, str]:
-    """Return name -> the first of the node's roles for which ``names`` returns it."""
+    """Map each name to the first of the node's roles for which ``names`` returns it."""
     found: dict[str, str] = {}
     for role in plan.roles.values():
         for name in names(role):

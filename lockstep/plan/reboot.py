@@ -43,9 +43,9 @@ class Seen:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the loaded module."""
     parameters_written: bool = False
-    """Whether the file in modprobe.d is as planned, for the next time that the module is loaded."""
+    """Whether modprobe.d has the planned parameters, which apply when the module is next loaded."""
     kernels: BootKernels | None = None
-    """The running kernel and those that may boot next; None if the machine has no boot loader."""
+    """The running kernel and the kernels that may boot next; None without a boot loader."""
     modes: tuple[str, ...] = ()
     """UUIDs of GPUs whose planned ECC or MIG mode takes effect only after a reset."""
     layouts: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Pending:
     """Planned kernel arguments that the boot menu lacks: only a deploy can add them."""
     remark: str = ""
     change: tuple[str, ...] = ()
-    """Packages to change before the reboot, while no job runs on the node."""
+    """Packages to change before the reboot, while no jobs are running on the node."""
     driver: Driver | None = None
     """The driver that needs modules for the kernel that boots next."""
 
@@ -155,7 +155,7 @@ def pending(
     elif short and args:
         remark = (
             f"huge pages: {', '.join(short)}, although the node booted with the planned "
-            "arguments: a reboot would not help"
+            "arguments; a reboot would not help"
         )
     if seen.marker is not None:
         reasons.append(Reason("reboot-required", seen.marker))

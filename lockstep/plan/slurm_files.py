@@ -6,7 +6,7 @@ from lockstep.plan.declaration import Condition, File, always
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
 FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
-"""The slurm.conf that a configless slurmd has fetched, below SlurmdSpoolDir."""
+"""The copy of slurm.conf that slurmd fetches in configless mode, below SlurmdSpoolDir."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """The program that Slurm runs as HealthCheckProgram, Prolog and Epilog (slurm.conf(5))."""
 

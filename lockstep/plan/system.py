@@ -86,7 +86,7 @@ class System:
 
     @cached_property
     def files(self) -> tuple[tuple[str, File], ...]:
-        """The name of the role and the declaration, for each file."""
+        """The role name and the declaration of each file."""
         return tuple(
             (role.name, file)
             for role in self.plan.roles.values()

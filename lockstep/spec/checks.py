@@ -23,7 +23,7 @@ class Override(Model):
     off: Line | None = None
     """The reason for switching the rule off; every report shows it."""
     severity: SEVERITIES | None = None
-    """Severity of a difference; the severity of an unreadable value does not change."""
+    """New severity of differences; unreadable values keep their severity."""
     tolerance: Share | None = None
     """Kind within: allowed deviation, as a fraction of the peers' median.
 
@@ -66,7 +66,7 @@ class SiteRule(Model):
     repair: Line
     """Instructions for the operator; names in braces, such as {node}, are filled in."""
     local: Literal["health", "jobs"] | None = None
-    """The node check uses the rule ("jobs": also around each job); a failure drains the node."""
+    """Node checks use the rule ("jobs": also before and after jobs); a failure drains the node."""
 
 
 class Checks(Model):

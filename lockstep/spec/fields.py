@@ -71,7 +71,7 @@ def _memlock(value: object) -> object:
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
-    """Return a validator for text that is later written to files and shell commands."""
+    """Return a validator for text that is later written into files and shell commands."""
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:

@@ -98,15 +98,15 @@ class Kernel(Model):
     disable_acs_redir: tuple[PciAddress, ...] = ()
     """PCI bridges that must not redirect peer-to-peer traffic to the root complex (ACS)."""
     isolation: tuple[Literal["managed_irq", "nohz_full", "domain"], ...] = ()
-    """Additional isolation of the workload CPUs at boot; IRQs and RCU callbacks are moved anyway.
+    """Isolation of the workload CPUs at boot, beyond keeping IRQs and RCU callbacks off them.
 
-    "domain" excludes them from the scheduler's load balancing: all threads of a job then run on one
-    CPU unless they are bound individually.
+    "domain" excludes these CPUs from the scheduler's load balancing: all threads of a job then run
+    on one CPU unless they are bound individually.
     """
 
 
 class HardwareClass(Model):
-    """Machines that were bought as identical; nodes are compared within a class."""
+    """Machines bought as identical; nodes are compared within a class."""
 
     sockets: Count
     cores_per_socket: Count
@@ -127,9 +127,9 @@ class HardwareClass(Model):
     """"none": the machines do not boot their own kernel and have no kernel command line."""
     kernel: Kernel = Kernel()
     kernel_args: tuple[str, ...] = ()
-    """Additional kernel arguments; the plan adds those for CPUs, huge pages and ``kernel``."""
+    """Kernel arguments in addition to the ones that the plan derives from the other fields."""
     clock: Literal["own", "host"] = "own"
-    """"host": the host sets the clock (of a container), and chronyd only monitors it."""
+    """"host": the host sets the container's clock, and chronyd only monitors it."""
 
     @property
     def cores(self) -> int:

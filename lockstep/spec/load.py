@@ -17,7 +17,7 @@ from lockstep.spec.wording import allowed
 
 LONGEST_VALUE = 200
 PARTS = ("networks", "hardware", "nodes")
-"""Fields whose items can be left out individually."""
+"""Fields whose invalid items can be left out individually."""
 
 
 def load(
@@ -81,7 +81,7 @@ def _of_the_rest(
     unread: list[tuple[str | int, ...]],
     roles: Iterable[DeclaredRole],
 ) -> list[Problem]:
-    """Return the problems that a description has without the invalid parts in ``unread``."""
+    """Return the problems of a description after leaving out the invalid parts in ``unread``."""
     left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
     whole = {path[0] for path in unread if path[:2] not in left_out}
     rest = {
@@ -142,7 +142,7 @@ def _problems(
 
 
 def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str:
-    """Return the name of the node group that contains ``path``, as the description has it."""
+    """Return the declared name of the node group that contains ``path``; empty without one."""
     match path, description.get("nodes"):
         case ["nodes", int(index), *_], [*groups] if index < len(groups):
             group = groups[index]

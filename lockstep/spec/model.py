@@ -52,7 +52,7 @@ class Network(Model):
 
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of rails: several use consecutive /64s (IPv6) of ``prefix``, one uses all of it."""
+    """Number of rails. One rail uses all of ``prefix``; several use consecutive IPv6 /64s of it."""
 
 
 class NodeGroup(Model):

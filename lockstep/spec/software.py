@@ -37,8 +37,8 @@ class Repository(Model):
 class Nvidia(Model):
     """A matching set of versions, from the driver to the container toolkit.
 
-    Versions are upstream versions (550.163.01): the catalogue lists the packages, the repository
-    determines the package revision. ``software.versions`` locks individual packages.
+    Versions are upstream versions (550.163.01): the catalogue lists the packages, and the
+    repository determines their revisions. ``software.versions`` locks individual packages.
     The set is validated before any node is contacted (docs/nvidia.md).
     """
 

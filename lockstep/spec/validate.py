@@ -1,4 +1,4 @@
-"""Validates fields against each other; finds all problems of a description in one pass."""
+"""Validates fields against each other; finds all problems in a description in one pass."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DeclaredRole(Protocol):
 
     @property
     def problems(self) -> Callable[[Cluster], Iterable[Problem]] | None:
-        """Function that finds problems in a description for this role; None if there is none."""
+        """Function that validates a description for this role; None: nothing to validate."""
 
     @property
     def settings(self) -> type[BaseModel] | None:
@@ -59,7 +59,7 @@ class DeclaredRole(Protocol):
 
 
 def every_package(release: Release, roles: Iterable[DeclaredRole]) -> tuple[str, ...]:
-    """Return every package from the distribution that a node may get, sorted."""
+    """Return every distribution package that a node may get, sorted."""
     of_roles = {name for role in roles for name in role.packages_on(release)}
     return tuple(sorted(of_roles | release.every_package))
 

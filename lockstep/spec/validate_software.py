@@ -17,8 +17,8 @@ FOLLOWERS = {
     "nscq": ("cannot be loaded", "nvswitch", False),
     "imex": ("refuses to start", "multi_node_nvlink", True),
 }
-"""Part that must have the driver's version -> the effect of any other version, the field of
-``gpu`` that the part serves, and whether a class that sets this field requires the part."""
+"""Part that must have the driver's version -> the effect of a mismatch, the ``gpu`` field that
+calls for the part, and whether that field requires it."""
 
 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
@@ -249,7 +249,7 @@ def _locked(software: Software, stack: Nvidia) -> Iterator[Relation]:
 def _locks(
     software: Software, declared: str, packages: Iterable[tuple[str, str]], field: str
 ) -> Iterator[Relation]:
-    """Yield the relations between locked versions and those that another field declares.
+    """Yield the relations between locked versions and the versions that another field declares.
 
     Args:
         software: the software of the cluster, with the locks.
@@ -289,7 +289,7 @@ def _available(software: Software, stack: Nvidia) -> Relation:
         missing and not software.repositories,
         ("repositories",),
         "none",
-        f"one that provides {', '.join(missing)}: the distribution's archive does not"
+        f"a repository that provides {', '.join(missing)}: the distribution's archive does not"
         + ('; or set packaging: "debian"' if "driver" in missing else ""),
     )
 
@@ -302,7 +302,7 @@ def _job_containers(cluster: Cluster) -> Iterator[Relation]:
         declared and not software.repositories and (not release or release.supports("packages")),
         ("repositories",),
         "none",
-        f"one that provides {', '.join(declared)}: the distribution's archive does not",
+        f"a repository that provides {', '.join(declared)}: the distribution's archive does not",
     )
     for part, version in declared.items():
         packages = job_containers.packages(part, version).items()

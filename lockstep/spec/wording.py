@@ -24,7 +24,7 @@ WORDS = {
     "bool_type": "True or False",
     "bool_parsing": "True or False",
     "string_type": "text, in quotes",
-    "string_too_short": "text that is not empty",
+    "string_too_short": "non-empty text",
     "string_too_long": "at most {max_length} characters",
     # The model has only one pattern, for names of classes, partitions, GPU models and releases.
     "string_pattern_mismatch": "a name of lower-case letters, digits, '-' and '_', "

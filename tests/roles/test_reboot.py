@@ -87,7 +87,7 @@ def test_huge_pages_that_the_boot_itself_could_not_give_are_no_reason() -> None:
     assert found.reasons == ()
     assert found.remark == (
         "huge pages: fewer than 64 x 2M on NUMA node 1, although the node booted with the planned "
-        "arguments: a reboot would not help"
+        "arguments; a reboot would not help"
     )
 
 

@@ -40,7 +40,7 @@ def problem(**checks: Any) -> Problem:
         ({"rule": "site.some", "off": "x"}, ("rule",), "site.some", "such as "),
         ({"rule": "node.reachable", "off": "x"}, ("rule",), "node.reachable", "another rule"),
         ({"rule": "gpu.vbios"}, (), "no change to gpu.vbios", "off (with the reason), severity or"),
-        ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "text that is not empty"),
+        ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "non-empty text"),
         (
             {"rule": "gpu.vbios", "off": "x", "severity": "error"},
             *((), "off, and severity or tolerance", "either off, or severity"),

@@ -98,7 +98,7 @@ def test_no_archive_holds_them() -> None:
     said = found(every, repositories=[], nvidia=None)
     assert said["software.repositories"] == (
         "none",
-        "one that provides apptainer, enroot, pyxis: the distribution's archive does not",
+        "a repository that provides apptainer, enroot, pyxis: the distribution's archive does not",
     )
 
 

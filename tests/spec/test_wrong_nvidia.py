@@ -477,8 +477,8 @@ CASES = [
         '"repositories"',
         "software.repositories",
         "none",
-        "one that provides driver, fabric_manager, nscq, cuda, container_toolkit, nccl, gdrcopy: "
-        'the distribution\'s archive does not; or set packaging: "debian"',
+        "a repository that provides driver, fabric_manager, nscq, cuda, container_toolkit, nccl, "
+        'gdrcopy: the distribution\'s archive does not; or set packaging: "debian"',
     ),
     Wrong(
         "parts that Debian's archive does not hold",
@@ -490,8 +490,8 @@ CASES = [
         '"repositories"',
         "software.repositories",
         "none",
-        "one that provides fabric_manager, nscq, dcgm, dcgm_exporter, container_toolkit, gdrcopy: "
-        "the distribution's archive does not",
+        "a repository that provides fabric_manager, nscq, dcgm, dcgm_exporter, container_toolkit, "
+        "gdrcopy: the distribution's archive does not",
     ),
     Wrong(
         "an unknown packaging",

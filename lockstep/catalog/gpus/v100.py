@@ -1,4 +1,4 @@
-"""NVIDIA V100 SXM2, 32 GB. The driver reports it as Tesla.
+"""NVIDIA V100 SXM2, 32 GB. The driver still calls it Tesla.
 
 Power and clocks: `nvidia-smi -q` of a real GPU (github.com/NVIDIA/nvidia-docker, issue 1076).
 Memory: a public log of nvidia-smi from 2025; old drivers report less.

@@ -16,9 +16,9 @@ class Part:
     """The packages of one part of the stack in one archive."""
 
     names: tuple[str, ...]
-    """Package names, which may contain {cuda} (12-4: one package per CUDA release), {cuda_soname}
-    (12; 11.0 for every CUDA 11.x), {driver_cuda} (the newest CUDA major version that the driver
-    supports: 13) and {branch} (-550, for branches with separate packages)."""
+    """Package names. Placeholders: {cuda}, a CUDA release (12-4); {cuda_soname}, the version of its
+    libraries (12; 11.0 for every CUDA 11.x); {driver_cuda}, the newest CUDA major version that the
+    driver supports (13); {branch}, the driver's branch if its packages are separate (-550)."""
     version: str = "{version}-*"
     """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Packaging:
     """The packages of the stack, for one value of ``software.nvidia.packaging``."""
 
     parts: Mapping[str, Part]
-    """Part (a field of ``software.nvidia``; modules_open, modules_proprietary, cuda_runtime,
+    """Part (a field of ``software.nvidia``, or modules_open, modules_proprietary, cuda_runtime or
     cuda_toolkit) -> its packages."""
 
     from_archive: frozenset[str] = frozenset()

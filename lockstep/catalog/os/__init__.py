@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Release:
-    """The data in which releases differ: package names, and versions that change behaviour."""
+    """Data that differs between releases: package names, and versions that change behaviour."""
 
     id: str
     """``ID`` of os-release(5)."""
