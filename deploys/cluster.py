@@ -1,7 +1,7 @@
 """Deploy the whole cluster: heads first, then the workers, which depend on them.
 
 Some parts must be on the workers before the controller uses them. Each role declares which of its
-stages run before the heads are deployed, and which after the workers.
+stages run before the heads are deployed and which run after the workers.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Remove from each node what Lockstep wrote there earlier and the plan no longer contains."""
+"""Remove everything that Lockstep wrote to the nodes and that is no longer in the plan."""
 
 from pyinfra import host
 

@@ -121,7 +121,7 @@ ROLE = Declaration(
         ),
         "check_image": (
             "lockstep check --containers starts a container from the image; without the image the "
-            "engine's containers are reported as unread"
+            "check reports that it could not read the engine's containers"
         ),
     },
 )

@@ -1,13 +1,13 @@
-"""GPU settings: the declared values or else the GPU's own defaults, now and at every boot.
+"""GPU settings: the declared values, or the GPU's own defaults, set now and at every boot.
 
 Owns     the settings of nvidia-smi: power limit, clocks, persistence mode, compute mode, ECC, MIG;
          a unit restores them at boot.
 Busy     compute mode, ECC and MIG mode change only on a GPU without processes; ECC then takes
          effect at the next boot. Missing MIG devices are added even to a busy GPU, because that
          does not disturb the existing ones.
-Unread   if nvidia-smi fails, the role changes nothing, and the check names the node.
-Goes on  if the unit fails, usually because of a dead GPU: the deploy reports the failure, and the
-         check names the unit and the GPU.
+Failure  if nvidia-smi fails, the role changes nothing, and the check names the node. If the unit
+         fails, usually because of a dead GPU, the deploy reports that and goes on; the check names
+         the unit and the GPU.
 """
 
 from __future__ import annotations

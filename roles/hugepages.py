@@ -1,6 +1,6 @@
 """Huge pages per NUMA node: reserved at boot, and at once if enough memory is still free.
 
-Owns     nr_hugepages in the running kernel, the hugetlbfs mounts, the group that may use them.
+Owns     nr_hugepages in the running kernel, the hugetlbfs mounts, and the group that may use them.
 Reboot   needed for pages that the running kernel could not reserve; the check reports them.
 """
 

@@ -1,4 +1,4 @@
-"""Transparent huge pages, CPU frequency and NUMA balancing: now and at each boot.
+"""Transparent huge pages, CPU frequency and NUMA balancing, set now and at each boot.
 
 Owns     the kernel settings that the hardware class declares in ``kernel``.
 Restart  nothing: the kernel applies them at once.

@@ -4,7 +4,7 @@ Owns     module options and load order; modules for the running kernel and for t
          next; nvidia-persistenced; the units for hardware that the node lacks, which stay off.
 Reboot   new module options take effect at the next boot. The rollout (deploys/reboot.py) changes
          the version of an installed driver: packages, kernel module and library together, while no
-         job runs.
+         jobs are running.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ ROLE = Declaration(
             "and kernel.nouveau report the effect after the next boot"
         ),
         "loaded": (
-            "if the module is not loaded, driver.module_version is unread, which is a finding; the "
-            "next deploy loads the module"
+            "if the module is not loaded, driver.module_version cannot be read, which is a "
+            "finding; the next deploy loads the module"
         ),
     },
 )

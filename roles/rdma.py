@@ -2,7 +2,7 @@
 
 Owns     the udev rule that names RDMA devices. rdma-core's own rules load modules when a device
          appears, and the kernel sets the modes in /dev/infiniband, so no file here repeats that.
-Restart  nothing: a device that now has a different name gets the right one at the next boot.
+Restart  nothing: a misnamed device gets its declared name at the next boot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """slurmctld on one head; the workers fetch their configuration from it (configless).
 
-Owns     slurm.conf, gres.conf, cgroup.conf, plugstack.conf, slurmctld.service.
+Owns     slurm.conf, gres.conf, cgroup.conf, plugstack.conf, and slurmctld.service.
 Restart  slurmctld restarts when its files change (its state is on disk, jobs keep running), and
-         then tells every slurmd to fetch the new ones.
+         then tells every slurmd to fetch the new files.
 """
 
 from __future__ import annotations

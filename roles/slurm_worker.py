@@ -1,6 +1,6 @@
 """slurmd, which fetches its configuration from the controller (configless) if Slurm supports that.
 
-Owns     slurmd's arguments and drop-in, slurmd.service.
+Owns     slurmd's arguments and drop-in, and slurmd.service.
 Restart  only for new arguments, a new drop-in, program, munge key or pyxis plugin, or MIG devices
          that were created after slurmd started; jobs survive a restart.
 """

@@ -22,7 +22,7 @@ NO_ENTRY = (
 
 
 def in_grub(argument: str) -> str:
-    """Return a kernel argument; a value with a ";", which would end GRUB's command, is quoted."""
+    """Return a kernel argument, quoting a value with a ";", which would end GRUB's command."""
     key, _, value = argument.partition("=")
     # Only the value is quoted: grubby finds an argument by the text before the first "=".
     return f"{key}='{value}'" if ";" in value else argument
@@ -61,7 +61,7 @@ def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
 
 
 def initramfs_is_due(files: Iterable[str]) -> Question[bool]:
-    """Ask whether any of these files is newer than the running kernel's initramfs, if it exists."""
+    """Ask whether any of these files is newer than the running kernel's initramfs, if any."""
     sources = tuple(files)
 
     def answer(taken: Taken) -> bool:
@@ -79,7 +79,7 @@ class HugepagesState:
     counts: dict[tuple[str, int], int]
     """(page size, NUMA node) -> number of pages."""
     tried: str
-    """The last request since boot and the resulting counts; "" if there was none."""
+    """The last request since boot and the resulting counts; "" if there was no request."""
     reached: str = ""
     """The current counts, as ``REACHED`` prints them."""
 
@@ -89,7 +89,7 @@ SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
 
 
 REACHED = (
-    # Sorted as in the reading. A kernel without huge page support has no such files: no output.
+    # Sorted as in the reading. Without huge page support there are no such files and no output.
     "export LC_ALL=C; "
     "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
 )
@@ -100,7 +100,7 @@ REACHED = (
 def hugepages_state(taken: Taken) -> HugepagesState:
     """Ask for the huge pages per size and NUMA node, and the last request for them since boot."""
     tried = taken["hugepages.tried"]
-    # A kernel without huge page support has no counts. Any other unread value is an error.
+    # A kernel without huge page support has no counts. Any other reading that fails is an error.
     lacks_them = not tried["reached"] and taken.unread("hugepages") is not None
     counts = {} if lacks_them else taken["hugepages"]
     return HugepagesState(

@@ -14,8 +14,8 @@ from lockstep.question import Question, Taken, question
 def cdi_is_current(taken: Taken) -> bool:
     """Ask whether the CDI specification is up to date.
 
-    It lists devices and the driver's libraries with their versions. If it is outdated,
-    containers get fewer GPUs or none.
+    The specification lists devices and the driver's libraries with their versions. If it is
+    outdated, containers get fewer GPUs or none.
     """
     return bool(taken["cdi.current"])
 
@@ -58,7 +58,7 @@ def slurm_loads(plugin: str) -> Question[bool]:
 
 
 def folders_open_to_all(folders: Iterable[str]) -> Question[frozenset[str]]:
-    """Ask in which of these folders every user can create subfolders."""
+    """Ask which of these folders let every user create subfolders."""
     asked = tuple(folders)
 
     def answer(taken: Taken) -> frozenset[str]:

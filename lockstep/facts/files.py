@@ -1,4 +1,4 @@
-"""Questions about files: their hash, mode, owner and group, and which one is newer."""
+"""Questions about files: their hash, mode, owner and group, and which file is newer."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class GpuStates:
     answered: bool = True
     """False if nvidia-smi did not answer (driver not loaded, GPU lost): all states are unknown."""
     to_reset: tuple[str, ...] = ()
-    """UUIDs of the GPUs that need a reset: a row remapping is pending, there were uncorrected
-    errors since the last reset, or the driver recommends one."""
+    """UUIDs of the GPUs that need a reset: a row remapping is pending, uncorrected errors
+    have occurred since the last reset, or the driver recommends a reset."""
 
 
 SETTINGS = {

@@ -15,7 +15,7 @@ class PackageState:
     installed: dict[str, str]
     """Package -> version, for packages that are completely installed."""
     interrupted: bool
-    """dpkg was interrupted; ``dpkg --configure -a`` must run before anything else."""
+    """Whether dpkg was interrupted, so that ``dpkg --configure -a`` must run first."""
     held: frozenset[str] = frozenset()
     """Packages on hold, which apt does not change (apt-mark(8))."""
     unfinished: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Asks questions about a host: one command on it takes all readings that they need."""
+"""Asks questions about a host; one command on the host takes all readings for a question."""
 
 from __future__ import annotations
 

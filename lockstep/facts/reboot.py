@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 CONNECT_S = 20.0
 COMMAND_S = 75.0
-"""Seconds. Longer than any command may take: two ``timeout 30``, or the readers (``LIMIT_S``)."""
+"""Seconds; longer than any command may take (``timeout 30`` twice, or ``LIMIT_S`` for readers)."""
 
 
 @dataclass(frozen=True)

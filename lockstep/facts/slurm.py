@@ -63,7 +63,7 @@ class SlurmNodeState:
     """A node as slurmctld sees it."""
 
     states: frozenset[str] = frozenset()
-    """Base state and flags (``IDLE``, ``DOWN``, ``NOT_RESPONDING``); empty if nothing answered."""
+    """Base state and flags (``IDLE``, ``DOWN``, ``NOT_RESPONDING``); empty without an answer."""
     reason: str = ""
     restarted_at: float | None = None
     """When slurmd started, in seconds since the epoch; None if it has registered since then."""

@@ -24,7 +24,7 @@ from lockstep.probe.ship import one_line
 from lockstep.question import Part
 
 LONGER_HERE_S = 15.0
-"""Seconds that this side waits longer than the node, which should stop a slow reading first."""
+"""Extra seconds that this side waits, because the node should stop a slow reading first."""
 
 
 class _Command(StringCommand):
@@ -65,7 +65,7 @@ class Along(list[str]):
         self._is_over = Event()
 
     def command(self, command: StringCommand) -> StringCommand:
-        """Return the command to run instead of the given one; it also takes the readings."""
+        """Return a command that runs the given command and also takes the readings."""
         return _Command(
             command,
             # The builtin read consumes exactly one line of standard input. 2>/dev/null hides the

@@ -140,7 +140,7 @@ def record_of(host: Host) -> HostRecord | None:
 
 
 OF_NODE_ROLE = frozenset({"head", "worker"})
-"""Deploys that run only on nodes of the role they are named after; other nodes are not read."""
+"""Deploys named after a node role; they run only on such nodes, so others are not read."""
 
 
 def _deploys() -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Reads facts for operations: every question gets an answer or raises ``Unreadable``.
 
 pyinfra returns a fact's default if the fact could not be read. An operation would then
-mistake an unread node for an empty one, or end the run on all hosts with an error.
+mistake an unreadable node for an empty one, or end the run on all hosts with an error.
 """
 
 from __future__ import annotations

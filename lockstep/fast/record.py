@@ -6,7 +6,7 @@ Three rules make an answer from the record as good as a fresh one:
   change anything.
 - If an operation is about to change something because of readings from before its turn, they are
   taken again, and the operation decides again. It logs which values have changed in the meantime.
-- A reading is never used if it is older than ``MOST_AGE_S``, or from pyinfra's previous phase.
+- A reading is never used if it is older than ``MOST_AGE_S``, or was taken in an earlier phase.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 MOST_AGE_S = 30.0
 """Seconds. Older readings are taken again, for example after a wait for another host."""
 FRESH_S = 5.0
-"""Seconds for which readings that were taken with a command count as current."""
+"""Seconds for which readings taken with a command count as current."""
 NEXT = 4
-"""Number of questions whose parts are read with a command; a later one reads all the rest."""
+"""Number of questions whose parts are read with a command; a later question reads the rest."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
-"""Arguments with which a record is kept; with others (``_env``) each question runs a command."""
+"""Arguments that allow a record; with any other (``_env``), each question runs a command."""
 OF_NO_CONCERN = {
     *("_shell_executable", "_success_exit_codes"),
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only
@@ -103,7 +103,7 @@ class _Turn:
 
 
 class _Doing(local):  # type: ignore[misc]  # gevent's has no types
-    """State per greenlet, because one may change the host while another decides."""
+    """State per greenlet, because one greenlet may change the host while another decides."""
 
     only_reads = False
     """Whether the greenlet's commands change nothing, or are part of a command already noted."""
@@ -174,7 +174,7 @@ class HostRecord:
         self._begin_phase()
         arguments, wanted = connector_arguments(self._host), question.parts()
         with_what, turn = usual(arguments), self._doing.turn
-        # A question from a running command is part of no decision: the record does not answer it.
+        # A question from a running command is part of no decision, so it bypasses the record.
         preparing = self._host.state.current_stage is StateStage.Prepare
         decides = turn is not None if self._executing else preparing
         if not decides or with_what is None:
@@ -182,7 +182,7 @@ class HostRecord:
         if self._early is not None:
             self._early.join()
         self._with_what = with_what
-        # Without a turn no reading is too early.
+        # Outside a turn, no reading is too early.
         turn = turn or _Turn(began=-math.inf)
         if not turn.again:
             self._note_question(wanted)
@@ -206,7 +206,7 @@ class HostRecord:
         return value
 
     def get_fact(self, kind: type[Any], *given: Any, **named: Any) -> Any:
-        """Answer as ``Host.get_fact`` does: a pyinfra fact is read each time it is asked for."""
+        """Answer as ``Host.get_fact`` does: pyinfra's facts are read on every call."""
         with self.only_reading():
             return self._get_fact(kind, *given, **named)
 
@@ -219,7 +219,7 @@ class HostRecord:
         return frozenset(part for part, times in declared.items() if times != self._asked[part])
 
     def _due_next(self) -> frozenset[Part]:
-        """Return only the due parts of the next questions: more would slow down each command."""
+        """Return the due parts of the next few questions; more would slow down each command."""
         due = self._due()
         ahead = (parts & due for parts in self._declared()[self._last :])
         return frozenset[Part]().union(*itertools.islice(filter(None, ahead), NEXT))
@@ -369,7 +369,7 @@ class HostRecord:
         self.drop()
 
     def _begin_phase(self) -> None:
-        """Drop the record between pyinfra's two phases; pyinfra, too, reads again in the second."""
+        """Drop the record between pyinfra's two phases, because pyinfra also rereads its facts."""
         executing = self._host.state.is_executing
         if executing != self._executing and self._asked:
             self.start_again()

@@ -20,7 +20,7 @@ in 15 s would spend a fifth of its CPU time on waking up."""
 class OpensAhead(Transport):
     """Opens the session for the next command while the current one runs, to save a round trip.
 
-    It does so from the second command on: a rerun with nothing to do has only one.
+    It does so from the second command on, because a rerun with nothing to do runs only one.
     """
 
     _used = False
@@ -55,8 +55,8 @@ class OpensAhead(Transport):
 def prompt(sock: Any, **arguments: Any) -> Transport:
     """Return a paramiko transport whose socket sends small packets at once.
 
-    Running a command takes several small packets. With Nagle's algorithm, one of them waits for the
-    acknowledgement of the previous one, which the other side delays by 40 ms.
+    Running a command takes several small packets. With Nagle's algorithm, a packet waits until the
+    previous one is acknowledged, which the other side delays by 40 ms.
     """
     below = sock
     while isinstance(below, Channel):  # a channel of the connection to a jump host

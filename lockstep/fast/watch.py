@@ -1,7 +1,7 @@
 """Time limits for a node's answers, and a watch on its connection.
 
-Time in which this process could not listen does not count. While it computes (prepares fifty hosts,
-imports modules), answers wait in its sockets, and a plain timeout would drop healthy nodes.
+Time during which this process could not listen does not count. While it computes (prepares fifty
+hosts, imports modules), answers wait in its sockets, and a plain timeout would drop healthy nodes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Reads all nodes of a cluster at once: with its own processes, Slurm or ClusterShell."""
+"""Reads all nodes of a cluster at once: directly over ssh, or through Slurm or ClusterShell."""

@@ -58,7 +58,7 @@ class Shard:
         return self.process.stdout
 
     def tell(self, line: str, *, last: bool = False) -> None:
-        """Send the process a line. If it has ended, do nothing: ``arrived`` reports that."""
+        """Send the process a line. If it has ended, do nothing; ``arrived`` reports that."""
         lines = self.process.stdin
         assert lines is not None
         if lines.closed:
@@ -73,7 +73,9 @@ class Shard:
                 lines.close()
 
     def arrived(self, text: bytes) -> Iterator[tuple[str, Record | Unreachable]]:
-        """Yield the nodes in a piece of output; for the empty last piece, all remaining nodes.
+        """Yield the results in a piece of output.
+
+        An empty piece marks the end: every node without a result then counts as unreachable.
 
         Raises:
             GatherError: the output does not have the expected format.
@@ -110,12 +112,12 @@ def gather(
     through: str = "",
     tell: Callable[[bool], None] = lambda failed: None,
 ) -> Reading:
-    """Return the record of every node of a cluster, or the reason why there is none.
+    """Return, for each node of a cluster, its record or the reason why it has none.
 
     Args:
         plan: the plan of the cluster.
         nodes: the nodes to read; None: all.
-        containers: start one container per engine, and read its devices and limits.
+        containers: whether to start a container per engine and read its devices and limits.
         through: program that reads the workers, as in ``Share``; nodes that it does not reach are
             read directly.
         tell: function to call after each node, with True if the node failed.
@@ -197,7 +199,7 @@ def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                 )
-                # If another program reads the workers, only the controller always has a result.
+                # Another program may miss a worker; only the controller always has a result.
                 due = {share.controller} if share.through else set(share.requests)
                 shards.append(Shard(due, opened.enter_context(process), errors))
             # All are started before the first write, which blocks until its process reads.
@@ -211,7 +213,7 @@ def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
 
 
 def _arriving(shards: Sequence[Shard]) -> Iterator[tuple[str, Record | Unreachable]]:
-    """Yield each node when its result arrives, until all processes have ended."""
+    """Yield each node's result as it arrives, until all processes have ended."""
     with DefaultSelector() as selector:
         for shard in shards:
             selector.register(shard.output, EVENT_READ, shard)

@@ -179,7 +179,7 @@ def _one(state: State, node: str, request: Request, credential: Callable[[], str
 def _answer(
     state: State, node: str, text: Callable[[], str], timeout_s: float
 ) -> tuple[bool, CommandOutput] | Unreachable:
-    """Return whether a command succeeded on a node and its output, or why there is no answer."""
+    """Run a command on a node; return its success and output, or why there is no answer."""
     host: Host = state.inventory.get_host(node)
     limit = Timeout.start_new(NODE_TIMEOUT_S)
     try:

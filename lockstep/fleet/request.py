@@ -13,7 +13,7 @@ def request(plan: NodePlan, *, containers: bool = False) -> Request:
 
     Args:
         plan: the plan of the node.
-        containers: start one container per engine.
+        containers: whether to start one container per engine.
     """
     hardware = plan.hardware
     engines = check_engines(plan) if containers else ()

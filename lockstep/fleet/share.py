@@ -1,4 +1,4 @@
-"""Instructions for a process that reads nodes: one line with all that it needs of the plan."""
+"""Instructions for a process that reads nodes: one line with all it needs from the plan."""
 
 from __future__ import annotations
 

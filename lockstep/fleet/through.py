@@ -17,7 +17,7 @@ from lockstep.report import fold
 from lockstep.spec.names import expand
 
 SLURM = "--through-slurm="
-"""Prefix of the option; a job ID follows, or nothing to use idle nodes."""
+"""Start of the option; a job ID may follow, otherwise idle nodes are used."""
 CLUSH = "--through-clush"
 PROBE_S = 60
 """Seconds for one node, including its connection. The probe itself stops after 25 s."""

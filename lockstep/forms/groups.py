@@ -45,7 +45,7 @@ class Value:
     """A found value, the expected value, and all places with this finding."""
 
     first: Finding
-    """The first finding, but with ``since`` and ``checks`` of the oldest one."""
+    """The first finding, but with the oldest finding's ``since`` and ``checks``."""
     details: tuple[str, ...]
     places: tuple[Place, ...]
     nodes: frozenset[str]
@@ -71,7 +71,7 @@ class Group:
     """All findings of one rule with the same severity and status."""
 
     first: Finding
-    """The first finding, but with ``since`` and ``checks`` of the oldest one."""
+    """The first finding, but with the oldest finding's ``since`` and ``checks``."""
     devices: int
     """Number of devices on all nodes; a finding about the node itself counts as one."""
     nodes: frozenset[str]
@@ -116,12 +116,12 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def devices(finding: Finding) -> list[str]:
-    """Return the single devices of a finding: ``gpu[0-1]`` -> ``gpu0``, ``gpu1``."""
+    """Return the individual devices of a finding: ``gpu[0-1]`` -> ``gpu0``, ``gpu1``."""
     return list(NodeSet(finding.device)) if FOLDED.fullmatch(finding.device) else [finding.device]
 
 
 def nodes_of(finding: Finding) -> list[str]:
-    """Return the single nodes of a finding: ``worker[1-2]`` -> ``worker1``, ``worker2``."""
+    """Return the individual nodes of a finding: ``worker[1-2]`` -> ``worker1``, ``worker2``."""
     return list(NodeSet(finding.node)) if "[" in finding.node else finding.node.split(",")
 
 
@@ -181,7 +181,7 @@ def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _dated(same: list[Finding]) -> Finding:
-    """Return the first of these findings, but with ``since`` and ``checks`` of the oldest one."""
+    """Return the first finding, but with the oldest finding's ``since`` and ``checks``."""
     kept = (finding for finding in same if finding.since)
     oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
     return replace(same[0], since=oldest.since, checks=oldest.checks)

@@ -12,7 +12,7 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def metrics(report: Report, run: Run) -> str:
-    """Return the report as gauges; each finding is one series of value 1 per node and device."""
+    """Return the report as gauges; each finding has a series with value 1 per node and device."""
     unread = len(run.unread)
     families: tuple[tuple[str, str, Iterable[tuple[str, float]]], ...] = (
         ("finding", "One series per finding, value 1.", ((f, 1) for f in _findings(report))),

@@ -1,4 +1,4 @@
-"""Calls gevent's plugins; gevent itself reads all entry points for each of 25 startup events."""
+"""Calls gevent's plugins without reading all entry points for each of 25 startup events."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ _SCALARS = (str, bool, int, float, type(None))
 
 @cache
 def all_connectors() -> Any:
-    """Return pyinfra's connectors by name; pyinfra reads the entry points again for each host."""
+    """Return pyinfra's connectors by name, cached; pyinfra reads all entry points for each host."""
     return connectors.get_all_connectors()  # type: ignore[no-untyped-call]  # pyinfra's
 
 
 @cache
 def _types() -> dict[str, Any]:
-    """Return the type of each global argument; pyinfra evaluates all 32 type hints on each call."""
+    """Return each global argument's type, cached; pyinfra evaluates all 32 hints on each call."""
     return dict(arguments.all_global_arguments())
 
 

@@ -1,7 +1,7 @@
 """The table of functions that Lockstep replaces in pyinfra and gevent.
 
-A replacement is used only if the source code of the original has the expected hash. Otherwise the
-original stays, which is slower but has the same result, and a message says so.
+A replacement is used only if the source code of the original has the expected hash. Otherwise, the
+original stays in use, which is slower but has the same result, and a message reports that.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def apply(patches: Sequence[Patch]) -> None:
         patch.apply()
     if other := len(patches) - len(known):
         print(
-            f"{other} of {len(patches)} faster functions for pyinfra and gevent are not used, "
-            "because the installed versions differ; the results are the same. "
+            f"Lockstep does not use {other} of its {len(patches)} faster functions for pyinfra and "
+            "gevent, because the installed versions differ; the results are the same. "
             "Next: install the versions in requirements.lock",
             file=sys.stderr,
         )

@@ -10,7 +10,7 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 
 @operation("the folders exist and are open to all users")
 def folders_for_all(folders: tuple[str, ...]) -> Commands:
-    """Let systemd-tmpfiles create the folders if one is missing or not open to all users."""
+    """Have systemd-tmpfiles create the folders if one is missing or not open to all users."""
     if ask(folders_open_to_all(folders)) != set(folders):
         yield f"systemd-tmpfiles --create {ENROOT_TMPFILES}"
 

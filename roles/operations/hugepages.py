@@ -102,7 +102,7 @@ def group(gid: int | None, files: tuple[str, ...]) -> CommandsOrReason:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Create the group and the mounts, and request pages; some may have to wait for a reboot."""
+    """Create the group and the mounts, and request pages; a reboot may be needed for some."""
     group(
         name="Group",
         gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,

@@ -1,4 +1,4 @@
-"""The operation that records on a node what Lockstep writes there."""
+"""The operation that records what Lockstep writes to a node, in the node's manifest."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Command = str | StringCommand | FunctionCommand
 Commands = Generator[Command, None, None]
 CommandsOrReason = Generator[Command, None, str]
-"""Yields commands; the return value is the reason if there are none."""
+"""Yields commands; if there are none, it returns the reason."""
 
 
 def operation(

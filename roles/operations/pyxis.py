@@ -37,7 +37,7 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Commands:
 
 
 TAKES_NO_JOBS = f"if [ -x {HEALTH_CHECK} ]; then {HEALTH_CHECK}; fi"
-"""Command that runs the health check: it drains the node until Slurm loads the plugin."""
+"""Command that runs the health check, which drains the node until Slurm loads the plugin."""
 KNOWS_NO_CONTAINERS = f"rm -f {PYXIS_PLUGSTACK}"
 
 

@@ -27,7 +27,7 @@ with Slurm 24.11)."""
 
 @operation("the node is registered with the controller")
 def registered(node: str, controller: str) -> Commands:
-    """Wait until the node is registered; resume it if Slurm set it down only for not responding.
+    """Wait until the node is registered; resume it if it is down only because it did not respond.
 
     A node that an administrator drained stays drained. A node that the health check drained is
     resumed if the check no longer finds a fault.

@@ -7,7 +7,7 @@ from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 
 WAIT_TRIES = 90
-"""Tries, one per second; a new chronyd needs about ten seconds after its first samples."""
+"""Number of tries, one per second; a new chronyd needs about ten after its first samples."""
 
 HEARD = (
     "chronyc -n -c tracking | "

@@ -1,4 +1,4 @@
-"""Files that the controller's configuration names: every worker must have them first."""
+"""Files named in the controller's configuration, which every worker must have first."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def files_after_workers(
         lacking = _lacking(host.state, plan, path, connector_arguments(host))
         if lacking:
             host.log_styled(f"left out: {_why(lacking, path, plan)}", fg="yellow")
-            return f"{path} waits for the workers"
+            return f"{path} is written once every worker has it"
     yield from managed_files._inner(files=files)
     return ""
 

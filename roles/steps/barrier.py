@@ -1,4 +1,4 @@
-"""A barrier: a host goes on only after every host has finished the operations before it.
+"""A barrier: a host continues only after every host has finished the operations before it.
 
 pyinfra orders the operations of each host, but not those of different hosts. An operation that all
 hosts share makes them wait for each other.

@@ -1,4 +1,4 @@
-"""Removes what Lockstep once wrote on a node and the plan no longer contains.
+"""Removes what Lockstep wrote to a node if it is no longer in the plan.
 
 Owns     nothing; it removes unchanged files and units, and restores files that packages ship.
 Restart  nothing: a leftover unit is stopped. On a busy node, everything that running jobs might
@@ -24,7 +24,7 @@ from lockstep.spec import NodeRole
 
 @operation("nothing to remove")
 def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
-    """Remove everything left over that is unchanged and that no running job could be using.
+    """Remove all leftovers that are unchanged and that no running job can be using.
 
     Args:
         plan: the plan of the node.
@@ -48,7 +48,7 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
 
 
 def described(removal: Removal) -> list[str]:
-    """Return a line for each leftover entry: that it is removed, or why it stays."""
+    """Return a line for each leftover entry: its removal, or the reason why it stays."""
     return [
         *(f"removed: {one.section} {one.name} ({one.state})" for one in removal.taken),
         *(f"left: {one.section} {one.name} {why}" for one, why in removal.stays),
@@ -56,7 +56,7 @@ def described(removal: Removal) -> list[str]:
 
 
 def _busy(plan: NodePlan, job_steps: int) -> str:
-    """Return the reason why the node counts as busy; "" if no job runs there."""
+    """Return the reason why the node counts as busy; "" if no jobs are running there."""
     if plan.role is NodeRole.HEAD:
         return ""
     if job_steps:

@@ -576,7 +576,7 @@ def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
     assert not ran.ok
     assert ran.stopped == (
         "the rollout stopped because worker1 still failed its checks 0 s after its reboot: "
-        "the node still waits for a reboot (reboot-required)"
+        "the node still needs a reboot (reboot-required)"
     )
     assert doubles.said[-1] == "reboot-required > /run/lockstep/rebooted-in-vain"
     assert "State=RESUME" not in doubles.said
@@ -616,7 +616,7 @@ def test_what_a_reboot_ended_on_one_gpu_only_is_kept_for_the_other(
     doubles = Doubles(stands=due("GPU-b"))
     ran = go(doubles, due("GPU-a", "GPU-b"))
     (kept,) = map(str, due("GPU-b").reasons)
-    assert f"still waits for a reboot ({kept})" in ran.stopped
+    assert f"still needs a reboot ({kept})" in ran.stopped
     assert doubles.said[-1] == f"'{kept}' > /run/lockstep/rebooted-in-vain"
     assert due("GPU-b", in_vain=(kept,)).reasons == ()
     assert due("GPU-a", "GPU-b", in_vain=(kept,)).reasons, "another GPU is one more try"
@@ -687,7 +687,8 @@ def test_a_gpu_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[...,
     ran = go(doubles, CHANGE)
     assert (ran.ok, "reboot" in doubles.said) == (False, False)
     assert ran.stopped == (
-        "the rollout stopped because worker1 has processes outside Slurm on 1 GPUs (GPU-a...)"
+        "the rollout stopped because worker1 has processes outside Slurm on 1 of its GPUs "
+        "(GPU-a...)"
     )
     assert not [said for said in doubles.said if "install" in said]
 
@@ -698,7 +699,7 @@ def test_a_process_on_a_gpu_is_also_found_where_nvidia_smi_does_not_answer(
     doubles = Doubles(answers=False, pids=("12", "34"))
     ran = go(doubles, CHANGE)
     assert not ran.ok
-    assert "worker1 did not get the new driver: nvidia-smi fails; 2 processes use GPUs" in ran.last
+    assert "worker1 did not get the new driver: nvidia-smi fails, but GPUs are in use" in ran.last
     assert "Next: run `fuser -v /dev/nvidia-uvm` on worker1 to list the processes" in ran.last
     assert not [said for said in doubles.said if "install" in said or said == "reboot"]
 

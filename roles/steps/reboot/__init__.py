@@ -2,7 +2,7 @@
 
 Owns     the reboot of a node, and the change of an installed driver just before it; the node's
          state in Slurm, but only if this rollout drained the node.
-Restart  the whole node, once no job runs on it; no job is killed.
+Restart  the whole node, once no jobs are running on it; no job is killed.
 Stops    at the first node that fails: it stays drained, and no further node is touched. A node
          whose problem an earlier reboot did not resolve is not rebooted again, and fails alone.
 """

@@ -1,4 +1,4 @@
-"""The tasks of a node's turn in a rolling reboot, and the reasons that remain after a reboot."""
+"""A node's tasks in a rolling reboot, and the reasons to reboot that remain afterwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Decision:
 
     @property
     def stands(self) -> str:
-        """Describe the reasons for a reboot that remained after an earlier one."""
+        """Describe the reasons to reboot that an earlier reboot did not resolve."""
         return f"a reboot did not resolve this ({listed(self.pending.in_vain)})"
 
     def why(self, plan: NodePlan) -> str:

@@ -12,11 +12,11 @@ from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 CHANGE_S = 3600.0
 """Time limit of one apt-get call, in seconds; it includes the DKMS build of the modules."""
 MOST_CHARACTERS = 400
-"""Maximum characters of a program's output in a message: enough for an error and a log's path."""
+"""Maximum number of characters that a message quotes: enough for an error and a log's path."""
 
 
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
-    """Change packages, with the headers of the kernel that boots next; raises Unanswered."""
+    """Change packages and install the headers of the next boot's kernel. Raises Unanswered."""
     driver = plan.software.driver
     kernels = talk.read(boot_kernels).next if driver and driver.flavour else ()
     headers = driver.header_packages(kernels) if driver else {}

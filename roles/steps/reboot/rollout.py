@@ -69,7 +69,7 @@ class Rollout:
                 self._changed.notify_all()
 
     def stop(self, why: str) -> None:
-        """Let no further node start. If the rollout has already stopped, the first reason stays."""
+        """Start no further nodes. If the rollout has already stopped, keep the first reason."""
         with self._changed:
             self.stopped = self.stopped or f"the rollout stopped because {why}"
             self._changed.notify_all()

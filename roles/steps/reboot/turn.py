@@ -40,7 +40,7 @@ RESUME_S = 60.0
 
 
 class Failed(Exception):
-    """A node failed, so the rollout ends. All hosts show the reason, its own also the next step."""
+    """Ends the rollout. Every host shows the reason; the failed host also shows the next step."""
 
     def __init__(self, why: str, then: str) -> None:
         """Store the reason, a clause that names the node, and the next step."""
@@ -143,7 +143,7 @@ class Turn:
         self._log(f"drained ({reason})")
 
     def _idle(self) -> bool:
-        """Wait until no job runs on the node; return False if the rollout ended meanwhile."""
+        """Wait until the node runs no jobs; return False if the rollout ended meanwhile."""
         name, limit_s = self.plan.name, self.plan.spec.reboots.drain_timeout_s
         began = shown_at = time.monotonic()
         shown: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class Turn:
         self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
 
     def _free(self) -> None:
-        """Fail if a process uses a GPU, or might use one: not all work runs under Slurm."""
+        """Fail if a process uses, or may be using, a GPU: not all work runs under Slurm."""
         name = self.plan.name
         try:
             gpus = self.talk.read(gpu_states)
@@ -204,14 +204,14 @@ class Turn:
         busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
         if busy:
             raise Failed(
-                f"{name} has processes outside Slurm on {len(busy)} GPUs ({busy[0]}...)",
+                f"{name} has processes outside Slurm on {len(busy)} of its GPUs ({busy[0]}...)",
                 f"run nvidia-smi on {name} to list the processes; when they have exited, run: "
                 f"{self.again}",
             )
         if users:
             raise Failed(
-                f"{name} did not get the new driver: nvidia-smi fails; {len(users)} processes use "
-                f"GPUs (PID {users[0]}...)",
+                f"{name} did not get the new driver: nvidia-smi fails, but GPUs are in use "
+                f"(processes: {len(users)}, first PID: {users[0]})",
                 f"run `fuser -v /dev/nvidia-uvm` on {name} to list the processes; when they have "
                 f"exited, run: {self.again}",
             )
@@ -244,7 +244,7 @@ class Turn:
             )
 
     def _change(self) -> None:
-        """Change the packages that must not change while a job runs."""
+        """Change the packages that must not change while jobs are running."""
         plan, names = self.plan, self.decision.pending.change
         self._log(f"changing {', '.join(names)}")
         began = time.monotonic()
@@ -322,10 +322,10 @@ class Turn:
             stands = still(self.look, self.decision.pending)
         except Unanswered as unanswered:
             return str(unanswered)
-        return f"the node still waits for a reboot ({listed(stands)})" if stands else ""
+        return f"the node still needs a reboot ({listed(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
-        """Return why slurmd has not registered since the reboot; "" if it has."""
+        """Return the reason if slurmd has not registered since the reboot; otherwise ""."""
         if not self.decision.worker:
             return ""
         hold = self._hold()
