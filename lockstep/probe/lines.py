@@ -33,7 +33,7 @@ def printed(output: str) -> str:
     lines = output.splitlines()
     if MARKER not in lines:
         start = output.strip()[:120] or "(empty)"
-        raise ProbeFormatError(f"the output has no line {MARKER!r}: {start}")
+        raise ProbeFormatError(f"the output has no line {MARKER!r}. Output: {start}")
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")

@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 def run(texts: dict[str, str], start: str) -> None:
-    """Create the modules in the given order, imported ones first, and run one of them."""
+    """Create the modules in the given order, imported modules first, and run one of them."""
     for name, text in texts.items():
         module = sys.modules[name] = ModuleType(name)
         # Tracebacks show this file name.

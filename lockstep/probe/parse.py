@@ -26,7 +26,7 @@ from lockstep.probe.record import (
 
 ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
-"""The first and the last line of a records file; each line between them is one node."""
+"""The first and the last line of a records file; each line between them describes one node."""
 NOT_READ = (ValueError, RecursionError, msgspec.MsgspecError)
 Model = TypeVar("Model", bound=BaseModel)
 _KNOWN: WeakValueDictionary[bytes, Taken | Unread] = WeakValueDictionary()
@@ -88,7 +88,7 @@ def load(file: Iterable[str], families: Collection[str] | None = None) -> Readin
 
     Args:
         file: the lines of the file; JSON with other line breaks is accepted, too.
-        families: the first words of the names of the readings to keep (``gpu``); None: all.
+        families: the readings to keep, by the first part of their names (``gpu``); None: all.
 
     Raises:
         ProbeFormatError: the file does not contain saved records.
@@ -110,7 +110,7 @@ def loads(text: str, families: Collection[str] | None = None) -> Reading:
 
     Args:
         text: the whole file.
-        families: the first words of the names of the readings to keep (``gpu``); None: all.
+        families: the readings to keep, by the first part of their names (``gpu``); None: all.
 
     Raises:
         ProbeFormatError: the text does not contain saved records.
@@ -131,8 +131,8 @@ def record(text: str | bytes, families: Collection[str] | None = None) -> Record
 
     Args:
         text: the record as the probe printed it.
-        families: the first words of the names of the readings to keep (``gpu``); None: all. Others
-            may be kept, too.
+        families: the readings to keep, by the first part of their names (``gpu``); None: all.
+            Others may be kept, too.
 
     Raises:
         ProbeFormatError: the text is not a record.
@@ -143,8 +143,8 @@ def record(text: str | bytes, families: Collection[str] | None = None) -> Record
         return _validated(text, Record)
 
 
-# These classes find the readings in the text without parsing them: a reading that another node also
-# has is not parsed again. The models in record.py define and validate a record.
+# These classes find the readings in the text without parsing them, so that a reading is not parsed
+# again if another node has the same one. The models in record.py define and validate a record.
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -191,7 +191,7 @@ def _record(split: _Record, families: Collection[str] | None) -> Record:
 
 
 def _shared(text: msgspec.Raw) -> Taken | Unread:
-    """Return the reading in a text; the same text always gives the same object."""
+    """Return the reading that a text contains; equal texts give the same object."""
     key = blake2b(text, digest_size=16).digest()
     known = _KNOWN.get(key)
     if known is None:

@@ -23,7 +23,7 @@ LONGEST = 900
 
 
 def main() -> None:
-    """Print this node's record; the arguments are the requests for all nodes, and its name."""
+    """Print this node's record; the arguments are all nodes' requests and this node's name."""
     requests, nodes = json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
     name = sys.argv[2]
     if name not in nodes:
@@ -57,5 +57,5 @@ def joined(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             try:
                 record = zlib.decompress(base64.b64decode(text)).decode()
             except (zlib.error, ValueError):
-                continue  # damaged, so ignored like a missing one
+                continue  # damaged, so ignored like a missing record
             yield name, record

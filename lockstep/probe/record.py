@@ -1,4 +1,4 @@
-"""The record of one node: every reading by its full name, either taken, or unread with a reason."""
+"""The record of one node: for every reading, its value or the reason why it could not be taken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from lockstep.probe.lines import Unreachable as Unreachable
 
 BOOT = "os.boot_id"
-"""The reading that identifies the boot of a node."""
+"""The reading that identifies a node's current boot."""
 
 
 class _Part(BaseModel):
@@ -72,7 +72,7 @@ class Record(_Part):
     duration_s: float
     """Seconds that it took to read the node."""
     readings: dict[str, Taken | Unread]
-    """Name of a reading -> its value, or the reason why it is unread. New names may appear."""
+    """Reading name -> its value, or the reason why it is unread. Later versions may add names."""
     commands: tuple[CommandRun, ...] = ()
     """The external commands that the probe ran."""
 
@@ -82,7 +82,7 @@ class Record(_Part):
         return reading.value if isinstance(reading, Taken) else reading
 
     def parts(self, name: str) -> dict[str, JsonValue | Unread]:
-        """Return the items of a reading; one with the key "" if it is unread or not a map."""
+        """Return the items of a reading; if it is unread or not a map, one item with the key ""."""
         reading = self.readings.get(name, MISSING)
         return reading.parts if isinstance(reading, Taken) else {"": reading}
 

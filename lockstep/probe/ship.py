@@ -19,13 +19,13 @@ from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
 LARGEST_COMMAND = 100_000
-"""Maximum length in bytes. Linux rejects a single argument longer than 128 KiB."""
+"""Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
-"""Matches an import. Python's own parser takes thirty times as long: 27 ms per check."""
+"""Matches an import. Python's own parser would take thirty times as long (27 ms per check)."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Request:
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()
-    """Container engines, each of which starts one container; only with ``--containers``."""
+    """Container engines that each start one container; only with ``--containers``."""
     check_image: str = ""
     """The image of the containers that a check starts."""
     container_devices: tuple[str, ...] = ()
-    """Folders of device files that these containers get besides the GPUs, as jobs do."""
+    """Folders of device files that a check's containers get in addition to the GPUs, as jobs do."""
     spank_plugins: tuple[str, ...] = ()
     """File names of SPANK plugins."""
     srun_options: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
     The program's second argument is the node's name. It prints the record as ``parts`` does.
 
     Raises:
-        ValueError: together they are too long for one command.
+        ValueError: the program and the argument are too long for one command.
     """
     asked = base64.b64encode(zlib.compress(json.dumps(table(requests)).encode(), 9)).decode()
     program = _packed(parts.__name__)
@@ -153,7 +153,7 @@ def _fitting(text: str) -> str:
 
 
 def sources() -> dict[str, str]:
-    """Return the probe's modules as full name -> source, each after those that it imports.
+    """Return the probe's modules as full name -> source, each after the modules that it imports.
 
     Raises:
         graphlib.CycleError: two modules import each other.
@@ -190,7 +190,7 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
     texts = sources()
     if modules:
         needed = {start, *modules}
-        for name in reversed(texts):  # each before those that it imports
+        for name in reversed(texts):  # each before the modules that it imports
             if name in needed:
                 needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
         texts = {name: text for name, text in texts.items() if name in needed}

@@ -1,8 +1,8 @@
 """Compares one node's readings with its plan.
 
-A judgement describes one comparison of a rule as data: lockstep/checks/local.py derives it from the
-plan, and the deploy writes it to the node. This module runs on the node, so it needs only Python
-3.9 or newer and its standard library.
+A judgement is one of a rule's comparisons in the form of data: lockstep/checks/local.py derives it
+from the plan, and the deploy writes it to the node. This module runs on the node, so it needs
+only Python 3.9 or newer and its standard library.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Readings = dict[str, Any]
 """Name of a reading -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
 NOT_THERE = "not in the record"
 NOT_OFFERED = "not known to this driver"
-"""The reason for an unread value ends with this if the driver does not know the field. No rule
-checks such a value."""
+"""If the driver does not know a field, the reason why its value is unread ends with this. The value
+is then not checked."""
 BOUNDS = {"": operator.eq, "at least": operator.ge, "at most": operator.le}
 
 
@@ -38,7 +38,7 @@ class Judgement:
     devices: str = ""
     """A reading that lists all devices. A device without a value is reported as unread."""
     only: tuple[str, ...] = ()
-    """Devices to check, together with their ports (``mlx5_0/1``); empty: all devices."""
+    """Devices to check, including their ports (``mlx5_0/1``); empty: all devices."""
     number: bool = False
     """Check only the number at the beginning of a text: 400 in ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
@@ -54,8 +54,8 @@ class Judgement:
     """``at least`` or ``at most``; empty: equal."""
     shown: str = "{}"
     started_with: tuple[str, ...] = ()
-    """Kernel arguments. If the running kernel was booted without any one of them, a reboot is
-    pending, and the rule is not checked."""
+    """Kernel arguments. If at least one is missing from the running kernel, a reboot is pending,
+    and the rule is not checked."""
     refusals: tuple[str, ...] = ()
     """Prefixes of driver errors. An unread value is a failure if its reason starts with one."""
     at_jobs: bool = False
@@ -82,7 +82,7 @@ class Result:
 
 
 def judge(judgements: Iterable[Judgement], readings: Readings) -> list[Result]:
-    """Return a result for each value that fails its comparison or is unread."""
+    """Return a result for each value that fails its comparison or could not be read."""
     return [result for one in judgements for result in _results(one, readings)]
 
 
@@ -138,7 +138,7 @@ def _text(one: Judgement, value: Any) -> str:
 
 
 def _devices(one: Judgement, readings: Readings) -> dict[str, Any]:
-    """Return device -> its value, or the reason why the value was not read."""
+    """Return device -> its value, or the reason why the value could not be read."""
     if one.path:
         return {one.device: _at(one.path, _whole(one.readings[0], readings))}
     found = _joined([_items(name, readings) for name in one.readings])
@@ -181,7 +181,7 @@ def _whole(name: str, readings: Readings) -> Any:
 
 
 def _items(name: str, readings: Readings) -> dict[str, Any]:
-    """Return the items of a reading; a plain or unread reading has one item, named ""."""
+    """Return the items of a reading; a reading that is not a map has one item, named ""."""
     value = _whole(name, readings)
     if not isinstance(value, dict):
         return {"": value}

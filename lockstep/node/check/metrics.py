@@ -14,8 +14,8 @@ HELP = {
     "failed": "Devices on this node that fail the rule.",
     "unread": "Devices whose value could not be read. They count neither as failed nor as passed.",
     "time_seconds": "Unix time of the last node check, in seconds.",
-    "duration_seconds": "Duration of the last node check.",
-    "cpu_seconds": "CPU time of the last node check and of the commands that it ran.",
+    "duration_seconds": "Duration of the last node check, in seconds.",
+    "cpu_seconds": "CPU time of the last node check and the commands that it ran, in seconds.",
 }
 
 

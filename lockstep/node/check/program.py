@@ -1,9 +1,9 @@
-"""The program node-check. Its argument is the mode, or ``verify`` and a configuration file.
+"""The node-check program. Its argument is a mode, or ``verify`` and a configuration file.
 
 Slurm passes no argument. The environment variable SLURM_SCRIPT_CONTEXT then selects prolog or
 epilog (Slurm's Prolog and Epilog Guide); without it, the health check runs.
-A node is drained only for a failure that occurs in two successive readings. An unread value or an
-error in this program is logged and never drains the node.
+A node is drained only for a failure that occurs in two successive readings. A value that could
+not be read, or an error in this program, is logged and never drains the node.
 Each command has a timeout, and an alarm ends a run that takes too long.
 """
 
@@ -44,7 +44,7 @@ class Mode:
     command_s: float
     """Timeout of each command, in seconds."""
     again_s: float
-    """Seconds after which a run that found failures reads again; 0: it does not read again."""
+    """Seconds before a run that found failures reads the node again; 0: it reads only once."""
     lock: str
     """Name of the lock; runs with the same lock exclude each other. "": no lock."""
     waits_s: float = 0.0
@@ -151,15 +151,16 @@ def _tell_slurm(
         except Unread as reason:  # the prolog still refuses the job
             done = f"not drained: {reason}"
         syslog.syslog(syslog.LOG_ERR, f"{name}: {done}")
-    # Only the health check judges everything, and an unread value may hide a failure.
+    # Only the health check evaluates every rule, and a value that was not read may hide a failure.
     elif name == "health" and not unread and slurm.resume(node, commands):
-        syslog.syslog(f"{name}: no failure is left, so the node was resumed")
+        syslog.syslog(f"{name}: no failures are left, so the node was resumed")
 
 
 def _seen_twice(wanted: Configuration, mode: Mode) -> tuple[list[Result], list[Result]]:
-    """Return the failures seen in every reading, and the values that are unread in the last one.
+    """Return the failures found in every reading, and the values that could not be read.
 
-    A mode with ``again_s`` reads a second time if a failure occurs in the first reading.
+    A mode with ``again_s`` takes a second reading if the first one shows a failure. The values that
+    could not be read are those of the last reading.
     """
     results = _look(wanted, mode)
     failed = [one for one in results if not one.unread]

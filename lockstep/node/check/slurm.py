@@ -9,7 +9,7 @@ from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.slurm import OURS, node_shown
 
 LONGEST_REASON = 200
-"""Longest drain reason, in characters. slurmdbd stores at most 255 bytes (tinytext)."""
+"""Maximum length of a drain reason, in characters. slurmdbd stores at most 255 bytes (tinytext)."""
 TAKEN_OUT = {"DRAIN", "DOWN", "FAIL"}
 """States in which a node gets no jobs; see sinfo(1), node state codes."""
 

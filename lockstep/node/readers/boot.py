@@ -31,7 +31,7 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
     """Kernel arguments of the next boot.
 
     They come from the default entry of GRUB's menu or, on the RHEL family, from the default Boot
-    Loader Specification entry. /etc/default/grub is read only if there is neither.
+    Loader Specification entry. /etc/default/grub is read only if neither exists.
     """
     grub = read_grub()
     entries = found_by(ENTRIES + "/*.conf")
@@ -44,7 +44,7 @@ def read_cmdline_persisted(request: Request, commands: Commands) -> Readings:
         return {"kernel.cmdline_persisted": arguments_next}
     paths = found_by("/etc/default/grub") + found_by("/etc/default/grub.d/*.cfg")
     if not paths:
-        raise Unread("found no grub.cfg, no boot loader entry and no /etc/default/grub")
+        raise Unread("the node has no grub.cfg, no boot loader entries and no /etc/default/grub")
     arguments: dict[str, list[str]] = {}
     for key, _, value in ASSIGNED.findall("\n".join(map(text_of, paths))):
         words = grub_words(value)
@@ -81,7 +81,7 @@ def default_entry(paths: list[str]) -> list[str]:
     if not wanted:
         kernels = [path for path in ordered if "-0-rescue" not in path] or ordered
         if len({name_of(path).split("-", 1)[0] for path in kernels}) > 1:
-            raise Unread(f"{ENTRIES} has several machine IDs, but {GRUBENV} has no saved_entry")
+            raise Unread(f"{ENTRIES} has several machine IDs, but {GRUBENV} sets no saved_entry")
         chosen = kernels[:1]
     if len(chosen) != 1:
         raise Unread(f"{GRUBENV}: default {wanted!r} matches {len(chosen)} entries in {ENTRIES}")

@@ -83,7 +83,7 @@ def read_services(request: Request, commands: Commands) -> Readings:
 
 
 LONG_ENOUGH_S = 600.0
-"""Minimum age of a service; younger ones are left out, as startup takes more CPU time."""
+"""Minimum age of a service. Younger services are left out, because startup takes more CPU time."""
 
 
 def read_service_shares(request: Request, commands: Commands) -> Readings:

@@ -11,8 +11,8 @@ from lockstep.node.readers.reading import Readings, Request, Unread
 OWN_CLOCK = "7F7F0101"
 """Reference ID of chronyd's own ``local`` clock (chronyc(1), tracking)."""
 LOST_AFTER_S = 7200.0
-"""A server that gives no measurement for this long counts as lost: about seven polls at chronyd's
-longest default interval, 1024 s (chrony.conf(5), maxpoll)."""
+"""A server that provides no measurement for this long counts as lost: about seven polls at
+chronyd's longest default interval, 1024 s (chrony.conf(5), maxpoll)."""
 LOST_INTERVALS = 10
 
 
@@ -30,11 +30,11 @@ def read_time(request: Request, commands: Commands) -> Readings:
 
 
 def follows(row: list[str], now: float) -> bool:
-    """Return whether chronyd follows its source, from the columns of ``chronyc -c tracking``.
+    """Return whether chronyd follows its source, given the columns of ``chronyc -c tracking``.
 
     The leap status stays "Normal" for days after the servers are lost. Column 4 is the time of the
-    last measurement that was used, and column 13 the interval between the last two, in seconds.
-    chronyd's own clock (the "local" directive) makes no measurements.
+    last measurement that was used; column 13 is the interval between the last two clock updates,
+    in seconds. chronyd's own clock (the "local" directive) provides no measurements.
     """
     age = now - float(row[3])
     lost = row[0] != OWN_CLOCK and age > max(LOST_AFTER_S, LOST_INTERVALS * float(row[12]))

@@ -46,8 +46,8 @@ OF_NVIDIA_SMI: tuple[Row, ...] = (
     (gpu.read_nvlink_errors, tuple(f"gpu.nvlink.{kind}" for kind in gpu.NVLINK_ERRORS)),
     (gpu.read_topology, ("gpu.topology",)),
 )
-"""The readers that run nvidia-smi, one after the other, the most important first. If nvidia-smi
-hangs in one, the later ones fail at once."""
+"""The readers that run nvidia-smi. They run one after the other, the most important first. If
+nvidia-smi hangs, the remaining readers fail at once."""
 
 OF_ROLES = frozenset(
     {
@@ -182,7 +182,7 @@ def collect(
 
     Args:
         request: the names of the objects to read.
-        only: the readings that are needed; empty: those of a check. A reader may return more.
+        only: the readings that are needed; empty: those of a check. The record may contain more.
         command_timeout_s: the timeout of each command; None: the default.
         reader_timeout_s: the time limit for all readers together; None: the default.
     """
@@ -190,7 +190,7 @@ def collect(
 
 
 def in_turn(only: frozenset[str]) -> list[list[Row]]:
-    """Return the readers for ``only``, or for a check if it is empty, as the lists for ``take``."""
+    """Return the readers for ``only`` (empty: for a check), grouped into lists for ``take``."""
     readers = [row for row in READERS if only & set(row[1])] if only else FOR_A_CHECK
     together = [[row for row in readers if row in OF_NVIDIA_SMI]]
     return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]

@@ -21,10 +21,10 @@ COLLECTORS = (
     *("nvidia_gpu_exporter", "datadog-agent", "fluent-bit", "vector", "gmond", "sadc"),
 )
 POLLS = re.compile(r"^\S*nvidia-smi(?=\s).*(?:\bdmon\b|\bpmon\b|\s-l(?:ms)?(?:[=\s\d]|$)|--loop)")
-"""Command line of an nvidia-smi that repeats its query, which also counts as a collector."""
+"""Command line of an nvidia-smi that repeats its query; it also counts as a collector."""
 
 INTERPRETED = re.compile(r"^\S*/(?:python|perl|ruby|node|sh|bash)[\d.]*(?: -\S+)* (?=/)")
-"""The interpreter at the beginning of a script's command line; the script's name follows."""
+"""The interpreter at the beginning of a script's command line; the script's path follows."""
 
 
 def read_collectors(request: Request, commands: Commands) -> Readings:

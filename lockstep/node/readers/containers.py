@@ -67,7 +67,7 @@ def read_cdi_current(request: Request, commands: Commands) -> Readings:
     """Whether nvidia-ctk would now generate the same CDI specification as the one on disk."""
     only_if_loaded(request, "nvidia-ctk")
     there = text_of(CDI_SPEC) if installed("nvidia-ctk") and exists(CDI_SPEC) else ""
-    # If nvidia-ctk fails, its output differs, too, so that its service writes the file again.
+    # If nvidia-ctk fails, its output differs, too, so its service writes the file again.
     return {
         "cdi.current": there != "" and commands.outcome("nvidia-ctk", "cdi", "generate")[1] == there
     }
@@ -107,7 +107,7 @@ def read_device_files(request: Request, commands: Commands) -> Readings:
 def read_containers(request: Request, commands: Commands) -> Readings:
     """The resources that a container with all GPUs sees, for each engine.
 
-    This is the only reader that starts containers. It runs only on request and removes them again.
+    This is the only reader that starts containers. It runs only on request and removes them.
     """
     image, folders = request["check_image"], request["container_devices"]
     run_like_a_job()
@@ -144,7 +144,7 @@ CONTAINERD = "unix:///run/containerd/containerd.sock"
 def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
     """Run IN_CONTAINER in a pod created through the CRI, as Kubernetes does; return its output.
 
-    ctr does not accept CDI names before containerd 2.0. The pod uses the node's network, so it
+    Before containerd 2.0, ctr does not accept CDI names. The pod uses the node's network, so it
     needs no network plugin.
     """
     sandbox = {
@@ -209,7 +209,7 @@ NOT_ACTIVE = (3, 4)
 
 
 def docker_runs(commands: Commands) -> bool:
-    """Return whether Docker is running. systemd is asked, as connecting would start Docker."""
+    """Return whether Docker is running. This asks systemd, as connecting would start Docker."""
     status, out, err = commands.outcome("systemctl", "is-active", "--quiet", "docker.service")
     if status not in (0, *NOT_ACTIVE):
         raise failure("systemctl", status, out, err)

@@ -133,7 +133,7 @@ def read_interrupts(request: Request, commands: Commands) -> Readings:
 
 
 def cpus(text: str) -> set[int]:
-    """Return the CPU numbers of a list such as ``0-3,56``."""
+    """Return the CPU numbers in a list such as ``0-3,56``."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

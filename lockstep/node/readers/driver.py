@@ -23,8 +23,8 @@ from lockstep.node.readers.tree import (
 
 PARAMETERS = "/proc/driver/nvidia/params"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
-"""Names of the kernel module on disk: first that of NVIDIA's packages, then those of Debian's, in
-nvidia-alternative's order of preference."""
+"""Names of the kernel module on disk. NVIDIA's packages use the first; Debian's use the others,
+which are in nvidia-alternative's order of preference."""
 FLAVOURS = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
 """Licence of the kernel module, as modinfo prints it -> flavour."""
 LIBRARY = "libnvidia-ml.so.1"
@@ -98,7 +98,7 @@ def read_kernels(request: Request, commands: Commands) -> Readings:
 
 
 def module_of(entry: dict[str, Any], **further: str) -> dict[str, Any] | Unread:
-    """Return the driver module of a kernel as a reading, together with further values."""
+    """Return a kernel's driver module as a reading, with additional values."""
     if entry.keys() == {"unread"}:
         return Unread(entry["unread"])
     return {**further, "version": entry["version"], "flavour": entry["flavour"]}
@@ -141,7 +141,7 @@ def read_driver_library(request: Request, commands: Commands) -> Readings:
 
 BOARDS = "/proc/driver/nvidia/gpus"
 BOARD_MAJOR = 195
-"""Major number of /dev/nvidia0, /dev/nvidia1, ...; see devices.txt of the Linux kernel."""
+"""Major number of /dev/nvidia0, /dev/nvidia1, ...; see the Linux kernel's devices.txt."""
 
 
 def read_board_numbers(request: Request, commands: Commands) -> Readings:

@@ -24,7 +24,7 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 
 
 def read_file(path: str) -> Any:
-    """Return the hash, mode and owner of a file, or that it is absent or not a regular file."""
+    """Return the hash, mode and owner of a file; mark it if it is absent or not a regular file."""
     try:
         about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):

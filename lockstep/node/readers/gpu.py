@@ -46,7 +46,7 @@ GPU_FIELDS = (
 )
 REASONS, COUNTERS = "clocks_event_reasons.", "clocks_event_reasons_counters."
 GPU_OPTIONAL_FIELDS = (
-    # The same for fields that some models lack: "not supported" is then a value to compare.
+    # The same for fields that some models lack. For these, "not supported" is a value to compare.
     ("gpu.serial", "serial", str),
     ("gpu.power.min_w", "power.min_limit", float),
     ("gpu.power.max_w", "power.max_limit", float),
@@ -79,7 +79,7 @@ GPU_OPTIONAL_FIELDS = (
 )
 GPU_READINGS = tuple(name for name, _, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS))
 LACKS = ("N/A", "[N/A]", "[Not Supported]", "[Requested functionality has been deprecated]")
-"""Output of nvidia-smi for a value that a GPU lacks; other text in brackets is a failure."""
+"""Output of nvidia-smi for a value that a GPU lacks; other text in brackets means a failure."""
 NO_ROW = "nvidia-smi: not a row of values"
 LOST = re.compile(
     r"\bGPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): *(.+)", re.IGNORECASE
@@ -92,13 +92,13 @@ LOADED = "/sys/module/nvidia/version"
 
 
 def only_if_loaded(request: Request, program: str = "nvidia-smi") -> None:
-    """Raise ``Unread`` if a role's request would load the driver before its options are written."""
+    """Raise ``Unread`` if a role's request would load the driver before its options are set."""
     if OF_A_ROLE in request and installed(program) and not (exists(DRIVER) or exists(LOADED)):
         raise Unread(f"{program} was not run, because it would load the driver")
 
 
 def read_gpus(request: Request, commands: Commands) -> Readings:
-    """The values of every GPU, from one query to nvidia-smi."""
+    """All values of every GPU, from a single nvidia-smi query."""
     only_if_loaded(request)
     known, status, out, err, answered_in_s = gpu_rows(commands)
     every = (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)
@@ -170,7 +170,7 @@ OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
 
 
 def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
-    """Return one value; "not supported" if the GPU lacks it, unread if nvidia-smi prints none."""
+    """Return a value; "not supported" if the GPU lacks it, unread if nvidia-smi prints no value."""
     if name in OPTIONAL and text in LACKS:
         return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):

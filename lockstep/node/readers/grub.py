@@ -25,7 +25,7 @@ LINE = re.compile(
 """The relevant lines of grub.cfg: entries, their kernels, conditions and the default."""
 RELEASE = re.compile(r"/vmlinuz-(\S+)")
 RESCUE = "0-rescue-"
-"""Prefix of a rescue entry's kernel release. Such an entry boots only if someone selects it."""
+"""Prefix of a rescue entry's kernel release. Rescue entries boot only if someone selects them."""
 RECOVERY = "-recovery-"
 """Part of the ID of Debian's recovery entries, which boot only if someone selects them."""
 NEXT_ENTRY, SAVED_ENTRY = "${next_entry}", "${saved_entry}"

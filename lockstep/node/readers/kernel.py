@@ -56,7 +56,7 @@ COMMON_SYSCTLS = (
     *("net.ipv4.conf.all.arp_announce", "net.ipv4.conf.all.arp_filter"),
     *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6"),
 )
-"""Sysctls that affect jobs and whose values do not depend on the size of the memory."""
+"""Sysctls that affect jobs and whose values do not depend on the memory size."""
 KNOWN_MODULES = (
     "nouveau",
     *("mlx5_core", "mlx5_ib", "mlx4_core", "bnxt_en", "bnxt_re", "ice", "irdma", "ena", "efa"),
@@ -89,12 +89,12 @@ def newest_kernel(running: str) -> str:
 
 
 def flavour(release: str) -> str:
-    """Return a release without numbers: ``6.12.48+deb13-cloud-amd64`` -> ``+deb-cloud-amd``."""
+    """Return a release without its numbers: ``6.12.48+deb13-cloud-amd64`` -> ``+deb-cloud-amd``."""
     return re.sub(r"[\d.]+", "", release)
 
 
 def version_key(name: str) -> list[Any]:
-    """Return a sort key that orders names as rpm orders versions: digits count as numbers."""
+    """Return a sort key that orders names as rpm orders versions: numbers compare by value."""
     # "~" sorts before the end of the name, numbers after words.
     parts = re.findall(r"\d+|[A-Za-z]+|~", name)
     return [

@@ -1,4 +1,4 @@
-"""The manifest: everything that Lockstep wrote on the node, with its current state."""
+"""The manifest: everything that Lockstep set up on the node, with its current state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OFF = ("disabled", "masked", "masked-runtime", "static", "indirect", "generated"
 def read_manifest(request: Request, commands: Commands) -> Readings:
     """The manifest without the files, units and sysctls that the request names.
 
-    Those have readings of their own. The rest is short, and the same on nodes that are
-    configured alike.
+    The omitted entries have readings of their own. The others are few, and identical on nodes that
+    are configured alike.
     """
     if not exists(MANIFEST):
         return {"manifest": ABSENT}
@@ -61,7 +61,7 @@ def read_manifest(request: Request, commands: Commands) -> Readings:
 
 
 def read_whole(request: Request, commands: Commands) -> Readings:
-    """The whole manifest with current states, from which roles find and remove leftovers."""
+    """The whole manifest with current states. Roles use it to find and remove leftovers."""
     nothing = {**request, "files": [], "units": [], "sysctls": []}
     return {"manifest.whole": read_manifest(nothing, commands)["manifest"]}
 
@@ -106,7 +106,7 @@ def _running(unit: dict[str, str]) -> str:
 def _sysctl(key: str, entry: dict[str, str], this_boot: str) -> str:
     """Return the value that Lockstep set; "" if it is no longer in effect.
 
-    A value that the plan dropped stays in effect until the next boot.
+    A value that was dropped from the plan stays in effect until the next boot.
     """
     path = "/proc/sys/" + sysctl_path(key)
     if entry.get("dropped", this_boot) != this_boot or not exists(path):

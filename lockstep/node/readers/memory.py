@@ -49,7 +49,7 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
 
 
 HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
-"""Holds the huge pages that a role requested since the last boot, and the resulting counts.
+"""File with the huge pages that a role requested since the last boot, and the resulting counts.
 As long as the counts stay the same, the role does not repeat the request."""
 
 
@@ -119,7 +119,7 @@ def memory_module(fields: bytes, texts: bytes) -> tuple[str, str]:
 
     Args:
         fields: the formatted area of the entry.
-        texts: the strings after it; fields refer to them by number, from 1.
+        texts: the strings that follow the area; its fields refer to them by number, from 1.
     """
     size, locator, bank = struct.unpack_from("<H2xBB", fields, 0x0C)
     speed = struct.unpack_from("<H", fields, 0x15)[0]

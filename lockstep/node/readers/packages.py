@@ -9,13 +9,13 @@ from lockstep.node.readers.reading import Readings, Request
 from lockstep.node.readers.tree import found_by, rooted, text_of
 
 JOURNAL = "/var/lib/dpkg/updates/*"
-"""dpkg's journal, which contains files only while dpkg runs, or after it was interrupted."""
+"""dpkg's journal, which contains files only while dpkg is running or after it was interrupted."""
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
     """Installed, broken and held packages, from one dpkg-query call.
 
-    dpkg was interrupted if a package is between two states, or if the journal has files.
+    dpkg was interrupted if a package is between two states, or if the journal contains files.
     """
     out = commands.run(
         "dpkg-query", "-W", "-f", "${Package} ${Architecture} ${Version} ${db:Status-Abbrev}\\n"
@@ -50,7 +50,7 @@ def read_packages(request: Request, commands: Commands) -> Readings:
 
 
 OF_PACKAGES = "/var/lib/ucf/registry"
-"""Lists the files that packages create with ucf(1). Each line has the package and the path."""
+"""List of the files that packages create with ucf(1). Each line contains a package and a path."""
 
 
 def read_shipped(request: Request, commands: Commands) -> Readings:

@@ -73,7 +73,7 @@ def read_gpu_pci(request: Request, commands: Commands) -> Readings:
 
 
 def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
-    """Return the lower value (lanes or GT/s) at the two ends of each link, by downstream end."""
+    """Return downstream end of each link -> the lower value (lanes or GT/s) of its two ends."""
     return each(
         sorted(tops),
         lambda end: min(figure_of(f"{PCI}/{device}/{file}") for device in (end, tops[end])),
@@ -204,7 +204,7 @@ def gpu_folders() -> list[str]:
 
 
 def nearest(folder: str, gpus: list[str]) -> str:
-    """Return the GPUs that share the most bridges with a device; "none" if no GPU shares one."""
+    """Return the GPUs that share the most bridges with a device; "none" if no GPU shares any."""
     shared = [len(os.path.commonpath([folder, gpu]).split("/")) for gpu in gpus]
     # The first four parts, up to the host bridge ("", sys, devices, pci...), do not count.
     closest = max((n for n in shared if 4 < n < len(folder.split("/"))), default=0)

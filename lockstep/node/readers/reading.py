@@ -9,7 +9,7 @@ T = TypeVar("T")
 Request = dict[str, Any]
 Readings = dict[str, Any]
 ABSENT = "absent"
-"""Value for something that a node lacks, so that it differs from peers that have it."""
+"""Value for something that a node lacks, so that the node differs from peers that have it."""
 NOT_SUPPORTED = "not supported"
 NOT_ASKED = "not asked"
 """Value that a check records for each reading that only roles need."""
@@ -41,7 +41,7 @@ def each(names: Iterable[str], reader: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def one(reader: Callable[[T], Any], name: T) -> Any:
-    """Return a reading, or an unread item if it fails."""
+    """Return a reading, or ``{"unread": reason}`` if it fails."""
     try:
         return reader(name)
     except FAILURES as failure:

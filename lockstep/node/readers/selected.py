@@ -12,9 +12,9 @@ from lockstep.node.readers.take import Row, take
 
 MARKER = "LOCKSTEP-READINGS 1"
 COMMAND_TIMEOUT_S, READER_TIMEOUT_S = 30.0, 50.0
-"""Longer than for a check, as nvidia-smi without persistence mode initializes every GPU first."""
+"""Longer than in a check, as nvidia-smi without persistence mode first initializes all GPUs."""
 END = "LOCKSTEP-READINGS END"
-"""Last line of the output; without it, the output was cut off."""
+"""Last line of the output; if it is missing, the output was cut off."""
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ def exported_number(path: str, name: bytes) -> int:
 
 
 def read_srun_options(request: Request, commands: Commands) -> Readings:
-    """Whether srun's help lists each requested option; it includes those of loaded plugins."""
+    """Whether srun's help lists each requested option; it also lists loaded plugins' options."""
     options = request["srun_options"]
     said = commands.run("srun", "--help") if options else ""
     found = {option: re.search(rf"(^|\s){option}\b", said) is not None for option in options}
@@ -138,7 +138,7 @@ def node_shown(name: str, commands: Commands) -> dict[str, Any]:
 def shown(line: str) -> dict[str, Any]:
     """Return the node in a line of ``scontrol -o show node``; empty if the line shows no node.
 
-    The keys are Slurm's and two more: ``state`` is a list of the base state and the flags;
+    The keys are Slurm's and two others: ``state`` is a list of the base state and the flags;
     ``reason`` is Slurm's reason without its author and time.
     """
     line, _, reason = line.partition(" Reason=")
@@ -160,7 +160,7 @@ HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """Slurm's HealthCheckProgram, installed by the role node_check."""
 HEALTH_CHECK_S = 20.0
 OURS = "lockstep:"
-"""Prefix of the reasons that the node check sets. It leaves nodes with other reasons alone."""
+"""Prefix of the node check's drain reasons. The check leaves nodes with other reasons alone."""
 
 
 def read_slurm_node(request: Request, commands: Commands) -> Readings:
@@ -217,8 +217,8 @@ SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 def read_database_login(request: Request, commands: Commands) -> Readings:
     """Whether slurmdbd's account and password are valid for its database.
 
-    mariadb gets the password from slurmdbd.conf on standard input. A refused login means False,
-    not unread.
+    mariadb gets the password from slurmdbd.conf on standard input. If the login is refused, the
+    reading is False, not unread.
     """
     passwords = re.findall(r"^StoragePass=(.*)$", text_of(SLURMDBD_CONF, ""), re.MULTILINE)
     if not passwords or not installed("mariadb"):
@@ -245,7 +245,7 @@ def read_munge_key(request: Request, commands: Commands) -> Readings:
 
 
 def read_munge_credential(request: Request, commands: Commands) -> Readings:
-    """A credential of the user nobody, so that it gives readers of the record no rights."""
+    """A munge credential of the user nobody; it gives no rights to anyone who sees the record."""
     if os.geteuid() != 0:
         raise Unread("munge: root is required to create a credential for another user")
     return {"munge.credential": commands.run("munge", "-s", "lockstep", user="nobody").strip()}

@@ -16,7 +16,7 @@ LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "f2fs")
 NOT_DISKS = ("/run/", "/var/lib/containerd/", "/var/lib/docker/", "/var/lib/kubelet/")
 """Folders where container engines and the kubelet mount file systems."""
 OWN_OPTIONS = ("clientaddr", "mountaddr", "mountport", "addr", "port")
-"""Options that the kernel fills in; they differ from node to node."""
+"""Mount options that the kernel fills in; they differ from node to node."""
 MOUNT_READINGS = (
     "mounts.shared",
     "mounts.local",
@@ -27,7 +27,7 @@ MOUNT_READINGS = (
 
 
 def read_mounts(request: Request, commands: Commands) -> Readings:
-    """Shared and local file systems, their usage, and whether those in fstab(5) are mounted."""
+    """Shared and local file systems, their usage, and whether fstab(5) entries are mounted."""
     shared: dict[str, str] = {}
     local: dict[str, str] = {}
     mounted = mounts()

@@ -43,11 +43,11 @@ def read_running(request: Request, commands: Commands) -> Readings:
 REBOOT_REQUIRED = "/run/reboot-required"
 """Debian and Ubuntu packages that need a reboot write this file; it is gone after a reboot."""
 IN_VAIN = "/run/lockstep/rebooted-in-vain"
-"""Lists the reasons for a reboot that the last one did not resolve; gone after the next boot."""
+"""File with the problems that the last reboot did not resolve; it is gone after the next boot."""
 
 
 def read_boot(request: Request, commands: Commands) -> Readings:
-    """The start of PID 1, packages that need a reboot, and reasons that a reboot did not resolve.
+    """The start of PID 1, packages that need a reboot, and problems that a reboot did not resolve.
 
     A container has the boot ID of its host, so only the start of PID 1 (proc_pid_stat(5),
     starttime) tells its boots apart.
@@ -117,11 +117,11 @@ def read_identity(request: Request, commands: Commands) -> Readings:
 
 
 RESOLVED = "/run/systemd/resolve/resolv.conf"
-"""Lists the DNS servers that systemd-resolved uses; /etc/resolv.conf has only its stub address."""
+"""File with systemd-resolved's DNS servers; /etc/resolv.conf has only its stub address."""
 
 
 def read_resolver(request: Request, commands: Commands) -> Readings:
-    """DNS servers, search domains, resolver options, and the lookup order of nsswitch.conf(5)."""
+    """DNS servers, search domains, resolver options, and the order of host lookups (nsswitch)."""
     text = text_of("/etc/resolv.conf", "")
     if "nameserver 127.0.0.53" in text and exists(RESOLVED):
         text = text_of(RESOLVED)

@@ -41,7 +41,7 @@ def text_of(path: str, otherwise: str | None = None) -> str:
 
     Args:
         path: the path of the file.
-        otherwise: what to return if the file does not exist; None: raise ``Unread``.
+        otherwise: the value to return if the file does not exist; None: raise ``Unread``.
     """
     if otherwise is not None and not exists(path):
         return otherwise
@@ -84,7 +84,7 @@ def found_in(path: str, pattern: str, what: str) -> str:
     Args:
         path: the path of the file.
         pattern: a regular expression with one group.
-        what: a name for the text that is sought, for the error message.
+        what: the name of this text in the error message.
 
     Raises:
         Unread: no line matches, or the file cannot be read.
@@ -96,7 +96,7 @@ def found_in(path: str, pattern: str, what: str) -> str:
 
 
 def rows_of(path: str, after: int = 0) -> list[list[str]]:
-    """Return the words of each line of a file, without the first ``after`` lines."""
+    """Return the words of each line of a file, skipping the first ``after`` lines."""
     return [line.split() for line in text_of(path).splitlines()[after:]]
 
 

@@ -77,9 +77,9 @@ def properties_of(
 
 
 LOADED = "/run/lockstep/loaded"
-"""Folder with a file per unit that a role started: its invocation, and the files that it read."""
+"""Folder with a file per unit that a role started: its invocation ID and the files that it read."""
 MANAGER = "systemd-manager"
-"""File in ``LOADED`` for systemd itself, with the boot ID as its invocation."""
+"""File in ``LOADED`` for systemd itself, with the boot ID in place of an invocation ID."""
 
 
 def stamp(unit: str) -> list[str]:
@@ -119,7 +119,7 @@ def read_enabled_units(request: Request, commands: Commands) -> Readings:
     ]
 
     def table(path: str) -> str:
-        # Minute and hour do not count: packages choose them at random to spread the load.
+        # Without minute and hour, which packages choose at random to spread the load.
         common = re.sub(r"^[ \t]*\d+[ \t]+\d+[ \t]", "", text_of(path), flags=re.M)
         return hashlib.sha256(common.encode()).hexdigest()
 
