@@ -785,7 +785,7 @@ MUTATIONS = (
         ("gpu3",),
         1,
         "gpu3",
-        "1 banks",
+        "row: 1",
     ),
     Mutation("gpu.pcie_width_max", "worker3", "gpu.pcie.width_max", ("gpu3",), 32, "gpu3", "x32"),
     Mutation(

@@ -86,7 +86,7 @@ planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Return whether no GPU is missing (gpu.count). A missing GPU renumbers the others."""
+    """Return whether no GPU is missing (gpu.count). A missing GPU changes the others' numbers."""
     seen = view.read("gpu.count")
     return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 
@@ -112,7 +112,7 @@ def both(
 ) -> Callable[[View], Items]:
     """Return a function that combines two readings into one value for each GPU.
 
-    If one of the two readings is unread or not supported, so is the value.
+    A value is ``Unread`` or not supported if either reading is.
     """
 
     def look(view: View) -> Items:
@@ -132,7 +132,10 @@ def both(
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a function that selects ``reading``; a value whose maximum is unread is unread too."""
+    """Return a function that selects ``reading``.
+
+    A value is ``Unread`` if its maximum could not be read.
+    """
     return both(reading, most, lambda now, limit: now)
 
 
@@ -141,7 +144,7 @@ def only_where(
 ) -> Callable[[View], Items]:
     """Return ``look``, but with None where another reading does not meet a condition.
 
-    An item is unread if the other reading is unread.
+    An item is ``Unread`` if the other reading could not be read.
     """
 
     def found(view: View) -> Items:
@@ -159,10 +162,10 @@ def only_where(
 
 
 def after_reset(now: JsonValue, later: JsonValue) -> JsonValue:
-    """Return a mode as text, or both modes if the next GPU reset changes the mode."""
+    """Return the current mode, or both modes as text if the next GPU reset changes the mode."""
     return now if now == later else f"{now}, {later} after a reset"
 
 
 def watts(value: object) -> str:
-    """Return a power in watts as text."""
+    """Return a power value in watts as text."""
     return f"{value:g} W" if isinstance(value, int | float) else str(value)

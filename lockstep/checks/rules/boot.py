@@ -57,7 +57,7 @@ def key(word: object) -> str:
 
 
 def given(view: View, reading: str) -> tuple[str, ...]:
-    """Return the words of a command line; none if it is unread."""
+    """Return the words of a command line; none if it could not be read."""
     line = view.read(reading)
     return tuple(str(word) for word in line) if isinstance(line, list) else ()
 
@@ -80,7 +80,8 @@ def waiting_argument(*keys: str, peers: str | None = None) -> Repair:
         peers=peers,
         pending=Pending(
             lambda view, device: waits(view, *keys),
-            "The argument is in the boot loader's configuration and waits for a reboot.",
+            "The argument is in the boot loader's configuration. It takes effect after the "
+            "next reboot.",
         ),
     )
 
@@ -148,9 +149,8 @@ RULES = (
             "memory for huge pages."
         ),
         blind=(
-            "Arguments that the description does not declare: kernel.args_foreign checks those "
-            "for CPU isolation and huge pages, and kernel.cmdline compares the others with the "
-            "peers."
+            "Undeclared arguments. kernel.args_foreign checks undeclared arguments for CPU "
+            "isolation and huge pages, and kernel.cmdline compares all others with the peers."
         ),
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
@@ -162,19 +162,20 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 _args_pending,
-                "The argument is in the boot loader's configuration and waits for a reboot.",
+                "The argument is in the boot loader's configuration. It takes effect after the "
+                "next reboot.",
             ),
         ),
         tags=lambda view, device: frozenset(() if _args_pending(view, device) else (NOT_ON_DISK,)),
         applies=lambda view: own_kernel(view) and bool(view.plan.system.kernel_args),
-        # A changed file is not the cause of arguments that only wait for a reboot.
+        # A changed file is not the cause of arguments that take effect after the next reboot.
         explained_by=(Cause("file.content", device=DROP_IN, of=Effect(tag=NOT_ON_DISK)),),
     ),
     Rule(
         id="kernel.args_foreign",
         claim="Only the plan sets kernel arguments for CPU isolation and huge pages.",
         why="Leftover arguments take CPUs or memory from jobs, and no deploy removes them.",
-        blind="All other kernel arguments: kernel.cmdline compares those with the peers.",
+        blind="All other kernel arguments, which kernel.cmdline compares with the peers.",
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
         look=Look(_args_foreign_items),
@@ -236,7 +237,7 @@ RULES = (
         id="kernel.cmdline",
         claim="All nodes of a hardware class booted with the same kernel arguments.",
         why="A leftover debugging argument can slow one node and every job on it.",
-        blind="Arguments that are wrong on all nodes: kernel.args checks the planned arguments.",
+        blind="Arguments that are wrong on all nodes. kernel.args checks the planned arguments.",
         source="proc_cmdline(5)",
         reading="kernel.cmdline",
         look=Look(
@@ -257,7 +258,7 @@ RULES = (
     ),
     Rule(
         id="kernel.max_cstate",
-        claim="Idle CPUs enter no deeper C-state than declared.",
+        claim="Idle CPUs do not enter C-states deeper than declared.",
         why=(
             "A CPU takes tens of microseconds to leave a deep C-state, and each message for it has "
             "to wait."

@@ -167,11 +167,11 @@ RULES = (
         claim="The CDI specification gives every GPU to a container that asks for all GPUs.",
         why=(
             "A job in a container with seven of eight GPUs runs on seven without an error. With "
-            'MIG, containers get single devices: "0:1" is the second MIG device of the first GPU.'
+            'MIG, containers get individual devices: "0:1" is the second MIG device of GPU 0.'
         ),
         blind=(
-            "Whether an engine follows the specification: container.devices (`lockstep check "
-            "--containers`) checks that."
+            "Whether an engine follows the specification, which container.devices checks "
+            "(`lockstep check --containers`)."
         ),
         source=(
             "CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate, "
@@ -255,7 +255,7 @@ RULES = (
             "the housekeeping CPUs, its containers are slow, and the whole job waits for them."
         ),
         blind=(
-            "CPU limits that a job sets. Podman's containers, which get the CPUs of the user who "
+            "CPU limits that a job sets. Podman containers, which get the CPUs of the user who "
             "starts them."
         ),
         source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
@@ -278,10 +278,10 @@ RULES = (
     _container(
         id="container.devices",
         claim="With each container engine, a container that asks for all GPUs sees all GPUs.",
-        why="Incomplete sets of GPUs in containers cost a production cluster a tenth of its speed.",
+        why="Containers with missing GPUs cost one production cluster a tenth of its speed.",
         blind=(
             "Containers that jobs start with other options. Whether each device file belongs to "
-            "the right GPU: container.uuids checks that."
+            "the right GPU, which container.uuids checks."
         ),
         source="measured: a report on 1,600 GPUs, device sets of containers",
         look=Look(pick=lambda seen: matching(DEVICES(seen), r"/dev/nvidia\d+")),
@@ -316,8 +316,8 @@ RULES = (
         claim="Containers may lock the declared amount of memory.",
         why="RDMA locks memory. If the memlock limit is too low, NCCL falls back to TCP or fails.",
         blind=(
-            "Limits that a job sets. On nodes that are containers: a limit that is wrong on all of "
-            "them, because they are compared only with their peers."
+            "Limits that a job sets. Nodes that are containers are compared only with their peers, "
+            "so a limit that is wrong on all of them is not found."
         ),
         source="getrlimit(2); NCCL user guide, troubleshooting: memory lock limits",
         look=Look(pick=entry("memlock")),
@@ -339,8 +339,8 @@ RULES = (
         ),
         why="Without RDMA devices, NCCL falls back to TCP, and only NCCL's log shows this.",
         blind=(
-            "Devices that the node itself lacks: rdma.count and rdma.access check those. Jobs "
-            "that do not request RDMA devices."
+            "Devices that the node itself lacks, which rdma.count and rdma.access check. Jobs that "
+            "do not request RDMA devices."
         ),
         source="NCCL user guide, troubleshooting; docker-run(1), --device of a folder",
         look=Look(files_unlike_the_node("/dev/infiniband/.*")),
@@ -371,7 +371,7 @@ RULES = (
             "If a device file has the right name but the device number of another GPU, the "
             "container sees one GPU twice and another GPU not at all."
         ),
-        blind="GPUs that the kernel module does not drive: gpu.count_driver finds those.",
+        blind="GPUs that the kernel module does not drive, which gpu.count_driver finds.",
         source=(
             "Linux, Documentation/admin-guide/devices.txt; /proc/driver/nvidia/gpus/*/information"
         ),

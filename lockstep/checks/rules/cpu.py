@@ -66,7 +66,7 @@ RULES = (
         id="cpu.count",
         claim="Every node has as many CPUs as its hardware class declares.",
         why="If the firmware turns SMT off, a node loses half its CPUs without an error.",
-        blind="Slower CPUs: cpu.model compares the models.",
+        blind="Slower CPU models, which cpu.model finds.",
         source="kernel documentation, ABI/testing/sysfs-devices-system-cpu",
         reading="cpu.online",
         look=Look(pick=lambda online: len(cpus(str(online)))),
@@ -134,7 +134,7 @@ RULES = (
     Rule(
         id="cpu.governor",
         claim="All CPUs of a hardware class use the same frequency governor.",
-        why="A CPU that raises its clock late delays its rank, and all other ranks wait.",
+        why="A CPU that is slow to raise its clock delays its rank, and all other ranks wait.",
         blind="Whether the firmware follows the governor.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
@@ -199,7 +199,7 @@ RULES = (
     Rule(
         id="cpu.model",
         claim="All nodes of a hardware class have the same CPU model.",
-        why="A slower CPU in one node delays every synchronisation point of a job.",
+        why="A slower CPU in one node delays a job at every synchronisation point.",
         blind="Steppings. Different CPUs in the sockets of a node, if all nodes have the same mix.",
         source="proc_cpuinfo(5)",
         reading="cpu.model",
@@ -232,7 +232,7 @@ RULES = (
             "correct sockets, numa_nodes or cpu_numbering in the hardware class, or the "
             "firmware settings of {node} (nodes per socket, sub-NUMA clusters)"
         ),
-        # Without a kernel of its own a node has the NUMA nodes of its host.
+        # A node without a kernel of its own has the NUMA nodes of its host.
         applies=own_kernel,
         explained_by=(Cause("cpu.count"),),
     ),
@@ -249,8 +249,7 @@ RULES = (
             lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
         ),
         repair=by_hand(
-            "on {node}: find what lowered the limit (the power policy of the BMC, powercap-set, "
-            "the BIOS)"
+            "on {node}: find what lowered the limit (BMC power policy, powercap-set, BIOS)"
         ),
         explained_by=OTHER_MACHINE,
     ),

@@ -64,7 +64,7 @@ planned_version = of_stack(lambda stack: stack.spec.driver)
 
 
 def of_module(view: View, reading: str, field: str) -> object:
-    """Return the version or the flavour of a module; None if it was not read."""
+    """Return the version or the flavour of a module; None if it could not be read."""
     value = view.items(reading).get(field)
     return None if isinstance(value, Unread) else value
 
@@ -114,7 +114,7 @@ def tags_of_package(name: str, view: View) -> frozenset[str]:
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:
-    """Return a tag if this version came with a driver package, or if such a package is missing."""
+    """Return a tag if this version came with a driver package or a driver package is missing."""
     stack = view.plan.nvidia
     installed = view.record.items("packages")
     if stack is None or isinstance(installed, Unread):
@@ -180,7 +180,7 @@ RULES = (
             "nvidia_driver",
             (
                 "on {node}: find the package that owns the library (dpkg -S libnvidia-ml.so), "
-                "remove files that a .run installer left, then deploy {node}"
+                "remove files that a .run installer left behind, then deploy {node}"
             ),
         ),
         tags=lambda view, device: came_with_packages(view, view.read(LIBRARY)),
@@ -202,7 +202,7 @@ RULES = (
             "The flavours share memory with network adapters in different ways, so the nodes of "
             "a mixed cluster behave differently."
         ),
-        blind="The module that the next boot loads: driver.module_next checks its flavour.",
+        blind="The flavour that the next boot loads, which driver.module_next checks.",
         source="NVIDIA driver README, open Linux kernel modules",
         reading=LOADED,
         look=Look(joined(LOADED, "flavour")),
@@ -213,10 +213,10 @@ RULES = (
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
                 lambda view, device: installed_as_planned(view),
-                "The planned flavour is on disk and waits for a reboot.",
+                "The planned flavour is on disk and takes effect after the next reboot.",
             ),
         ),
-        # Each flavour has a package of its own. Here the planned flavour's package is missing.
+        # Each flavour has its own package, so only a missing package explains the wrong flavour.
         tags=lambda view, device: (
             frozenset() if installed_as_planned(view) else came_with_packages(view, None)
         ),
@@ -249,7 +249,10 @@ RULES = (
         why=(
             "DKMS builds a module for each kernel. A failed build is noticed only at the next boot."
         ),
-        blind="Other installed kernels (driver.module_next). An old module in the initramfs.",
+        blind=(
+            "Other installed kernels (driver.module_next checks the next one to boot). An old "
+            "module in the initramfs."
+        ),
         source="modinfo(8), dkms(8)",
         reading=ON_DISK,
         look=Look(lambda view: {"": on_disk(view, ON_DISK)}),
@@ -263,7 +266,7 @@ RULES = (
         id="driver.module_version",
         claim="The loaded kernel module has the version of the declared driver.",
         why="If the library and the module have different versions, no program can use a GPU.",
-        blind="Parameters of the module: driver.parameters checks those.",
+        blind="Module parameters, which driver.parameters checks.",
         source="NVIDIA driver README, /proc/driver/nvidia/version",
         reading=LOADED,
         look=Look(joined(LOADED, "version")),
@@ -273,7 +276,8 @@ RULES = (
             "nvidia_driver",
             f"{DEPLOY}, then {REBOOT}",
             pending=Pending(
-                _module_version_pending, "The declared module is on disk and waits for a reboot."
+                _module_version_pending,
+                "The declared module is on disk and takes effect after the next reboot.",
             ),
         ),
         tags=lambda view, device: (
@@ -304,7 +308,7 @@ RULES = (
             ),
             pending=Pending(
                 lambda view, name: name in _declared(view),
-                "A declared parameter takes effect after a reboot.",
+                "A declared parameter takes effect after the next reboot.",
             ),
         ),
         applies=lambda view: has_gpus(view) and own_kernel(view),

@@ -147,7 +147,7 @@ LEFT_OVER = (
             "lost. Files of unmanaged roles."
         ),
         repair=(
-            f"{REMOVE}; it keeps a file that someone changed: remove that file by hand, or list "
+            f"{REMOVE}; if the file remains because someone changed it, remove it by hand, or list "
             "its role under unmanaged"
         ),
         explained_by=(),
@@ -166,7 +166,7 @@ LEFT_OVER = (
         ("packages",),
         ObjectKind.PACKAGE,
         claim="No package remains that only an earlier plan required.",
-        why="The plan no longer pins its version, but an old hold may still block an upgrade.",
+        why="The plan no longer pins the version, but an old hold may still block an upgrade.",
         blind="Packages that were installed as dependencies, or by hand.",
         repair=f"{REMOVE} --data packages={{device}}",
     ),
@@ -177,7 +177,7 @@ LEFT_OVER = (
         claim="No kernel parameter keeps a value that is no longer in the plan.",
         why=("The kernel keeps the old value until the next boot, when it changes unnoticed."),
         blind="A value that was changed again after the earlier plan set it.",
-        repair="deploy {node}, then reboot {node}: the kernel keeps the value until the reboot",
+        repair="deploy {node}, then reboot {node}; the kernel keeps the old value until the reboot",
     ),
     _left_over_rule(
         "left_over.user",
@@ -201,7 +201,7 @@ RULES = (
         ),
         blind=(
             "Files that Lockstep does not write. Files with secrets, if this machine "
-            "does not have the secrets. The munge key: munge.key checks it."
+            "does not have the secrets. The munge key, which munge.key checks."
         ),
         source="lockstep/files.py",
         reading="files",
@@ -294,13 +294,13 @@ RULES = (
         id="mounts.shared",
         claim="Shared file systems have the same mount options on all nodes of a hardware class.",
         why="A different block size or server, or fewer connections, can slow one node's reads.",
-        blind="File systems that a node has not mounted: mounts.fstab checks those in fstab.",
+        blind="File systems that are not mounted. If they are in fstab, mounts.fstab reports them.",
         source="proc_pid_mounts(5), nfs(5)",
         reading="mounts.shared",
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: change the line for {device} in /etc/fstab to that of the peers, then "
+            "on {node}: change the line for {device} in /etc/fstab to match its peers, then "
             "remount {device}"
         ),
         explained_by=(Cause("mounts.fstab", at=SAME_DEVICE),),
@@ -341,9 +341,9 @@ RULES = (
     ),
     Rule(
         id="storage.nvme",
-        claim="All nodes of a hardware class have NVMe disks of the same models and firmware.",
+        claim="All nodes of a hardware class have the same NVMe disk models and firmware.",
         why="All nodes of a job wait for the slowest disk, for example one with older firmware.",
-        blind="Wear and temperature. Which slot has which disk.",
+        blind="Wear and temperature. Which disk is in which slot.",
         source="kernel documentation, ABI/testing/sysfs-nvme",
         reading="storage.nvme",
         kind=Kind.MULTISET,
@@ -357,7 +357,7 @@ RULES = (
         id="storage.space",
         claim="No local file system is nearly full.",
         why="When a disk is full, jobs fail, logs are lost, and services stop.",
-        blind="Shared file systems: reading their usage could hang.",
+        blind="Shared file systems, because reading their usage could hang.",
         source="statvfs(3); the alerts that node_exporter proposes",
         reading="storage.space",
         kind=Kind.ABSOLUTE,

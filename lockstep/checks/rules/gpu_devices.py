@@ -43,7 +43,7 @@ from lockstep.node.check.judge import Judgement
 
 
 def _number_of(reading: str) -> Look:
-    """Return a ``Look`` that counts the GPUs that a reading lists."""
+    """Return a ``Look`` that counts the GPUs in a reading."""
     return Look(
         whole(reading, lambda view, listed: len(listed) if isinstance(listed, dict) else listed)
     )
@@ -193,7 +193,7 @@ RULES = (
         id="gpu.name",
         claim="Every GPU is the declared model.",
         why="A GPU of a different model may slow down the whole job or have too little memory.",
-        blind="Different firmware on GPUs with the right name: gpu.vbios checks that.",
+        blind="Different firmware on GPUs with the right name, which gpu.vbios finds.",
         source="lockstep/catalog/gpus",
         reading="gpu.name",
         look=Look(devices=DEVICES),
@@ -211,7 +211,7 @@ RULES = (
             "If a firmware setting (NPS, SNC) moves GPUs to another NUMA node, jobs are bound to "
             "CPUs far from their GPUs."
         ),
-        blind="The same wrong NUMA node on all nodes, or none at all (-1).",
+        blind="A NUMA node number that is wrong or missing (-1) on all nodes.",
         source="/sys/bus/pci/devices/*/numa_node",
         reading="gpu.pci.numa_node",
         look=Look(devices=PCI_GPUS),
@@ -254,8 +254,8 @@ RULES = (
         id="gpu.serial_unique",
         claim="No two GPUs have the same serial number.",
         why=(
-            "Warranty claims use this number. If two GPUs report the same number, one of them is "
-            "wrong."
+            "Warranty claims use the serial number. If two GPUs report the same number, one of "
+            "them is wrong."
         ),
         blind="GPUs without a serial number.",
         source="nvidia-smi --help-query-gpu, serial",

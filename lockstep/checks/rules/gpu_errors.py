@@ -112,7 +112,7 @@ RULES = (
         id="gpu.ecc_corrected",
         claim="GPUs have few corrected memory errors.",
         why=(
-            "A few corrected errors are harmless. Many within an hour often precede an "
+            "A few corrected errors are harmless. Many errors within an hour often precede an "
             "uncorrectable error."
         ),
         blind="Errors at a rate below the tolerance. Errors before the first record of a boot.",
@@ -198,7 +198,7 @@ RULES = (
             "drain {node}, then take the action that the driver names for {device}",
             pending=Pending(
                 lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
-                "The GPU needs a reset or a reboot. The rollout performs it.",
+                "The GPU needs a reset or a reboot, which the rollout performs.",
             ),
         ),
         tags=lambda view, device: frozenset({ASKED}),
@@ -206,7 +206,8 @@ RULES = (
         on_node=OnNode(Local.JOBS),
         explained_by=(
             *UNREAD_WITH_COUNT,
-            # Only for a reported action: an unread one is itself the cause of other unread fields.
+            # Only a reported action explains errors. If the action could not be read, it explains
+            # other fields that could not be read.
             *same_device("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", tag=ASKED),
         ),
     ),
@@ -218,7 +219,7 @@ RULES = (
             "on this GPU keep failing."
         ),
         blind=(
-            "Rows that are already remapped: gpu.row_remapped counts those. GPUs that are "
+            "Rows that are already remapped, which gpu.row_remapped counts. GPUs that are "
             "partitioned with MIG, and GPUs older than Ampere, which cannot remap rows."
         ),
         source="NVIDIA GPU memory error management, row remapping",
@@ -254,7 +255,7 @@ RULES = (
         blind="Rows that were remapped before the first record of a boot.",
         source="NVIDIA GPU memory error management, row remapping",
         reading="gpu.remapped.uncorrectable",
-        text=Text(lambda value: f"{value} rows"),
+        text=Text(lambda value: f"{value} rows" if value != 1 else "1 row"),
         severity=WARNING,
         repair=by_hand(
             "on {node}: watch {device}; if more rows fail, drain the node, run dcgmi diag -r 3 and "
@@ -279,7 +280,7 @@ RULES = (
         reading="gpu.remapped.banks_without_spare",
         look=Look(pick=supported, devices=DEVICES),
         expected=same(0),
-        text=Text(lambda value: f"{value} banks without a spare row"),
+        text=Text(lambda value: f"banks without a spare row: {value}"),
         severity=WARNING,
         repair=by_hand("replace {device} in {node} at the next opportunity"),
         applies=asks("gpu.remapped.banks_without_spare"),
@@ -291,10 +292,10 @@ RULES = (
         why=(
             "An Xid is often the first sign of a failing GPU, hours before a job fails. An error "
             "is reported until the next boot, even after a reset has cleared it. monitoring.xid in "
-            "the description changes the severity of an Xid."
+            "the description can change the severity of an Xid."
         ),
         blind=(
-            "Errors that programs cause (13, 31, 43), and those that monitoring.xid ignores. "
+            "Errors that programs cause (13, 31, 43), and errors that monitoring.xid ignores. "
             "Machines without a kernel of their own, which do not see the kernel log."
         ),
         source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",

@@ -47,7 +47,7 @@ FIELDS = (
 
 
 def _supported_fields_items(view: View) -> Items:
-    """Return the fields that each GPU does not support; unread if any field is unread."""
+    """Return GPU -> unsupported fields, or the reason why a field could not be read."""
     listed = [*view.items(DEVICES)]
     lacking: dict[str, list[str]] = {device: [] for device in listed}
     unread: Items = {}
@@ -107,7 +107,7 @@ RULES = (
             "node."
         ),
         blind=(
-            "An outdated driver on all nodes: driver.module_version checks that if software.nvidia "
+            "An outdated driver on all nodes. driver.module_version finds it if software.nvidia "
             "declares the version."
         ),
         source="nvidia-smi --help-query-gpu, driver_version",
@@ -191,7 +191,7 @@ RULES = (
         reading=DEVICES,
         look=Look(_supported_fields_items, devices=DEVICES),
         peers=Peers.CLASS,
-        text=Text(lambda fields: f"not supported: {fields or 'nothing'}"),
+        text=Text(lambda fields: f"not supported: {fields or 'none'}"),
         repair=by_hand(
             "compare the modes (MIG, ECC) and the VBIOS (gpu.vbios) of the affected GPUs in {node} "
             "with those of its peers, then reset these GPUs"
@@ -199,7 +199,7 @@ RULES = (
         applies=has_gpus,
         explained_by=(
             *UNREAD_WITH_COUNT,
-            # If a rule checks an unread field, the finding belongs to that rule.
+            # If a rule checks a field that could not be read, that rule reports it.
             Cause("gpu.*", at=SAME_DEVICE, of=UNREAD),
             *same_device(
                 "gpu.nvlink", "gpu.name", "gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.recovery_action"
@@ -218,7 +218,7 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "flash VBIOS {expected} onto each GPU of {node} that has a different one (drain "
+                "flash VBIOS {expected} onto each GPU of {node} with a different VBIOS (drain "
                 "{node} first; use the server vendor's tool)"
             )
         ),

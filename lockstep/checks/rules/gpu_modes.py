@@ -62,7 +62,7 @@ def _mode_repair(reading: str, wanted: Callable[[View], str | None]) -> Repair:
         pending=Pending(
             lambda view, device: view.items(reading).get(device) == wanted(view),
             "The declared mode is set and takes effect at the next GPU reset or reboot. If the "
-            'next reset would replace the declared mode, the status is "differs".',
+            'declared mode is in force but a reset would change it, the status is "differs".',
         ),
     )
 
@@ -79,8 +79,8 @@ RULES = (
         id="gpu.addressing",
         claim="All GPUs of a hardware class have the same addressing mode.",
         why=(
-            "With HMM or ATS, a GPU can use any host pointer. On a node without HMM or ATS, the "
-            "same program fails."
+            "With HMM or ATS, a GPU can use any host pointer. A program that relies on this fails "
+            "on a node without HMM or ATS."
         ),
         blind="The same wrong mode on all nodes.",
         source="nvidia-smi --help-query-gpu, addressing_mode",
@@ -145,7 +145,7 @@ RULES = (
         id="gpu.ecc",
         claim="The ECC mode of every GPU is as declared, now and after the next reset.",
         why="Without ECC, a flipped bit ends up in the model's weights unnoticed.",
-        blind="Corrected errors: gpu.ecc_corrected counts those.",
+        blind="Corrected errors, which gpu.ecc_corrected counts.",
         source="nvidia-smi --help-query-gpu, ecc.mode",
         reading="gpu.ecc.current",
         look=Look(both("gpu.ecc.current", "gpu.ecc.pending", after_reset), devices=DEVICES),
@@ -161,7 +161,7 @@ RULES = (
             "A GPU that is still partitioned with MIG after a test gives a job an instance "
             "instead of a whole GPU."
         ),
-        blind="The MIG devices of a GPU: gpu.mig_layout checks those.",
+        blind="The MIG devices of a GPU, which gpu.mig_layout checks.",
         source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
         reading="gpu.mig.current",
         look=Look(both("gpu.mig.current", "gpu.mig.pending", after_reset), devices=DEVICES),

@@ -41,7 +41,7 @@ from lockstep.checks.rules.boot import STARTED_SO, started_otherwise, waiting_ar
 
 
 def _declared(view: View) -> dict[str, JsonValue]:
-    """Return the IOMMU mode that iommu=pt sets, for the GPUs that are behind an IOMMU."""
+    """Return the IOMMU mode that iommu=pt sets, for the GPUs behind an IOMMU."""
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
@@ -81,7 +81,7 @@ RULES = (
         why=(
             "With Access Control Services (ACS) on, traffic between a GPU and an adapter on the "
             "same switch passes through the root complex, at half the bandwidth or less. "
-            "Virtualization hosts need ACS: turn this rule off for their hardware class."
+            "Virtualization hosts need ACS; turn this rule off for their hardware class."
         ),
         blind="GPUs without a PCIe switch above them.",
         source="NCCL user guide, troubleshooting, PCI Access Control Services",
@@ -223,11 +223,11 @@ RULES = (
             "Every PCIe link between a GPU's upstream bridge and its root port runs at full speed."
         ),
         why=(
-            "GPUs and adapters share the link above their switch. If it is slow, all of them are "
-            "slow, although their own links are fine."
+            "GPUs and adapters share the link above their switch. If this link is slow, all of "
+            "them are slow, although their own links are fine."
         ),
         blind=(
-            "The GPU's own link: gpu.pcie_generation_busy checks that. Links with one end that "
+            "The GPU's own link, which gpu.pcie_generation_busy checks. Links where one end "
             "supports only a lower speed."
         ),
         source="/sys/bus/pci/devices/*/current_link_speed, max_link_speed",
@@ -243,12 +243,11 @@ RULES = (
             "Every PCIe link between a GPU's upstream bridge and its root port has its full width."
         ),
         why=(
-            "GPUs and adapters share the link above their switch. If it has fewer lanes, all of "
-            "them are slow, although their own links are fine."
+            "GPUs and adapters share the link above their switch. If this link has fewer lanes, "
+            "all of them are slow, although their own links are fine."
         ),
         blind=(
-            "The GPU's own link: gpu.pcie_width checks that. Links with one end that has fewer "
-            "lanes."
+            "The GPU's own link, which gpu.pcie_width checks. Links where one end has fewer lanes."
         ),
         source="/sys/bus/pci/devices/*/current_link_width, max_link_width",
         reading="gpu.pci.width",
@@ -263,7 +262,7 @@ RULES = (
             "No PCIe link at or above a GPU has had a nonfatal uncorrected error since the last "
             "record."
         ),
-        why="Each such error loses a transfer, and the program gets an error or wrong data.",
+        why="Each of these errors loses a transfer, and the program gets an error or wrong data.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.nonfatal",
         explained_by=(*UNREAD_WITH_PCI, *same_device("gpu.pcie_fatal")),
@@ -276,8 +275,9 @@ RULES = (
             "half the speed, and the whole job waits."
         ),
         blind=(
-            "Lanes with errors. Slots with fewer lanes than the GPU: the driver reports their "
-            "width as the maximum, and gpu.pcie_width_max compares it with the peers."
+            "Lanes with errors. Slots with fewer lanes than the GPU, because the driver reports "
+            "the slot's width as the maximum. gpu.pcie_width_max compares this maximum with the "
+            "peers."
         ),
         source="nvidia-smi --help-query-gpu, pcie.link.width",
         reading="gpu.pcie.width_current",

@@ -116,7 +116,7 @@ _held_back = partial(
     kind=Kind.GROWTH,
     text=Text(lambda us: f"{us / 1e6:g} s" if isinstance(us, int | float) else str(us)),
 )
-"""A rule about a driver counter of the time for which a GPU was slowed down."""
+"""A rule about the time that a GPU was slowed down, as counted by the driver."""
 
 RULES = (
     Rule(
@@ -131,7 +131,7 @@ RULES = (
         ),
         blind=(
             "A lock that allows the lowest clock, and so shows only under load. GPUs that are in "
-            "use or partitioned with MIG. A hardware class without a declared range in which most "
+            "use or partitioned with MIG. A hardware class in which no range is declared and most "
             "GPUs are locked."
         ),
         source="nvidia-smi(1), --lock-gpu-clocks; idle H100 and H200: 345 MHz",
@@ -187,7 +187,7 @@ RULES = (
             "A GPU with different firmware, or of a different variant, can have a lower maximum "
             "clock, and all others wait for it."
         ),
-        blind="The current memory clock: gpu.clock_memory checks that.",
+        blind="The current memory clock, which gpu.clock_memory checks.",
         source="nvidia-smi --help-query-gpu, clocks.max.memory",
         reading="gpu.clocks.max_memory_mhz",
         look=Look(pick=supported, devices=DEVICES),
@@ -230,8 +230,8 @@ RULES = (
             "brake, which halves the clocks."
         ),
         blind=(
-            "Slowdowns before the first record of a boot. The driver's power limit: "
-            "gpu.power_limit checks that."
+            "Slowdowns before the first record of a boot. The driver's power limit, which "
+            "gpu.power_limit checks."
         ),
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_power_brake_slowdown",
         reading="gpu.slowdown.power_brake_us",
@@ -249,7 +249,7 @@ RULES = (
             "gpu.power_limit relies on this default. A GPU with different firmware, or of a "
             "different variant, can have a different default."
         ),
-        blind="The power limit in force: gpu.power_limit checks that.",
+        blind="The power limit in force, which gpu.power_limit checks.",
         source="lockstep/catalog/gpus",
         reading="gpu.power.default_w",
         look=Look(devices=DEVICES),
@@ -265,7 +265,7 @@ RULES = (
         claim="Every GPU has its declared power limit. If none is declared, it has its default.",
         why="A GPU with a lower limit passes every other check and slows down the whole job.",
         blind=(
-            "Slowdowns that do not lower a limit: gpu.power_brake and gpu.thermal_hw check those."
+            "Slowdowns that do not lower a limit, which gpu.power_brake and gpu.thermal_hw check."
         ),
         source="nvidia-smi --help-query-gpu, enforced.power.limit",
         # The enforced limit is the lowest of all limits; power.limit is only the requested one.
@@ -294,7 +294,7 @@ RULES = (
             "Different firmware can lower the maximum limit. The driver then rejects the "
             "planned limit."
         ),
-        blind="A power limit that is within the range but too low: gpu.power_limit checks that.",
+        blind="A limit that is within the range but too low, which gpu.power_limit finds.",
         source=(
             "lockstep/catalog/gpus; nvidia-smi --help-query-gpu, power.min_limit, power.max_limit"
         ),

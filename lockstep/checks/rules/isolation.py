@@ -42,7 +42,7 @@ def _housekeeping_items(view: View) -> Items:
 def _judged(view: View) -> Items:
     """Return the CPUs of each service that must stay on the housekeeping CPUs.
 
-    A service without processes has no reading; unit.active checks whether a service runs.
+    A service without processes has no reading; unit.active checks whether a service is running.
     """
     planned_only = view.plan.hardware.hardware.cgroup != "v2"
     return {
@@ -70,9 +70,9 @@ NOT_JUDGED = (
     *("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi"),
     *("nvme", "virtio"),
 )
-"""Name prefixes of the interrupts that the rule skips: those on which no job depends, and those
-that the kernel itself spreads over all CPUs. Managed interrupts cannot be moved, and those of disks
-get new numbers at each boot."""
+"""Name prefixes of the interrupts that the rule skips. Either no job depends on them, or the kernel
+itself spreads them over all CPUs (nvme, virtio). Managed interrupts like these cannot be moved, and
+disk interrupts get new numbers at each boot."""
 
 
 def _affinity_items(view: View) -> Items:
@@ -106,8 +106,8 @@ RULES = (
         id="cpu.nohz_full",
         claim="Exactly the planned CPUs run without a timer tick.",
         why=(
-            "A tick interrupts a job hundreds of times a second. On a CPU that has no tick by "
-            "mistake, each system call takes longer."
+            "A tick interrupts a job hundreds of times a second. On a CPU that runs without a tick "
+            "by mistake, each system call takes longer."
         ),
         blind="Ticks that remain because several threads share a CPU.",
         source="kernel documentation, timers/no_hz",
@@ -175,10 +175,9 @@ RULES = (
             "socket, the node is slower, but only under load."
         ),
         blind=(
-            "The same wrong affinity on all nodes. Interrupts that only one node has, and those of "
-            "NVMe disks, which the kernel manages. Which of the housekeeping CPUs serves an "
-            "interrupt. Nodes that wait for a reboot, where the old kernel arguments spread the "
-            "interrupts differently."
+            "The same wrong affinity on all nodes. Interrupts that only one node has, and "
+            "interrupts of NVMe disks, which the kernel manages. Which of the housekeeping CPUs "
+            "serves an interrupt. Nodes whose new kernel arguments take effect only after a reboot."
         ),
         source="kernel documentation, core-api/irq/irq-affinity",
         reading="irq.affinity",
@@ -190,8 +189,8 @@ RULES = (
         repair=by_hand(
             peers=(
                 "on {node}: find what moved the interrupt {device} (irqbalance, a driver script), "
-                "then write the CPU list of its peers to smp_affinity_list of this interrupt in "
-                "/proc/irq"
+                "then write the CPU list of its peers to the smp_affinity_list file of the "
+                "interrupt in /proc/irq"
             )
         ),
         # Without housekeeping CPUs irqbalance moves interrupts differently on each node.
