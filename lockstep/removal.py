@@ -22,11 +22,11 @@ class Removal:
     """The decision about everything that is left over on a node."""
 
     taken: tuple[LeftOver, ...] = ()
-    """What to remove now."""
+    """Items to remove now."""
     gone: tuple[LeftOver, ...] = ()
-    """What is no longer on the node: only the manifest entries are removed."""
+    """Items that are no longer on the node; only their manifest entries are removed."""
     stays: tuple[tuple[LeftOver, str], ...] = ()
-    """What stays, each with the reason."""
+    """Items that stay, each with the reason."""
 
 
 def decide(
@@ -39,9 +39,9 @@ def decide(
 
     Args:
         plan: the plan of the node.
-        left: everything that is left over there.
+        left: all leftover items on the node.
         named: packages, users and groups that may be removed.
-        busy: why the node is busy; "": no job runs there.
+        busy: why the node is busy; "" if no jobs are running there.
     """
     jobs_use = {role.name: role.jobs_use for role in plan.cluster.roles}
     taken, gone, stays = [], [], []
@@ -54,7 +54,7 @@ def decide(
                 one.section == "sysctl",
                 f"keeps the value {one.state} until the next boot",
             ),
-            (one.changed, f"{one.state}: not as Lockstep wrote it; keep it, or delete it by hand"),
+            (one.changed, f"{one.state}, so it is not removed; keep it, or delete it by hand"),
             (
                 one.section in WHEN_NAMED and one.name not in named,
                 f"is removed only if named: --data {option}={one.name}",
@@ -72,7 +72,7 @@ def decide(
 
 
 def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
-    """Yield the removal commands in an order in which each of them works.
+    """Yield the removal commands in an order in which each command works.
 
     Args:
         taken: what to remove from one node.

@@ -26,7 +26,7 @@ MACHINE = (
     each("numa.distance", "numa.distance", "node1", "12 10", "12 10"),
     one("memory.total", "memory_mib", "", 66000, "66000 MiB"),
     one("memory.modules", "memory.modules", "P2-DIMMB", "32 GiB: 4400 MT/s", "1 x 32 GiB: 4400"),
-    each("memory.uncorrected", "memory.uncorrected", "mc1", 1, "1 uncorrected"),
+    each("memory.uncorrected", "memory.uncorrected", "mc1", 1, "uncorrected errors: 1"),
     each("memory.corrected", "memory.corrected", "mc1", 40, "40 corrected"),
     one("memory.swap", "memory.swap", "", ["partition 8191 MiB"], "partition 8191 MiB"),
     one(
@@ -45,7 +45,7 @@ MACHINE = (
     each("kernel.security", "kernel.state", "/sys/kernel/security/lsm", "lockdown", "lockdown"),
     one("kernel.faulted", "kernel.tainted", "", 1 << 12 | 1 | 1 << 4, "machine check"),
     one("kernel.taint", "kernel.tainted", "", 1 << 12 | 1 | 1 << 15, "live patch"),
-    each("kernel.log", "kernel.log", "task hung", 3, "3 messages"),
+    each("kernel.log", "kernel.log", "task hung", 3, "messages: 3"),
     each("sysctl.common", "sysctl.common", "vm.zone_reclaim_mode", "7", "7"),
     one(
         *("cpu.frequency_driver", "cpu.frequency", "driver", REMOVED, "not read", "driver"),

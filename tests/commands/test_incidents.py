@@ -99,8 +99,8 @@ INCIDENTS = (
         "mlx5_0",
         "off",
         "on   (from: peers",
-        f"on {NODE}, at each boot: mlxreg (or mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL "
-        "--set adaptive_routing_forced_en=1 (0 for off), so that mlx5_0 is on",
+        f"on {NODE}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
+        "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), to set mlx5_0 to on",
     ),
     Incident(
         "a clock beside the others",

@@ -77,7 +77,7 @@ def _settings(view: View, read: Items) -> Items:
 
 
 def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Unread:
-    """Return the planned value if all files of a pattern have it, else the values that differ."""
+    """Return the planned value if all matching files have it, otherwise the values that differ."""
     if not values:
         return NOT_THERE
     wrong = Counter(v for v in values.values() if not isinstance(v, Unread) and v != file.value)
@@ -173,8 +173,8 @@ RULES = (
         ),
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: read journalctl -k -g tsc; compare the BIOS and the kernel argument tsc= "
-            "with those of its peers; then reboot the node"
+            "on {node}: read journalctl -k -g tsc; compare the BIOS settings and the kernel "
+            "argument tsc= with those of its peers; then reboot the node"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -211,7 +211,7 @@ RULES = (
         ),
         reading="kernel.log",
         expected=same(0),
-        text=Text(words=lambda found, expected: (f"{found} messages", "none")),
+        text=Text(words=lambda found, expected: (f"messages: {found}", "none")),
         severity=WARNING,
         repair=by_hand(
             "on {node}: dmesg -T shows the messages; the finding stays until the next boot"
@@ -289,7 +289,7 @@ RULES = (
             "setting that does not exist on the machine is also reported."
         ),
         blind=(
-            "A setting that changes and changes back between two checks. Settings that the "
+            "A setting that is changed and restored between two checks. Settings that the "
             "description does not declare."
         ),
         source=(
@@ -353,8 +353,8 @@ RULES = (
         kind=Kind.SLOTS,
         id="sysctl.common",
         claim="Undeclared sysctls have the same values on all nodes of a hardware class.",
-        why="A buffer size or watchdog setting changed for a test can stay in effect on one node.",
-        blind="Sysctls outside a fixed list. Declared sysctls: sysctl.running checks those.",
+        why="A buffer size or watchdog setting from a test can stay in effect on one node.",
+        blind="Sysctls outside a fixed list. Declared sysctls, which sysctl.running checks.",
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
         look=Look(where("sysctl.common", lambda view: view.plan.system.sysctl, among=False)),
@@ -370,7 +370,7 @@ RULES = (
             '"sysctl --system" would set the other value. This is only a warning, because at boot '
             "Lockstep's file wins (systemd-sysctl.service.d/50-lockstep.conf)."
         ),
-        blind="A missing Lockstep file: file.content checks that. Units that set keys later.",
+        blind="A missing Lockstep file, which file.content reports. Units that set keys later.",
         source="sysctl.d(5)",
         reading="sysctl.persisted",
         look=Look(_persisted_items, pick=of_map(lambda entry: entry["value"])),

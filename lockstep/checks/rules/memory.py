@@ -48,7 +48,7 @@ _hugepages_items = made(
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield one check per planned pool. A node skips it if its kernel lacks the arguments."""
+    """Yield one check per planned pool, which a node skips if its kernel lacks the arguments."""
     words = tuple(word for word in view.plan.system.kernel_args if key(word) in KEYS)
     for size, nodes in view.plan.hardware.hugepages.items():
         for node, pages in nodes.items():
@@ -117,13 +117,13 @@ RULES = (
                 lambda view, device: waits(view, *KEYS),
                 (
                     "The running kernel was started without the arguments that reserve the pages. "
-                    "If it was started with them, the pages were released later, and a deploy "
-                    "reserves them again."
+                    "Otherwise, the pages were released after boot, and a deploy reserves them "
+                    "again."
                 ),
             ),
         ),
         tags=lambda view, device: started_otherwise(view, *KEYS),
-        # A node without a kernel of its own has the pages of its host.
+        # A node without its own kernel sees the pages of its host.
         applies=own_kernel,
         on_node=OnNode(Local.HEALTH, _hugepages_on_node),
         explained_by=STARTED_SO,
@@ -181,7 +181,7 @@ RULES = (
             "A module whose error count keeps growing often fails soon, and each correction takes "
             "time."
         ),
-        blind="Which module has the errors: the firmware's log names it. Machines without EDAC.",
+        blind="Which module has the errors (the firmware's log names it). Machines without EDAC.",
         source="EDAC (ce_count); ten in 24 hours are the threshold of mcelog.conf for a module",
         reading="memory.corrected",
         kind=Kind.GROWTH,
@@ -232,8 +232,8 @@ RULES = (
         claim="No node has less memory than its peers.",
         why="memory.at_least allows a margin that can hide one failed module among many.",
         blind=(
-            "A module that failed on most nodes. Differences of up to one percent, which the "
-            "kernel's own reservations cause."
+            "A module that failed on most nodes. Differences of up to one percent, caused by "
+            "the kernel's own reservations."
         ),
         source="proc_meminfo(5)",
         reading="memory_mib",
@@ -257,7 +257,7 @@ RULES = (
         source="kernel documentation, driver-api/edac; ABI/testing/sysfs-devices-edac (ue_count)",
         reading="memory.uncorrected",
         expected=same(0),
-        text=Text(lambda value: f"{value} uncorrected errors"),
+        text=Text(lambda value: f"uncorrected errors: {value}"),
         repair=by_hand(
             "drain {node}; replace the module that ras-mc-ctl --errors or the firmware's log names"
         ),

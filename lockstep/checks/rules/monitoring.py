@@ -43,7 +43,7 @@ def _common(view: View, lines: Value) -> Value:
     if not isinstance(lines, list):
         return lines
     said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
-    # The match must not be a part of a longer address: fd00::1 is a part of fd00::10.
+    # The match must not be part of a longer address: fd00::1 is part of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
     for own, what, more in (
         (view.plan.address, "ADDRESS", goes_on),
@@ -64,8 +64,8 @@ RULES = (
             "the whole job."
         ),
         blind=(
-            "Settings in a collector's own files, and how often a server scrapes it. The address "
-            "it listens on: listener.family checks that."
+            "Settings in a collector's own files, and how often a server scrapes it. Its listen "
+            "address, which listener.family checks."
         ),
         source="options of dcgm-exporter and node_exporter",
         reading="collectors",
@@ -140,7 +140,7 @@ RULES = (
         expected=at_most(20),
         text=Text(lambda value: f"{number(value):g} % of a CPU"),
         severity=WARNING,
-        repair=by_hand("on {node}: run systemd-cgtop, then find out what {device} does"),
+        repair=by_hand("on {node}: run systemd-cgtop, then find out what {device} is doing"),
         applies=worker,
     ),
 )

@@ -31,7 +31,7 @@ from lockstep.spec.names import expand
 
 ADDRESSES = "net.addresses"
 NOT_READ = (Cause("net.address", of=UNREAD), Cause("rdma.interface", of=UNREAD))
-"""One command reads all interfaces; the RDMA devices show which of them are on the fabric."""
+"""If the addresses or the RDMA devices cannot be read, no interface can be checked."""
 FOLLOWS_STATE = (*NOT_READ, Cause("net.state", at=SAME_DEVICE))
 """Few settings of an interface can be read while it is down or missing."""
 MANAGEMENT = "management"
@@ -85,7 +85,7 @@ def judged(reading: str) -> Callable[[View], Items]:
 
 
 def by_name(reading: str) -> Callable[[View], Items]:
-    """Return a function like that of ``judged``, but keyed by interface name, as records are."""
+    """Like ``judged``, but the keys are interface names, as in records."""
 
     def look(view: View) -> Items:
         names = interfaces(view)
@@ -152,8 +152,8 @@ RULES = (
     Rule(
         id="net.address",
         claim="The node has its planned addresses.",
-        why="Slurm, NCCL and the other nodes reach the node at these addresses only.",
-        blind="Duplicate addresses: net.address_unique finds those within the cluster.",
+        why="Slurm, NCCL and the other nodes reach the node only at these addresses.",
+        blind="Duplicate addresses within the cluster, which net.address_unique finds.",
         source="ip-address(8)",
         reading=ADDRESSES,
         look=Look(
@@ -181,7 +181,7 @@ RULES = (
         look=Look(_address_unique_items),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} should have the address, and correct it on the other node"
+            "find out which of {node} should have the address, and change it on the other node"
         ),
         explained_by=NOT_READ,
     ),
@@ -208,7 +208,7 @@ RULES = (
             "With fewer queues, fewer CPUs receive packets, and the busiest CPU limits the "
             "bandwidth."
         ),
-        blind="Which CPUs serve the queues: irq.affinity checks that.",
+        blind="The CPU affinity of the queues, which irq.affinity checks.",
         source="ethtool(8), -l",
         repair=(
             "on {node}: set the same number of queues as on its peers (ethtool -L), and find what "
@@ -243,12 +243,12 @@ RULES = (
     _alike(
         "net.driver",
         "driver and firmware",
-        why="If drivers or firmware differ, a bug can affect only some nodes.",
-        blind="The driver's version: kernel.release and rdma.driver check that.",
+        why="If drivers or firmware differ, a bug may affect some nodes and not others.",
+        blind="The driver's version, which kernel.release and rdma.driver check.",
         source="ethtool(8), -i",
         repair=(
-            "on {node}: install the firmware of its peers ({expected}) on the affected adapter, "
-            "then reset the adapter"
+            "on {node}: install the firmware version that its peers run ({expected}) on the "
+            "affected adapter, then reset the adapter"
         ),
         causes=(
             Cause("rdma.firmware"),
@@ -283,7 +283,7 @@ RULES = (
         look=Look(judged("net.mac")),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} should have the MAC address, and correct it on the other node"
+            "find out which of {node} should have the MAC address, and change it on the other node"
         ),
         explained_by=NOT_READ,
     ),
@@ -321,7 +321,7 @@ RULES = (
             "An interface that sends pause frames can stop a whole switch. An interface that "
             "ignores them loses frames."
         ),
-        blind="Priority flow control (PFC): rdma.pfc checks that.",
+        blind="Priority flow control (PFC), which rdma.pfc checks.",
         source="ethtool(8), -a",
         repair=(
             "on {node}: set the pause parameters to match its peers (ethtool -A), and find what "
@@ -359,7 +359,7 @@ RULES = (
     _alike(
         "net.speed",
         "speed",
-        why="A link at a tenth of its speed still works, and all nodes wait for it.",
+        why="A link at a tenth of its speed still works, but all nodes wait for it.",
         blind="A speed that is too low on all nodes.",
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",
         repair=(

@@ -127,8 +127,8 @@ RULES = (
         repair=by_role(
             "nvidia_fabric_manager",
             (
-                "on {node}: read journalctl -u nvidia-fabricmanager; when no job runs, restart "
-                "the fabric manager and reset all GPUs together (nvidia-smi -r)"
+                "on {node}: read journalctl -u nvidia-fabricmanager; when no jobs are running, "
+                "restart the fabric manager and reset all GPUs together (nvidia-smi -r)"
             ),
         ),
         applies=lambda view: _switched(view) and not _silent(view) and asks(STATE, STATUS)(view),
@@ -147,8 +147,8 @@ RULES = (
         claim="All NVLinks of a GPU are up at full speed.",
         why="A GPU that has lost a link still works, but every collective operation waits for it.",
         blind=(
-            "Links that are up but repeat transfers: gpu.nvlink_replay checks those. GPUs that are "
-            "partitioned with MIG."
+            "Repeated transfers, which gpu.nvlink_replay checks. GPUs that are partitioned with "
+            "MIG."
         ),
         source="nvidia-smi nvlink -s; lockstep/catalog/gpus",
         reading="gpu.nvlink.links",
@@ -157,8 +157,8 @@ RULES = (
         peers=Peers.CLASS,
         repair=by_hand(
             "on {node}: read journalctl -u nvidia-fabricmanager and journalctl -k -g SXid; when no "
-            "job runs, reset all GPUs together (nvidia-smi -r); if the link stays down, reseat or "
-            "replace {device}"
+            "jobs are running, reset all GPUs together (nvidia-smi -r); if the link stays down, "
+            "reseat or replace {device}"
         ),
         applies=has_whole_gpus,
         explained_by=(
@@ -212,7 +212,7 @@ RULES = (
             "A fatal NVSwitch error takes down NVLinks on all GPUs and kills their jobs. An error "
             "is reported until the next boot, even after a reset has cleared it."
         ),
-        blind="Machines without a kernel of their own, which do not see the kernel log.",
+        blind="Machines without their own kernel, which cannot read the kernel log.",
         source="NVIDIA fabric manager user guide, NVSwitch SXid errors",
         reading="driver.sxid",
         look=Look(
@@ -243,15 +243,15 @@ RULES = (
             "traffic may pass through the CPUs."
         ),
         blind=(
-            "The same wrong wiring on all nodes. The speed and number of NVLinks: gpu.nvlink "
-            "checks those."
+            "The same wrong wiring on all nodes. The speed and number of NVLinks, which gpu.nvlink "
+            "checks."
         ),
         source="nvidia-smi topo -m",
         reading="gpu.topology",
         look=Look(shared(_topology_items, "gpu.topology")),
         peers=Peers.CLASS,
         text=Text(
-            # The text is a hash: equal matrices have equal texts.
+            # A hash is short, and equal matrices have equal hashes.
             lambda pairs: f"matrix {hashlib.sha256(str(pairs).encode()).hexdigest()[:8]}",
             words=_topology_words,
         ),

@@ -37,7 +37,9 @@ def _held_items(view: View) -> Items:
     held = view.read("packages.held")
     if not isinstance(held, list):
         return {
-            "": held if isinstance(held, Unread) else Unread(unread=f"not a list: {held!r:.60}")
+            "": held
+            if isinstance(held, Unread)
+            else Unread(unread=f"the value is not a list: {held!r:.60}")
         }
     return {name: "on hold" if name in held else "not on hold" for name in view.plan.software.held}
 
@@ -62,7 +64,7 @@ def _version_items(view: View) -> Items:
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions; a version that fits a pattern is compared with the peers."""
+    """Return the locked versions, except for packages whose version fits a pattern."""
     locked = view.plan.software.versions
     return {
         **{name: version for name, version in locked.items() if "*" not in version},
@@ -88,7 +90,7 @@ RULES = (
     ),
     Rule(
         id="package.held",
-        claim="Packages that must not change under a job are on hold.",
+        claim="Packages that must not change while jobs are running are on hold.",
         why="A pin only sets which version apt prefers. Only a hold prevents a manual upgrade.",
         blind=(
             "Holds that are not planned. Upgrades that override a hold "
@@ -109,7 +111,7 @@ RULES = (
         id="package.present",
         claim="Every planned package is installed.",
         why="Services that need a missing package cannot run.",
-        blind="Unplanned packages: package.version compares only their versions.",
+        blind="Unplanned packages, whose versions package.version compares.",
         source="dpkg-query(1)",
         reading="packages",
         look=Look(
@@ -137,8 +139,8 @@ RULES = (
         why="Two versions of one library in a job cause errors that are hard to reproduce.",
         blind=(
             "Software that is not in a package. A package that only one node has. A missing "
-            "planned package: package.present checks that. The same wrong version on all nodes, if "
-            "there is no lock or its pattern allows that version."
+            "planned package, which package.present reports. The same wrong version on all nodes, "
+            "if there is no lock or its pattern allows that version."
         ),
         source="apt_preferences(5)",
         reading="packages",

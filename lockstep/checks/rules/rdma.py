@@ -40,9 +40,9 @@ DEVICES = "rdma.guid"
 
 UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
-"""A lost device also changes the sets of values, but there is only one finding."""
+"""A missing device also changes other readings, but is reported only once."""
 FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
-"""A renamed device no longer counts as declared; here, too, there is only one finding."""
+"""A renamed device also counts as undeclared, but is reported only once."""
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
@@ -66,14 +66,14 @@ def on_fabric(reading: str) -> Callable[[View], Items]:
 
 
 def named(view: View) -> tuple[str, ...]:
-    """Return the declared devices of the fabric; if there are none, all devices belong to it."""
+    """Return the declared fabric devices. If none are declared, all devices are on the fabric."""
     return tuple(expand(view.plan.hardware.hardware.nics.rdma_devices or ""))
 
 
 def judged(view: View, reading: str, wanted: JsonValue = None) -> dict[str, JsonValue]:
     """Return the devices and ports that a rule checks, with their declared value or None.
 
-    A device without a value in the reading is included: it counts as unread.
+    A device without a value in the reading is included; its value counts as not read.
     """
     there = {*of_the_fabric(view, reading), *of_the_fabric(view, DEVICES)} - {""}
     return dict.fromkeys(sorted(there), wanted)
@@ -194,7 +194,7 @@ RULES = (
         id="rdma.board",
         claim="The RDMA devices of all nodes of a hardware class have the same board ids.",
         why="A replacement adapter of a different type has different limits and firmware.",
-        blind="Adapters whose driver reports no board id: they count as equal.",
+        blind="Adapters whose driver reports no board id, which count as equal.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
         reading="rdma.board",
         expected=each(lambda view: judged(view, "rdma.board")),
@@ -272,8 +272,8 @@ RULES = (
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.firmware")),
         repair=by_hand(
             peers=(
-                "on {node}: install the firmware of its peers ({expected}) on the device whose "
-                "version differs (see the detail), then reset the device"
+                "on {node}: install the firmware version that its peers run ({expected}) on the "
+                "device whose version differs (see the detail), then reset the device"
             )
         ),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
@@ -371,7 +371,7 @@ RULES = (
             "Data between a GPU and an adapter on the other socket must cross the link between the "
             "sockets."
         ),
-        blind="The NUMA nodes of the planned CPUs: cpu.numa checks those.",
+        blind="The NUMA nodes of the planned CPUs, which cpu.numa checks.",
         source="kernel documentation, ABI/testing/sysfs-bus-pci (numa_node)",
         reading="rdma.numa",
         expected=each(_numa_expected),

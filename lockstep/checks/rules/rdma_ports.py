@@ -56,7 +56,9 @@ def _port_state_items(view: View) -> Items:
 
 def _gbit(text: JsonValue) -> Value:
     match = re.match(r"([\d.]+) Gb/sec", str(text))
-    return float(match.group(1)) if match else Unread(unread=f"not a rate: {text!r:.60}")
+    return (
+        float(match.group(1)) if match else Unread(unread=f"the value is not a rate: {text!r:.60}")
+    )
 
 
 def _declared(view: View) -> JsonValue:
@@ -65,7 +67,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield a check of the rate if one is declared; otherwise a node cannot know the right rate."""
+    """Yield a check of the declared rate; on its own, a node does not know the right rate."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(
@@ -115,7 +117,7 @@ RULES = (
         "timeouts",
         claim="RDMA ports have few ACK timeouts.",
         why="A connection waits for an ACK that does not arrive, usually because packets are lost.",
-        blind="Whether packets were lost or the peer went down: both count as timeouts.",
+        blind="Whether packets were lost or the peer went down, as both cause timeouts.",
         source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
         repair=(
             "compare rdma.errors and rdma.priorities of {device} on {node} with those of its "
@@ -209,10 +211,7 @@ RULES = (
             "An adapter with half its PCIe lanes reports the full network rate, but can move only "
             "half as much data to memory."
         ),
-        blind=(
-            "Links above a PCIe switch. Slots with too few lanes, if they are the same on all "
-            "nodes."
-        ),
+        blind="Links above a PCIe switch. Slots that have too few lanes on all nodes.",
         source=(
             "kernel documentation, ABI/testing/sysfs-bus-pci (current_link_speed, max_link_width)"
         ),
@@ -267,14 +266,14 @@ RULES = (
     Rule(
         id="rdma.rate",
         claim=(
-            "RDMA ports have the declared rate. If none is declared, they have the same rates as "
-            "on the peers."
+            "RDMA ports have the declared rate. If no rate is declared, their rates match those of "
+            "the peers."
         ),
         why=(
             "A link with half its lanes, or with half the speed per lane, halves the bandwidth of "
             "one rail, and collective operations wait for that rail."
         ),
-        blind="A rate that is too low on all nodes and not declared. Congestion. Link errors.",
+        blind="A low rate on all nodes, if no rate is declared. Congestion. Link errors.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.rate",
         look=Look(on_fabric("rdma.rate"), pick=_gbit, devices=DEVICES),
@@ -307,10 +306,7 @@ RULES = (
         id="rdma.subnet_manager",
         claim="RDMA ports have the same subnet manager on all nodes of a hardware class.",
         why="A port with a different subnet manager is on a different fabric.",
-        blind=(
-            "Whether the subnet manager answers. The settings of the subnet manager, such as "
-            "adaptive routing."
-        ),
+        blind="Whether the subnet manager responds. Its settings, such as adaptive routing.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (sm_lid)",
         reading="rdma.sm_lid",
         expected=each(lambda view: judged(view, "rdma.sm_lid")),

@@ -81,8 +81,8 @@ RULES = (
         expected=each(lambda view: judged(view, ACCELERATION)),
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: set the register fields to match its peers with mlxreg (or "
-            "mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL --set; PCI_ADDRESS is that of {device}"
+            "on {node}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL "
+            "--set with its peers' field values; PCI_ADDRESS is the address of {device}"
         ),
         explained_by=(
             *FOLLOWS_PORT,
@@ -108,9 +108,9 @@ RULES = (
         expected=each(lambda view: judged(view, ACCELERATION)),
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
-            "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), so that {device} is "
-            "{expected}; PCI_ADDRESS is that of {device}"
+            "on {node}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
+            "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), to set {device} to "
+            "{expected}; PCI_ADDRESS is the address of {device}"
         ),
         explained_by=FOLLOWS_PORT,
     ),
@@ -216,7 +216,7 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             "on {node}, at each boot: set the driver settings to match its peers (devlink dev "
-            "param set pci/PCI_ADDRESS); PCI_ADDRESS is that of {device}"
+            "param set pci/PCI_ADDRESS); PCI_ADDRESS is the address of {device}"
         ),
         applies=has_rdma,
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_COUNT, *OTHER_KERNEL),

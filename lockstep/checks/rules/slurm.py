@@ -57,7 +57,7 @@ def seen_by_slurm(view: View) -> Value | None:
 def _of_entry(shown: Callable[[dict[str, JsonValue]], Items]) -> Look:
     """Return a ``Look`` at the controller's entry for a worker.
 
-    If the controller did not answer, the look has one unread item.
+    If the controller did not answer, the look has one item that could not be read.
     """
 
     def look(view: View) -> Items:
@@ -140,7 +140,7 @@ def _state(entry: dict[str, JsonValue]) -> Items:
 
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
-    """Return tags for a reason that Slurm or Lockstep gave; none if a person gave it."""
+    """Return tags for a reason given by Slurm or Lockstep; none for a reason given by a person."""
     entry = seen_by_slurm(view)
     if not isinstance(entry, dict):
         return frozenset()
@@ -179,7 +179,7 @@ RULES = (
         id="munge.key",
         claim="All nodes have the cluster's munge key.",
         why="A node with a different key cannot send or receive jobs.",
-        blind="A key that changed after munged read it: munge.round_trip checks that.",
+        blind="A key that changed after munged read it, which munge.round_trip detects.",
         source="munged(8)",
         reading="munge.key_sha256",
         expected=same(lambda view: view.context.munge_key_sha256),
@@ -194,7 +194,8 @@ RULES = (
         id="munge.round_trip",
         claim="Every node can decode a munge credential from the controller.",
         why=(
-            "Slurm sends a credential with every message. Decoding one tests key, clock and daemon."
+            "Slurm sends a credential with every message. Decoding a credential tests the key, the "
+            "clock and the daemon."
         ),
         blind="Credentials that the node sends to the controller.",
         source="munge(7)",
@@ -224,7 +225,7 @@ RULES = (
             "limits."
         ),
         blind=(
-            "gres.conf and cgroup.conf, which slurmd also fetches: slurm.node checks their effect."
+            "gres.conf and cgroup.conf, which slurmd also fetches. slurm.node checks their effect."
         ),
         source="slurm.conf(5), configless",
         reading="slurm.conf_sha256",
@@ -305,7 +306,7 @@ RULES = (
             "Slurm loads only SPANK plugins that were built for its own release series. Without a "
             "required plugin, every job fails on the worker."
         ),
-        blind="Whether Slurm itself has the planned version: package.version checks that.",
+        blind="The version of Slurm itself, which package.version checks.",
         source="slurm/spank.h, plugin_version; Slurm, src/common/plugin.c",
         reading="slurm.spank_plugins",
         expected=same(lambda view: view.plan.job_containers.slurm_series),
@@ -341,7 +342,7 @@ RULES = (
             Cause("slurm.conf", of=Effect(tag=SILENT)),
             Cause("unit.active", device="slurmd.service", of=Effect(tag=SILENT)),
             Cause("unit.active", device="munge.service", of=Effect(tag=SILENT)),
-            Cause("munge.*", of=Effect(tag=SILENT)),  # and causes of those, such as the clock
+            Cause("munge.*", of=Effect(tag=SILENT)),  # and their causes, such as the clock
             Cause("os.hostname", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=SILENT)),
             Cause("gpu.count", of=Effect(tag=GPUS)),

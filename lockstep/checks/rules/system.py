@@ -21,7 +21,7 @@ from lockstep.checks.rule import (
 
 
 def _host_keys_items(view: View) -> Items:
-    """Return one host key; one is enough, as a copied node has all keys of the original."""
+    """Return a single host key, because a copied node has all keys of the original."""
     keys = view.items("os.host_keys")
     return {"": keys[min(keys, key=lambda kind: (kind != "ed25519", kind))]} if keys else {}
 
@@ -34,7 +34,7 @@ def _release(view: View) -> Value:
 
 
 def follows(view: View) -> bool:
-    """Return whether a node has time servers: all do, except the cluster's own reference."""
+    """Return whether a node has time servers. Only the cluster's own reference has none."""
     return not view.plan.time.reference
 
 
@@ -42,7 +42,7 @@ NODE_REACHABLE = Rule(
     id="node.reachable",
     claim="Every node can be read over ssh.",
     why="A node that cannot be read cannot be repaired either.",
-    blind="Faults of a node that answers over ssh: the other rules check those.",
+    blind="Faults of a node that answers over ssh, which the other rules check.",
     source="every other rule needs the node's record",
     reading="ssh",
     # Without the address, the repair is the same for all nodes, and is shown only once.
@@ -74,7 +74,7 @@ RULES = (
         id="os.hostname",
         claim="The current host name is the node's name.",
         why="slurmd looks for its host name in slurm.conf, and stops if the name is not there.",
-        blind="/etc/hostname, which the next boot reads: file.content checks that.",
+        blind="The host name after the next boot (/etc/hostname), which file.content checks.",
         source="hostname(7), slurmd(8)",
         reading="os.hostname",
         expected=same(lambda view: view.plan.name),
@@ -116,7 +116,7 @@ RULES = (
         id="os.release",
         claim="All nodes run the declared operating system release.",
         why="The plan's package names, versions and defaults are specific to one release.",
-        blind="Point updates of a release: package.version checks those.",
+        blind="Point releases, whose packages package.version checks.",
         source="os-release(5)",
         reading="os.version_id",
         look=Look(lambda view: {"": _release(view)}),
@@ -143,8 +143,8 @@ RULES = (
         id="os.time_zone",
         claim="All nodes are in the declared time zone.",
         why=(
-            "Operators compare the logs of one job from many nodes, and times in different zones "
-            "do not match."
+            "Operators compare a job's logs from many nodes, and times in different zones do not "
+            "match."
         ),
         blind="A time zone that a service sets in its environment (TZ).",
         source="localtime(5)",
@@ -156,15 +156,15 @@ RULES = (
     Rule(
         id="platform.bios",
         claim="All machines of a hardware class have the same BIOS version.",
-        why="The BIOS sets up power, memory, PCIe and idle states. An older BIOS can be slower.",
+        why="The BIOS sets up power, memory, PCIe and idle states. An old BIOS can slow a node.",
         blind="Firmware settings whose effect the kernel does not show.",
         source="SMBIOS 7.1, BIOS information; /sys/class/dmi/id",
         reading="platform",
         look=Look(joined("platform", "bios_vendor", "bios_version", "bios_date")),
         peers=Peers.CLASS,
         repair=by_hand(
-            "drain {node}, install the BIOS version of its peers, compare the BIOS settings with "
-            "theirs, and reboot the node"
+            "drain {node}, install the BIOS version that its peers run, compare the BIOS settings "
+            "with theirs, and reboot the node"
         ),
         explained_by=(Cause("platform.product"),),
     ),
@@ -187,7 +187,7 @@ RULES = (
         id="time.offset",
         claim="The clock of a node is close to that of its time servers.",
         why="Operators compare timestamps from many nodes in logs, traces and accounting.",
-        blind="Time servers that are wrong. The cluster's own reference (see time.synchronised).",
+        blind="Inaccurate time servers. The cluster's own reference (see time.synchronised).",
         source="chronyc(1), tracking: system time",
         reading="time.offset_s",
         look=Look(pick=lambda value: abs(number(value))),
@@ -213,7 +213,7 @@ RULES = (
             "further off."
         ),
         blind=(
-            "Time servers that are wrong. Servers that stopped answering less than two hours (or "
+            "Inaccurate time servers. Servers that stopped answering less than two hours (or "
             "ten update intervals) ago. The cluster's own reference (the first head, if the "
             "description names no servers), which has no time server."
         ),

@@ -111,7 +111,7 @@ def _failed_items(view: View) -> Items:
 
 
 CDI_UNIT = f"{CDI_REFRESH}.service"
-"""This unit uses the NVML library, which fails if its version is not the kernel module's."""
+"""This unit uses the NVML library, which fails if the kernel module's version differs."""
 
 
 OFF = "stopped and disabled"
@@ -146,7 +146,7 @@ RULES = (
     _compared(
         id="cron.jobs",
         claim="Workers of a hardware class have the same cron jobs.",
-        why="While a cron job runs on one node, the other nodes of a parallel job wait for it.",
+        why="While a cron job runs on one node, the other nodes of a parallel job wait.",
         blind="The minute and hour of a cron job, which some packages choose at random.",
         source="cron(8), crontab(5)",
         reading="cron.jobs",
@@ -159,7 +159,7 @@ RULES = (
         why="RDMA locks memory. With a lower limit, MPI falls back to slow paths or fails.",
         blind=(
             "Limits of the shell that submits a job (PropagateResourceLimits in slurm.conf). Nodes "
-            "that are containers, which have the limit of their host."
+            "that are containers, which share their host's limit."
         ),
         source="systemd-system.conf(5), DefaultLimitMEMLOCK=; proc_pid_limits(5)",
         reading="limits.memlock",
@@ -239,7 +239,7 @@ RULES = (
             *(
                 Cause("unit.active", device=unit, of=Effect(tag=unit))
                 for unit in CONFIGURED_BY
-                # This unit is not in the plan: without ssh, the node cannot be read at all.
+                # The plan does not contain this unit: without ssh, no node can be read.
                 if unit != "ssh.service"
             ),
             Cause(
@@ -254,7 +254,7 @@ RULES = (
     Rule(
         id="unit.active",
         claim="Every planned unit is running.",
-        why="A node without slurmd or munge takes no jobs, or loses its running jobs.",
+        why="A node without slurmd or munge accepts no new jobs, or loses its running jobs.",
         blind="A unit that is active but does not work.",
         source="systemctl(1)",
         reading="units",
@@ -307,8 +307,8 @@ RULES = (
         claim="No unit has failed.",
         why="Jobs also need site-specific mounts, timers and daemons, which are not in the plan.",
         blind=(
-            "Units that failed and were restarted before the check. Planned units: unit.active "
-            "checks those."
+            "Units that failed and were restarted before the check. Planned units, which "
+            "unit.active checks."
         ),
         source="systemctl(1), list-units --state=failed",
         reading="units.failed",
@@ -331,8 +331,8 @@ RULES = (
         id="unit.forbidden",
         claim="Units for missing hardware or a disabled feature are stopped and disabled.",
         why=(
-            "A fabric manager without NVSwitches fails at every boot. If it runs, the "
-            "description or the machine is wrong."
+            "On a machine without NVSwitches, the fabric manager fails at every boot. If it runs, "
+            "the description or the machine is wrong."
         ),
         blind="The unit's program, if someone started it by hand.",
         source="NVIDIA fabric manager user guide; IMEX guide",
@@ -362,8 +362,8 @@ RULES = (
         claim="The same units are enabled on all workers of a hardware class.",
         why="An extra timer or daemon on one node takes CPU time from the jobs there.",
         blind=(
-            "Units that are enabled in /run or /usr/lib. Programs without a unit. Planned units: "
-            "unit.enabled checks those."
+            "Units that are enabled in /run or /usr/lib. Programs without a unit. Planned units, "
+            "which unit.enabled checks."
         ),
         source="systemd.unit(5), [Install]",
         reading="units.enabled",
