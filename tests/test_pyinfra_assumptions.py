@@ -11,9 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from paramiko import SSHException
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.command import StringCommand
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all
@@ -136,6 +138,27 @@ def test_any_other_error_of_a_fact_leaves_pyinfra_altogether() -> None:
     (host,) = state.inventory
     with ctx_state.use(state), ctx_host.use(host), pytest.raises(LookupError, match="a bug"):
         get_fact(state, host, Words)
+
+
+ARGUMENTS: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+
+@operation()
+def notes_its_arguments() -> Generator[str, None, None]:
+    host = ctx_host.get()  # type: ignore[no-untyped-call]
+    own: dict[str, Any] = dict(host.current_op_global_arguments)
+    again: Any = pop_global_arguments(host.state, host, dict(own))[0]
+    ARGUMENTS.append((own, again))
+    yield "true"
+
+
+def test_an_operation_has_all_arguments_of_its_connector_with_their_defaults() -> None:
+    """So ``connector_arguments`` need not put them together for each question."""
+    assert run(notes_its_arguments, _env={"NAME": "value"}, _timeout=60).succeeded
+    for own, again in ARGUMENTS:
+        assert own == {name: again[name] for name in own}
+        assert own.keys() >= set(CONNECTOR_ARGUMENT_KEYS)
+        assert (own["_env"], own["_timeout"]) == ({"NAME": "value"}, 60)
 
 
 def test_a_fact_with_an_argument_called_name_is_refused_when_it_is_defined() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import gevent
 from paramiko import Channel, SSHException, Transport
 
-TICK_S = 1.0
+TICK_S = 5.0
 """Seconds. Waits are counted in ticks. A tick that takes longer because this process is busy still
 counts as one."""
 EVERY_S = 15.0
