@@ -71,7 +71,7 @@ def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
                 ("hardware", node.node.hardware),
                 f"{unit}: started by {node.system.role_of_unit[unit]}, masked by "
                 f"{', '.join(masks)}",
-                "only one of the two: change one of the roles, or list it in unmanaged",
+                "a unit that is either started or masked: change one role, or list it in unmanaged",
                 node.name,
             )
 

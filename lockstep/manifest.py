@@ -50,7 +50,7 @@ def written(manifest: Sections) -> str:
 
 
 def wanted(plan: NodePlan, files: Iterable[ManagedFile], roles: Collection[str]) -> Sections:
-    """Return the manifest entries that a deploy of some roles writes.
+    """Return the manifest entries of everything that deploying the given roles writes.
 
     Args:
         plan: the plan of the node.

@@ -52,7 +52,7 @@ class NvidiaPlan:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Package -> its version as a pattern, in the order of the parts."""
+        """Package -> version pattern; the packages are in the order of their parts."""
         return {
             name: version
             for packages in self.packages_of.values()

@@ -17,7 +17,7 @@ from lockstep.secrets import Secrets, SecretsUnsafe, existing
 
 @operation("the manifest is up to date")
 def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
-    """Record everything that a deploy of some roles writes, unless the manifest is up to date.
+    """Record everything that deploying the given roles writes, unless the manifest is up to date.
 
     This operation runs after the packages are installed, because only then does dpkg know the paths
     of their files. It runs before all other roles, so that everything that they write is recorded
@@ -25,7 +25,7 @@ def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
 
     Args:
         plan: the plan of the node.
-        roles: the roles that are deployed.
+        roles: the roles being deployed.
     """
     state = ask(manifest_state())
     try:

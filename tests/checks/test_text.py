@@ -59,7 +59,7 @@ def test_nodes_that_give_no_record_have_one_repair() -> None:
     start = recorded.consistent()
     text = recorded.text(recorded.report(recorded.unreachable(start, *start.plan.nodes)))
     assert text.count("  repair    ") == 1
-    assert "  repair    check power, network, sshd and sudo of head1,worker[1-8];" in text
+    assert "  repair    check the power, network, sshd and sudo on head1,worker[1-8];" in text
 
 
 def test_a_repair_names_all_nodes_of_its_block() -> None:

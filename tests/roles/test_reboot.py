@@ -575,7 +575,7 @@ def test_a_reboot_that_ends_nothing_stops_the_rollout_and_is_kept_on_the_node(
     ran = go(doubles)
     assert not ran.ok
     assert ran.stopped == (
-        "the rollout stopped because worker1 still failed its checks 0 s after its reboot: "
+        "the rollout stopped because worker1 was still failing its checks 0 s after its reboot: "
         "the node still needs a reboot (reboot-required)"
     )
     assert doubles.said[-1] == "reboot-required > /run/lockstep/rebooted-in-vain"
@@ -865,7 +865,7 @@ def test_a_node_that_fails_the_check_stays_drained(go: Callable[..., Ran]) -> No
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert not ran.ok
     assert doubles.said[-1] == "reboot"
-    assert "worker1 still failed its checks 0 s after its reboot: gpu.count (found 7" in ran.last
+    assert "was still failing its checks 0 s after its reboot: gpu.count (found 7" in ran.last
 
 
 def test_a_slurmd_that_did_not_register_since_stays_drained(go: Callable[..., Ran]) -> None:

@@ -47,8 +47,8 @@ NODE_REACHABLE = Rule(
     reading="ssh",
     # Without the address, the repair is the same for all nodes, and is shown only once.
     repair=by_hand(
-        "check power, network, sshd and sudo of {node}; lockstep plan {inventory} NODE shows its "
-        "address"
+        "check the power, network, sshd and sudo on {node}; lockstep plan {inventory} NODE shows "
+        "its address"
     ),
 )
 

@@ -88,7 +88,7 @@ def stamp(unit: str) -> list[str]:
 
 
 def read_manager(request: Request, commands: Commands) -> Readings:
-    """When systemd started, and the files that a role recorded as read by systemd."""
+    """When systemd started, and a role's record of the files that systemd has read."""
     out = commands.run("systemctl", "show", "-p", "UserspaceTimestampMonotonic")
     since = int(assignments(out).get("UserspaceTimestampMonotonic") or 0)
     return {

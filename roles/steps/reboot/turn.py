@@ -118,7 +118,7 @@ class Turn:
         wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
         if wrong:
             raise Failed(
-                f"{self.plan.name} still failed its checks {SETTLE_S:.0f} s after its reboot: "
+                f"{self.plan.name} was still failing its checks {SETTLE_S:.0f} s after its reboot: "
                 f"{wrong}",
                 f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
                 f"repair what it reports, then run: {self.again}",
