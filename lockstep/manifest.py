@@ -24,7 +24,7 @@ Sections = dict[str, dict[str, Entry]]
 
 
 class ManifestError(Exception):
-    """A manifest cannot be read; it never counts as empty."""
+    """Raised when a manifest cannot be read; it is never treated as an empty one."""
 
 
 def parsed(text: str) -> Sections:

@@ -40,7 +40,7 @@ def cpus(text: str) -> frozenset[int]:
     except RangeSetException as error:
         raise ValueError(str(error)) from error
     if min(numbers, default=0) < 0:
-        raise ValueError(f"the CPU list {text!r} has a negative number")
+        raise ValueError(f"the CPU list {text!r} contains a negative number")
     return numbers
 
 

@@ -46,7 +46,7 @@ def own_kernel(view: View) -> bool:
 
 
 def planned_cpus(view: View, isolation: str) -> str:
-    """Return the workload CPUs if the plan isolates them by the method ``isolation``, else ""."""
+    """Return the workload CPUs if the plan isolates them with the method ``isolation``, else ""."""
     hardware = view.plan.hardware
     return hardware.cpu.workload if isolation in hardware.hardware.kernel.isolation else ""
 
