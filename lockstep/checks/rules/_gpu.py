@@ -58,17 +58,17 @@ def _of(part: Callable[[View], P | None], value: Callable[[P], T]) -> Callable[[
 
 
 def of_gpus(value: Callable[[Gpu], T]) -> Callable[[View], T | None]:
-    """Return a function that returns a value of the declared GPUs; None on a node without GPUs."""
+    """Return a function that applies ``value`` to a node's declared GPUs (None without GPUs)."""
     return _of(lambda view: view.plan.hardware.hardware.gpu, value)
 
 
 def of_model(value: Callable[[GpuModel], T]) -> Callable[[View], T | None]:
-    """Return a function that returns a value of the GPU model; None on a node without GPUs."""
+    """Return a function that applies ``value`` to a node's GPU model (None without GPUs)."""
     return _of(lambda view: view.plan.hardware.gpu_model, value)
 
 
 def of_stack(value: Callable[[NvidiaPlan], T]) -> Callable[[View], T | None]:
-    """Return a function that returns a value of the planned NVIDIA software; None without it."""
+    """Return a function that applies ``value`` to the planned NVIDIA software (None without it)."""
     return _of(lambda view: view.plan.nvidia, value)
 
 
@@ -86,13 +86,13 @@ planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Return whether no GPU is missing (gpu.count). A missing GPU changes the others' numbers."""
+    """Return whether no GPU is missing (gpu.count). A missing GPU changes the others' indices."""
     seen = view.read("gpu.count")
     return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 
 
 def in_this_driver(view: View, reading: str) -> bool:
-    """Return whether the driver knows a field. Other rules check the driver's version."""
+    """Return whether the driver knows the field that a reading requests."""
     value = view.read(reading)
     return not (isinstance(value, Unread) and value.unread.endswith("not known to this driver"))
 
@@ -112,7 +112,7 @@ def both(
 ) -> Callable[[View], Items]:
     """Return a function that combines two readings into one value for each GPU.
 
-    A value is ``Unread`` or not supported if either reading is.
+    A GPU's result is ``Unread`` or not supported if its value in either reading is.
     """
 
     def look(view: View) -> Items:
@@ -132,7 +132,7 @@ def both(
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a function that selects ``reading``.
+    """Return a function that selects ``reading``; the reading ``most`` is its maximum.
 
     A value is ``Unread`` if its maximum could not be read.
     """
@@ -142,9 +142,9 @@ def up_to(reading: str, most: str) -> Callable[[View], Items]:
 def only_where(
     look: Callable[[View], Items], condition: str, holds: Callable[[JsonValue], bool]
 ) -> Callable[[View], Items]:
-    """Return ``look``, but with None where another reading does not meet a condition.
+    """Return a function like ``look`` whose items are None where ``holds`` rejects ``condition``.
 
-    An item is ``Unread`` if the other reading could not be read.
+    An item is ``Unread`` if the reading ``condition`` could not be read.
     """
 
     def found(view: View) -> Items:

@@ -36,5 +36,5 @@ def _pairs(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def size(value: JsonValue) -> str:
-    """Return the number of entries of a list or map that is too long to show."""
+    """Return the size, as text, of a list or map that is too long to show."""
     return f"{len(_pairs(value))} entries"

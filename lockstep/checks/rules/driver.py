@@ -94,7 +94,7 @@ def upstream(version: str) -> str:
 
 
 def other_packages(view: View) -> dict[str, str]:
-    """Return package -> installed version, for packages that do not have their planned version."""
+    """Return the installed versions of the packages that do not have their planned version."""
     installed = view.record.items("packages")
     if isinstance(installed, Unread):
         return {}

@@ -72,7 +72,7 @@ def _severity(view: View, number: int) -> str:
 
 
 def _numbers(view: View) -> dict[str, Counter[int]]:
-    """Return GPU -> number of occurrences of each Xid.
+    """Return how often each Xid occurred on each GPU.
 
     A GPU that nvidia-smi does not list appears under its PCI address.
     """

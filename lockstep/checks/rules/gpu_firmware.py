@@ -47,7 +47,7 @@ FIELDS = (
 
 
 def _supported_fields_items(view: View) -> Items:
-    """Return GPU -> unsupported fields, or the reason why a field could not be read."""
+    """Return the unsupported fields of each GPU, or why a field could not be read."""
     listed = [*view.items(DEVICES)]
     lacking: dict[str, list[str]] = {device: [] for device in listed}
     unread: Items = {}

@@ -45,7 +45,7 @@ SHOWN = {
 
 
 def _wanted_mode(mode: Callable[[Gpu], object]) -> Callable[[View], str | None]:
-    """Return a function that returns the declared mode as nvidia-smi prints it."""
+    """Return a function that formats the declared mode as nvidia-smi prints it."""
     return of_gpus(lambda gpu: "Enabled" if mode(gpu) else "Disabled")
 
 

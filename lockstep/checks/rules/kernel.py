@@ -55,7 +55,7 @@ def _files(view: View) -> dict[str, KernelFile]:
 
 
 def _values(view: View, file: KernelFile) -> dict[str, str | Unread] | Unread | None:
-    """Return path -> value for the files that match a pattern, or None if no file was read."""
+    """Return the value of each file that matches a pattern; None if the files were not read."""
     found = view.record.entry("kernel.files", file.path)
     if found is None or isinstance(found, Unread):
         return found

@@ -48,7 +48,7 @@ _hugepages_items = made(
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield one check per planned pool, which a node skips if its kernel lacks the arguments."""
+    """Yield one check per planned pool, skipped if the kernel was started without the arguments."""
     words = tuple(word for word in view.plan.system.kernel_args if key(word) in KEYS)
     for size, nodes in view.plan.hardware.hugepages.items():
         for node, pages in nodes.items():
@@ -116,9 +116,9 @@ RULES = (
             pending=Pending(
                 lambda view, device: waits(view, *KEYS),
                 (
-                    "The running kernel was started without the arguments that reserve the pages. "
-                    "Otherwise, the pages were released after boot, and a deploy reserves them "
-                    "again."
+                    "The running kernel was started without the arguments that reserve the pages; "
+                    "they take effect after the next reboot. If the pages were released after "
+                    "boot instead, a deploy reserves them again."
                 ),
             ),
         ),

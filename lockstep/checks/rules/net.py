@@ -38,7 +38,7 @@ MANAGEMENT = "management"
 
 
 def planned(view: View) -> dict[str, str]:
-    """Return the planned addresses of the node: purpose -> address."""
+    """Return the planned addresses of the node, keyed by purpose."""
     rails = {f"rail{number}": str(one) for number, one in enumerate(view.plan.node.fabric)}
     return {MANAGEMENT: view.plan.address, **rails}
 
@@ -50,7 +50,7 @@ def holder(view: View, address: str) -> str | None:
 
 
 def interfaces(view: View) -> dict[str, str]:
-    """Return the interfaces on the management network and the fabric: purpose or name -> name.
+    """Return the interfaces on the management network and the fabric, keyed by purpose or name.
 
     Container bridges, storage interfaces and spare ports are left out.
     """

@@ -64,7 +64,7 @@ def _version_items(view: View) -> Items:
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions, except for packages whose version fits a pattern."""
+    """Return the locked versions, except for packages whose version matches their pattern."""
     locked = view.plan.software.versions
     return {
         **{name: version for name, version in locked.items() if "*" not in version},

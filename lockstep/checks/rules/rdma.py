@@ -156,7 +156,7 @@ NOWHERE = -1
 
 
 def _numa_expected(view: View) -> dict[str, JsonValue]:
-    """Expect each device to have a NUMA node, on machines with several NUMA nodes."""
+    """On machines with several NUMA nodes, expect each device to be attached to a NUMA node."""
     nodes = view.items("rdma.numa")
     several = view.plan.hardware.hardware.numa_nodes > 1
     return {

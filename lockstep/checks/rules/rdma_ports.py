@@ -67,7 +67,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield a check of the declared rate; on its own, a node does not know the right rate."""
+    """Yield a check of the rate if one is declared; otherwise a node cannot know the right rate."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(

@@ -181,7 +181,9 @@ RULES = (
         look=Look(joined("platform", "sys_vendor", "product_name", "board_name")),
         peers=Peers.CLASS,
         severity=WARNING,
-        repair=by_hand("give {node} a hardware class of its own in the description, or replace it"),
+        repair=by_hand(
+            "give {node} a hardware class of its own in the description, or replace the machine"
+        ),
     ),
     Rule(
         id="time.offset",
