@@ -28,7 +28,7 @@ class ManagedFile:
     group: str
     secret: bool
     validate: str
-    """Shell command that checks the new file, as in ``File``."""
+    """Shell command that checks the new file; see ``File.validate``."""
 
     @cached_property
     def sha256(self) -> str:

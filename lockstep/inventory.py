@@ -71,7 +71,7 @@ def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
                 ("hardware", node.node.hardware),
                 f"{unit}: started by {node.system.role_of_unit[unit]}, masked by "
                 f"{', '.join(masks)}",
-                "a unit that is either started or masked: change one role, or list it in unmanaged",
+                "a unit that is either started or masked: change one role or list one in unmanaged",
                 node.name,
             )
 
@@ -132,7 +132,7 @@ def load(path: str) -> ClusterPlan:
 
 
 def _place(path: str, error: Exception) -> str:
-    """Return the last line of the inventory that an error's traceback names, as ``file:line``."""
+    """Return the innermost line of the inventory in an error's traceback, as ``file:line``."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)

@@ -78,8 +78,8 @@ def wanted(plan: NodePlan, files: Iterable[ManagedFile], roles: Collection[str])
 
 
 def planned(plan: NodePlan) -> dict[str, dict[str, str]]:
-    """Return section -> name -> its role, for everything in the plan of a node."""
-    # A role that needs a package takes precedence over the role "packages", which needs all.
+    """Return the role of every entry in a node's plan, as section -> name -> role."""
+    # A role that needs a package takes precedence over the role "packages", which needs them all.
     needed_by = owners.first(
         plan, lambda role: () if role.name == "packages" else plan.software.by_role[role.name]
     )

@@ -31,7 +31,7 @@ ABOUT = {
 
 
 class Unreadable(Exception):
-    """Something on a node could not be read. The operation that needs it fails on that node only.
+    """Raised when a value could not be read; the operation that needs it fails on that node only.
 
     An unread value must not look like an answer, such as "absent".
     """
@@ -50,7 +50,7 @@ class Taken:
     """The readings that were taken on a host."""
 
     def __init__(self, readings: Mapping[str, Any]) -> None:
-        """Take the readings as printed by the program on the node."""
+        """Keep the readings as printed by the program on the node."""
         self._readings = readings
 
     def __getitem__(self, name: str) -> Any:
@@ -78,7 +78,7 @@ class Taken:
         return entry
 
     def known(self, name: str, *keys: str) -> Any:
-        """Return the same as ``item``, or None if the reading or the item was not taken."""
+        """Do the same as ``item``, but return None if the reading or the item was not taken."""
         try:
             return self.item(name, *keys)
         except Unreadable:

@@ -28,7 +28,7 @@ from lockstep.when import utc
 
 
 class RecordsError(Exception):
-    """A file of saved records cannot be used."""
+    """Raised when a file of saved records cannot be used."""
 
 
 class Progress:
@@ -116,7 +116,7 @@ def check_now(
 
 
 def saved(path: str, families: Collection[str] | None = None) -> Reading:
-    """Return the records in a file, optionally only some families of readings.
+    """Return the records in a file; ``families`` restricts the readings that are loaded.
 
     Raises:
         RecordsError: the file does not exist or does not contain records.
@@ -151,7 +151,7 @@ def saved_of(plan: ClusterPlan, path: str) -> Reading:
 
 
 def kept(plan: ClusterPlan, history: sqlite3.Connection) -> Reading:
-    """Return each node's newest saved record, or none if the node became unreachable later."""
+    """Return each node's newest saved record, unless a later check could not reach the node."""
     newest, gone = records.newest(history, plan.nodes), findings.last_found(history, REACHABLE)
     missing = Unreachable("no saved record")
     found: dict[str, Record | Unreachable] = dict.fromkeys(plan.nodes, missing)

@@ -72,7 +72,7 @@ def decide(
 
 
 def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
-    """Yield the removal commands in an order in which each command works.
+    """Yield the removal commands, ordered so that each one works.
 
     Args:
         taken: what to remove from one node.

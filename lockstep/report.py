@@ -98,7 +98,7 @@ OFF_NAMED = 5
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """A rule that the site switched off, with its reason."""
+    """A rule that the site switched off, and the reason."""
 
     rule: str
     classes: tuple[str, ...]
@@ -141,7 +141,7 @@ class Report:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """Return 0 if all is consistent, 1 for differences, 2 if all findings are unread values.
+        """Return 0 for no findings, 1 for differences, 2 if all findings are unread values.
 
         A pending reboot counts as a difference between the desired and the running state.
         """

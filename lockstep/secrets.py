@@ -27,7 +27,7 @@ MUNGE_KEY_BYTES = 128
 
 
 class SecretsUnsafe(Exception):
-    """The secrets file cannot be used: others can read it, this user cannot, or it is damaged."""
+    """Raised when the secrets file is readable by others, unreadable for this user, or damaged."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,6 @@ def moment(text: str, now: float) -> float:
         found = datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError as error:
         raise ValueError(
-            "90m, 36h or 7d before now; 2026-11-20 or 2026-11-20T14:03 in UTC"
+            "an age such as 90m, 36h or 7d, or a UTC time such as 2026-11-20 or 2026-11-20T14:03"
         ) from error
     return found.replace(tzinfo=found.tzinfo or UTC).timestamp()

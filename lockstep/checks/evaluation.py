@@ -37,7 +37,7 @@ class Evaluation:
     """Node -> device -> value, for the values that are compared with the peers' values."""
     _last: _Sorted | None = None
     _last_equal: tuple[object, object] = (None, None)
-    """Cache: the last items that matched, and the values that were expected."""
+    """Cache: the last items that were all as expected, and their expected values."""
 
     def add(self, view: View) -> None:
         """Check a node on its own; keep the values that must be compared across nodes."""
@@ -215,6 +215,6 @@ def _group(view: View, peers: Peers, clusters: list[str]) -> str:
 
 
 def _agreeing(nodes: int, of: int, group: str) -> str:
-    """Return the reference: how many peers agree, and the total if more than one disagrees."""
+    """Return the reference: how many peers agree, and out of how many if several disagree."""
     agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
     return f"{Reference.PEERS.value}: {agree} {group}"

@@ -19,7 +19,7 @@ from lockstep.probe.record import Record
 TEXTFILE = "/var/lib/prometheus/node-exporter/lockstep.prom"
 """A file in Debian's default folder for prometheus-node-exporter's textfile collector."""
 _NUMBER = 424242
-"""Placeholder number; a rule formats it to show what text it puts around a number."""
+"""Placeholder that is formatted to find the text that a rule puts around a number."""
 _REQUEST = {"spank_plugins": [PYXIS_PLUGIN], "srun_options": [PYXIS_OPTION]}
 """Objects that the node check asks the probe to read; other readings need no request."""
 _DEFAULTS = {field.name: field.default for field in fields(Judgement)}

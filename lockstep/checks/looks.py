@@ -56,7 +56,7 @@ def joined(reading: str, *names: str) -> ItemsOf:
 def whole(
     reading: str, make: Callable[[View, JsonValue], Value] = lambda view, value: value
 ) -> ItemsOf:
-    """Return a function that returns a reading as one value, transformed by ``make``."""
+    """Return a function that treats a reading as one value and applies ``make`` to it."""
 
     def look(view: View) -> Items:
         value = view.read(reading)

@@ -28,7 +28,7 @@ NOT_JUDGED = {
     "slurm.jobs": "the rollout requests it; no check needs the jobs",
     "slurm.node": "the rollout requests it; rules check slurm.nodes",
     "os.init_started": "the rollout requests it to see whether a container has rebooted",
-    "os.reboot_required": "packages request a reboot; other rules check the values that it changes",
+    "os.reboot_required": "packages request a reboot; other rules check what a reboot changes",
     "os.rebooted_in_vain": "reboot reasons that remained after a reboot; the rollout requests them",
     "os.locales": "roles generate the planned locale; os.locale checks which locale is set",
     "systemd.started": "roles request it to learn which files systemd has read",
@@ -113,15 +113,15 @@ DIFFERS_BETWEEN_NODES = {
 
 
 def counters() -> dict[str, str]:
-    """Return reading -> reason for counters, which growth rules compare with earlier records."""
+    """Return the counters, which growth rules compare with earlier records, with their reasons."""
     return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
 
 
 def at_two_times() -> dict[str, str]:
-    """Return reading -> reason, for readings that may differ between two records of one node."""
+    """Return the readings that may differ between two records of one node, with their reasons."""
     return CHANGES_BY_ITSELF | counters()
 
 
 def between_nodes() -> dict[str, str]:
-    """Return reading -> reason, for readings that may differ between two nodes."""
+    """Return the readings that may differ between two nodes, with their reasons."""
     return at_two_times() | DIFFERS_BETWEEN_NODES

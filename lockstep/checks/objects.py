@@ -55,7 +55,7 @@ OF_READINGS = {
     "kernel.modules": ObjectKind.KERNEL_MODULE,
     "listeners": ObjectKind.LISTENER,
 }
-"""Pattern of reading names -> kind of object; each item has the name of an object."""
+"""Pattern of reading names -> kind of object; each item is named after its object."""
 
 FILES = {
     "hosts.entries": "/etc/hosts",

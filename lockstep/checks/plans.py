@@ -55,12 +55,15 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
 
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
-    """Return the plan with the name CLUSTER; replacing the name in files could hit other words."""
+    """Return the plan of the cluster, renamed CLUSTER.
+
+    Replacing the name in the rendered files could change other words.
+    """
     return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.roles, named.inventory)
 
 
 def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
-    """Return kind -> node names. A kind is a node role, a hardware class and a set of services."""
+    """Group the node names by kind: by node role, hardware class and set of services."""
 
     def kind(name: str) -> str:
         node = of.nodes[name]
@@ -95,7 +98,7 @@ def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Differe
 
 
 def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
-    """Return path -> distinct lines, with placeholders for node names and addresses."""
+    """Map each path to distinct lines, with placeholders for node names and addresses."""
     return {
         file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
         for file in files(node)

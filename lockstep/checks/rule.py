@@ -24,7 +24,7 @@ REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
 """The repair for a setting that is right on disk but needs a reboot to take effect."""
 
 REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
-"""The reboot after a change that is not in the description and so not part of a rollout."""
+"""The reboot after a change that is not in the description; rollouts do not cover such changes."""
 
 
 class Kind(enum.Enum):

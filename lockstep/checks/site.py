@@ -107,7 +107,7 @@ def _look(wanted: SiteRule, view: View) -> Items:
 
 
 def _at(path: Sequence[str], value: Value, device: str) -> Items:
-    """Return device -> value, for the values at the end of a path."""
+    """Return the values at the end of a path, by device."""
     if isinstance(value, Unread) or not path:
         return {device: value}
     key, *rest = path

@@ -34,11 +34,11 @@ PUBLIC = 0o644
 
 
 class WrongUse(Exception):
-    """A usage error; the message says what is expected or what to do next."""
+    """Raised for a usage error; the message says what is expected or what to do next."""
 
 
 class NotRead(Exception):
-    """A node that the command needs could not be read; the message names the node."""
+    """Raised when a node that the command needs could not be read; the message names the node."""
 
 
 class Argument:
@@ -86,7 +86,7 @@ JSON = Argument("--json", metavar="FILE", help="write the result as JSON; - for 
 
 
 def limit(what: str, *, peers: bool = False) -> Argument:
-    """Return the option ``--limit``; its help text begins with ``what``, a verb such as "check"."""
+    """Return the ``--limit`` option; its help text begins with ``what``, a verb such as "check"."""
     still_read = "their peers are still read; " if peers else ""
     text = f"{what} these nodes only: names, worker[01-04], or a role; {still_read}repeatable"
     return Argument("--limit", metavar="NODES", action="append", help=text)

@@ -190,8 +190,8 @@ COMMAND = Command(
         Argument(
             "--before",
             metavar="TIME",
-            help="use the newest saved record at or before this time: 36h or 7d before now, or "
-            "2026-11-20 or 2026-11-20T14:03 in UTC",
+            help="use the newest saved record at or before this time: an age such as 36h or "
+            "7d, or a UTC time such as 2026-11-20 or 2026-11-20T14:03",
         ),
         Argument("--after", metavar="TIME", help="time of the other record; default: the newest"),
         Argument(

@@ -21,7 +21,8 @@ SOON_S = 2 * MINUTE_S
 """Minimum age of a record soon after a boot, when no record of that boot is ``APART_S`` old."""
 
 KEPT_FOR_S = 90 * DAY_S
-"""Three months: longer than the time between two maintenance windows or driver updates."""
+"""Records are kept for three months, longer than the time between two maintenance windows or driver
+updates."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
 """(age, interval): of the records older than ``age``, one per interval is kept. All records of the
 last two hours are kept for counters. At 16 KB per record, this takes 2 MB per node."""

@@ -41,7 +41,7 @@ CREATE TABLE finding (
 
 
 class HistoryError(Exception):
-    """The history cannot be used; the message says why, what is expected and what to do next."""
+    """Raised when the history cannot be used; the message gives the reason and the next step."""
 
 
 def file(cluster: str, folder: str | None = None) -> Path:

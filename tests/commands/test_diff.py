@@ -136,7 +136,7 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         ),
         (
             ("inventory.py", "worker1", "--before", "then"),
-            "'then' is not a time\n  expected  90m, 36h",
+            "'then' is not a time\n  expected  an age such as 90m, 36h",
         ),
         (
             ("inventory.py", "worker1", "--before", "1h"),
