@@ -18,7 +18,7 @@ ENROOT_FOR_PYXIS = "3.1.0"
 
 
 def packages(part: str, version: str) -> dict[str, str]:
-    """Return package -> version pattern (apt_preferences(5)) for a part."""
+    """Return the packages of a part, each with its version pattern (apt_preferences(5))."""
     return {name: form.format(version=version) for name, form in PACKAGES[part].items()}
 
 

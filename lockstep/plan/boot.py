@@ -11,7 +11,7 @@ from lockstep.spec import HardwareClass
 
 
 def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
-    """Return page size -> NUMA node -> number of pages, for every NUMA node."""
+    """Return the number of huge pages per page size and NUMA node; 0 where none are declared."""
     sizes: dict[str, dict[int, int]] = {}
     for pages in hardware.hugepages:
         per_node = sizes.setdefault(pages.size, dict.fromkeys(range(hardware.numa_nodes), 0))

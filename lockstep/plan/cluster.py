@@ -162,7 +162,7 @@ class ClusterPlan:
         nodes = expand(names)
         unknown = [node for node in nodes if node not in self.nodes]
         if unknown:
-            raise ValueError(f"the cluster has no node named {', '.join(unknown)}")
+            raise ValueError(f"the cluster does not contain {', '.join(unknown)}")
         return [inventory_name(node) for node in nodes]
 
     def to_json(self) -> dict[str, Any]:

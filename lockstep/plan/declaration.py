@@ -71,7 +71,7 @@ def _judged(unit: str, put: str) -> str:
 
 
 class Phase(enum.Enum):
-    """The part of a deploy of the whole cluster in which a stage runs."""
+    """The phase of a whole-cluster deploy in which a stage runs."""
 
     BEFORE_HEADS = "before the heads"
     """On workers, before the heads are deployed and can start jobs that need the result."""
@@ -193,7 +193,7 @@ class Declaration:
     groups: Paths = nothing
     """Groups that the role's files or operations create."""
     jobs_use: bool = False
-    """Whether running jobs use what the role installs; if so, busy nodes keep all of it."""
+    """Whether jobs may use the role's files or packages; if so, busy nodes keep them."""
     operations: str = ""
     """Module with additional operations, which is imported when the role is applied.
 
@@ -201,7 +201,7 @@ class Declaration:
     ``apply(plan)``, that runs instead.
     """
     unchecked: Mapping[str, str] = field(default_factory=dict)
-    """Operation in that module -> the reason why no rule checks its result."""
+    """Operation in the ``operations`` module -> the reason why no rule checks its result."""
     stages: tuple[Stage, ...] = ()
     """Stages in addition to the main one."""
     asks: Asks = nothing

@@ -57,7 +57,7 @@ class Driver:
         return tuple(one for one in kernels if self.flavour and one.module != wanted)
 
     def header_packages(self, kernels: Iterable[Kernel]) -> dict[str, str]:
-        """Return header package -> kernel, for kernels that lack both the module and headers."""
+        """Return missing header packages, each with its kernel, for kernels without the module."""
         return {
             self.headers.format(release=one.release): one.release
             for one in self.lacking(kernels)

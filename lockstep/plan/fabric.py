@@ -95,7 +95,7 @@ SHOWN_BY = {
 
 
 def modules(nics: Nics) -> dict[str, str]:
-    """Return kernel module -> file (``SHOWN_BY``) for each module that the RDMA devices need."""
+    """Return the kernel modules that the RDMA devices need, each with its ``SHOWN_BY`` file."""
     wanted = {
         "none": (),
         "roce": ("ib_uverbs", "rdma_ucm"),

@@ -154,7 +154,7 @@ class NodePlan:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the node's plan as JSON-serializable data, with the names of Slurm and Linux.
+        """Return the node's plan as JSON-serializable data, under names that Slurm and Linux use.
 
         pyinfra calls this to print host data.
         """

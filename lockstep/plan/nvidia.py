@@ -25,7 +25,7 @@ IMEX = "nvidia-imex.service"
 PERSISTENCED = "nvidia-persistenced.service"
 DCGM = "nvidia-dcgm.service"
 CDI_REFRESH = "nvidia-cdi-refresh"
-"""A .path and a .service unit of the container toolkit, since version 1.18."""
+"""Base name of the container toolkit's .path and .service units, introduced in version 1.18."""
 CHECK_IMAGE = "localhost/lockstep-check:1"
 """Image for test containers; each node builds it from its own busybox, without a registry."""
 GPU_SETTINGS = "lockstep-gpu-settings.service"
@@ -34,7 +34,7 @@ PREFIX = "NVreg_"
 MODPROBE = "/etc/modprobe.d/50-lockstep-nvidia.conf"
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 MIG_MADE = "/run/lockstep/mig-made"
-"""Touched when MIG devices are created, so that slurmd is restarted and detects them."""
+"""A file touched when MIG devices are created, so that slurmd is restarted and detects them."""
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ def of_package(plan: NodePlan, name: str) -> tuple[str, ...]:
 
 
 def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
-    """Return role -> the other roles whose files its units read when they start.
+    """Return, for each role, the other roles whose files its units read when they start.
 
-    The role must run after those roles; otherwise its units keep using the old files.
+    The role must run after these others; otherwise its units keep using the old files.
     """
     owner = {
         path: role.name

@@ -118,7 +118,7 @@ def absent(wanted: tuple[str, ...], line: tuple[str, ...]) -> tuple[str, ...]:
         if word not in missing
         and (key := word.partition("=")[0]) not in REPEATED
         and last[key] != word
-        # Of two wanted arguments with the same key (pci=, crashkernel=), the kernel reads both.
+        # If two wanted arguments have the same key (pci=, crashkernel=), the kernel reads both.
         and last[key] not in wanted
     )
 
@@ -215,8 +215,8 @@ def _other_parameters(driver: Driver, seen: Seen) -> str:
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
     """Return the driver packages to change.
 
-    Empty on a node without driver packages, where a deploy installs them, unless a different driver
-    is loaded there.
+    Returns none for a node that has no driver packages and no other driver loaded: a deploy
+    installs the packages there.
     """
     if driver is None or not (seen.driver or seen.module not in ("", driver.version)):
         return ()

@@ -82,7 +82,7 @@ def node_plan(hardware: HardwareClass, cpu: CpuPlan, system_memory_mib: int) -> 
 
 
 def _gres_counts(gpu: Gpu) -> dict[str, int]:
-    """Return GRES type -> number of GPUs, or of MIG devices, on a node.
+    """Return the number of GPUs (or MIG devices) of each GRES type on a node.
 
     The types of MIG devices are those that slurmd detects (gpu_nvml.c in 24.11): the product name
     up to the first hyphen, in lower case, then the profile. Only NVML knows their device files,
@@ -103,7 +103,7 @@ def gpu_devices(gpu: Gpu) -> tuple[str, ...]:
 
 
 def gpu_numa(gpu: Gpu, numa_nodes: int) -> dict[int, frozenset[int]]:
-    """Return NUMA node -> GPU slots; unless declared, the GPUs are spread evenly, in order."""
+    """Return the GPU slots of each NUMA node: as declared, or spread evenly, in order."""
     if gpu.numa:
         return {node: cpus(slots) for node, slots in sorted(gpu.numa.items())}
     spread = alike(range(gpu.count), lambda slot: slot * numa_nodes // gpu.count)

@@ -66,7 +66,10 @@ class SiteRule(Model):
     repair: Line
     """Instructions for the operator; names in braces, such as {node}, are filled in."""
     local: Literal["health", "jobs"] | None = None
-    """Node checks use the rule ("jobs": also before and after jobs); a failure drains the node."""
+    """Node checks that apply the rule and drain the node if it fails; None: no node check does.
+
+    "health": the periodic health check. "jobs": also the checks before and after each job.
+    """
 
 
 class Checks(Model):

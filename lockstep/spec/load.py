@@ -48,7 +48,7 @@ def _settings(
 ) -> tuple[dict[str, BaseModel], list[Problem]]:
     """Return each role's settings as an instance of its model, and the problems found in them."""
     models = {role.name: role.settings for role in roles if role.settings is not None}
-    names = ", ".join(sorted(models)) or "(none: no role has settings)"
+    names = ", ".join(sorted(models)) or "(no role has settings)"
     settings, problems = {}, []
     for name, given in cluster.extensions.items():
         if name not in models:

@@ -151,7 +151,8 @@ def _local(rule: SiteRule) -> Iterable[Relation]:
             rule.local and (rule.expected is None or rule.kind not in COMPARED),
             field,
             f"{found}kind {rule.kind}",
-            f"one of the kinds {', '.join(COMPARED)}, with expected: a node cannot see its peers",
+            f"one of the kinds {', '.join(COMPARED)}, with an expected value: "
+            "a node cannot see its peers",
         ),
         (
             rule.local and EACH in rule.path,

@@ -38,7 +38,7 @@ def release_problems(cluster: Cluster) -> Iterator[Problem]:
                 nvidia and engine in release.without_cdi,
                 (),
                 engine,
-                f"an engine with CDI: on {name}, this one lacks it, so containers get no GPUs",
+                f"an engine that supports CDI on {name}; without CDI, containers get no GPUs",
             )
             for engine in cluster.software.containers.engines
         ),
