@@ -61,7 +61,7 @@ ROLE = Declaration(
     asks=_asks,
     unchecked={
         "group": (
-            "file.content checks the file that declares the group, hugepages.mount checks its GID"
+            "file.content checks the file that declares the group; hugepages.mount checks its GID"
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""NVIDIA's fabric manager, for nodes with NVSwitches: without it CUDA fails with error 802."""
+"""NVIDIA's fabric manager, for nodes with NVSwitches; without it, CUDA fails with error 802."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Slurm accounting: MariaDB and slurmdbd on one head, with a generated password.
 
 Owns     MariaDB's drop-in, slurmdbd's database account, slurmdbd.conf, and both units.
-Secret   on the node, only slurmdbd.conf (0600, slurm) has the password; MariaDB keeps its hash.
+Secret   on the node, only slurmdbd.conf (0600, slurm) contains the password; MariaDB has its hash.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ ROLE = Declaration(
     unchecked={
         "registered": (
             "slurm.state reports every node that takes no jobs; a deploy resumes only nodes that "
-            "did not respond or that the health check drained, an administrator all others"
+            "did not respond or that the health check drained; an administrator resumes all others"
         ),
     },
 )

@@ -22,7 +22,7 @@ NO_ENTRY = (
 
 
 def in_grub(argument: str) -> str:
-    """Return a kernel argument, quoting a value with a ";", which would end GRUB's command."""
+    """Return a kernel argument; quote a value that contains ";", which ends a GRUB command."""
     key, _, value = argument.partition("=")
     # Only the value is quoted: grubby finds an argument by the text before the first "=".
     return f"{key}='{value}'" if ";" in value else argument
@@ -61,7 +61,7 @@ def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
 
 
 def initramfs_is_due(files: Iterable[str]) -> Question[bool]:
-    """Ask whether any of these files is newer than the running kernel's initramfs, if any."""
+    """Ask whether the running kernel has an initramfs that is older than any of these files."""
     sources = tuple(files)
 
     def answer(taken: Taken) -> bool:

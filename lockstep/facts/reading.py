@@ -54,7 +54,7 @@ def ask(host: Host, question: Question[T]) -> T:
 
 def connector_arguments(host: Host) -> dict[str, Any]:
     """Return the pyinfra arguments (``_sudo``) that facts get in the current operation."""
-    # An operation has all of them; putting them together takes most of the time of a question.
+    # An operation already has them all; collecting them would take most of a question's time.
     usual: Any = host.current_op_global_arguments or pop_global_arguments(host.state, host, {})[0]
     passed = {name: value for name, value in usual.items() if name in CONNECTOR_ARGUMENT_KEYS}
     # The operation's own values are for its commands, not for a program on standard input.

@@ -84,7 +84,7 @@ def hold_state(node: str) -> Question[HoldState]:
 
 
 class Unanswered(Exception):
-    """A node did not answer, or its answer could not be parsed; the text is the reason."""
+    """Raised if a node does not answer or its answer cannot be parsed; the text is the reason."""
 
 
 class Conversation:

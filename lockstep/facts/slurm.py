@@ -39,9 +39,9 @@ def configuration_distributed(files: Iterable[str]) -> Question[bool]:
 
 
 def newly_named(what: str, named_in: str) -> Question[bool]:
-    """Ask whether a configuration file still lacks a name, such as a plugin's path.
+    """Ask whether a configuration file does not yet contain a path, such as a plugin's.
 
-    Without a slurm.conf the answer is False: no job has run yet, so none can depend on the name.
+    Without a slurm.conf the answer is False: no job has run yet, so none can depend on it.
     """
     asked = f"{named_in} {what}"
 
@@ -55,7 +55,7 @@ def newly_named(what: str, named_in: str) -> Question[bool]:
 
 SLURMD = "slurmd.service"
 CLOCK_GRAIN_S = 1.0
-"""Slurm prints times in whole seconds."""
+"""Resolution of the times that Slurm prints, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class SlurmNodeState:
     """A node as slurmctld sees it."""
 
     states: frozenset[str] = frozenset()
-    """Base state and flags (``IDLE``, ``DOWN``, ``NOT_RESPONDING``); empty without an answer."""
+    """State and flags (``IDLE``, ``NOT_RESPONDING``); empty if the controller did not answer."""
     reason: str = ""
     restarted_at: float | None = None
-    """When slurmd started, in seconds since the epoch; None if it has registered since then."""
+    """Unix time at which slurmd started, if it has not registered since; otherwise None."""
 
 
 def slurm_node(node: str) -> Question[SlurmNodeState]:

@@ -140,7 +140,7 @@ def record_of(host: Host) -> HostRecord | None:
 
 
 OF_NODE_ROLE = frozenset({"head", "worker"})
-"""Deploys named after a node role; they run only on such nodes, so others are not read."""
+"""Deploys named after a node role. They run only on nodes with that role; no others are read."""
 
 
 def _deploys() -> frozenset[str]:

@@ -61,7 +61,7 @@ def strict_where_asked(host: Host, plain: Callable[..., Any]) -> Callable[..., A
         except (*FAULTS, *GARBAGE) as error:
             raise Unreadable(kind.__name__, str(error) or type(error).__name__) from error
         if host in host.state.failed_hosts:  # pyinfra has printed the reason
-            raise Unreadable(kind.__name__, "see the reason that pyinfra printed above")
+            raise Unreadable(kind.__name__, "pyinfra printed the reason above")
         return value
 
     return get_fact

@@ -44,7 +44,7 @@ MOST_AGE_S = 30.0
 FRESH_S = 5.0
 """Seconds for which readings taken with a command count as current."""
 NEXT = 4
-"""Number of questions whose parts are read with a command; a later question reads the rest."""
+"""Number of upcoming questions whose parts are read along with a command."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
 """Arguments that allow a record; with any other (``_env``), each question runs a command."""
 OF_NO_CONCERN = {

@@ -81,7 +81,7 @@ def connection_errors() -> Iterator[None]:
 
 
 class SudoRefused(OSError):
-    """sudo asks for a password."""
+    """Raised if sudo asks for a password."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Output(CommandOutput):
 
 
 class FailsAlone(SSHConnector):
-    """Runs commands like pyinfra, but limits their time, reports all faults and never prompts."""
+    """pyinfra's connector with time limits for commands; reports all faults and never prompts."""
 
     watch: Watch | None = None
 

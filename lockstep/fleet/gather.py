@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 
 
 class GatherError(Exception):
-    """No node could be read, because of an error on this machine."""
+    """Raised if no node could be read because of an error on this machine."""
 
 
 @dataclass

@@ -179,7 +179,7 @@ def _one(state: State, node: str, request: Request, credential: Callable[[], str
 def _answer(
     state: State, node: str, text: Callable[[], str], timeout_s: float
 ) -> tuple[bool, CommandOutput] | Unreachable:
-    """Run a command on a node; return its success and output, or why there is no answer."""
+    """Run a command on a node; return success and output, or the reason why there is no answer."""
     host: Host = state.inventory.get_host(node)
     limit = Timeout.start_new(NODE_TIMEOUT_S)
     try:

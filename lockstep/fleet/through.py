@@ -17,7 +17,7 @@ from lockstep.report import fold
 from lockstep.spec.names import expand
 
 SLURM = "--through-slurm="
-"""Start of the option; a job ID may follow, otherwise idle nodes are used."""
+"""Prefix of the option. A job ID may follow; without a job ID, idle nodes are used."""
 CLUSH = "--through-clush"
 PROBE_S = 60
 """Seconds for one node, including its connection. The probe itself stops after 25 s."""

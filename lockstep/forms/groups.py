@@ -20,7 +20,7 @@ NODE_IN_REPAIR = (
     r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) deploys/(?P<file>\w+)\.py) --limit |"
     r"(?P<limit>--limit )|(?<![\w-])){}(?![\w-])(?(deploy)(?P<roles> --data roles=[\w,]*\w)?)"
 )
-"""Pattern for a node name in a repair: after the --limit of pyinfra or lockstep, or elsewhere."""
+"""Pattern for a node name in a repair, after --limit (of pyinfra or lockstep) or elsewhere."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 NUMBERED = re.compile(r"[A-Za-z_]+\d+(_\d+)?")
 """Device names that are folded like node names; others (files, units) are not."""

@@ -1,6 +1,6 @@
 """JUnit XML output: one test case per rule, each with at most one failure or error.
 
-Jenkins and GitLab show only the first failure of a case, so it lists all findings of the rule.
+Jenkins and GitLab show only the first failure of a case, so one failure lists all findings.
 """
 
 from __future__ import annotations

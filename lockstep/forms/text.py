@@ -9,7 +9,7 @@ from lockstep.forms.groups import Group, Place, Value, grouped, merged
 from lockstep.report import Finding, Report, count
 
 LINES, COLUMNS = 50, 100
-"""Size of a screen, in characters."""
+"""Height and width of a screen, in characters."""
 BLOCKS = 8
 """Maximum number of blocks on a screen."""
 GROUPS_WITH_VALUES = 6

@@ -52,7 +52,7 @@ def roles_of_site(plan: NodePlan) -> tuple[str, ...]:
 
 
 def asked_for(roles: str | None, known: set[str]) -> set[str]:
-    """Return the roles that ``--data roles=munge,slurm_worker`` names, or all roles without it.
+    """Return the roles that ``--data roles=munge,slurm_worker`` names; without it, all roles.
 
     Raises:
         PyinfraError: one of the names is not the name of a role.

@@ -11,7 +11,7 @@ from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
-"""Compute mode in the description -> in nvidia-smi; any other mode is "Prohibited"."""
+"""Compute mode in the description -> its name in nvidia-smi; any other is "Prohibited"."""
 
 
 @operation()

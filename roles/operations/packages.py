@@ -42,9 +42,9 @@ def locked_packages(
         versions: package -> locked version or a pattern (apt_preferences(5)); a different
             installed version is replaced, even by an older one.
         held: packages to put on hold (apt-mark(8)).
-        driver: its packages are installed if they are missing; their version and flavour are
-            changed only while nothing runs on the node (deploys/reboot.py). While a different
-            driver is loaded, whatever installed it, they are not installed either.
+        driver: its missing packages are installed unless a different driver is loaded, no matter
+            what installed that driver. The version and flavour of installed packages change only
+            while nothing runs on the node (deploys/reboot.py).
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
@@ -88,7 +88,7 @@ def _waiting(
 ) -> list[str]:
     """Return the driver packages that must wait for the rollout: all that differ, or none.
 
-    None wait if no driver is installed yet, or if some are missing and the others are right.
+    No package waits if no driver is installed yet, or if some are missing and the rest are right.
     """
     concerned = [name for name in differ if name in steady or name in replaced]
     other_version = any(name in state.installed for name in concerned)
@@ -126,7 +126,7 @@ def change(
         names: packages to install, upgrade or downgrade.
         versions: package -> version or pattern.
         held: packages that are on hold afterwards.
-        replaced: packages that are removed if ``names`` contains them.
+        replaced: packages that are removed, not installed, if ``names`` contains them.
         headers: kernel headers package -> its kernel; these packages are installed as well.
     """
     headers = headers or {}

@@ -49,7 +49,7 @@ class Failed(Exception):
 
 
 class NotAgain(Failed):
-    """Only this node fails. Nothing was changed on it, so the rollout goes on with the others."""
+    """Fails only this node. Nothing was changed on it, so the rollout goes on with the others."""
 
 
 class Turn:
