@@ -1,1 +1,1 @@
-"""The program that reads a node, and the record that it prints. It knows nothing about the plan."""
+"""The program that reads a node and prints a record of it. It contains no expected values."""

@@ -14,7 +14,7 @@ RECORD = ':{"record":'
 
 
 class ProbeFormatError(Exception):
-    """The text is not the output of the probe."""
+    """Raised when a text is not the output of the probe."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def printed(output: str) -> str:
     lines = output.splitlines()
     if MARKER not in lines:
         start = output.strip()[:120] or "(empty)"
-        raise ProbeFormatError(f"the output has no line {MARKER!r}. Output: {start}")
+        raise ProbeFormatError(f"the output has no {MARKER!r} line. Output: {start}")
     rest = lines[lines.index(MARKER) + 1 :]
     if not rest:
         raise ProbeFormatError("the output ends before the record")

@@ -111,7 +111,7 @@ def asking(only: frozenset[str], request: Mapping[str, Any]) -> str:
 
 @cache
 def _asking(only: frozenset[str]) -> tuple[list[list[Any]], str]:
-    """Return the names of the readers for some readings, and the program that contains them."""
+    """Return the names of the readers that take these readings, and a program with them."""
     groups = [rows for rows in in_turn(only) if rows]
     found = {name for rows in groups for _, names in rows for name in names}
     if only - found:
@@ -190,7 +190,7 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
     texts = sources()
     if modules:
         needed = {start, *modules}
-        for name in reversed(texts):  # each before the modules that it imports
+        for name in reversed(texts):  # each module precedes its imports
             if name in needed:
                 needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
         texts = {name: text for name, text in texts.items() if name in needed}

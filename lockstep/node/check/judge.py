@@ -1,6 +1,6 @@
 """Compares one node's readings with its plan.
 
-A judgement is one of a rule's comparisons in the form of data: lockstep/checks/local.py derives it
+A judgement is one of a rule's comparisons, expressed as data. lockstep/checks/local.py derives it
 from the plan, and the deploy writes it to the node. This module runs on the node, so it needs
 only Python 3.9 or newer and its standard library.
 """
@@ -19,8 +19,8 @@ Readings = dict[str, Any]
 """Name of a reading -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
 NOT_THERE = "not in the record"
 NOT_OFFERED = "not known to this driver"
-"""If the driver does not know a field, the reason why its value is unread ends with this. The value
-is then not checked."""
+"""A reason that ends with this means that the driver does not know the field, so the value is not
+checked."""
 BOUNDS = {"": operator.eq, "at least": operator.ge, "at most": operator.le}
 
 
@@ -138,7 +138,7 @@ def _text(one: Judgement, value: Any) -> str:
 
 
 def _devices(one: Judgement, readings: Readings) -> dict[str, Any]:
-    """Return device -> its value, or the reason why the value could not be read."""
+    """Return the value of each device, or the reason why it could not be read."""
     if one.path:
         return {one.device: _at(one.path, _whole(one.readings[0], readings))}
     found = _joined([_items(name, readings) for name in one.readings])

@@ -209,7 +209,7 @@ NOT_ACTIVE = (3, 4)
 
 
 def docker_runs(commands: Commands) -> bool:
-    """Return whether Docker is running. This asks systemd, as connecting would start Docker."""
+    """Ask systemd whether Docker is running, because connecting to Docker would start it."""
     status, out, err = commands.outcome("systemctl", "is-active", "--quiet", "docker.service")
     if status not in (0, *NOT_ACTIVE):
         raise failure("systemctl", status, out, err)

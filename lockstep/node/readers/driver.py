@@ -98,7 +98,7 @@ def read_kernels(request: Request, commands: Commands) -> Readings:
 
 
 def module_of(entry: dict[str, Any], **further: str) -> dict[str, Any] | Unread:
-    """Return a kernel's driver module as a reading, with additional values."""
+    """Return the reading of a kernel's driver module; ``further`` adds values to it."""
     if entry.keys() == {"unread"}:
         return Unread(entry["unread"])
     return {**further, "version": entry["version"], "flavour": entry["flavour"]}

@@ -199,7 +199,7 @@ def read_mig_devices(request: Request, commands: Commands) -> Readings:
 
 
 def mig_devices(listed: str) -> dict[str, list[str]]:
-    """Return GPU -> its sorted MIG profiles, from the output of ``nvidia-smi -L``."""
+    """Return the sorted MIG profiles of each GPU, from the output of ``nvidia-smi -L``."""
     gpus: dict[str, list[str]] = {}
     profiles: list[str] = []
     for line in listed.splitlines():
@@ -255,7 +255,7 @@ def read_nvlink_errors(request: Request, commands: Commands) -> Readings:
 
 
 def by_gpu(text: str) -> dict[str, str]:
-    """Return GPU -> the lines below its heading in the output of ``nvidia-smi nvlink``."""
+    """Return the lines below each GPU's heading in the output of ``nvidia-smi nvlink``."""
     parts = re.split(r"^GPU (\d+): .*$", text, flags=re.MULTILINE)
     return {f"gpu{parts[at]}": parts[at + 1] for at in range(1, len(parts), 2)}
 

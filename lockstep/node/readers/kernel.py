@@ -139,7 +139,7 @@ def read_sysctl_running(request: Request, commands: Commands) -> Readings:
 def read_sysctl_persisted(request: Request, commands: Commands) -> Readings:
     """Values that systemd-sysctl sets at boot, each with the file that contains it."""
     files: dict[str, str] = {}
-    for folder in SYSCTL_FOLDERS:  # a file hides those of the same name in later folders
+    for folder in SYSCTL_FOLDERS:  # a file overrides same-named files in later folders
         for path in found_by(folder + "/*.conf"):
             files.setdefault(os.path.basename(path), path)
     values: dict[str, dict[str, str]] = {}

@@ -96,7 +96,7 @@ MEMORY_DEVICE = 17
 
 
 def read_memory_modules(request: Request, commands: Commands) -> Readings:
-    """Memory slot -> size and speed of its module (SMBIOS specification, 7.18)."""
+    """Size and speed of the module in each memory slot (SMBIOS specification, 7.18)."""
     if not exists(DMI_TABLE):
         return {"memory.modules": {}}
     table = bytes_of(DMI_TABLE)

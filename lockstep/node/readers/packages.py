@@ -54,7 +54,7 @@ OF_PACKAGES = "/var/lib/ucf/registry"
 
 
 def read_shipped(request: Request, commands: Commands) -> Readings:
-    """Path -> package, for the requested paths that belong to a package."""
+    """The package of each requested path; paths that belong to no package are left out."""
     asked = request["shipped"]
     said = ""
     if asked:
@@ -66,7 +66,7 @@ def read_shipped(request: Request, commands: Commands) -> Readings:
     for line in said.splitlines():
         packages, separator, path = line.partition(": ")
         if separator and not packages.startswith("diversion "):
-            # Several packages, or architectures of one, may own a file: "libc6:amd64, libc6:i386".
+            # A file may belong to several packages or architectures: "libc6:amd64, libc6:i386".
             found.setdefault(path, packages.split(", ")[0].partition(":")[0])
     for line in text_of(OF_PACKAGES, "").splitlines():
         package, _, path = line.partition(" ")

@@ -73,7 +73,7 @@ def read_gpu_pci(request: Request, commands: Commands) -> Readings:
 
 
 def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
-    """Return downstream end of each link -> the lower value (lanes or GT/s) of its two ends."""
+    """Return the lower value (lanes or GT/s) of each link's two ends, by downstream end."""
     return each(
         sorted(tops),
         lambda end: min(figure_of(f"{PCI}/{device}/{file}") for device in (end, tops[end])),
@@ -118,7 +118,7 @@ PCI_ERRORS = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}
 
 
 def pci_errors(kind: str, devices: set[str]) -> dict[str, Any]:
-    """Return device -> AER errors since boot; devices without AER counters are left out."""
+    """Return each device's AER errors since boot; devices without AER counters are left out."""
 
     def total(device: str) -> int:
         pattern = rf"^TOTAL_ERR_{PCI_ERRORS[kind]} (\d+)$"

@@ -73,7 +73,7 @@ def read_rdma(request: Request, commands: Commands) -> Readings:
 
 
 def ports() -> dict[str, str]:
-    """Return port -> its folder. Port 1 has its device's name; port 2 is named ``mlx5_0/2``."""
+    """Return the folder of each port. Port 1 has its device's name; port 2 is ``mlx5_0/2``."""
     found = {}
     for path in found_by(RDMA + "/*/ports/*"):
         device, number = path.split("/")[4], path.split("/")[6]

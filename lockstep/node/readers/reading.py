@@ -36,7 +36,7 @@ def reason(failure: BaseException) -> str:
 
 
 def each(names: Iterable[str], reader: Callable[[str], Any]) -> dict[str, Any]:
-    """Return name -> reading. A reading that fails is unread and does not affect the others."""
+    """Return a reading for each name. If one fails, it is unread and does not affect the others."""
     return {name: one(reader, name) for name in names}
 
 

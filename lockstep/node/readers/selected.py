@@ -12,7 +12,8 @@ from lockstep.node.readers.take import Row, take
 
 MARKER = "LOCKSTEP-READINGS 1"
 COMMAND_TIMEOUT_S, READER_TIMEOUT_S = 30.0, 50.0
-"""Longer than in a check, as nvidia-smi without persistence mode first initializes all GPUs."""
+"""Longer timeouts than in a check, because nvidia-smi without persistence mode initializes all GPUs
+before it answers."""
 END = "LOCKSTEP-READINGS END"
 """Last line of the output; if it is missing, the output was cut off."""
 

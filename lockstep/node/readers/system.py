@@ -41,9 +41,9 @@ def read_running(request: Request, commands: Commands) -> Readings:
 
 
 REBOOT_REQUIRED = "/run/reboot-required"
-"""Debian and Ubuntu packages that need a reboot write this file; it is gone after a reboot."""
+"""Debian and Ubuntu packages that need a reboot write this file; a reboot removes it."""
 IN_VAIN = "/run/lockstep/rebooted-in-vain"
-"""File with the problems that the last reboot did not resolve; it is gone after the next boot."""
+"""File with the problems that the last reboot did not resolve; the next reboot removes the file."""
 
 
 def read_boot(request: Request, commands: Commands) -> Readings:
@@ -94,7 +94,7 @@ def read_locales(request: Request, commands: Commands) -> Readings:
 
 
 def read_hosts(request: Request, commands: Commands) -> Readings:
-    """/etc/hosts: name -> addresses."""
+    """Addresses of each name in /etc/hosts."""
     entries: dict[str, set[str]] = {}
     for line in text_of("/etc/hosts").splitlines():
         words = line.split("#", 1)[0].split()

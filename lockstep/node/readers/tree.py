@@ -152,6 +152,6 @@ def in_memory(text: str) -> Iterator[str]:
 
 
 def assignments(text: str) -> dict[str, str]:
-    """Return name -> value from the NAME=value lines of a text, without quotes."""
+    """Return the values in the NAME=value lines of a text, without quotes, keyed by name."""
     found = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]+)=(.*)$", text, re.MULTILINE)
     return {name: value.strip().strip("\"'") for name, value in found}

@@ -65,7 +65,7 @@ def read_units(request: Request, commands: Commands) -> Readings:
 def properties_of(
     units: list[str], properties: Iterable[str], commands: Commands
 ) -> dict[str, dict[str, str]]:
-    """Return unit -> its properties, from one systemctl call."""
+    """Return the properties of each unit, from one systemctl call."""
     if not units:
         return {}
     wanted = ",".join(properties)
@@ -77,7 +77,8 @@ def properties_of(
 
 
 LOADED = "/run/lockstep/loaded"
-"""Folder with a file per unit that a role started: its invocation ID and the files that it read."""
+"""Folder with one file for each unit that a role started. The file contains the unit's
+invocation ID and the files that the unit read."""
 MANAGER = "systemd-manager"
 """File in ``LOADED`` for systemd itself, with the boot ID in place of an invocation ID."""
 
