@@ -1,4 +1,4 @@
-"""Closes ssh connections to nodes and to their jump hosts, which pyinfra leaves open."""
+"""Closes the ssh connections that pyinfra leaves open, to nodes and to their jump hosts."""
 
 from __future__ import annotations
 

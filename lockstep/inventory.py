@@ -44,7 +44,7 @@ def plan_or_problems(
     cluster = None
     names = {role.name for role in declared()}
     problems = [
-        Problem(("roles",), repr(role.name), "a name that no role of Lockstep uses")
+        Problem(("roles",), repr(role.name), "a name that is not the name of a built-in role")
         for role in roles
         if role.name in names
     ]

@@ -297,7 +297,7 @@ RULES = (
     ),
     _container(
         id="container.libraries",
-        claim="With each container engine, a container gets the library of the planned driver.",
+        claim="Under every container engine, containers get the planned driver's library.",
         why="A library and a kernel module of different versions do not work together.",
         blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",

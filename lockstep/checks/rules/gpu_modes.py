@@ -158,7 +158,7 @@ RULES = (
         id="gpu.mig",
         claim="The MIG mode of every GPU is as declared, now and after the next reset.",
         why=(
-            "A GPU that is still partitioned with MIG after a test gives a job an instance "
+            "If a GPU is still partitioned with MIG after a test, a job gets an instance "
             "instead of a whole GPU."
         ),
         blind="The MIG devices of a GPU, which gpu.mig_layout checks.",

@@ -163,8 +163,8 @@ RULES = (
         id="rdma.pfc",
         claim="RoCE ports have the same PFC settings on all nodes of a hardware class.",
         why=(
-            "Without PFC on the RoCE priority, a port loses packets under load. With PFC on a "
-            "different priority, it stops other traffic."
+            "Without PFC on the RoCE priority, a port drops packets under load. With PFC on a "
+            "different priority, the port pauses other traffic instead."
         ),
         blind="Settings that only the vendor's tool shows. Settings of the switch port.",
         source="dcb-pfc(8)",

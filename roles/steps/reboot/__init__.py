@@ -39,10 +39,10 @@ Reader = Callable[..., Any]
 
 
 def decide(read: Reader, plan: NodePlan) -> Decision:
-    """Read a node and decide what to do in its turn.
+    """Read a node and decide what to do when its turn comes.
 
     Args:
-        read: the function that asks the node a question.
+        read: the function that reads the answer to a question from the node.
         plan: the plan of the node.
     """
     hardware = plan.hardware
