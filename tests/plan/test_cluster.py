@@ -85,7 +85,7 @@ def test_a_group_of_the_users_own_is_of_the_same_hosts() -> None:
     assert [host.name for host in inventory.groups["rack"]] == ["worker1", "worker2"]
     assert [host.name for host in inventory.groups["worker"]][:2] == ["worker1", "worker2"]
     assert all(hasattr(host.data, "plan") for host in inventory)
-    with pytest.raises(ValueError, match="no node named worker9"):
+    with pytest.raises(ValueError, match="does not contain worker9"):
         cluster.named("worker[4,9]")
 
 
