@@ -29,7 +29,7 @@ lint: setup ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 20 min)
+test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 15 min)
 	@$(PY) -m scripts.testing test
 
 test-unit: setup ## The unit tests, on all processors; no root, no machines (10 min)
