@@ -32,7 +32,7 @@ lint: setup ## ruff and mypy --strict
 test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 15 min)
 	@$(PY) -m scripts.testing test
 
-test-unit: setup ## The unit tests, on all processors; no root, no machines (10 min)
+test-unit: setup ## The unit tests, on all processors; no root, no machines (4 min)
 	@$(PY) -m scripts.testing unit
 
 test-integration: setup ## Whole runs of pyinfra, with faults, over real ssh; no root, needs sshd (8 min)

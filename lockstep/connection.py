@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 ENDED = (OSError, EOFError, SSHException)
-"""Errors from closing something that has already ended, such as a ProxyCommand's process."""
+"""Errors when closing a connection that is already gone, such as after its ProxyCommand exited."""
 
 
 def close(host: Host) -> None:

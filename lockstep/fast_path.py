@@ -1,4 +1,4 @@
-"""The fast path: its switch, host names for pyinfra, and less frequent garbage collection."""
+"""Makes the programs faster: Lockstep's connector for pyinfra, and rarer garbage collection."""
 
 import atexit
 import gc
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 NEW_OBJECTS = 20_000
-"""Number of new objects between two collections; Python's default is 700 (2,000 since 3.13)."""
+"""Number of new objects that triggers a collection; Python's default is 700 (2,000 since 3.13)."""
 
 
 def wanted() -> bool:
@@ -34,10 +34,10 @@ def _installed() -> bool:
 
 
 def collect_seldom() -> None:
-    """Collect garbage rarely, exclude the objects that exist now, and collect nothing at exit.
+    """Collect garbage less often, ignore all existing objects, and collect nothing at exit.
 
-    The programs keep almost all objects that they create, and a collection at exit takes a tenth of
-    the time of a check. ``LOCKSTEP_FAST=0`` keeps Python's defaults.
+    The programs keep almost all objects that they create, and a collection at exit would take a
+    tenth of the time of a check. ``LOCKSTEP_FAST=0`` keeps Python's defaults.
     """
     if wanted():
         gc.freeze()

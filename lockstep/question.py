@@ -1,4 +1,4 @@
-"""Questions that roles ask about a host; its readings answer them. Nothing here needs pyinfra."""
+"""Questions that roles ask about a host, answered from its readings. Nothing here needs pyinfra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 Part = tuple[str, str, str]
 """A reading and its subject, such as ("units.started", "units", "munge.service"). The subject is a
-key of the request and one name under it; both are "" if the reading is about the whole node."""
+request key and a name under that key; both are "" if the reading is about the whole node."""
 
 ABOUT = {
     "files": "files",
@@ -31,13 +31,13 @@ ABOUT = {
 
 
 class Unreadable(Exception):
-    """Raised when a value could not be read; the operation that needs it fails on that node only.
+    """Raised when a node's value could not be read; operations that need it fail on that node only.
 
     An unread value must not look like an answer, such as "absent".
     """
 
     def __init__(self, what: str, why: str) -> None:
-        """Take the name of the reading, and the reason.
+        """Create the message from the name of the reading and the reason.
 
         Args:
             what: the name of the reading, such as ``Packages``.
@@ -50,7 +50,7 @@ class Taken:
     """The readings that were taken on a host."""
 
     def __init__(self, readings: Mapping[str, Any]) -> None:
-        """Keep the readings as printed by the program on the node."""
+        """Store the readings that the program on the node printed."""
         self._readings = readings
 
     def __getitem__(self, name: str) -> Any:
@@ -78,14 +78,14 @@ class Taken:
         return entry
 
     def known(self, name: str, *keys: str) -> Any:
-        """Do the same as ``item``, but return None if the reading or the item was not taken."""
+        """Return what ``item`` returns, or None if the reading or the item was not taken."""
         try:
             return self.item(name, *keys)
         except Unreadable:
             return None
 
     def unread(self, name: str) -> str | None:
-        """Return the reason why a reading was not taken; None if it was taken."""
+        """Return why a reading was not taken; None if it was taken."""
         reading = self._readings.get(name, {"unread": "not in the node's answer"})
         return None if "value" in reading else str(reading.get("unread"))
 
@@ -95,7 +95,7 @@ class Question(Generic[T]):
     """A question about a host."""
 
     name: str
-    """The name that messages use, such as ``packages``."""
+    """Name used in messages, such as ``packages``."""
     readings: tuple[str, ...]
     answer: Callable[[Taken], T]
     """Function that computes the answer from the readings; it may raise ``Unreadable``."""
@@ -103,7 +103,7 @@ class Question(Generic[T]):
     """Request key -> subjects, for readings that have subjects (``ABOUT``)."""
 
     def parts(self) -> frozenset[Part]:
-        """Return the parts that the answer needs: each reading with all of its subjects."""
+        """Return what the answer needs: each reading with all of its subjects."""
         subjects: dict[str, tuple[str, ...]] = {"": ("",), **self.about}
         keys = {reading: ABOUT.get(reading, "") for reading in self.readings}
         return frozenset(
@@ -117,5 +117,5 @@ Questions = Iterable[Question[Any]]
 def question(
     name: str, *readings: str
 ) -> Callable[[Callable[[Taken], T]], Callable[[], Question[T]]]:
-    """Decorate the function that computes an answer: calling the result returns a ``Question``."""
+    """Decorate a function that computes an answer, so that calling it returns a ``Question``."""
     return lambda answer: wraps(answer)(lambda: Question(name, readings, answer))

@@ -22,7 +22,7 @@ NO_ENTRY = (
 
 
 def in_grub(argument: str) -> str:
-    """Return a kernel argument; quote a value that contains ";", which ends a GRUB command."""
+    """Quote the value of a kernel argument if it contains ";", which would end a GRUB command."""
     key, _, value = argument.partition("=")
     # Only the value is quoted: grubby finds an argument by the text before the first "=".
     return f"{key}='{value}'" if ";" in value else argument
@@ -54,7 +54,7 @@ def menu_is_due(files: Iterable[str], args: tuple[str, ...]) -> Question[bool]:
 
 @question("boot entries", ENTRIES)
 def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
-    """Ask for the kernel arguments of each grubby(8) entry and of kernels yet to be installed."""
+    """Ask for the kernel arguments of each grubby(8) entry and those of kernels installed later."""
     if not taken[ENTRIES]:
         raise Unreadable("boot entries", NO_ENTRY)
     return tuple(tuple(taken.item(ENTRIES, name)) for name in taken[ENTRIES])
@@ -81,7 +81,7 @@ class HugepagesState:
     tried: str
     """The last request since boot and the resulting counts; "" if there was no request."""
     reached: str = ""
-    """The current counts, as ``REACHED`` prints them."""
+    """The current page counts, in the format that ``REACHED`` prints."""
 
 
 SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
@@ -93,12 +93,12 @@ REACHED = (
     "export LC_ALL=C; "
     "cat /sys/devices/system/node/node[0-9]*/hugepages/*/nr_hugepages 2>/dev/null | paste -sd,"
 )
-"""Shell command that prints all counts on one line, in the form of the reading hugepages.tried."""
+"""Shell command that prints all page counts on one line, in the format of hugepages.tried."""
 
 
 @question("huge pages", "hugepages", "hugepages.tried")
 def hugepages_state(taken: Taken) -> HugepagesState:
-    """Ask for the huge pages per size and NUMA node, and the last request for them since boot."""
+    """Ask for the huge page counts per size and NUMA node, and for the last request since boot."""
     tried = taken["hugepages.tried"]
     # A kernel without huge page support has no counts. Any other reading that fails is an error.
     lacks_them = not tried["reached"] and taken.unread("hugepages") is not None

@@ -21,7 +21,7 @@ def cdi_is_current(taken: Taken) -> bool:
 
 
 def has_image(engine: str, image: str) -> Question[bool]:
-    """Ask whether an engine has an image. A stopped Docker counts as having no image."""
+    """Ask whether a container engine has an image; False for Docker if Docker is not running."""
     asked = f"{engine} {image}"
     return Question(
         f"image in {engine}",

@@ -14,10 +14,10 @@ from lockstep.question import Part, Question
 
 
 def declared(plan: object, roles: frozenset[str] | None = None) -> tuple[frozenset[Part], ...]:
-    """Return the parts that a node's roles ask for, in deploy order; empty if there is no plan.
+    """Return the parts of each question that a node's roles ask, in deploy order.
 
     Args:
-        plan: the plan of the node, if its inventory has one.
+        plan: the plan of the node; if the inventory contains none, the result is empty.
         roles: the roles of this run; None: all.
     """
     if not isinstance(plan, NodePlan):

@@ -21,7 +21,7 @@ class LoadedDriver:
     """The loaded kernel modules for GPUs."""
 
     modules: frozenset[str] = frozenset()
-    """NVIDIA's modules and nouveau; their names contain "_", as in lsmod(8)."""
+    """Names of NVIDIA's modules and of nouveau, spelled with "_" as in lsmod(8)."""
     version: str = ""
     """Version of NVIDIA's modules; "" if none is loaded."""
     flavour: str = ""

@@ -11,7 +11,7 @@ from lockstep.question import Taken, question
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """The settings of a GPU as nvidia-smi prints them; None if it printed no value."""
+    """The settings of a GPU as nvidia-smi prints them; None for a setting that it omits."""
 
     uuid: str
     enforced_limit_w: float | None = None
@@ -34,7 +34,7 @@ class GpuStates:
 
     every: tuple[GpuSettings, ...] = ()
     answered: bool = True
-    """False if nvidia-smi did not answer (driver not loaded, GPU lost): all states are unknown."""
+    """False if all states are unknown because nvidia-smi did not answer (no driver, GPU lost)."""
     to_reset: tuple[str, ...] = ()
     """UUIDs of the GPUs that need a reset: a row remapping is pending, uncorrected errors
     have occurred since the last reset, or the driver recommends a reset."""

@@ -38,7 +38,7 @@ class OnTheNode:
     """What ``deploys/remove.py`` needs to know about a node."""
 
     manifest: Mapping[str, Any]
-    """Everything that Lockstep wrote, with current states; empty if there is no manifest."""
+    """Everything that Lockstep wrote on the node, with current states; empty without a manifest."""
     packages: Mapping[str, str]
     """Installed package -> version."""
     job_steps: int
@@ -47,6 +47,6 @@ class OnTheNode:
 
 @question("what Lockstep wrote", "manifest.whole", "packages", "slurm.steps")
 def on_the_node(taken: Taken) -> OnTheNode:
-    """Ask for the manifest with current states, the installed packages, and the job steps."""
+    """Ask for everything Lockstep wrote on the node, the packages, and the number of job steps."""
     whole = taken["manifest.whole"]
     return OnTheNode({} if whole == ABSENT else whole, taken["packages"], taken["slurm.steps"])

@@ -12,7 +12,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput
 
 from lockstep.probe.lines import ProbeFormatError
-from lockstep.probe.ship import answered, asking
+from lockstep.probe.ship import PYTHON, answered, asking
 from lockstep.question import Part, Question, Taken, Unreadable
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ THE_NODE = "the node"
 
 LIMIT_S = 60
 """Seconds. Longer than the readers may take (``READER_TIMEOUT_S`` in node.readers.selected)."""
-COMMAND = f"timeout -k 5 {LIMIT_S} python3 -"
+COMMAND = f"timeout -k 5 {LIMIT_S} {PYTHON} -"
 
 
 class KeepsRecord(Protocol):
@@ -37,8 +37,8 @@ class KeepsRecord(Protocol):
 def ask(host: Host, question: Question[T]) -> T:
     """Return the answer to a question about a host.
 
-    If its connector keeps a record, the answer may come from there. Otherwise, each question
-    runs a command on the host.
+    If the host's connector keeps a record, the answer may come from that record. Otherwise, each
+    question runs a command on the host.
 
     Raises:
         Unreadable: the host did not answer, or could not take the readings.
@@ -72,12 +72,17 @@ def take(
     return taken(host, execute, program(wanted), arguments) if wanted else {}
 
 
-def program(wanted: Collection[Part]) -> str:
-    """Return the program that takes readings, for the standard input of ``COMMAND``."""
+def program(wanted: Collection[Part], *, waits: bool = False) -> str:
+    """Return a program that takes readings; ``COMMAND`` runs it from standard input.
+
+    Args:
+        wanted: the parts to read.
+        waits: whether the program waits for a line on standard input before it takes readings.
+    """
     about: dict[str, list[str]] = {}
     for key, one in sorted({(key, one) for _, key, one in wanted if key}):
         about.setdefault(key, []).append(one)
-    return asking(frozenset(reading for reading, _, _ in wanted), about)
+    return asking(frozenset(reading for reading, _, _ in wanted), about, waits=waits)
 
 
 def taken(

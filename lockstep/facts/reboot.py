@@ -1,7 +1,7 @@
 """Questions about a node before and after its reboot: its current boot, and its state in Slurm.
 
-Each question uses pyinfra's own connection and has a time limit: without one, paramiko would wait
-for an hour if a node goes down before its answer is complete.
+Each question uses pyinfra's own connection and has a time limit. Without one, paramiko would wait
+for an hour if a node went down before its answer was complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 CONNECT_S = 20.0
 COMMAND_S = 75.0
-"""Seconds; longer than any command may take (``timeout 30`` twice, or ``LIMIT_S`` for readers)."""
+"""Time limit in seconds, longer than any command may take (``timeout 30`` twice, ``LIMIT_S``)."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class BootState:
     """Unique identifier of this boot."""
     cmdline: tuple[str, ...]
     wanted_by: tuple[str, ...] | None = None
-    """Recorded names of the packages that need a reboot; None if no package needs one."""
+    """Names of the packages that need a reboot, if recorded; None if no package needs a reboot."""
     in_vain: tuple[str, ...] = ()
-    """Reasons for a reboot that the last reboot did not resolve."""
+    """Problems that the last reboot did not resolve."""
 
 
 @question(
@@ -69,7 +69,7 @@ class HoldState:
 
 
 def hold_state(node: str) -> Question[HoldState]:
-    """Ask for a node's state and jobs in Slurm; the host that is asked queries the controller."""
+    """Ask the Slurm controller for the state of a node, and for the jobs on it."""
 
     def answer(taken: Taken) -> HoldState:
         # None if the controller did not answer: the caller waits or stops.
@@ -84,7 +84,7 @@ def hold_state(node: str) -> Question[HoldState]:
 
 
 class Unanswered(Exception):
-    """Raised if a node does not answer or its answer cannot be parsed; the text is the reason."""
+    """Raised if a node does not answer or its answer cannot be parsed; the message says why."""
 
 
 class Conversation:
@@ -149,7 +149,7 @@ class Conversation:
             raise Unanswered(str(error)) from error
 
     def read(self, make: Callable[..., Question[Any]], **arguments: Any) -> Any:
-        """Return the answer to the question that ``make`` returns.
+        """Return the answer to the question that ``make`` creates from the arguments.
 
         Raises:
             Unanswered: as in ``ask``.

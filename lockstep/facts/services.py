@@ -1,4 +1,4 @@
-"""Questions about units: their state, and whether they run with the current files."""
+"""Questions about systemd units: their state, and whether they have loaded the current files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep.node.readers.units import MANAGER as MANAGER
 from lockstep.question import Question, Taken
 
 CLOCK_GRAIN_S = 0.02
-"""Seconds. Smaller differences do not count: ctime advances by kernel ticks of up to 10 ms."""
+"""Tolerance for comparing ctimes, in seconds: ctime advances in kernel ticks of up to 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ServiceState:
     enabled: str
     needs_daemon_reload: bool
     stale: bool
-    """Whether a file that the unit reads when it starts has changed since it started."""
+    """Whether a file that the unit reads at startup has changed since the unit started."""
     reload_due: bool
     """Whether a file that the unit can reload has changed since the unit read it."""
 

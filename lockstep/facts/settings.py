@@ -22,7 +22,7 @@ class SettingsState:
 
 
 def settings(sysctls: Iterable[str], units: Iterable[str]) -> Question[SettingsState]:
-    """Ask for the settings in effect, these sysctls, and which of these units are masked."""
+    """Ask for the current settings, including these sysctls and whether these units are masked."""
     keys, names = tuple(sysctls), tuple(units)
 
     def answer(taken: Taken) -> SettingsState:

@@ -39,9 +39,9 @@ def configuration_distributed(files: Iterable[str]) -> Question[bool]:
 
 
 def newly_named(what: str, named_in: str) -> Question[bool]:
-    """Ask whether a configuration file does not yet contain a path, such as a plugin's.
+    """Ask whether a path, such as a plugin's, is still missing from a configuration file.
 
-    Without a slurm.conf the answer is False: no job has run yet, so none can depend on it.
+    Without a slurm.conf, the answer is False, because no job can have run yet.
     """
     asked = f"{named_in} {what}"
 
@@ -89,7 +89,7 @@ def slurm_node(node: str) -> Question[SlurmNodeState]:
 
 @question("health", "slurm.health")
 def is_healthy(taken: Taken) -> bool:
-    """Ask whether the node's own health check finds no problem now.
+    """Ask whether the node's own health check currently passes.
 
     The check reads the whole node and runs nvidia-smi, so only ask if the answer matters.
     """

@@ -1,7 +1,8 @@
 """Runs a command that changes a node and takes the next readings, in one ssh session.
 
 The reading program is the first line of standard input, so it appears in no process list or log;
-the command's own input follows. A token separates the two outputs.
+the command's own input follows. A token separates the two outputs. Python starts while the command
+runs, and takes the readings when the command has ended.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from paramiko import Channel
 from pyinfra.api import QuoteString, StringCommand
 from typing_extensions import override
 
-from lockstep.facts.reading import COMMAND, LIMIT_S, program
+from lockstep.facts.reading import LIMIT_S, program
 from lockstep.fast.watch import close_unless
-from lockstep.probe.ship import one_line
+from lockstep.probe.ship import PYTHON, one_line
 from lockstep.question import Part
 
 LONGER_HERE_S = 15.0
-"""Extra seconds that this side waits, because the node should stop a slow reading first."""
+"""Extra seconds in this side's time limit, so that the node stops a slow reading first."""
 
 
 class _Command(StringCommand):
@@ -53,7 +54,7 @@ class Along(list[str]):
             of_command = of_command.readlines()
         if not isinstance(of_command, list | tuple):
             of_command = [of_command] if of_command else []
-        super().__init__([one_line(program(wanted)), *of_command])
+        super().__init__([one_line(program(wanted, waits=True)), *of_command])
         self.status: int | None = None
         """Exit status of the command; None until the command has ended."""
         self.ended_at = 0.0
@@ -70,11 +71,14 @@ class Along(list[str]):
             command,
             # The builtin read consumes exactly one line of standard input. 2>/dev/null hides the
             # shell's message about a killed command, and errors of the reading.
-            "IFS= read -r lockstep_reads; exec 3>&2 2>/dev/null; ( exec sh -c",
+            "IFS= read -r lockstep_reads; exec 3>&2 4<&0 5>&1 2>/dev/null; "
+            # In the background: the command must not wait for Python, and SIGPIPE must not end it.
+            """{ printf '%s\\n' "$lockstep_reads" & ( exec sh -c""",
             # In its own shell: an exit or a syntax error ends only the command.
             QuoteString(command),
-            f"2>&3 3>&- ); s=$?; printf '%s %s\\n' {self._token} $s; "
-            f"""[ $s = 0 ] && printf '%s\\n' "$lockstep_reads" | {COMMAND}; exit $s""",
+            "<&4 >&5 2>&3 3>&- 4<&- 5>&- ); s=$?; "
+            f"printf '%s %s\\n' {self._token} $s >&5; [ $s = 0 ] && wait && echo; }} | "
+            f"{PYTHON} -c 'import sys;exec(sys.stdin.readline())' 3>&- 4<&- 5>&-",
         )
 
     def pass_on(self, lines: Iterable[str], channel: Channel) -> Iterator[str]:
@@ -93,7 +97,8 @@ class Along(list[str]):
                 ended = end.fullmatch(line)
                 if ended is not None:
                     self.status, self.ended_at = int(ended[2]), time.monotonic()
-                    spawn(close_unless, self._is_over, LIMIT_S + LONGER_HERE_S, channel)
+                    reads_s = 0 if self.status else LIMIT_S
+                    spawn(close_unless, self._is_over, reads_s + LONGER_HERE_S, channel)
                     line = ended[1]  # the command's last line, if it has no line feed
                 if ended is None or line:
                     self.said.append(line.rstrip("\n"))

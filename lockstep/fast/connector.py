@@ -140,18 +140,18 @@ def record_of(host: Host) -> HostRecord | None:
 
 
 OF_NODE_ROLE = frozenset({"head", "worker"})
-"""Deploys named after a node role. They run only on nodes with that role; no others are read."""
+"""Deploys named after a node role. Each runs on the nodes with its role and reads no others."""
 
 
 def _deploys() -> frozenset[str]:
-    """Return the names of the deploy files on the command line; empty if it names anything else."""
+    """Return the names of the deploys on the command line; empty if it names anything else, too."""
     context = click.get_current_context(silent=True)  # the context of the command `pyinfra`
     files = [Path(name) for name in context.params.get("operations", ())] if context else []
     return frozenset(file.stem for file in files if all(one.suffix == ".py" for one in files))
 
 
 def _declared(host: Host, deploys: frozenset[str]) -> tuple[frozenset[Part], ...]:
-    """Return the parts that this run's roles ask a host for, as one set per question, in order.
+    """Return the parts of each question that this run's roles ask a host, in deploy order.
 
     Args:
         host: a host of the inventory.

@@ -1,4 +1,4 @@
-"""Reads facts for operations: every question gets an answer or raises ``Unreadable``.
+"""Reads facts for operations, and raises ``Unreadable`` if a fact cannot be read.
 
 pyinfra returns a fact's default if the fact could not be read. An operation would then
 mistake an unreadable node for an empty one, or end the run on all hosts with an error.
@@ -29,7 +29,7 @@ SHOWN = 200
 
 
 def strictly() -> AbstractContextManager[None]:
-    """Make ``host.get_fact`` raise ``Unreadable`` in this greenlet, and limit how long it reads."""
+    """Make ``host.get_fact`` in this greenlet raise ``Unreadable`` if it fails or is too slow."""
     host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
     if "get_fact" not in vars(host):  # else the host's record has already replaced it
         host.get_fact = strict_where_asked(host, host.get_fact)
@@ -37,7 +37,7 @@ def strictly() -> AbstractContextManager[None]:
 
 
 def strict_where_asked(host: Host, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a ``get_fact`` that raises ``Unreadable`` in ``strictly`` and is pyinfra's elsewhere.
+    """Return pyinfra's ``get_fact``, changed to raise ``Unreadable`` where ``strictly`` applies.
 
     Args:
         host: the host to read.
@@ -61,7 +61,7 @@ def strict_where_asked(host: Host, plain: Callable[..., Any]) -> Callable[..., A
         except (*FAULTS, *GARBAGE) as error:
             raise Unreadable(kind.__name__, str(error) or type(error).__name__) from error
         if host in host.state.failed_hosts:  # pyinfra has printed the reason
-            raise Unreadable(kind.__name__, "pyinfra printed the reason above")
+            raise Unreadable(kind.__name__, "see pyinfra's error above")
         return value
 
     return get_fact

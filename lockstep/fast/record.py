@@ -32,7 +32,7 @@ from lockstep.facts.reading import Execute, connector_arguments, program, taken
 from lockstep.fast import read
 from lockstep.fast.along import Along
 from lockstep.probe.lines import ProbeFormatError
-from lockstep.probe.ship import answered
+from lockstep.probe.ship import SLOW, answered
 from lockstep.question import Part, Question, Taken, Unreadable
 
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ MOST_AGE_S = 30.0
 FRESH_S = 5.0
 """Seconds for which readings taken with a command count as current."""
 NEXT = 4
-"""Number of upcoming questions whose parts are read along with a command."""
-RECORDED_WITH = {"_sudo", "_sudo_user", "_use_sudo_login", "_preserve_sudo_env"}
-"""Arguments that allow a record; with any other (``_env``), each question runs a command."""
+"""Number of upcoming questions whose parts are read along with a command; slow readings (``SLOW``)
+are taken only for the first of them."""
+RECORDED_WITH = {"_sudo", "_sudo_user", "_preserve_sudo_env"}
+"""pyinfra arguments that allow a record; with any others (``_env``), all questions run commands."""
 OF_NO_CONCERN = {
     *("_shell_executable", "_success_exit_codes"),
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only
@@ -103,10 +104,10 @@ class _Turn:
 
 
 class _Doing(local):  # type: ignore[misc]  # gevent's has no types
-    """State per greenlet, because one greenlet may change the host while another decides."""
+    """State of each greenlet; one may change the host while an operation decides in another."""
 
     only_reads = False
-    """Whether the greenlet's commands change nothing, or are part of a command already noted."""
+    """Whether the record is kept while the greenlet runs commands (``only_reading``)."""
     turn: _Turn | None = None
     """The decision in progress; None if there is none."""
     command: object = None
@@ -132,7 +133,7 @@ class HostRecord:
     def __init__(
         self, host: Host, execute: Execute, declared: Callable[[], Sequence[frozenset[Part]]]
     ) -> None:
-        """Start with nothing read.
+        """Create an empty record.
 
         Args:
             host: the host to keep a record of.
@@ -213,16 +214,17 @@ class HostRecord:
     def _due(self) -> frozenset[Part]:
         """Return the parts that the roles will still ask for in this phase.
 
-        A part that they asked for more often than declared is included: they may ask for it again.
+        Parts that they asked for more often than declared are included, because they may ask again.
         """
         declared = Counter(part for parts in self._declared() for part in parts)
         return frozenset(part for part, times in declared.items() if times != self._asked[part])
 
     def _due_next(self) -> frozenset[Part]:
-        """Return the due parts of the next few questions; more would slow down each command."""
+        """Return the due parts of the next few questions; reading more would slow commands down."""
         due = self._due()
         ahead = (parts & due for parts in self._declared()[self._last :])
-        return frozenset[Part]().union(*itertools.islice(filter(None, ahead), NEXT))
+        first, *others = [*itertools.islice(filter(None, ahead), NEXT), frozenset[Part]()]
+        return first.union(part for parts in others for part in parts if part[0] not in SLOW)
 
     def _note_question(self, wanted: frozenset[Part]) -> None:
         self._asked.update(wanted)
@@ -262,7 +264,7 @@ class HostRecord:
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
-        """Keep the record while commands run that change nothing or are part of a noted command."""
+        """Keep the record during commands that change nothing or for which it was just dropped."""
         before, self._doing.only_reads = self._doing.only_reads, True
         try:
             yield
@@ -316,7 +318,7 @@ class HostRecord:
                 return run(command, **arguments)
             readings, along = self._readings, Along(due, arguments.get("_stdin"))
             try:
-                succeeded, output = run(along.command(command), **{**arguments, "_stdin": along})
+                _, output = run(along.command(command), **{**arguments, "_stdin": along})
             except OSError:
                 if along.status is None:
                     raise
@@ -326,7 +328,8 @@ class HostRecord:
                 # If the record is dropped in the meantime, no question sees these readings.
                 readings.add(answered(along.reading), due, with_what, along.ended_at)
                 readings.after_command = True
-            return (succeeded if along.status is None else along.status == 0), output
+            # The session's own status is that of Python.
+            return along.status == 0, output
 
     def _decide_again(self, generator: Iterator[T], before: _Turn) -> T | None:
         now = _Turn(again=True)
@@ -369,7 +372,7 @@ class HostRecord:
         self.drop()
 
     def _begin_phase(self) -> None:
-        """Drop the record between pyinfra's two phases, because pyinfra also rereads its facts."""
+        """Drop the record between pyinfra's two phases, because pyinfra rereads its facts, too."""
         executing = self._host.state.is_executing
         if executing != self._executing and self._asked:
             self.start_again()

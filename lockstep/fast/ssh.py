@@ -42,7 +42,7 @@ READ_WITHIN_S = 120.0
 KILL_AFTER_S = 5
 """Seconds after which timeout(1) kills a command that ignores SIGTERM."""
 ENDS_WITHIN_S = 0.2
-"""Seconds within which a lost connection closes after its sessions have closed."""
+"""Seconds to wait for a lost connection to close after its sessions have closed."""
 ENDED_BY_TIMEOUT = (124, 137)
 """Exit statuses of timeout(1) after it terminated (124) or killed (137) the command."""
 

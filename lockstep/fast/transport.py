@@ -18,9 +18,9 @@ in 15 s would spend a fifth of its CPU time on waking up."""
 
 
 class OpensAhead(Transport):
-    """Opens the session for the next command while the current one runs, to save a round trip.
+    """Opens the session for the next command while another is running, to save a round trip.
 
-    It does so from the second command on, because a rerun with nothing to do runs only one.
+    It does so from the second command on, because a rerun with nothing to do runs only one command.
     """
 
     _used = False

@@ -1,7 +1,7 @@
 """Time limits for a node's answers, and a watch on its connection.
 
-Time during which this process could not listen does not count. While it computes (prepares fifty
-hosts, imports modules), answers wait in its sockets, and a plain timeout would drop healthy nodes.
+Time during which this process could not listen does not count. While it is busy (preparing fifty
+hosts, importing modules), answers wait in its sockets, so a plain timeout would drop healthy nodes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 import gevent
 from paramiko import Channel, SSHException, Transport
 
-TICK_S = 5.0
-"""Seconds. Waits are counted in ticks. A tick that takes longer because this process is busy still
-counts as one."""
+TICK_S = 1.0
+"""Length of a tick, in seconds. Waits are counted in ticks, and a tick that takes longer because
+this process is busy still counts as one."""
 EVERY_S = 15.0
 """Seconds between keepalive requests; a node has to answer each within this time."""
 MOST = 3
 """Number of successive unanswered requests after which the connection is closed."""
 REQUEST = "keepalive@openssh.com"
-"""A global request (RFC 4254, section 4). sshd rejects it, which is an answer. paramiko's own
-keepalive asks for no answer, so it detects nothing."""
+"""A global request (RFC 4254, section 4). sshd rejects it, which shows that the node is alive.
+paramiko's own keepalive asks for no answer, so it cannot detect a dead node."""
 
 
 def arrives(awaited: Any, within_s: float) -> bool:
@@ -42,7 +42,7 @@ def close_unless(ended: Any, within_s: float, channel: Channel) -> bool:
 
 
 class Watch:
-    """Closes the connection to a node that does not answer, which ends all waits for it."""
+    """Closes the connection to a node that stops answering, so that nothing waits for the node."""
 
     def __init__(self, transport: Transport) -> None:
         """Watch a connection until it ends.

@@ -132,7 +132,7 @@ def gather(
     found: Reading = {}
 
     def read(parts: Sequence[Sequence[str]], through: str = "") -> None:
-        """Read each part in a process of its own."""
+        """Read each group of nodes in a separate process."""
         at_once = max(1, AT_ONCE // len(parts))
         shares = [
             share_of(plan, part, at_once, containers=containers, through=through) for part in parts
@@ -187,7 +187,7 @@ def share_of(
 
 @contextmanager
 def _started(shares: Sequence[Share]) -> Iterator[list[Shard]]:
-    """Start the processes; end them if something fails."""
+    """Start the processes, and terminate them if an exception is raised."""
     with ExitStack() as opened:
         shards: list[Shard] = []
         try:
@@ -226,6 +226,6 @@ def _arriving(shards: Sequence[Shard]) -> Iterator[tuple[str, Record | Unreachab
 
 
 def credential(got: Record | Unreachable) -> str:
-    """Return the credential from the controller's munge; "" if there is none."""
+    """Return the munge credential in the controller's record; "" if there is none."""
     made = got.get("munge.credential") if isinstance(got, Record) else None
     return made if isinstance(made, str) else ""

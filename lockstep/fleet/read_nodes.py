@@ -42,12 +42,12 @@ from lockstep.pyinfra_internals import jump_host
 
 CONNECT_TIMEOUT_S = 10
 NODE_TIMEOUT_S = 60
-"""Seconds for the connection, and again for the record. The probe itself stops after 25 s."""
+"""Seconds for the connection, and as many for the record. The probe itself stops after 25 s."""
 CREDENTIAL_TIMEOUT_S = 30
-"""Seconds from the start. A controller that hangs delays the other nodes by at most this time."""
+"""Seconds that nodes wait for the credential if the controller hangs, counted from the start."""
 COMPLAINTS = 5
 Got = str | Unreachable
-"""The line of a record as the probe printed it, or the reason why there is none."""
+"""A record as the probe printed it, or the reason why there is none."""
 Done = Callable[[str, Got], None]
 """Function to call with each node name and its result."""
 
@@ -55,8 +55,8 @@ Done = Callable[[str, Got], None]
 class Nodes(Inventory):
     """An inventory whose hosts use Lockstep's ssh connector.
 
-    pyinfra's own inventory imports all installed connectors. One of them is Lockstep's connector
-    for deploys; it imports the plan, which would take half of this process's CPU time.
+    pyinfra's own inventory imports all installed connectors. One of them, Lockstep's connector
+    for deploys, imports the plan, and that would take half of this process's CPU time.
     """
 
     @override
@@ -113,7 +113,7 @@ def _state(share: Share, nodes: Collection[str]) -> State:
 
 
 def read_through(share: Share, credential: Callable[[float], str | None], done: Done) -> None:
-    """Read the controller, and the workers that another program reaches from there.
+    """Read the controller directly, and the workers through another program that runs on it.
 
     Args:
         share: the nodes.
@@ -179,7 +179,7 @@ def _one(state: State, node: str, request: Request, credential: Callable[[], str
 def _answer(
     state: State, node: str, text: Callable[[], str], timeout_s: float
 ) -> tuple[bool, CommandOutput] | Unreachable:
-    """Run a command on a node; return success and output, or the reason why there is no answer."""
+    """Run a command on a node; return its success and its output, or why there is no answer."""
     host: Host = state.inventory.get_host(node)
     limit = Timeout.start_new(NODE_TIMEOUT_S)
     try:
@@ -207,7 +207,7 @@ def _answer(
 
 
 def _to_standard_output() -> Done:
-    """Return a function that prints a node's line; send all other output to standard error."""
+    """Return a function that prints a node's line. All other output now goes to standard error."""
     lines = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 

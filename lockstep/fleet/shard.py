@@ -3,7 +3,7 @@
     python -m lockstep.fleet.shard NODES
 
 ``gather`` starts it. It is a separate process, because gevent must patch the standard library
-before pyinfra is imported. The argument NODES only makes the process list show the nodes.
+before pyinfra is imported. NODES is not used; it only shows the nodes in the process list.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from lockstep.probe.ship import Request, table
 
 @dataclass(frozen=True)
 class Share:
-    """Some nodes, with the request and the login for each."""
+    """The nodes that one process reads, with the request and the login for each."""
 
     requests: Mapping[str, Request]
     logins: Mapping[str, dict[str, Any]]

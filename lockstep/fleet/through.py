@@ -1,6 +1,6 @@
-"""Reads the workers through another program: the commands for the controller, and their output.
+"""Builds commands with which the controller reads the workers, and parses their output.
 
-The program is srun, which starts a job step, or clush, as configured on the controller.
+The commands run srun, which starts a job step, or clush, as configured on the controller.
 The options are those of sinfo(1), squeue(1) and srun(1) of Slurm 24.11, systemd-run(1) of systemd
 257, and clush(1) of ClusterShell 1.9.3. clush uses the gateways in topology.conf(5), if it exists.
 """
@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lockstep.probe.parts import MARKER
-from lockstep.probe.ship import Request, for_many
+from lockstep.probe.ship import PYTHON, Request, for_many
 from lockstep.report import fold
 from lockstep.spec.names import expand
 
 SLURM = "--through-slurm="
-"""Prefix of the option. A job ID may follow; without a job ID, idle nodes are used."""
+"""Option that may be followed by a job ID; without a job ID, idle nodes are used."""
 CLUSH = "--through-clush"
 PROBE_S = 60
 """Seconds for one node, including its connection. The probe itself stops after 25 s."""
@@ -25,12 +25,12 @@ KILL_S = 10
 BEGIN_S = 10
 """Seconds within which Slurm must start the step. Nodes that stay busy are read directly."""
 OTHERS_S = 30
-"""Seconds that the other nodes of a step may take after the first one has ended."""
+"""Seconds that the other nodes of a step may still take once the first node has finished."""
 STEP_S = 90
 """Seconds for the whole step. srun also waits for a slurmd that has just died."""
 CLUSH_CONNECT_S = 10
 CLUSH_S = 300
-"""Seconds for all nodes; clush reads 64 of them at a time (``fanout`` in clush.conf(5))."""
+"""Seconds to read all nodes. clush reads 64 nodes at a time (``fanout`` in clush.conf(5))."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def where(job: str) -> str:
 
 
 def places(said: Iterable[str], job: str, wanted: Collection[str]) -> list[Place]:
-    """Return the places in the output of ``where``; each node is in only one of them."""
+    """Parse the output of ``where`` into places; each node is in at most one of them."""
     left = set(wanted)
     found = []
     for line in filter(str.strip, said):
@@ -69,7 +69,7 @@ def places(said: Iterable[str], job: str, wanted: Collection[str]) -> list[Place
 
 
 def step(place: Place, requests: Mapping[str, Request]) -> str:
-    """Return the command that reads the nodes of a place with a job step.
+    """Return the srun command that reads the nodes of a place in a job step.
 
     Job limits (devices, CPUs, mounts) apply inside the step, so systemd starts the probe outside.
 
@@ -81,7 +81,7 @@ def step(place: Place, requests: Mapping[str, Request]) -> str:
     probe = (
         "exec systemd-run --quiet --pipe --wait --collect --slice=user.slice "
         f"--description='lockstep check' --property=RuntimeMaxSec={PROBE_S} "
-        '-- python3 -c "$0" "$1" "$SLURMD_NODENAME"'
+        f'-- {PYTHON} -c "$0" "$1" "$SLURMD_NODENAME"'
     )
     return shlex.join(
         [
@@ -105,7 +105,7 @@ def clush(requests: Mapping[str, Request]) -> str:
     program, asked = for_many(requests)
     # clush.conf decides which user logs in; only root can take all readings.
     root = '$([ "$(id -u)" = 0 ] || echo sudo -n -H)'
-    probe = f'{root} python3 -c {shlex.quote(program)} {asked} "$(uname -n)"'
+    probe = f'{root} {PYTHON} -c {shlex.quote(program)} {asked} "$(uname -n)"'
     return shlex.join(
         [
             *("timeout", f"--kill-after={KILL_S}", str(CLUSH_S)),

@@ -170,7 +170,7 @@ def _read(got: _Node, families: Collection[str] | None) -> Record | Unreachable:
         return _record(got.record, families)
     if got.record is None and got.unreachable is not None:
         return Unreachable(got.unreachable)
-    raise ValueError("a node must have either a record or a reason")
+    raise ValueError("a node must have either 'record' or 'unreachable'")
 
 
 def _record(split: _Record, families: Collection[str] | None) -> Record:
@@ -207,7 +207,7 @@ def _shared(text: msgspec.Raw) -> Taken | Unread:
 
 
 def _interned(value: Any) -> Any:
-    """Return a value; the keys and strings of a map (packages, interrupts) are interned."""
+    """Return a value, with keys and strings interned if it is a map (packages, interrupts)."""
     if not isinstance(value, dict):
         return value
     return {

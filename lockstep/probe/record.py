@@ -20,7 +20,7 @@ class _Part(BaseModel):
 
 
 class Unread(_Part):
-    """A reading that could not be taken. It equals no value and has no vote among the peers."""
+    """A reading that could not be taken. It equals no value and is not compared with peers."""
 
     unread: str
     """The reason, in the words of the tool that failed."""
@@ -77,12 +77,12 @@ class Record(_Part):
     """The external commands that the probe ran."""
 
     def get(self, name: str) -> JsonValue | Unread:
-        """Return a reading; unread if the probe did not send it."""
+        """Return the value of a reading, or ``Unread`` if it has none."""
         reading = self.readings.get(name, MISSING)
         return reading.value if isinstance(reading, Taken) else reading
 
     def parts(self, name: str) -> dict[str, JsonValue | Unread]:
-        """Return the items of a reading; if it is unread or not a map, one item with the key ""."""
+        """Return the items of a map; an unread or other value becomes one item with the key ""."""
         reading = self.readings.get(name, MISSING)
         return reading.parts if isinstance(reading, Taken) else {"": reading}
 

@@ -13,13 +13,19 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from lockstep.node.readers.collect import in_turn
+from lockstep.node.readers.collect import OF_NVIDIA_SMI, in_turn
 from lockstep.node.readers.selected import END, MARKER
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
 LARGEST_COMMAND = 100_000
 """Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
+
+PYTHON = "python3 -IS"
+"""Without the node's PYTHON* variables and installed packages, which could change a reading."""
+
+SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
+"""Readings that take longer than most commands of a deploy."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
 START = Path(__file__).with_name("loader.py")
@@ -45,7 +51,7 @@ class Request:
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()
-    """Container engines that each start one container; only with ``--containers``."""
+    """Container engines that are to start one container each; only with ``--containers``."""
     check_image: str = ""
     """The image of the containers that a check starts."""
     container_devices: tuple[str, ...] = ()
@@ -55,7 +61,7 @@ class Request:
     srun_options: tuple[str, ...] = ()
     """srun options that plugins add, such as ``--container-image``."""
     housekeeping_cpus: str = ""
-    """The CPUs on which the probe runs, away from the jobs; empty: all CPUs."""
+    """CPUs for the probe, so that it does not disturb jobs; empty if it may use all CPUs."""
 
 
 def command(request: Request) -> str:
@@ -66,13 +72,13 @@ def command(request: Request) -> str:
     """
     encoded = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
     program = _packed(f"{PACKAGE}.collect")
-    return _fitting(f'python3 -c "{program}" {encoded}')
+    return _fitting(f'{PYTHON} -c "{program}" {encoded}')
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
     """Return a program for ``python3 -c`` and its first argument, both the same for all nodes.
 
-    The program's second argument is the node's name. It prints the record as ``parts`` does.
+    The program prints the record as ``parts`` does. Its second argument is the node's name.
 
     Raises:
         ValueError: the program and the argument are too long for one command.
@@ -92,26 +98,28 @@ def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[s
     return [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
 
 
-def asking(only: frozenset[str], request: Mapping[str, Any]) -> str:
-    """Return a program that takes the given readings, for the standard input of ``python3 -``.
+def asking(only: frozenset[str], request: Mapping[str, Any], *, waits: bool = False) -> str:
+    """Return a program that takes the given readings; ``python3 -`` runs it from standard input.
 
     It contains only the modules that these readings need. ``answered`` parses its output.
 
     Args:
         only: the names of the readings.
         request: the names of the objects to read (files, units), as in ``Request``.
+        waits: whether the program waits for a line on standard input before it takes readings.
 
     Raises:
         LookupError: a reading is unknown.
     """
     readers, program = _asking(only)
-    question = json.dumps({"in_turn": readers, "request": dict(request)}, sort_keys=True)
+    asked = {"in_turn": readers, "request": dict(request), "waits": waits}
+    question = json.dumps(asked, sort_keys=True)
     return f"import sys\nsys.argv[1:] = [{question!r}]\n{program}\n"
 
 
 @cache
 def _asking(only: frozenset[str]) -> tuple[list[list[Any]], str]:
-    """Return the names of the readers that take these readings, and a program with them."""
+    """Return the names of the readers for these readings, and a program with those readers."""
     groups = [rows for rows in in_turn(only) if rows]
     found = {name for rows in groups for _, names in rows for name in names}
     if only - found:
@@ -153,7 +161,7 @@ def _fitting(text: str) -> str:
 
 
 def sources() -> dict[str, str]:
-    """Return the probe's modules as full name -> source, each after the modules that it imports.
+    """Return the sources of the probe's modules by full name, imported modules first.
 
     Raises:
         graphlib.CycleError: two modules import each other.
@@ -181,7 +189,7 @@ def _imported(text: str) -> set[str]:
 
 @cache
 def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
-    """Return one program that runs a module.
+    """Return a program that contains modules of the probe and runs one of them.
 
     Args:
         start: the module that the program runs.
@@ -201,6 +209,6 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
 
 
 def one_line(program: str) -> str:
-    """Return a program, compressed, as one line of Python."""
+    """Return a program as one line of Python, with its source compressed."""
     packed = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{packed}')))"

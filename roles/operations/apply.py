@@ -28,7 +28,7 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
         phase: the phase whose stages are applied.
 
     Raises:
-        PyinfraError: one of the names is not the name of a role.
+        PyinfraError: one of the roles does not exist.
     """
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
@@ -52,10 +52,10 @@ def roles_of_site(plan: NodePlan) -> tuple[str, ...]:
 
 
 def asked_for(roles: str | None, known: set[str]) -> set[str]:
-    """Return the roles that ``--data roles=munge,slurm_worker`` names; without it, all roles.
+    """Return the roles selected with ``--data roles=munge,slurm_worker``; by default, all roles.
 
     Raises:
-        PyinfraError: one of the names is not the name of a role.
+        PyinfraError: one of the roles does not exist.
     """
     if roles is None:
         return known
@@ -80,7 +80,7 @@ def _operations(role: Declaration, stage: Stage) -> Callable[..., None]:
 
 
 def _usual(plan: NodePlan, role: str, afterwards: Callable[[NodePlan], None] | None) -> None:
-    """Write a role's files, keep its units running with them, and then run its own operations."""
+    """Write a role's files, keep its units running with these files, then run its operations."""
     if put_files(plan, role):
         keep_units(plan, role)
         if afterwards:

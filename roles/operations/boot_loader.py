@@ -12,7 +12,7 @@ from lockstep.question import Unreadable
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 
 OURS = ("hugepagesz", "hugepages", "irqaffinity", "rcu_nocbs", "nohz_full", "isolcpus")
-"""Argument keys that only Lockstep sets; ``entries`` removes keys that are not in the plan."""
+"""Keys of kernel arguments that only Lockstep sets; ``entries`` removes any that the plan lacks."""
 
 
 @operation()

@@ -59,7 +59,7 @@ def cdi_specification(gpus: int) -> CommandsOrReason:
 
 @operation("containers survive a restart of Docker")
 def live_restore() -> Commands:
-    """Make a running Docker read live-restore from its file before anything restarts Docker.
+    """Make a running Docker load live-restore from its configuration before it is restarted.
 
     dockerd(8): a reload applies live-restore, without which a restart stops every container.
     """

@@ -55,7 +55,7 @@ def confined(housekeeping: str, beyond: tuple[str, ...]) -> Commands:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Apply the CPU sets to systemd, the kernel and the services that already run."""
+    """Apply the CPU sets to systemd, the kernel and the services that are already running."""
     manager_configuration(name="systemd", files=plan.system.manager_paths)
     running_kernel_files(name="Running kernel", files=plan.hardware.cpu_files)
     hardware = plan.hardware

@@ -15,7 +15,7 @@ from lockstep.secrets import Secrets, SecretsUnsafe, existing, obtain, store
 
 
 def put_files(plan: NodePlan, role: str) -> bool:
-    """Write a role's files; if secrets are missing, add an operation that fails and return False.
+    """Write a role's files; if secrets are missing, add a failing operation and return False.
 
     Args:
         plan: the plan of the node.
@@ -42,7 +42,7 @@ def refused(why: str) -> Commands:
 
 
 def secrets_of(plan: NodePlan) -> Secrets | None:
-    """Return the cluster's secrets; if that fails, add an operation that fails and return None.
+    """Return the cluster's secrets; if that fails, add a failing operation and return None.
 
     New secrets are made only in a run that also deploys the controller. Otherwise, a run for one
     node from another machine would give that node a different key.

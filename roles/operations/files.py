@@ -62,12 +62,12 @@ def _named(files: list[ManagedFile]) -> str:
 
 
 def _judged_with(file: ManagedFile) -> str:
-    """Return a grouping key: one call of the validating program checks all files with that key."""
+    """Return a grouping key: one command checks all files that have the same key."""
     return file.validate if "{every_new}" in file.validate else file.path
 
 
 def _put(files: list[ManagedFile]) -> list[str]:
-    """Return shell commands for the files that are checked together, usually only one file."""
+    """Return the shell commands that write one group of files; most groups have a single file."""
     news = [shlex.quote(f"{file.path}.lockstep-new") for file in files]
     steps = [f"set -- {' '.join(news)}"]
     owners: dict[str, list[str]] = {}

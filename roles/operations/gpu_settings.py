@@ -11,7 +11,7 @@ from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 from lockstep.spec.hardware import Gpu
 
 COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
-"""Compute mode in the description -> its name in nvidia-smi; any other is "Prohibited"."""
+"""Compute mode in the description -> its name in nvidia-smi; "Prohibited" if not listed here."""
 
 
 @operation()
@@ -19,9 +19,10 @@ def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
     """Use nvidia-smi(1) to restore the settings that a GPU has lost.
 
     Args:
-        gpu: the declared settings. Locked clocks cannot be read back, so only the unit sets them.
+        gpu: the declared settings. Locked clocks cannot be read back, so only the role's
+            systemd unit sets them.
         default_w: the default power limit of the GPU model, in watts. If no limit is declared, a
-            GPU with a different default keeps its limit; the check reports it.
+            GPU with a different default keeps its limit; the check reports the difference.
     """
     gpus = ask(gpu_states())
     if not gpus.answered:
@@ -50,7 +51,7 @@ def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
 
 
 def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
-    """Yield nvidia-smi options for the changes that need a GPU without processes."""
+    """Yield nvidia-smi options for the changes that must wait until no process is using the GPU."""
     compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
     if board.compute_mode not in (compute_mode, None):
         yield f"-c {compute_mode.upper()}"
@@ -74,7 +75,8 @@ def _missing(gpu: Gpu, board: GpuSettings) -> tuple[str, ...]:
 def _divide(uuid: str, profiles: tuple[str, ...]) -> str:
     """Return a command that adds MIG devices if MIG mode is already in effect.
 
-    On GPUs before Hopper, MIG mode takes effect only at a reset; the unit adds the devices at boot.
+    On GPUs before Hopper, MIG mode takes effect only after a reset; the role's systemd unit adds
+    the devices at the next boot.
     """
     return (
         f'if [ "$(nvidia-smi -i {uuid} --query-gpu=mig.mode.current --format=csv,noheader)" '

@@ -24,7 +24,7 @@ GROUP = "hugetlb"
 
 @operation()
 def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> CommandsOrReason:
-    """Request huge pages from the running kernel, once per boot and plan.
+    """Request huge pages from the running kernel, unless it has already failed to provide them.
 
     Args:
         wanted: page size -> NUMA node -> number of pages.
@@ -102,7 +102,7 @@ def group(gid: int | None, files: tuple[str, ...]) -> CommandsOrReason:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Create the group and the mounts, and request pages; a reboot may be needed for some."""
+    """Create the group and the mounts, and request huge pages; some may need a reboot."""
     group(
         name="Group",
         gid=plan.spec.os.hugetlb_gid if plan.hardware.hugepages else None,

@@ -26,5 +26,5 @@ def running_kernel_files(files: tuple[KernelFile, ...]) -> Commands:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Apply the settings now; systemd-tmpfiles applies them at each boot."""
+    """Apply the kernel settings now; systemd-tmpfiles applies them at each boot."""
     running_kernel_files(name="Running kernel", files=plan.hardware.kernel_files)

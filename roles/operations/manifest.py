@@ -64,7 +64,7 @@ def unreadable(error: ManifestError) -> str:
 
 
 def _secrets(plan: NodePlan) -> Secrets | None:
-    """Return the secrets; None if there are none or they are unsafe, which other roles report."""
+    """Return the secrets; None if there are none or they are unsafe (other roles report that)."""
     try:
         return existing(plan.spec.name, plan.spec.secrets_dir)
     except SecretsUnsafe:

@@ -9,6 +9,6 @@ from lockstep.roles.operations.files import managed_files
 
 
 def program(plan: NodePlan) -> None:
-    """Install the program that slurm.conf names; it does nothing until its rules are installed."""
+    """Install the health check that slurm.conf names; it does nothing until its rules exist."""
     files = tuple(file for file in managed(plan, None, "node_check") if file.path == HEALTH_CHECK)
     managed_files(name="Program", files=files)

@@ -18,7 +18,7 @@ from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
 
 @operation("the initramfs has the module options")
 def initramfs(files: tuple[str, ...]) -> Commands:
-    """Rebuild every initramfs if the running kernel's is older than a file that belongs in it.
+    """Rebuild every initramfs if that of the running kernel is older than a file it must contain.
 
     Args:
         files: the module options; an initramfs without them loads nouveau early during boot.
@@ -72,8 +72,8 @@ def loaded(driver: Driver, modules: tuple[str, ...]) -> CommandsOrReason:
 def idle_units(units: tuple[str, ...]) -> Commands:
     """Stop and disable units whose hardware is missing or whose feature is turned off.
 
-    They are stopped only while no process uses a GPU: if the description is wrong, stopping the
-    fabric manager would end all CUDA programs.
+    They are stopped only while no process is using a GPU: if the description is wrong, stopping
+    the fabric manager would end all CUDA programs.
 
     Args:
         units: the canonical names of the units.

@@ -1,4 +1,4 @@
-"""The decorator for operations: like pyinfra's, but a node that does not answer fails alone."""
+"""Decorator for operations: like pyinfra's, but if a node does not answer, only that node fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Command = str | StringCommand | FunctionCommand
 Commands = Generator[Command, None, None]
 CommandsOrReason = Generator[Command, None, str]
-"""Yields commands; if there are none, it returns the reason."""
+"""A generator of commands; if it yields none, it returns the reason."""
 
 
 def operation(
@@ -71,7 +71,7 @@ def operation(
 
 
 def ask(question: Question[T]) -> T:
-    """Return the answer from the host on which the operation runs.
+    """Ask the host on which the operation is running, and return its answer.
 
     Raises:
         Unreadable: see ``lockstep.facts.reading.ask``.
@@ -80,7 +80,7 @@ def ask(question: Question[T]) -> T:
 
 
 def refusal(why: str) -> FunctionCommand:
-    """Return a command that fails on its host alone: an exception would end the whole run."""
+    """Return a command that fails only its own host: an exception would end the whole run."""
 
     def refused(state: State, host: Host) -> bool:
         host.log_styled(why, fg="red", bold=True)
@@ -90,7 +90,7 @@ def refusal(why: str) -> FunctionCommand:
 
 
 def _fail(why: str) -> FunctionCommand:
-    """Return a command that fails on its host; before execution, fail the host at once."""
+    """Return a command that fails its host; if execution has not started, fail the host at once."""
     failing: Host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
     state = failing.state
     then = "" if "Next: " in why else f". Next: repair {failing.name}, then run this again"

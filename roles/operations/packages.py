@@ -35,16 +35,16 @@ def locked_packages(
     held: tuple[str, ...] = (),
     driver: Driver | None = None,
 ) -> Commands:
-    """Install packages, at exactly the locked version if they have one.
+    """Install packages, each at exactly its locked version if it has one.
 
     Args:
         names: packages that must be installed.
         versions: package -> locked version or a pattern (apt_preferences(5)); a different
             installed version is replaced, even by an older one.
         held: packages to put on hold (apt-mark(8)).
-        driver: its missing packages are installed unless a different driver is loaded, no matter
-            what installed that driver. The version and flavour of installed packages change only
-            while nothing runs on the node (deploys/reboot.py).
+        driver: the planned driver. Its missing packages are installed unless a different driver is
+            loaded, even one that Lockstep did not install. The version and flavour of installed
+            packages change only while nothing is running on the node (deploys/reboot.py).
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
@@ -86,9 +86,10 @@ def _waiting(
     *,
     other_loaded: bool,
 ) -> list[str]:
-    """Return the driver packages that must wait for the rollout: all that differ, or none.
+    """Return the driver packages that wait for the rollout: all that differ from the plan, or none.
 
-    No package waits if no driver is installed yet, or if some are missing and the rest are right.
+    No package waits if no driver is installed yet, or if some packages are missing and the rest
+    are as planned.
     """
     concerned = [name for name in differ if name in steady or name in replaced]
     other_version = any(name in state.installed for name in concerned)
@@ -174,11 +175,11 @@ def _hold(names: Iterable[str]) -> str:
 
 
 def _transaction(words: str, *after: str, assigned: str = "") -> str:
-    """Return a call of apt-get and the commands that must follow even if it fails.
+    """Return a shell command that runs apt-get and then other commands, even if apt-get fails.
 
     Args:
         words: the arguments of apt-get.
-        after: the commands that follow; ``$status`` is the exit status of apt-get.
+        after: the other commands; ``$status`` is the exit status of apt-get.
         assigned: a variable assignment before the call, for the environment of apt-get.
     """
     reload = 'systemctl daemon-reload || [ "$status" != 0 ] || status=1'
@@ -210,7 +211,7 @@ _CONFIGURE = (
 )
 
 REFUSED = "refused:"
-"""Prefix of Lockstep's own refusal; apt prints other lines around it."""
+"""Prefix of the line in which Lockstep refuses a change; the other lines are apt's."""
 _JUDGE_SAYS = (
     # apt prints its configuration, an empty line, and a line for each step: package, old version,
     # <, new version, file (or an action such as **REMOVE**).

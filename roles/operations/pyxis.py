@@ -20,7 +20,7 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Commands:
 
     Args:
         version: the package version, as a pattern (apt_preferences(5)).
-        slurm: the release series of Slurm, for the message.
+        slurm: the release series of Slurm, for the error message.
         otherwise: a shell command that protects jobs if no build of the plugin fits.
     """
     if ask(slurm_loads(PYXIS_PLUGIN)):
@@ -42,7 +42,7 @@ KNOWS_NO_CONTAINERS = f"rm -f {PYXIS_PLUGSTACK}"
 
 
 def apply(plan: NodePlan) -> None:
-    """Make sure that Slurm can load the plugin, then write the line that requires it."""
+    """Make sure that Slurm can load the plugin, then write the line that tells Slurm to load it."""
     plugin_of_this_slurm(
         name="Plugin for this Slurm",
         version=plan.software.versions[PYXIS_PACKAGE],

@@ -11,7 +11,7 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 
 @operation("the RDMA kernel modules are loaded")
 def loaded_modules(modules: Mapping[str, str]) -> Commands:
-    """Load missing modules; if the kernel lacks them, modprobe fails with a message.
+    """Load the modules that are not loaded; if the kernel lacks one, modprobe fails with a message.
 
     Args:
         modules: module -> a file in /sys that exists while the module is loaded.
@@ -23,5 +23,5 @@ def loaded_modules(modules: Mapping[str, str]) -> Commands:
 
 
 def afterwards(plan: NodePlan) -> None:
-    """Load missing modules; the udev rule is in place before any RDMA device can appear."""
+    """Load the RDMA modules; the udev rule is already in place when their devices appear."""
     loaded_modules(name="Modules", modules=fabric.modules(plan.hardware.hardware.nics))

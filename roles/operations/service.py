@@ -26,7 +26,7 @@ def service(
 ) -> CommandsOrReason:
     """Enable a unit, start it, and restart it if its files changed since it started.
 
-    If a unit already runs with the files on disk, there is no daemon-reload and no restart.
+    If a unit is already running with the files on disk, there is no daemon-reload and no restart.
 
     Args:
         unit: the unit's canonical name (an alias would always look stopped).
@@ -74,7 +74,7 @@ def service(
 def units(
     wanted: tuple[tuple[str, tuple[str, ...], tuple[str, ...], bool], ...],
 ) -> Commands:
-    """Keep the units of a role running, each as in ``service``.
+    """Keep the units of a role running, as ``service`` does for a single unit.
 
     This is one operation for all units: pyinfra derives an operation's identity from line numbers,
     so calls in a loop would merge different units of different hosts into one operation.
@@ -115,7 +115,8 @@ def _active(name: str) -> str:
 def manager_configuration(files: tuple[str, ...]) -> Commands:
     """Make systemd read its own configuration again (daemon-reexec) if it changed.
 
-    Services keep running. Defaults apply to services that start later, slice limits at once.
+    Services keep running. New defaults apply to services that start later; new slice limits apply
+    immediately.
 
     Args:
         files: system.conf.d drop-ins and drop-ins of slices.

@@ -28,7 +28,7 @@ def registered_in_accounting(cluster: str) -> Commands:
 
 @operation("slurmctld has told every slurmd to fetch this configuration")
 def distributed(files: tuple[str, ...]) -> Commands:
-    """If the configuration has changed, wait for slurmctld and make every slurmd fetch it."""
+    """If the configuration has changed, make every slurmd fetch it as soon as slurmctld answers."""
     if ask(configuration_distributed(files)):
         return
     yield (

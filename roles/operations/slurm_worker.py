@@ -77,8 +77,8 @@ def registered(node: str, controller: str) -> Commands:
 def configuration_fetched(sha256: str) -> Commands:
     """Restart slurmd if its slurm.conf is not the planned one.
 
-    slurmd fetches the file when it starts and at each reconfigure that reaches it. A node
-    that was unreachable at that time has an old file.
+    slurmd fetches the file when it starts and at each reconfigure that reaches it. If the node
+    was unreachable then, its file is out of date.
 
     Args:
         sha256: the SHA-256 hash of the planned slurm.conf.

@@ -7,7 +7,7 @@ from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 
 WAIT_TRIES = 90
-"""Number of tries, one per second; a new chronyd needs about ten after its first samples."""
+"""Number of tries, one per second; a new chronyd is in sync about 10 s after its first samples."""
 
 HEARD = (
     "chronyc -n -c tracking | "
@@ -21,7 +21,7 @@ HEARD = (
 
 @operation()
 def clock_is_right(reference: bool, max_offset_s: float) -> CommandsOrReason:
-    """Wait until the clock is within ``max_offset_s`` seconds of its source; else fail.
+    """Wait until the clock is close enough to its source; fail if that takes too long.
 
     Args:
         reference: True if the node is the cluster's time source and follows no server.

@@ -1,4 +1,4 @@
-"""Files named in the controller's configuration, which every worker must have first."""
+"""Files that every worker must have before the controller's configuration names them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lockstep.spec import NodeRole
 
 @operation()
 def on_every_worker(plan: NodePlan, path: str, named_in: str) -> CommandsOrReason:
-    """Fail on this head if its configuration is about to name a file that a worker lacks.
+    """Fail on this head node if its configuration is about to name a file that a worker lacks.
 
     Args:
-        plan: the plan of the head.
+        plan: the plan of the head node.
         path: the path of the file on the workers.
-        named_in: the head's file that will contain this path.
+        named_in: the head node's file that will contain this path.
     """
     if ask(newly_named(path, named_in)):
         yield FunctionCommand(_all_have, (plan, path, connector_arguments(host)), {})
@@ -37,12 +37,12 @@ def on_every_worker(plan: NodePlan, path: str, named_in: str) -> CommandsOrReaso
 def files_after_workers(
     plan: NodePlan, files: tuple[ManagedFile, ...], path: str, plugin: str
 ) -> CommandsOrReason:
-    """Write this head's files once every worker has a file with the same path.
+    """Write this head node's files once every worker has the file at ``path``.
 
     Args:
-        plan: the plan of the head.
+        plan: the plan of the head node.
         files: the files for ``managed_files``.
-        path: the path of the file, on the head and on the workers.
+        path: the path of the file, on the head node and on the workers.
         plugin: the plugin that the file names.
     """
     # The state of the workers is known only when the operation is executed.

@@ -48,7 +48,7 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
 
 
 def described(removal: Removal) -> list[str]:
-    """Return a line for each leftover entry: its removal, or the reason why it stays."""
+    """For each leftover, return a line that says that it is removed, or why it stays."""
     return [
         *(f"removed: {one.section} {one.name} ({one.state})" for one in removal.taken),
         *(f"left: {one.section} {one.name} {why}" for one, why in removal.stays),

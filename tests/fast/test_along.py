@@ -27,7 +27,8 @@ from lockstep.fast import along as _along, connector as _connector, record as _r
 from tests.fast.facts import line_of as _line_of
 _files = [_line_of(f"$FOLDER/{_number}.file") for _number in range(9)]
 _connector.declared = lambda plan, roles: [_one.parts() for _one in _files]
-_along.COMMAND = _reading.COMMAND = "timeout -k 5 60 $FOLDER/programs/python3 -"
+_along.PYTHON = "$FOLDER/programs/python3"
+_reading.COMMAND = f"timeout -k 5 60 {_along.PYTHON} -"
 _execute = _Client.exec_command
 def _counting(self, command, *given, **named):
     with open("$FOLDER/executed", "a") as _file:
@@ -54,7 +55,7 @@ def runs(number, command, **arguments):
 CHANGES = "\n".join(
     f"text(name='File {n}', path='$FOLDER/{n}.file', content='wanted')" for n in range(6)
 )
-GOOD = f'exec {sys.executable} "$@"'
+GOOD = f'exec {sys.executable} -IS "$@"'
 OF_READINGS = re.compile(r"python3 -|LOCKSTEP-READINGS|^ *eA\w+")
 """Lines that show an execution which only reads."""
 SUDO = '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n'
@@ -159,33 +160,76 @@ def test_output_status_and_input_of_a_command_are_as_without(hosts: Hosts, host:
     assert len(ran.executed) < len(plain.executed)
 
 
+NOTED = f"echo $$ >> $FOLDER/pids; {GOOD}"
+RUNS = "for i in $(seq 100); do kill -0 $(tail -n 1 $FOLDER/pids) && break; sleep 0.1; done"
+"""Waits until the Python of this command has started; it ends after the command."""
+TOLD = "IFS= read -r program; IFS= read -r begin || exit 1"
+
+
 @pytest.mark.parametrize(
     "python3",
     [
-        *("echo garbage", "exit 1", "kill -9 $$", LOST, f'printf "\\377\\n"; {GOOD}'),
+        *("exit 1", f"{TOLD}; echo garbage", f"{TOLD}; exit 1", f"{TOLD}; kill -9 $$"),
+        f"{TOLD}; {LOST}",
+        f'[ -e $0.was ] || {{ : > $0.was; {TOLD}; printf "\\377\\n"; }}; {GOOD}',
         f"[ -e $0.was ] || {{ : > $0.was; sleep 60; }}; {GOOD}",
     ],
-    ids=["garbage", "failing", "killed", "lost", "binary", "hanging once"],
+    ids=["none", "garbage", "failing", "killed", "lost", "binary once", "hanging once"],
 )
 def test_where_the_reading_fails_the_status_of_the_command_counts(
     hosts: Hosts, python3: str
 ) -> None:
     """The next question reads again; here it has the same fault, and says so."""
+    python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
     new = python3_is(hosts, python3, "python3.new")
     deploy = f"""
-runs(name="First", number=0, command="echo first")
-runs(name="Breaks", number=1, command="mv {new} {hosts.programs}/python3; echo broken")
+runs(name="Breaks", number=0, command="{RUNS}; mv {new} {hosts.programs}/python3; echo broken")
+runs(name="Next", number=1, command="echo next")
 runs(name="Last", number=2, command="echo last")
 """
     try:
         ran = run(hosts, deploy, "-vvv", more=GIVES_UP)
     finally:
         python3_is(hosts, GOOD)
-    assert "first" in ran.about("plain")
+        (hosts.programs / "python3.was").unlink(missing_ok=True)
+    assert "next" in ran.about("plain")
     assert "broken" in ran.about("plain")
     lost = [line for line in ran.about("plain") if " failed: the node could not be read: " in line]
     assert bool(lost) == (GOOD not in python3), ran.said
     assert ran.about("plain").count("Success") == (2 if lost else 3), ran.said
+
+
+def test_python_starts_while_the_command_runs_and_reads_when_it_has_ended(hosts: Hosts) -> None:
+    python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
+    deploy = f"""
+runs(name="First", number=0, command="{RUNS}; sleep 1; echo $i > $FOLDER/1.file")
+runs(name="Next", number=1, command="true")
+"""
+    try:
+        ran = run(hosts, deploy)
+    finally:
+        python3_is(hosts, GOOD)
+    assert ran.status == 0, ran.said
+    (before,) = re.findall(r"before 1: '(\d+)'", ran.said)
+    assert int(before) < 100, "Python was never seen to run"
+
+
+def test_a_command_waits_neither_for_python_nor_for_a_full_pipe(hosts: Hosts) -> None:
+    python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
+    slow = f"sleep 4; test -e {hosts.folder}/2.file && : > {hosts.folder}/ran; exit 1"
+    new = python3_is(hosts, f"[ -e $0.was ] || {{ : > $0.was; {slow}; }}; {GOOD}", "python3.new")
+    deploy = f"""
+runs(name="Slow", number=0, command="{RUNS}; mv {new} {hosts.programs}/python3")
+runs(name="Next", number=1, command="echo new > $FOLDER/2.file")
+"""
+    long = "_along.one_line = lambda text, one=_along.one_line: one(text) + '#' * 300000\n"
+    try:
+        ran = run(hosts, deploy, more=long)
+    finally:
+        python3_is(hosts, GOOD)
+        (hosts.programs / "python3.was").unlink(missing_ok=True)
+    assert ran.status == 0, ran.said
+    assert (hosts.folder / "ran").exists(), ran.said
 
 
 RUNS_PLAINLY = """

@@ -19,7 +19,7 @@ pytestmark = [
 LIMITS = """\
 from lockstep.fast import ssh as _ssh, watch as _watch
 _ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 5.0, 1, 10.0
-_watch.EVERY_S, _watch.TICK_S = 60.0, 1.0
+_watch.EVERY_S = 60.0
 """
 """A node that is silent runs into one time limit only: here that of a reading."""
 WATCHED = "_watch.EVERY_S = 3.0\n"

@@ -253,3 +253,21 @@ def test_a_host_with_other_arguments_than_a_record_can_have_is_left_alone(
     node.record.begin()
     assert node.executions == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_login_shell_of_sudo_gets_plain_commands() -> None:
+    """``sudo -i`` quotes what it passes on, except "$": a shell of its own would expand it."""
+    assert record.usual({**ARGUMENTS, "_sudo": True}) is not None
+    assert record.usual({**ARGUMENTS, "_sudo": True, "_use_sudo_login": True}) is None
+
+
+def test_only_the_very_next_question_gets_readings_of_nvidia_smi_from_a_command(
+    node: Node,
+) -> None:
+    """nvidia-smi takes longer than most commands."""
+    one, other = (line_of(file).parts() for file in node.files)
+    gpus = frozenset({("gpu.uuid", "", "")})
+    asks = HostRecord(cast(Host, node), node.execute, lambda: [one, gpus, other])
+    assert asks._due_next() == one | other
+    asks._note_question(one)
+    assert asks._due_next() == gpus | other

@@ -136,8 +136,8 @@ def test_variables_of_the_environment_block_are_expanded(
         (
             {NEWEST: "ro", "ffff-5.14.0-427.99.1.el9_4.x86_64": "ro"},
             None,
-            "/boot/loader/entries has several machine IDs, "
-            "but /boot/grub2/grubenv sets no saved_entry",
+            "/boot/grub2/grubenv sets no saved_entry, "
+            "and /boot/loader/entries has entries for several machine IDs",
         ),
         (
             {NEWEST: "$kernelopts"},

@@ -1,4 +1,4 @@
-"""Reads one node and prints one record. Standard library only, Python 3.9 or newer, read-only.
+"""Takes a node's readings and prints a record. Standard library only, Python 3.9+, read-only.
 
 The program is sent to the node as text and runs as root. It installs nothing and writes nothing.
 A request names the objects to read (paths, units, keys). It contains no expected values.

@@ -70,7 +70,7 @@ def read_initramfs(request: Request, commands: Commands) -> Readings:
 
 
 def default_entry(paths: list[str]) -> list[str]:
-    """Return the kernel arguments of the entry that boots next; raise ``Unread`` if unclear."""
+    """Return the default entry's kernel arguments; raise ``Unread`` if the default is unclear."""
     # In GRUB's order, in which an entry's position is the index that grubby(8) uses.
     ordered = sorted(paths, key=lambda path: version_key(name_of(path)), reverse=True)
     variables = environment()
@@ -81,7 +81,9 @@ def default_entry(paths: list[str]) -> list[str]:
     if not wanted:
         kernels = [path for path in ordered if "-0-rescue" not in path] or ordered
         if len({name_of(path).split("-", 1)[0] for path in kernels}) > 1:
-            raise Unread(f"{ENTRIES} has several machine IDs, but {GRUBENV} sets no saved_entry")
+            raise Unread(
+                f"{GRUBENV} sets no saved_entry, and {ENTRIES} has entries for several machine IDs"
+            )
         chosen = kernels[:1]
     if len(chosen) != 1:
         raise Unread(f"{GRUBENV}: default {wanted!r} matches {len(chosen)} entries in {ENTRIES}")

@@ -45,11 +45,11 @@ def allowed_cpus(process: str) -> str:
 
 
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
-"""Folders that contain systemd's slices: with cgroup v2, with v1 and v2, with v1 only."""
+"""Folders with systemd's slices, for cgroup v2, for v1 and v2 together, and for v1 alone."""
 
 
 def read_services(request: Request, commands: Commands) -> Readings:
-    """CPUs that processes may use: combined per service, and as CPU lists per control group."""
+    """CPUs that each service may use, and the CPU lists of the processes in each control group."""
     slices = [folder + "/system.slice" for folder in CGROUPS]
     top = next((folder for folder in slices if is_folder(folder)), None)
     if top is None:
@@ -73,7 +73,7 @@ def read_services(request: Request, commands: Commands) -> Readings:
                     for group in services:
                         groups.setdefault(group, set()).add(allowed)
     if not found:
-        raise Unread(f"no service in {top} has a process")
+        raise Unread(f"no service in {top} has any processes")
     if exists(f"{LOGINS}/cpuset.cpus.effective"):
         groups[LOGINS] = {line_of(f"{LOGINS}/cpuset.cpus.effective")}
     return {
@@ -83,11 +83,11 @@ def read_services(request: Request, commands: Commands) -> Readings:
 
 
 LONG_ENOUGH_S = 600.0
-"""Minimum age of a service. Younger services are left out, because startup takes more CPU time."""
+"""Minimum age of services. Younger ones are left out, because startup raises their CPU use."""
 
 
 def read_service_shares(request: Request, commands: Commands) -> Readings:
-    """Average CPU use of each service, in percent of one CPU; empty without cgroup v2."""
+    """Average CPU use of each service, as a percentage of one CPU; empty without cgroup v2."""
     shares: dict[str, float] = {}
     uptime, ticks_per_s = figure_of("/proc/uptime"), os.sysconf("SC_CLK_TCK")
     for path in found_by("/sys/fs/cgroup/system.slice/*.service/cpu.stat"):

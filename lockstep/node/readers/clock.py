@@ -1,4 +1,4 @@
-"""Whether chronyd follows its time servers."""
+"""Reads chronyd's synchronization state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_time(request: Request, commands: Commands) -> Readings:
 
 
 def follows(row: list[str], now: float) -> bool:
-    """Return whether chronyd follows its source, given the columns of ``chronyc -c tracking``.
+    """Return whether chronyd is following its source, given the columns of ``chronyc -c tracking``.
 
     The leap status stays "Normal" for days after the servers are lost. Column 4 is the time of the
     last measurement that was used; column 13 is the interval between the last two clock updates,

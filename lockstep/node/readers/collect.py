@@ -182,7 +182,7 @@ def collect(
 
     Args:
         request: the names of the objects to read.
-        only: the readings that are needed; empty: those of a check. The record may contain more.
+        only: the readings to take; empty: all readings of a check. The record may include others.
         command_timeout_s: the timeout of each command; None: the default.
         reader_timeout_s: the time limit for all readers together; None: the default.
     """
@@ -190,7 +190,7 @@ def collect(
 
 
 def in_turn(only: frozenset[str]) -> list[list[Row]]:
-    """Return the readers for ``only`` (empty: for a check), grouped into lists for ``take``."""
+    """Return lists of readers, as ``take`` expects; if ``only`` is empty, those of a check."""
     readers = [row for row in READERS if only & set(row[1])] if only else FOR_A_CHECK
     together = [[row for row in readers if row in OF_NVIDIA_SMI]]
     return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]

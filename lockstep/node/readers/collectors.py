@@ -21,14 +21,14 @@ COLLECTORS = (
     *("nvidia_gpu_exporter", "datadog-agent", "fluent-bit", "vector", "gmond", "sadc"),
 )
 POLLS = re.compile(r"^\S*nvidia-smi(?=\s).*(?:\bdmon\b|\bpmon\b|\s-l(?:ms)?(?:[=\s\d]|$)|--loop)")
-"""Command line of an nvidia-smi that repeats its query; it also counts as a collector."""
+"""Command line of a repeating nvidia-smi query, which also counts as a collector."""
 
 INTERPRETED = re.compile(r"^\S*/(?:python|perl|ruby|node|sh|bash)[\d.]*(?: -\S+)* (?=/)")
 """The interpreter at the beginning of a script's command line; the script's path follows."""
 
 
 def read_collectors(request: Request, commands: Commands) -> Readings:
-    """Running programs that collect metrics: name -> command lines."""
+    """The metric collectors that are running: name -> command lines."""
     found: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
     for process, words in command_lines():
         line = INTERPRETED.sub("", words.replace("\0", " ").strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +19,8 @@ PATH = os.pathsep.join(
 
 def installed(name: str) -> bool:
     """Return whether a command is installed."""
+    import shutil  # few readings need it, and its import takes 3 ms
+
     return shutil.which(name, path=PATH) is not None
 
 
@@ -47,9 +48,6 @@ class Commands:
 
     def outcome(self, *argv: str, text: str = "", user: str = "") -> tuple[int, str, str]:
         """Run a command; return its exit status, standard output and standard error."""
-        program = shutil.which(argv[0], path=PATH)
-        if program is None:
-            raise Unread(f"{argv[0]}: not installed")
         if argv[0] in self.hung:  # a program that hangs costs only one timeout
             raise Unread(self.hung[argv[0]])
         extra: dict[str, Any] = {}
@@ -57,16 +55,20 @@ class Commands:
             account = pwd.getpwnam(user)
             extra = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         begin = time.monotonic()
-        process = subprocess.Popen(
-            [program, *argv[1:]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-            env={"PATH": PATH, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"},
-            **extra,
-        )
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+                env={"PATH": PATH, "LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"},
+                **extra,
+            )
+        except OSError as error:  # the file may also lack its interpreter or the permission to run
+            why = f"cannot run: {error.strerror}" if installed(argv[0]) else "not installed"
+            raise Unread(f"{argv[0]}: {why}") from None
         timed_out = False
         out = err = b""
         try:

@@ -92,7 +92,7 @@ IN_CONTAINER = (
 
 
 def read_device_files(request: Request, commands: Commands) -> Readings:
-    """The device files that a container may get, each with its major and minor number."""
+    """The device files that containers may be given, each with its major and minor number."""
     paths = [path for pattern in DEVICE_FILES for path in found_by(pattern)]
     every = {path: os.stat(rooted(path)) for path in paths}
     return {
@@ -105,9 +105,10 @@ def read_device_files(request: Request, commands: Commands) -> Readings:
 
 
 def read_containers(request: Request, commands: Commands) -> Readings:
-    """The resources that a container with all GPUs sees, for each engine.
+    """For each container engine, the resources that a container with all GPUs sees.
 
-    This is the only reader that starts containers. It runs only on request and removes them.
+    This is the only reader that starts containers, and it removes them afterwards. It runs
+    only on request.
     """
     image, folders = request["check_image"], request["container_devices"]
     run_like_a_job()
@@ -124,7 +125,7 @@ def read_containers(request: Request, commands: Commands) -> Readings:
 
 
 def seen(out: str) -> dict[str, Any]:
-    """Return the values that IN_CONTAINER printed; stat's numbers are hexadecimal."""
+    """Return the values printed by IN_CONTAINER, converting stat's numbers from hexadecimal."""
     words = [line.split(" ", 1) for line in out.splitlines() if " " in line]
     last = dict(words)
     devices = [v.split(" ") for k, v in words if k == "device"]
@@ -144,7 +145,7 @@ CONTAINERD = "unix:///run/containerd/containerd.sock"
 def in_pod(commands: Commands, image: str, folders: list[str]) -> str:
     """Run IN_CONTAINER in a pod created through the CRI, as Kubernetes does; return its output.
 
-    Before containerd 2.0, ctr does not accept CDI names. The pod uses the node's network, so it
+    Before containerd 2.0, ctr did not accept CDI names. The pod uses the node's network, so it
     needs no network plugin.
     """
     sandbox = {
@@ -178,7 +179,7 @@ CRI_NAMESPACE = "k8s.io"
 
 
 def read_images(request: Request, commands: Commands) -> Readings:
-    """Whether the engine has the image, for each pair such as ``docker lockstep/check:1``."""
+    """Whether each requested image is present; a request looks like ``docker lockstep/check:1``."""
     runs = docker_runs(commands)
 
     def has(asked: str) -> bool:
@@ -205,7 +206,7 @@ def read_live_restore(request: Request, commands: Commands) -> Readings:
 
 
 NOT_ACTIVE = (3, 4)
-"""Exit statuses of systemctl(1): the unit is not active; there is no such unit."""
+"""Exit statuses of systemctl(1) for a unit that is not active, and for one that does not exist."""
 
 
 def docker_runs(commands: Commands) -> bool:

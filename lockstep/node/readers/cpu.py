@@ -32,7 +32,7 @@ def read_distances(request: Request, commands: Commands) -> Readings:
 
 
 def numa_node_of(path: str) -> str:
-    """Return the name of the NUMA node that this file belongs to."""
+    """Return the name of the NUMA node that a sysfs file belongs to."""
     return path.split("/")[-2]
 
 
@@ -49,7 +49,7 @@ def read_processors(request: Request, commands: Commands) -> Readings:
 
 
 def read_frequency(request: Request, commands: Commands) -> Readings:
-    """Frequency settings, each summarized in one text for all CPUs."""
+    """Frequency settings of the CPUs; one text per setting covers all CPUs."""
     policy = CPU + "/cpufreq/policy*/"
 
     def limit(which: str) -> str:
@@ -76,7 +76,7 @@ def read_frequency(request: Request, commands: Commands) -> Readings:
 
 
 def read_idle_states(request: Request, commands: Commands) -> Readings:
-    """Idle states by name: "enabled", "disabled", or both, each with its number of CPUs."""
+    """Idle states by name: "enabled" or "disabled"; if CPUs differ, both with their CPU counts."""
     words = {"0": "enabled", "1": "disabled"}
 
     def state(folder: str) -> str:
@@ -107,7 +107,7 @@ def read_power_limits(request: Request, commands: Commands) -> Readings:
 
 
 def read_isolation(request: Request, commands: Commands) -> Readings:
-    """Isolated CPUs, and CPUs that run without a tick (nohz_full); "" for none."""
+    """Isolated CPUs, and CPUs that run without a tick (nohz_full); "" if there are none."""
     # A kernel that was built without NO_HZ_FULL has neither the file nor such CPUs.
     no_tick = line_of(CPU + "/nohz_full", "").replace("(null)", "")
     return {"cpu.isolated": line_of(CPU + "/isolated"), "cpu.nohz_full": no_tick}

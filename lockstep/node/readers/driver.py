@@ -23,10 +23,10 @@ from lockstep.node.readers.tree import (
 
 PARAMETERS = "/proc/driver/nvidia/params"
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
-"""Names of the kernel module on disk. NVIDIA's packages use the first; Debian's use the others,
-which are in nvidia-alternative's order of preference."""
+"""Names that the kernel module may have on disk. NVIDIA's packages use the first one; Debian's use
+the others, listed in nvidia-alternative's order of preference."""
 FLAVOURS = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
-"""Licence of the kernel module, as modinfo prints it -> flavour."""
+"""Flavour of the kernel module for each license that modinfo prints."""
 LIBRARY = "libnvidia-ml.so.1"
 LISTED = re.compile(rf"^\s*{re.escape(LIBRARY)} \((.*)\) => (.*)$", re.MULTILINE)
 """A line of ``ldconfig -p``: the flags and the path of the library."""
@@ -55,7 +55,7 @@ def read_module(request: Request, commands: Commands) -> Readings:
 
 
 def read_driver_parameters(request: Request, commands: Commands) -> Readings:
-    """Parameters of the loaded kernel module."""
+    """Parameters of NVIDIA's loaded kernel module."""
     lines = [line.partition(":") for line in text_of(PARAMETERS).splitlines()]
     return {"driver.parameters": {name: value.strip().strip('"') for name, _, value in lines}}
 
@@ -65,7 +65,7 @@ HELPERS = ("gdrdrv", "nvidia_fs", "nvidia_peermem")
 
 
 def read_loaded_modules(request: Request, commands: Commands) -> Readings:
-    """The loaded kernel modules: NVIDIA's, nouveau, and the ``HELPERS``."""
+    """Which of NVIDIA's kernel modules, nouveau and the ``HELPERS`` are loaded."""
     every = below("/sys/module")
     own = {name for name in every if name.startswith(("nvidia", "nouveau"))}
     return {
@@ -98,14 +98,14 @@ def read_kernels(request: Request, commands: Commands) -> Readings:
 
 
 def module_of(entry: dict[str, Any], **further: str) -> dict[str, Any] | Unread:
-    """Return the reading of a kernel's driver module; ``further`` adds values to it."""
+    """Return a kernel's driver module as a reading, with the values of ``further`` added."""
     if entry.keys() == {"unread"}:
         return Unread(entry["unread"])
     return {**further, "version": entry["version"], "flavour": entry["flavour"]}
 
 
 def module_file(commands: Commands, kernel: str) -> dict[str, Any]:
-    """Return the version and flavour of a kernel's module on disk; "absent" if there is none."""
+    """Return the version and flavour of a kernel's driver module; "absent" if none is on disk."""
     for name in MODULES:
         status, out, err = commands.outcome("modinfo", "-k", kernel, "-F", "version", name)
         if status == 0:
@@ -155,6 +155,6 @@ def read_board_numbers(request: Request, commands: Commands) -> Readings:
 
 
 def uuid_of(path: str) -> str:
-    """Return the UUID of a GPU; the file shows question marks until a program opens the GPU."""
+    """Return the UUID in a GPU's file, which shows question marks until a program opens the GPU."""
     nothing = "UUID, because no program has opened the GPU yet"
     return found_in(path, r"^GPU UUID:\s*(GPU-[0-9a-f-]+)$", nothing)

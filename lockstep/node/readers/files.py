@@ -24,7 +24,7 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 
 
 def read_file(path: str) -> Any:
-    """Return the hash, mode and owner of a file; mark it if it is absent or not a regular file."""
+    """Return a regular file's hash, mode and owner; ``absent`` if it is missing, else ``other``."""
     try:
         about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):
@@ -51,7 +51,7 @@ def rights(about: os.stat_result) -> dict[str, str]:
 def read_changed_files(request: Request, commands: Commands) -> Readings:
     """Change time and inode of each requested file; links are followed.
 
-    The modification time would not help, because for a packaged file it is the build time.
+    Modification times are unsuitable: for packaged files, they date from the package's build.
     """
     return {"files.changed": each(request["changed"], read_changed)}
 
@@ -67,7 +67,7 @@ def read_changed(path: str) -> Any:
 
 
 def read_naming(request: Request, commands: Commands) -> Readings:
-    """Whether each requested file contains the requested text; an absent file does not."""
+    """Whether each requested file contains the requested text; False if there is no such file."""
 
     def names(asked: str) -> bool:
         path, _, text = asked.partition(" ")
@@ -83,7 +83,7 @@ def read_groups(request: Request, commands: Commands) -> Readings:
 
 
 def name_of(number: int, find: Callable[[int], Sequence[Any]], otherwise: str = "") -> str:
-    """Return the name of a user or group; if it has none, ``otherwise`` or its number."""
+    """Return a user's or group's name; without a name, ``otherwise`` or by default the number."""
     try:
         return str(find(number)[0])
     except KeyError:

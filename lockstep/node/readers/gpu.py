@@ -79,7 +79,7 @@ GPU_OPTIONAL_FIELDS = (
 )
 GPU_READINGS = tuple(name for name, _, _ in (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS))
 LACKS = ("N/A", "[N/A]", "[Not Supported]", "[Requested functionality has been deprecated]")
-"""Output of nvidia-smi for a value that a GPU lacks; other text in brackets means a failure."""
+"""What nvidia-smi prints for a value that a GPU lacks; other text in brackets means a failure."""
 NO_ROW = "nvidia-smi: not a row of values"
 LOST = re.compile(
     r"\bGPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d): *(.+)", re.IGNORECASE

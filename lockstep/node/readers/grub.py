@@ -1,4 +1,4 @@
-"""The entry that GRUB boots next, from its menu and its environment block.
+"""The entry that GRUB will boot next, from its menu and its environment block.
 
 Sources: the GRUB manual ("default", "menuentry", "Environment block") and, for the entries that
 ``blscfg`` adds on the RHEL family, the Boot Loader Specification.
@@ -38,7 +38,7 @@ class Entry:
     """A menu entry, a submenu with its entries, or the menu itself."""
 
     names: frozenset[str] = frozenset()
-    """Title and ID; GRUB accepts either."""
+    """Title and ID of the entry; GRUB accepts either as its name."""
     release: str = ""
     """Release of the entry's kernel; "" if it is unknown."""
     arguments: list[str] | None = None
@@ -76,7 +76,7 @@ class Grub:
     env: dict[str, str]
     """Variables of the environment block (grubenv)."""
     further: list[Entry]
-    """Entries that ``blscfg`` would add; their order here is not GRUB's."""
+    """Entries that ``blscfg`` would add, but not in GRUB's order."""
 
     def menu(self) -> Entry:
         """Return the menu of grub.cfg."""
@@ -110,7 +110,7 @@ class Grub:
         return top
 
     def default(self) -> Entry | None:
-        """Return the entry that boots next; None if that is unclear."""
+        """Return the entry that will boot next; None if that is unclear."""
         values = [
             grub_words(line)[-1].partition("=")[2]
             for line in self.lines
@@ -132,7 +132,7 @@ class Grub:
         return entry if entry is not None and (entry.release or entry.arguments) else None
 
     def next_kernel(self) -> str:
-        """Return the release of the kernel that boots next; "" if that is unclear."""
+        """Return the release of the kernel that will boot next; "" if that is unclear."""
         kernels = {one for one in self.releases() if not one.startswith(RESCUE)}
         if len(kernels) == 1:
             return kernels.pop()
@@ -157,7 +157,7 @@ class Grub:
         return may[0] if may and all(one == may[0] for one in may) else None
 
     def unclear(self) -> str:
-        """Return the reason why the next boot is unclear."""
+        """Return why it is unclear what the next boot will use."""
         if all(one.arguments is None and not one.release for one in self.menu().every()):
             return NO_KERNEL
         saved = ", ".join(self.env[name] for name in self.env if name in CHOICES)

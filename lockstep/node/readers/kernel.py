@@ -67,7 +67,7 @@ KERNEL_READINGS = ("kernel.state", "sysctl.common", "kernel.modules", "kernel.ne
 
 
 def read_kernel_state(request: Request, commands: Commands) -> Readings:
-    """Kernel settings that are compared between peers, even if the description omits them."""
+    """Kernel settings to compare between peers, even if the cluster description omits them."""
     return {
         "kernel.state": each(STATE, said),
         "sysctl.common": each(COMMON_SYSCTLS, lambda key: sysctl_value(key, ABSENT)),

@@ -24,8 +24,8 @@ OFF = ("disabled", "masked", "masked-runtime", "static", "indirect", "generated"
 def read_manifest(request: Request, commands: Commands) -> Readings:
     """The manifest without the files, units and sysctls that the request names.
 
-    The omitted entries have readings of their own. The others are few, and identical on nodes that
-    are configured alike.
+    The omitted entries have their own readings. The remaining ones are few, and the same on
+    all nodes with the same configuration.
     """
     if not exists(MANIFEST):
         return {"manifest": ABSENT}
@@ -61,7 +61,7 @@ def read_manifest(request: Request, commands: Commands) -> Readings:
 
 
 def read_whole(request: Request, commands: Commands) -> Readings:
-    """The whole manifest with current states. Roles use it to find and remove leftovers."""
+    """The whole manifest, with each entry's state. Roles use it to find and remove leftovers."""
     nothing = {**request, "files": [], "units": [], "sysctls": []}
     return {"manifest.whole": read_manifest(nothing, commands)["manifest"]}
 
@@ -74,7 +74,7 @@ def read_held(request: Request, commands: Commands) -> Readings:
 def boot() -> str:
     """Return an identifier of this boot: the boot ID and the start time of PID 1.
 
-    A container has the boot ID of its host, so only the start time tells its boots apart.
+    A container has its host's boot ID, so only the start time tells the container's boots apart.
     """
     return f"{line_of('/proc/sys/kernel/random/boot_id')} {started('1')}"
 
@@ -104,7 +104,7 @@ def _running(unit: dict[str, str]) -> str:
 
 
 def _sysctl(key: str, entry: dict[str, str], this_boot: str) -> str:
-    """Return the value that Lockstep set; "" if it is no longer in effect.
+    """Return the sysctl value that Lockstep set; "" if it is no longer in effect.
 
     A value that was dropped from the plan stays in effect until the next boot.
     """

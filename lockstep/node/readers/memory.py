@@ -49,8 +49,8 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
 
 
 HUGEPAGES_TRIED = "/run/lockstep/hugepages-tried"
-"""File with the huge pages that a role requested since the last boot, and the resulting counts.
-As long as the counts stay the same, the role does not repeat the request."""
+"""File that records which huge pages a role has requested since boot, and the counts that resulted.
+While the counts stay the same, the role does not repeat the request."""
 
 
 def read_hugepages_tried(request: Request, commands: Commands) -> Readings:
@@ -115,11 +115,11 @@ def read_memory_modules(request: Request, commands: Commands) -> Readings:
 
 
 def memory_module(fields: bytes, texts: bytes) -> tuple[str, str]:
-    """Return the slot that a table entry describes, and the module in it.
+    """Return the slot that a table entry describes, and the memory module in that slot.
 
     Args:
         fields: the formatted area of the entry.
-        texts: the strings that follow the area; its fields refer to them by number, from 1.
+        texts: the strings after that area, to which the fields refer by number, counting from 1.
     """
     size, locator, bank = struct.unpack_from("<H2xBB", fields, 0x0C)
     speed = struct.unpack_from("<H", fields, 0x15)[0]

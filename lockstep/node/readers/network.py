@@ -36,7 +36,7 @@ def read_listeners(request: Request, commands: Commands) -> Readings:
 
 
 def address_of(text: str) -> str:
-    """Return an address in its usual form; /proc/net has 32-bit words in host byte order."""
+    """Return an address of /proc/net (32-bit words in host byte order) in its usual notation."""
     words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
     family = socket.AF_INET6 if len(words) == 4 else socket.AF_INET
     return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
@@ -59,7 +59,7 @@ def read_default_routes(request: Request, commands: Commands) -> Readings:
 
 
 def speed(interface: str) -> str:
-    """Return the speed and duplex mode; "unknown" if the link is down or reports no speed."""
+    """Return a link's speed and duplex mode; "unknown" if it is down or reports no speed."""
     try:
         rate = number_of(f"{NET}/{interface}/speed")
         return f"{rate} Mb/s {line_of(f'{NET}/{interface}/duplex')}" if rate > 0 else "unknown"
@@ -68,7 +68,7 @@ def speed(interface: str) -> str:
 
 
 def net_errors(interface: str) -> int:
-    """Return the number of receive and transmit errors."""
+    """Return the number of receive and transmit errors on an interface."""
     return sum(number_of(f"{NET}/{interface}/statistics/{way}_errors") for way in ("rx", "tx"))
 
 

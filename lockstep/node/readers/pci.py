@@ -73,7 +73,7 @@ def read_gpu_pci(request: Request, commands: Commands) -> Readings:
 
 
 def on_both(file: str, tops: dict[str, str]) -> dict[str, Any]:
-    """Return the lower value (lanes or GT/s) of each link's two ends, by downstream end."""
+    """Return the lower value (lanes or GT/s) at the ends of each link, keyed by downstream end."""
     return each(
         sorted(tops),
         lambda end: min(figure_of(f"{PCI}/{device}/{file}") for device in (end, tops[end])),
@@ -138,7 +138,7 @@ RDMA_PCI_READINGS = (
 
 
 def read_rdma_pci(request: Request, commands: Commands) -> Readings:
-    """PCIe link and settings, NUMA node and nearest GPUs of each RDMA device; "" if virtual."""
+    """PCIe link and settings, NUMA node and nearest GPUs of RDMA devices; "" for virtual ones."""
     gpus = gpu_folders()
     readers: dict[str, Callable[[str], Any]] = {
         "rdma.pcie": lambda folder: link([folder], "current"),
@@ -168,7 +168,7 @@ def link(ends: list[str], which: str) -> str:
 
 
 def ends_of_link(folder: str) -> list[str]:
-    """Return a device's folder, and its upstream bridge's if the bridge has link attributes."""
+    """Return a device's folder, plus its upstream bridge's folder if that has link attributes."""
     bridge = os.path.dirname(folder)
     return [folder, bridge] if exists(f"{bridge}/max_link_speed") else [folder]
 

@@ -73,7 +73,7 @@ def read_rdma(request: Request, commands: Commands) -> Readings:
 
 
 def ports() -> dict[str, str]:
-    """Return the folder of each port. Port 1 has its device's name; port 2 is ``mlx5_0/2``."""
+    """Return each port's folder, keyed by name: ``mlx5_0`` for port 1, ``mlx5_0/2`` for port 2."""
     found = {}
     for path in found_by(RDMA + "/*/ports/*"):
         device, number = path.split("/")[4], path.split("/")[6]
@@ -82,7 +82,7 @@ def ports() -> dict[str, str]:
 
 
 def netdev(port: str) -> str:
-    """Return the network interface of the port with this folder; "" if it has none."""
+    """Return a port's network interface, given the port's folder; "" if there is none."""
     try:
         return line_of(f"{port}/gid_attrs/ndevs/0")
     except Unread:  # InfiniBand: the interface is listed under the PCI device

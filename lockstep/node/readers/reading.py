@@ -9,7 +9,7 @@ T = TypeVar("T")
 Request = dict[str, Any]
 Readings = dict[str, Any]
 ABSENT = "absent"
-"""Value for something that a node lacks, so that the node differs from peers that have it."""
+"""Stands for something that a node lacks, so that a comparison with peers shows the difference."""
 NOT_SUPPORTED = "not supported"
 NOT_ASKED = "not asked"
 """Value that a check records for each reading that only roles need."""
@@ -19,7 +19,7 @@ its readings must not load the driver."""
 
 
 class Unread(Exception):
-    """A reading that could not be taken; the text is the reason."""
+    """A reading that could not be taken; the exception's message is the reason."""
 
 
 FAILURES = (Unread, OSError, ValueError, LookupError)
@@ -49,7 +49,7 @@ def one(reader: Callable[[T], Any], name: T) -> Any:
 
 
 def counted(values: list[str]) -> str:
-    """Return the common value, or each value with its count (``a x7, b x1``); "absent" if empty."""
+    """Return the common value, or else all values and counts (``a x7, b x1``); "absent" if none."""
     kinds = sorted(set(values))
     if len(kinds) > 1:
         return ", ".join(f"{kind} x{values.count(kind)}" for kind in kinds)

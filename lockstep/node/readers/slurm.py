@@ -79,7 +79,7 @@ def exported_number(path: str, name: bytes) -> int:
 
 
 def read_srun_options(request: Request, commands: Commands) -> Readings:
-    """Whether srun's help lists each requested option; it also lists loaded plugins' options."""
+    """Whether each requested option is in srun's help, which includes options of loaded plugins."""
     options = request["srun_options"]
     said = commands.run("srun", "--help") if options else ""
     found = {option: re.search(rf"(^|\s){option}\b", said) is not None for option in options}
@@ -87,9 +87,9 @@ def read_srun_options(request: Request, commands: Commands) -> Readings:
 
 
 def read_plugin_loads(request: Request, commands: Commands) -> Readings:
-    """Whether Slurm loads each requested plugin, so that srun's help lists the plugin's option.
+    """Whether Slurm can load each requested plugin, so that srun's help lists the plugin's option.
 
-    Slurm has no other way to test a plugin. srun gets a slurm.conf of its own, so that it loads no
+    Slurm has no other way to test a plugin. srun gets a temporary slurm.conf, so that it loads no
     other plugin and needs no controller.
     """
 
@@ -138,8 +138,8 @@ def node_shown(name: str, commands: Commands) -> dict[str, Any]:
 def shown(line: str) -> dict[str, Any]:
     """Return the node in a line of ``scontrol -o show node``; empty if the line shows no node.
 
-    The keys are Slurm's and two others: ``state`` is a list of the base state and the flags;
-    ``reason`` is Slurm's reason without its author and time.
+    Besides Slurm's keys, the result has ``state``, a list of the base state and the flags, and
+    ``reason``, Slurm's reason without its author and time.
     """
     line, _, reason = line.partition(" Reason=")
     found: dict[str, Any] = dict(re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line))
@@ -155,12 +155,12 @@ def shown(line: str) -> dict[str, Any]:
 
 
 CONTROLLER_S = 20.0
-"""Timeout of commands that ask the controller, which answers slowly when it is busy."""
+"""Timeout of commands that query the controller, which is slow to answer when it is busy."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """Slurm's HealthCheckProgram, installed by the role node_check."""
 HEALTH_CHECK_S = 20.0
 OURS = "lockstep:"
-"""Prefix of the node check's drain reasons. The check leaves nodes with other reasons alone."""
+"""Prefix of the node check's drain reasons. Nodes drained for other reasons are left alone."""
 
 
 def read_slurm_node(request: Request, commands: Commands) -> Readings:
@@ -181,7 +181,7 @@ def read_slurm_node(request: Request, commands: Commands) -> Readings:
 
 
 def moment(text: str) -> float | None:
-    """Return the Unix time of a local time that Slurm prints; None for any other text."""
+    """Return the Unix time for a local time in Slurm's format; None for any other text."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -189,7 +189,7 @@ def moment(text: str) -> float | None:
 
 
 def read_slurm_jobs(request: Request, commands: Commands) -> Readings:
-    """The jobs that run on each requested node or are still completing there."""
+    """The jobs that are running or still completing on each requested node."""
     commands = Commands(CONTROLLER_S)
     return {
         "slurm.jobs": each(
@@ -200,7 +200,7 @@ def read_slurm_jobs(request: Request, commands: Commands) -> Readings:
 
 
 def read_health(request: Request, commands: Commands) -> Readings:
-    """Whether this node passes its health check, which reads the whole node."""
+    """Whether this node passes the full node check (``node-check status``)."""
     status, out, _ = Commands(HEALTH_CHECK_S).outcome(HEALTH_CHECK, "status")
     return {"slurm.health": status == 0 and out.strip() == "ok"}
 
@@ -217,8 +217,8 @@ SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 def read_database_login(request: Request, commands: Commands) -> Readings:
     """Whether slurmdbd's account and password are valid for its database.
 
-    mariadb gets the password from slurmdbd.conf on standard input. If the login is refused, the
-    reading is False, not unread.
+    The password from slurmdbd.conf is passed to mariadb on standard input. If the login is
+    refused, the reading is False, not unread.
     """
     passwords = re.findall(r"^StoragePass=(.*)$", text_of(SLURMDBD_CONF, ""), re.MULTILINE)
     if not passwords or not installed("mariadb"):
@@ -231,7 +231,7 @@ def read_database_login(request: Request, commands: Commands) -> Readings:
 
 
 def read_steps(request: Request, commands: Commands) -> Readings:
-    """Number of job steps on this node; a step's process is named like ``slurmstepd: [3.0]``.
+    """Number of job steps on this node; a step's process has a name like ``slurmstepd: [3.0]``.
 
     "slurmstepd infinity" is not a step; it only keeps a cgroup alive.
     """
@@ -245,7 +245,7 @@ def read_munge_key(request: Request, commands: Commands) -> Readings:
 
 
 def read_munge_credential(request: Request, commands: Commands) -> Readings:
-    """A munge credential of the user nobody; it gives no rights to anyone who sees the record."""
+    """A munge credential for the user nobody; it grants no rights to anyone who sees the record."""
     if os.geteuid() != 0:
         raise Unread("munge: root is required to create a credential for another user")
     return {"munge.credential": commands.run("munge", "-s", "lockstep", user="nobody").strip()}

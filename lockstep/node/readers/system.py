@@ -47,10 +47,10 @@ IN_VAIN = "/run/lockstep/rebooted-in-vain"
 
 
 def read_boot(request: Request, commands: Commands) -> Readings:
-    """The start of PID 1, packages that need a reboot, and problems that a reboot did not resolve.
+    """When PID 1 started, packages that need a reboot, and problems that a reboot did not resolve.
 
-    A container has the boot ID of its host, so only the start of PID 1 (proc_pid_stat(5),
-    starttime) tells its boots apart.
+    A container has its host's boot ID, so only the start of PID 1 (proc_pid_stat(5), starttime)
+    tells the container's boots apart.
     """
     wanted = set(text_of(f"{REBOOT_REQUIRED}.pkgs", "").splitlines())
     return {
@@ -88,7 +88,7 @@ def read_locale(request: Request, commands: Commands) -> Readings:
 
 
 def read_locales(request: Request, commands: Commands) -> Readings:
-    """Installed locales, all spelled alike: ``en_US.UTF-8`` -> ``en_us.utf8``."""
+    """Installed locales, in lower case and without hyphens: ``en_US.UTF-8`` -> ``en_us.utf8``."""
     listed = commands.run("locale", "-a").splitlines()
     return {"os.locales": sorted({line.strip().lower().replace("-", "") for line in listed})}
 
@@ -117,7 +117,7 @@ def read_identity(request: Request, commands: Commands) -> Readings:
 
 
 RESOLVED = "/run/systemd/resolve/resolv.conf"
-"""File with systemd-resolved's DNS servers; /etc/resolv.conf has only its stub address."""
+"""File with systemd-resolved's DNS servers; /etc/resolv.conf lists only the local stub resolver."""
 
 
 def read_resolver(request: Request, commands: Commands) -> Readings:

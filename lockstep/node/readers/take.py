@@ -35,7 +35,7 @@ def take(
     """Return a record of this node.
 
     Args:
-        in_turn: lists of readers. The lists run in parallel, and the readers in a list in turn.
+        in_turn: lists of readers. The lists run in parallel; within a list, readers run in turn.
         request: key of ``NAMES`` -> names of the objects to read.
         command_timeout_s: the timeout of each command; None: the default.
         reader_timeout_s: the time limit for all readers together; None: the default.

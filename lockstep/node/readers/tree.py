@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 from lockstep.node.readers.reading import ABSENT, Unread
 
 ROOT = ""
-"""Prefix of every path that is read; tests set it to a folder of their own."""
+"""Prefix of every path that is read: empty on a node, set to a folder by tests."""
 LARGEST_FILE = 16 << 20
 
 
 def rooted(path: str) -> str:
-    """Return a path below ``ROOT``."""
+    """Return a path with ``ROOT`` in front of it."""
     return ROOT + path
 
 
@@ -79,12 +79,12 @@ def figure_of(path: str) -> float:
 
 
 def found_in(path: str, pattern: str, what: str) -> str:
-    """Return the text of a pattern's group in the first line that matches.
+    """Return what a pattern's group matches in the first line that matches.
 
     Args:
         path: the path of the file.
         pattern: a regular expression with one group.
-        what: the name of this text in the error message.
+        what: how the error message refers to the text.
 
     Raises:
         Unread: no line matches, or the file cannot be read.
@@ -116,7 +116,7 @@ def started(process: str) -> int:
 
 
 def command_lines() -> Iterator[tuple[str, str]]:
-    """Yield the /proc folder and command line of each process; NUL ends each argument."""
+    """Yield the /proc folder and command line of each process; each argument ends with NUL."""
     for path in found_by("/proc/[0-9]*/cmdline"):
         with suppress(Unread):  # the process has ended in the meantime
             yield os.path.dirname(path), text_of(path)

@@ -78,13 +78,13 @@ def properties_of(
 
 LOADED = "/run/lockstep/loaded"
 """Folder with one file for each unit that a role started. The file contains the unit's
-invocation ID and the files that the unit read."""
+invocation ID, and the change time and inode of each file that the unit read."""
 MANAGER = "systemd-manager"
 """File in ``LOADED`` for systemd itself, with the boot ID in place of an invocation ID."""
 
 
 def stamp(unit: str) -> list[str]:
-    """Return the record that a role wrote when it started a unit; empty if no role started it."""
+    """Return the record that a role wrote when starting a unit; empty if no role has started it."""
     return text_of(f"{LOADED}/{unit}", "").splitlines()
 
 

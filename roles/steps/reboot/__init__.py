@@ -4,7 +4,7 @@ Owns     the reboot of a node, and the change of an installed driver just before
          state in Slurm, but only if this rollout drained the node.
 Restart  the whole node, once no jobs are running on it; no job is killed.
 Stops    at the first node that fails: it stays drained, and no further node is touched. A node
-         whose problem an earlier reboot did not resolve is not rebooted again, and fails alone.
+         that an earlier reboot did not help is not rebooted; it fails, and the rollout goes on.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Reader = Callable[..., Any]
 
 
 def decide(read: Reader, plan: NodePlan) -> Decision:
-    """Read a node and decide what to do when its turn comes.
+    """Read a node's state and decide what to do when its turn comes.
 
     Args:
-        read: the function that reads the answer to a question from the node.
+        read: a function that asks the node a question and returns the answer.
         plan: the plan of the node.
     """
     hardware = plan.hardware

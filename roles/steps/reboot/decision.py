@@ -11,8 +11,8 @@ from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, Reason, listed
 
 OURS = "lockstep-reboot:"
-"""Prefix of the rollout's drain reasons. It differs from "lockstep:", because the health check
-resumes nodes whose reason starts with that."""
+"""Prefix of the rollout's drain reasons. It is not "lockstep:", because the health check resumes
+nodes whose drain reason starts with "lockstep:"."""
 OUT = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVALID_REG", "NOT_RESPONDING"}
 """States and flags in which a node gets no jobs (sinfo(1), node state codes)."""
 HELD = OUT - {"NOT_RESPONDING", "INVALID_REG"}
@@ -41,11 +41,11 @@ class Decision:
 
     @property
     def stands(self) -> str:
-        """Describe the reasons to reboot that an earlier reboot did not resolve."""
+        """Describe the reasons to reboot that remained after an earlier reboot."""
         return f"a reboot did not resolve this ({listed(self.pending.in_vain)})"
 
     def why(self, plan: NodePlan) -> str:
-        """Describe the tasks, or the reason why there are none."""
+        """Describe the node's tasks, or say why there are none."""
         if self.pending.reasons:
             return f"to reboot: {self.pending}"
         if self.pending.in_vain:
@@ -73,7 +73,7 @@ def still(look: Callable[[], Pending], before: Pending) -> tuple[Reason, ...]:
 
 
 def remember(talk: Conversation, reasons: tuple[Reason, ...]) -> None:
-    """Store reasons on the node until its next boot. Raises Unanswered."""
+    """Store on the node, until its next boot, why it still needs a reboot. Raises Unanswered."""
     if not reasons:
         return
     folder = IN_VAIN.rpartition("/")[0]

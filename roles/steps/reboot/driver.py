@@ -12,11 +12,11 @@ from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 CHANGE_S = 3600.0
 """Time limit of one apt-get call, in seconds; it includes the DKMS build of the modules."""
 MOST_CHARACTERS = 400
-"""Maximum number of characters that a message quotes: enough for an error and a log's path."""
+"""Maximum number of characters quoted in a message: enough for an error and the path of a log."""
 
 
 def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) -> None:
-    """Change packages and install the headers of the next boot's kernel. Raises Unanswered."""
+    """Change packages, and install the headers of the kernel that boots next. Raises Unanswered."""
     driver = plan.software.driver
     kernels = talk.read(boot_kernels).next if driver and driver.flavour else ()
     headers = driver.header_packages(kernels) if driver else {}
@@ -31,13 +31,13 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
 
 
 def _why(said: list[str]) -> str:
-    """Return the line with the reason: Lockstep's own refusal, or else the last line."""
+    """Return the line that says why a change failed: Lockstep's refusal, or else the last line."""
     refused = [line for line in said if line.startswith(REFUSED)]
     return (refused or said or ["no message"])[-1].strip()
 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:
-    """Return, as text, which module the next boot would lack; "" if none. Raises Unanswered."""
+    """Return a message if the next boot would lack the driver, else "". Raises Unanswered."""
     kernels = talk.read(boot_kernels)
     lacking = driver.lacking(kernels.next)
     if not lacking:

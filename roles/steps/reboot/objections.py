@@ -14,7 +14,7 @@ CHECK_S = 300.0
 SAID = 3
 """Maximum number of findings in a message; ``lockstep check`` shows all of them."""
 BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
-"""Rules for values that a reboot changes, so the first rebooted node differs from its peers."""
+"""Rules for values that a reboot changes, so the first node to reboot differs from its peers."""
 
 
 def check(inventory: str, node: str) -> list[dict[str, Any]]:

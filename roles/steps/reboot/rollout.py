@@ -69,7 +69,7 @@ class Rollout:
                 self._changed.notify_all()
 
     def stop(self, why: str) -> None:
-        """Start no further nodes. If the rollout has already stopped, keep the first reason."""
+        """Stop the rollout, so that no further node gets a slot; only the first reason is kept."""
         with self._changed:
             self.stopped = self.stopped or f"the rollout stopped because {why}"
             self._changed.notify_all()

@@ -32,7 +32,7 @@ USERS_OF_GPUS = (
 
 POLL_S = 2.0
 CHECK_EVERY_S = 10.0
-"""Seconds between two checks; each check also reads the peers, which are running jobs."""
+"""Seconds between checks; each check also reads the node's peers, which are running jobs."""
 REMIND_S = 600.0
 SETTLE_S = 300.0
 """Seconds that the checks after a reboot may take: chronyd needs up to 90, GPUs 60 more."""
@@ -43,7 +43,7 @@ class Failed(Exception):
     """Ends the rollout. Every host shows the reason; the failed host also shows the next step."""
 
     def __init__(self, why: str, then: str) -> None:
-        """Store the reason, a clause that names the node, and the next step."""
+        """Store the reason (a clause that names the node) and the next step."""
         super().__init__(why)
         self.then = then
 
@@ -64,7 +64,7 @@ class Turn:
         rollout: Rollout,
         look: Callable[[], Pending],
     ) -> None:
-        """Store the decision, and the function that reads the node's pending reboot again."""
+        """Store the arguments; ``look`` reads the node again and returns its pending reboot."""
         self.look = look
         self.host, self.plan, self.talk = host, plan, talk
         self.decision, self.rollout = decision, rollout
@@ -72,7 +72,7 @@ class Turn:
         self.again = f"pyinfra -y {plan.cluster.inventory} deploys/reboot.py --limit {plan.name}"
 
     def run(self) -> bool:
-        """Do all steps; return False if the node failed. ``NotAgain`` does not end the rollout."""
+        """Run all steps; return False if the node failed. ``NotAgain`` does not end the rollout."""
         name = self.plan.name
         try:
             self._steps()
@@ -121,7 +121,7 @@ class Turn:
                 f"{self.plan.name} was still failing its checks {SETTLE_S:.0f} s after its reboot: "
                 f"{wrong}",
                 f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
-                f"repair what it reports, then run: {self.again}",
+                f"fix what it reports, then run: {self.again}",
             )
         self._log(f"the checks passed after {time.monotonic() - began:.0f} s")
         if self.ours:
@@ -132,7 +132,7 @@ class Turn:
         hold = self.decision.hold
         if not hold.states:
             raise Failed(
-                f"{self.plan.name} was not drained: the controller does not answer",
+                f"{self.plan.name} was not drained: the controller did not answer",
                 f"check slurmctld on {self.plan.cluster.controller_host}, then run: {self.again}",
             )
         if hold.states & HELD:
@@ -143,7 +143,7 @@ class Turn:
         self._log(f"drained ({reason})")
 
     def _idle(self) -> bool:
-        """Wait until the node runs no jobs; return False if the rollout ended meanwhile."""
+        """Wait until no job is running on the node; return False if the rollout ended meanwhile."""
         name, limit_s = self.plan.name, self.plan.spec.reboots.drain_timeout_s
         began = shown_at = time.monotonic()
         shown: tuple[str, ...] = ()
@@ -199,12 +199,12 @@ class Turn:
         except Unanswered as unanswered:
             raise Failed(
                 f"{name} did not get the new driver: {unanswered}",
-                f"repair nvidia-smi on {name}, then run: {self.again}",
+                f"fix nvidia-smi on {name}, then run: {self.again}",
             ) from unanswered
         busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
         if busy:
             raise Failed(
-                f"{name} has processes outside Slurm on {len(busy)} of its GPUs ({busy[0]}...)",
+                f"{name} did not get the new driver: GPUs in use outside Slurm: {', '.join(busy)}",
                 f"run nvidia-smi on {name} to list the processes; when they have exited, run: "
                 f"{self.again}",
             )
@@ -252,8 +252,8 @@ class Turn:
             change_packages(self.talk, plan, names)
         except Unanswered as unanswered:
             raise Failed(
-                f"{plan.name} failed to change its driver packages: {unanswered}",
-                f"run apt-get check and dpkg --audit on {plan.name} and repair what they report, "
+                f"the driver packages of {plan.name} could not be changed: {unanswered}",
+                f"run apt-get check and dpkg --audit on {plan.name} and fix what they report, "
                 f"then run: {self.again}",
             ) from unanswered
         self._log(f"changed after {time.monotonic() - began:.0f} s")
@@ -290,12 +290,12 @@ class Turn:
         )
 
     def _not_again(self) -> None:
-        """Fail if a reboot did not help, unless the node was already out of service."""
+        """Fail if an earlier reboot did not help, unless the node was already out of service."""
         if self.decision.hold.states & HELD and not self.ours:
             return
         raise NotAgain(
             f"{self.plan.name} was not rebooted again: {self.decision.stands}",
-            f"repair the cause on {self.plan.name} and reboot it by hand, then run: {self.again}",
+            f"fix the cause on {self.plan.name} and reboot it by hand, then run: {self.again}",
         )
 
     def _settled(self, look: Callable[[], str]) -> str:
@@ -317,7 +317,7 @@ class Turn:
         return wrong
 
     def _still(self) -> str:
-        """Return the reasons that remain after the reboot, as text; "" for none."""
+        """Return, as text, the reasons to reboot that still apply; "" for none."""
         try:
             stands = still(self.look, self.decision.pending)
         except Unanswered as unanswered:
@@ -325,12 +325,12 @@ class Turn:
         return f"the node still needs a reboot ({listed(stands)})" if stands else ""
 
     def _unregistered(self) -> str:
-        """Return the reason if slurmd has not registered since the reboot; otherwise ""."""
+        """Return a message if slurmd has not registered since the reboot; otherwise ""."""
         if not self.decision.worker:
             return ""
         hold = self._hold()
         if hold is None or not hold.states:
-            return "the controller does not answer"
+            return "the controller is not responding"
         before = self.decision.hold.slurmd_started if self.decision.pending.reasons else None
         if hold.slurmd_started == before or hold.states & {"NOT_RESPONDING", "UNKNOWN"}:
             return (
@@ -394,7 +394,7 @@ class Turn:
 
 def _jobs(jobs: tuple[str, ...] | None) -> str:
     if jobs is None:
-        return "an unknown number of jobs (the controller does not answer)"
+        return "an unknown number of jobs (the controller is not responding)"
     if not jobs:
         return "a job that is ending"
     return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} ({', '.join(jobs)})"
