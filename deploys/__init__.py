@@ -1,4 +1,4 @@
-"""The deploys that pyinfra runs: they apply roles, with barriers between them."""
+"""The deploys that pyinfra runs. They apply roles in phases, which are separated by barriers."""
 
 if __name__ != "lockstep.deploys":
     # Under a second name, Python would load every module twice, with two registries of operations.

@@ -19,7 +19,7 @@ from lockstep.report import ExitStatus
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exits with 3 after a usage error, because 2 means that something could not be read."""
+    """Exits with status 3 after a usage error; status 2 means that something could not be read."""
 
     @override
     def error(self, message: str) -> NoReturn:

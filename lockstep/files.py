@@ -39,7 +39,7 @@ class ManagedFile:
 def managed(
     plan: NodePlan, secrets: Secrets | None, role: str | None = None
 ) -> tuple[ManagedFile, ...]:
-    """Return the files of a node, or of one role; secret files only with ``secrets``."""
+    """Return a node's files, or only one role's; leave out secret files if there are no secrets."""
     return tuple(
         rendered(owner, file, plan, secrets)
         if file.own or file.secret
@@ -60,13 +60,13 @@ def slurm_conf_sha256(plan: NodePlan) -> str:
 
 
 def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:
-    """Return a file with its content on a node.
+    """Return a file with the content that it should have on a node.
 
     Args:
         role: the owner of the file.
-        file: its declaration.
+        file: the declaration of the file.
         plan: the plan of the node.
-        secrets: the cluster's secrets; a secret file needs them.
+        secrets: the cluster's secrets; required for a secret file.
     """
     if file.secret_content is not None and secrets is not None:
         content = file.secret_content(secrets)

@@ -1,4 +1,4 @@
-"""Turns an inventory's description into the plan of its cluster, inside and outside pyinfra."""
+"""Turns an inventory's description into a cluster plan, for pyinfra and Lockstep's commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_or_problems(
     cluster = None
     names = {role.name for role in declared()}
     problems = [
-        Problem(("roles",), repr(role.name), "a name that is not the name of a built-in role")
+        Problem(("roles",), repr(role.name), "a name that no built-in role has")
         for role in roles
         if role.name in names
     ]
@@ -71,7 +71,8 @@ def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
                 ("hardware", node.node.hardware),
                 f"{unit}: started by {node.system.role_of_unit[unit]}, masked by "
                 f"{', '.join(masks)}",
-                "a unit that is either started or masked: change one role or list one in unmanaged",
+                "a unit that is either started or masked: change one of the roles, or list one of "
+                "them in unmanaged",
                 node.name,
             )
 
@@ -79,7 +80,7 @@ def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
 def plan_or_exit(
     description: Mapping[str, object], file: str, roles: Iterable[Declaration] = ()
 ) -> ClusterPlan:
-    """Return the plan of an inventory's description, or print every problem and exit with 3.
+    """Return the plan of an inventory's description, or print all problems and exit with status 3.
 
     For inventory files: ``_cluster = plan_or_exit({...}, __file__)``.
 

@@ -1,6 +1,7 @@
-"""A node's manifest lists everything that Lockstep wrote there. Other modules read and write it.
+"""A node's manifest lists everything that Lockstep wrote on the node.
 
-An entry that is no longer in the plan is left over; only ``deploys/remove.py`` removes it.
+This module computes manifests; other modules read and write the files. Items that are no longer in
+the plan are left over; only ``deploys/remove.py`` removes them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lockstep.plan import NodePlan, owners
 FORMAT = 1
 SECTIONS = ("files", "groups", "masked", "packages", "sysctl", "units", "users")
 SET_BY = {"masked": "os_settings", "packages": "packages", "sysctl": "os_settings"}
-"""Section -> the role that applies all of its entries. An entry names the role that needs it."""
+"""Section -> the role that applies its entries, on behalf of the role that each entry names."""
 
 Entry = dict[str, str]
 Sections = dict[str, dict[str, Entry]]
@@ -28,7 +29,7 @@ class ManifestError(Exception):
 
 
 def parsed(text: str) -> Sections:
-    """Parse a manifest; "" stands for a node without one.
+    """Parse the text of a manifest; "" means that the node has no manifest.
 
     Raises:
         ManifestError: the text is not a manifest.
@@ -38,10 +39,12 @@ def parsed(text: str) -> Sections:
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
-            raise ManifestError(f"found format {document['format']}; expected format {FORMAT}")
+            raise ManifestError(
+                f"format {document['format']} is not supported, only format {FORMAT}"
+            )
         return {section: dict(document[section]) for section in SECTIONS}
     except (ValueError, LookupError, TypeError) as error:
-        raise ManifestError(f"not a format {FORMAT} manifest: {error}") from error
+        raise ManifestError(f"the file is not a manifest in format {FORMAT}: {error}") from error
 
 
 def written(manifest: Sections) -> str:
@@ -120,7 +123,7 @@ def merged(
 
 
 def _updated(old: Entry, new: Entry) -> Entry:
-    """Return the new entry; values that it lacks come from the old one."""
+    """Return the new entry; values missing from it are taken from the old entry."""
     entry = {key: old[key] for key in ("before", "package", "sha256") if key in old} | new
     if "sha256" in old and old["sha256"] != entry["sha256"]:
         # If the deploy is killed now, the node keeps the old content.
@@ -130,17 +133,17 @@ def _updated(old: Entry, new: Entry) -> Entry:
 
 @dataclass(frozen=True)
 class LeftOver:
-    """Something that Lockstep wrote to a node and that is no longer in the plan."""
+    """Something that Lockstep wrote on a node and that is no longer in the plan."""
 
     section: str
     name: str
     role: str
     state: str
-    """Its current state on the node; "" if it is gone."""
+    """Current state on the node; "" if the item is gone."""
     sha256: str = ""
     """Hash of a file's current content."""
     package: str = ""
-    """The package that ships a file at this path."""
+    """Package that ships a file at this path; "" if none does."""
 
     @property
     def changed(self) -> bool:
@@ -197,7 +200,7 @@ UNREAD = "unread: "
 
 
 def without(manifest: Sections, gone: Iterable[LeftOver]) -> Sections:
-    """Return a manifest without the entries that are gone from the node."""
+    """Return a manifest without the entries of items that are gone from the node."""
     left_out = {(one.section, one.name) for one in gone}
     return {
         section: {name: entry for name, entry in entries.items() if (section, name) not in left_out}

@@ -38,7 +38,7 @@ class Progress:
     """
 
     def __init__(self, nodes: int, out: TextIO) -> None:
-        """Show that reading has begun."""
+        """Show that the nodes are being read."""
         self.nodes, self.out = count(nodes, "node"), out
         self.done = self.failed = 0
         self.began = time.monotonic()
@@ -51,7 +51,7 @@ class Progress:
         self._line("", f"reading: {self.done} of {self.nodes}{self._failures()}")
 
     def end(self) -> None:
-        """Show the result."""
+        """Show how many nodes were read, and how long it took."""
         seconds = time.monotonic() - self.began
         read = self.done - self.failed
         text = f"read {read} of {self.nodes} in {seconds:.0f} s{self._failures()}"
@@ -145,7 +145,7 @@ def saved_of(plan: ClusterPlan, path: str) -> Reading:
     if strangers := found.keys() - plan.nodes.keys():
         text = f"{path} has records of {fold(strangers)}, which the inventory does not contain"
         if not found.keys() & plan.nodes.keys():
-            raise RecordsError(f"{text}\n  expected  {fold(plan.nodes)}")
+            raise RecordsError(f"{text}\n  expected  records of {fold(plan.nodes)}")
         print(text, file=sys.stderr)
     return {name: found.get(name, missing) for name in plan.nodes}
 

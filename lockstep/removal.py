@@ -19,7 +19,7 @@ WHEN_NAMED = ("packages", *ACCOUNTS)
 
 @dataclass(frozen=True)
 class Removal:
-    """The decision about everything that is left over on a node."""
+    """What to do with everything that is left over on a node."""
 
     taken: tuple[LeftOver, ...] = ()
     """Items to remove now."""
@@ -35,7 +35,7 @@ def decide(
     named: Collection[str] = (),
     busy: str = "",
 ) -> Removal:
-    """Return what to remove and what stays.
+    """Return what to remove from a node and what to keep.
 
     Args:
         plan: the plan of the node.
@@ -72,10 +72,10 @@ def decide(
 
 
 def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
-    """Yield the removal commands, ordered so that each one works.
+    """Yield the removal commands in an order in which each of them succeeds.
 
     Args:
-        taken: what to remove from one node.
+        taken: the items to remove from one node.
         apt_get: the apt-get command with its options.
     """
     units, masked, packages = (
@@ -103,7 +103,7 @@ def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
 
 
 def _unchanged(file: LeftOver) -> str:
-    """Return a condition that fails if the file has changed since it was read."""
+    """Return a shell test that fails if the file has changed since it was read."""
     path = shlex.quote(file.name)
     return (
         f'[ ! -L {path} ] && [ "$(sha256sum <{path} | cut -d" " -f1)" = {file.sha256} ] || '
@@ -123,11 +123,11 @@ def _removed(files: Collection[LeftOver]) -> str:
 
 
 def _restored(package: str, files: Collection[LeftOver], apt_get: str) -> str:
-    """Return a command that replaces Lockstep's files with those of their package.
+    """Return a command that replaces Lockstep's files with the original files from the package.
 
     dpkg restores a configuration file only if it is missing, and only with --force-confmiss
-    (dpkg(1)); ucf(1) has an environment variable for this. If the package is not available, the
-    files stay.
+    (dpkg(1)); ucf(1) needs the variable UCF_FORCE_CONFFMISS. If the package is not available,
+    Lockstep's files stay.
     """
     name = shlex.quote(package)
     paths = shlex.join(one.name for one in files)

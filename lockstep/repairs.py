@@ -1,4 +1,4 @@
-"""The deploys that repair the findings in a report, and the findings that they repaired."""
+"""Finds the deploys that repair findings, and separates repaired findings from the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REBOOT = "deploys/reboot.py"
 
 @dataclass(frozen=True)
 class Deploy:
-    """One pyinfra run, for nodes with the same node role that need the same roles."""
+    """One pyinfra run: heads or workers that need the same roles deployed."""
 
     role: NodeRole
     nodes: tuple[str, ...]
@@ -30,7 +30,7 @@ class Deploy:
 
 
 class Why(enum.Enum):
-    """Why a finding remains, in the order of the output."""
+    """Why a finding remains; the output lists the reasons in this order."""
 
     STAYED = "still found after their deploy"
     DEPLOY = "to repair by a deploy"
@@ -45,11 +45,11 @@ OF_STATUS = {
     Status.UNDECIDED.value: Why.UNDECIDED,
     Status.PENDING_REBOOT.value: Why.REBOOT,
 }
-"""Status of a finding -> reason, if the status alone decides it."""
+"""Status -> why findings with this status remain; other statuses allow several reasons."""
 
 
 def deploys(report: Report, plan: ClusterPlan) -> list[Deploy]:
-    """Return the deploys that repair findings: heads first, accounting before the controller."""
+    """Return the deploys that repair findings, heads first and accounting before the controller."""
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for finding in report:
         wanted[finding.node].update(finding.roles)
@@ -72,7 +72,7 @@ def _order(deploy: Deploy) -> tuple[bool, int]:
 def limits(nodes: Iterable[str], plan: ClusterPlan) -> list[str]:
     """Return pyinfra's ``--limit`` options for these nodes.
 
-    A long list that contains all heads or all workers is replaced by the name of their group.
+    A long list of all heads or all workers is replaced by the name of their group.
     """
     names = list(nodes)
     for role in NodeRole:
@@ -83,7 +83,7 @@ def limits(nodes: Iterable[str], plan: ClusterPlan) -> list[str]:
 
 
 def repaired(before: Report, after: Report) -> list[Finding]:
-    """Return the findings that the deploys repaired, compared device by device."""
+    """Return the findings that the deploys repaired, each with only its repaired devices."""
     left = {(f.rule, f.node, device) for f in after for device in devices(f)}
     found = []
     for finding in before:
@@ -94,7 +94,7 @@ def repaired(before: Report, after: Report) -> list[Finding]:
 
 
 def left(after: Report, done: Iterable[Deploy]) -> dict[Why, list[Finding]]:
-    """Return the findings that are left, by reason."""
+    """Return the remaining findings, grouped by the reason why they remain."""
     ran: defaultdict[str, set[str]] = defaultdict(set)
     for deploy in done:
         for node in deploy.nodes:

@@ -58,7 +58,10 @@ class ExitStatus(enum.IntEnum):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One difference or failed reading. ``node`` lists several nodes if no single node is wrong."""
+    """One difference or failed reading.
+
+    ``node`` lists several nodes if the difference cannot be attributed to one of them.
+    """
 
     rule: str
     node: str
@@ -76,19 +79,19 @@ class Finding:
     roles: tuple[str, ...] = ()
     """Roles whose deploy on ``node`` repairs the finding; empty if no deploy repairs it."""
     since: str = ""
-    """Time of the first of ``checks`` consecutive checks with this finding; "" without history."""
+    """Time since which every check has had this finding; "" if there is no history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
 
     @property
     def label(self) -> str:
-        """Return the word that reports show: UNKNOWN or REBOOT by status, else the severity."""
+        """Return the word for reports: UNKNOWN, REBOOT or, for other statuses, the severity."""
         words = {Status.UNKNOWN.value: "UNKNOWN", Status.PENDING_REBOOT.value: "REBOOT"}
         return words.get(self.status, self.severity.upper())
 
     @property
     def history(self) -> str:
-        """Return the time of the first occurrence and the number of checks; "" without history."""
+        """Return ``since`` and the number of checks as one text; "" if there is no history."""
         return f"{self.since} ({count(self.checks, 'check')})" if self.since else ""
 
 
@@ -120,7 +123,7 @@ class Report:
     rules: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    """Checks that were not possible and gave no finding, one sentence each."""
+    """One sentence for each check that was not possible and gave no finding."""
     off: tuple[SwitchedOff, ...] = ()
     """Rules that the site's description switches off."""
     hidden: list[Finding] = field(default_factory=list)

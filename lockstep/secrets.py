@@ -23,11 +23,11 @@ from pathlib import Path
 from lockstep import state
 
 MUNGE_KEY_BYTES = 128
-"""munged(8) accepts 32 to 1024 bytes; mungekey(8) generates 128."""
+"""Length of a new key: munged(8) accepts 32 to 1024 bytes, and mungekey(8) generates 128."""
 
 
 class SecretsUnsafe(Exception):
-    """Raised when the secrets file is readable by others, unreadable for this user, or damaged."""
+    """Raised when the secrets file is damaged, readable by others, or not readable by this user."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Secrets:
 
     @cached_property
     def munge_key_sha256(self) -> str:
-        """Return the hash of the key, which can be compared and shown in its place."""
+        """Return the hash of the munge key, to be compared and shown instead of the key."""
         return hashlib.sha256(self.munge_key).hexdigest()
 
 
@@ -60,7 +60,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise SecretsUnsafe(f"{path}: {error.strerror}. Rerun as the file's owner") from error
+        raise SecretsUnsafe(f"{path}: {error.strerror}. Try again as the file's owner") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
@@ -69,7 +69,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
         password = document["database_password"]
         # SQL and a configuration file contain the password unquoted; munged rejects a short key.
         if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
-            raise ValueError("obtain() did not write this file")
+            raise ValueError("the key is too short, or the password has invalid characters")
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsUnsafe(
             f"{path}: the file is damaged. Restore it from a backup, or remove it: "
@@ -100,5 +100,5 @@ def obtain(cluster: str, folder: str | None = None) -> Secrets:
             os.link(file.name, path)
     found = existing(cluster, folder)
     if found is None:
-        raise SecretsUnsafe(f"{path}: the file was removed during creation. Run the command again")
+        raise SecretsUnsafe(f"{path}: another process removed the new file. Run the command again")
     return found

@@ -32,7 +32,7 @@ def moment(text: str, now: float) -> float:
     """Return the Unix time of a date, or of ``90m``, ``36h`` or ``7d`` ago.
 
     Raises:
-        ValueError: the text is neither; the message lists the accepted forms.
+        ValueError: the text is neither a date nor an age; the message lists the accepted forms.
     """
     if ago := re.fullmatch(r"(\d+)(m|h|d)", text):
         return now - int(ago[1]) * _UNITS[ago[2]]

@@ -6,8 +6,8 @@ Busy     compute mode, ECC and MIG mode change only on a GPU without processes; 
          effect at the next boot. Missing MIG devices are added even to a busy GPU, because that
          does not disturb the existing ones.
 Failure  if nvidia-smi fails, the role changes nothing, and the check names the node. If the unit
-         fails, usually because of a dead GPU, the deploy reports that and goes on; the check names
-         the unit and the GPU.
+         fails, usually because of a dead GPU, the deploy reports the failure and continues;
+         the check names the unit and the GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NVIDIA's driver: builds and loads its modules, blocks nouveau, and runs nvidia-persistenced.
 
 Owns     module options and load order; modules for the running kernel and for the one that boots
-         next; nvidia-persistenced; the units for hardware that the node lacks, which stay off.
+         next; nvidia-persistenced; units that stay off because the node lacks their hardware.
 Reboot   new module options take effect at the next boot. The rollout (deploys/reboot.py) changes
          the version of an installed driver: packages, kernel module and library together, while no
          jobs are running.

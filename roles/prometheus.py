@@ -1,4 +1,4 @@
-"""Prometheus on a head: it scrapes every node in the plan; promtool checks rules and configuration.
+"""Prometheus on a head node scrapes every node in the plan; promtool checks its configuration.
 
 Restart  only for new arguments or a new program; targets and rules are reloaded.
 """

@@ -1,11 +1,12 @@
 """pyxis: the Slurm plugin that starts a job step in an enroot container.
 
-Owns     the file with this node's own line for plugstack.conf.
+Owns     the node's local file with the line that makes Slurm load the plugin.
 Restart  nothing: srun and slurmstepd load the plugin when they start; slurm_worker restarts slurmd.
-Order    The deploy tests the plugin before it writes the line that requires it. If no build fits,
-         a worker takes no jobs, because without the line they would run outside their containers.
-         On the controller the line is removed: srun then rejects --container-image but starts all
-         other jobs. The controller gets its line once every worker has one.
+Order    the deploy tests the plugin before it writes that line. If no build of the plugin fits the
+         installed Slurm, a worker takes no jobs, because without the line, jobs would run outside
+         their containers. On the controller, the line is removed: srun then rejects
+         --container-image but starts all other jobs. The controller gets the line once every worker
+         has it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """RDMA for user programs: kernel modules are loaded, and devices keep their declared names.
 
 Owns     the udev rule that names RDMA devices. rdma-core's own rules load modules when a device
-         appears, and the kernel sets the modes in /dev/infiniband, so no file here repeats that.
+         appears, and the kernel sets the modes in /dev/infiniband, so this role has no
+         files for either.
 Restart  nothing: a misnamed device gets its declared name at the next boot.
 """
 

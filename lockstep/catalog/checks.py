@@ -1,4 +1,4 @@
-"""Names of all readings and rules, to validate descriptions that refer to them.
+"""Names of all readings and rules, used to validate the names in a description.
 
 `make generate` writes checks.json; a test ensures that it is current.
 """
@@ -13,6 +13,6 @@ _NAMES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-
 READINGS: tuple[str, ...] = tuple(_NAMES["readings"])
 """Names of all readings in a record."""
 ASKED_BY_NAME: frozenset[str] = frozenset(_NAMES["asked_by_name"])
-"""Readings that need names from the node's plan; the node check skips them."""
+"""Readings of things listed in the plan, such as units; the node check skips these readings."""
 RULES: dict[str, str] = _NAMES["rules"]
-"""Rule -> its kind."""
+"""The kind of each rule."""

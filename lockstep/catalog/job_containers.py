@@ -11,17 +11,17 @@ PACKAGES = {
     "enroot": {"enroot": "{version}-*", "enroot+caps": "{version}-*"},
     "pyxis": {"nvslurm-plugin-pyxis": "{version}-*"},
 }
-"""Field of ``software.containers`` -> package -> its version as a pattern."""
+"""Field of ``software.containers`` -> its packages and their version patterns."""
 
 ENROOT_FOR_PYXIS = "3.1.0"
 """Oldest enroot version that pyxis supports (NVIDIA/pyxis, debian/control)."""
 
 
 def packages(part: str, version: str) -> dict[str, str]:
-    """Return the packages of a part, each with its version pattern (apt_preferences(5))."""
+    """Return a program's packages and their version patterns (apt_preferences(5))."""
     return {name: form.format(version=version) for name, form in PACKAGES[part].items()}
 
 
 def every_package() -> tuple[str, ...]:
-    """Return all packages of all parts, sorted."""
+    """Return the names of all packages in ``PACKAGES``, sorted."""
     return tuple(sorted(name for names in PACKAGES.values() for name in names))

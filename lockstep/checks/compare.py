@@ -35,9 +35,9 @@ _place = attrgetter("node", "device")
 
 @dataclass(frozen=True)
 class Majority:
-    """The value that has more than half of the votes, and the votes for other values.
+    """The value with more than half of the votes, and the votes for other values.
 
-    ``worse`` returns the limit as the value, with the votes on the wrong side of it.
+    In the result of ``worse``, ``value`` is the limit and ``others`` are the votes that violate it.
     """
 
     value: JsonValue
@@ -49,7 +49,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class Split:
-    """Groups of votes when no value has a majority; ``vote`` puts the largest group first."""
+    """The groups of votes if no value has a majority; ``vote`` puts the largest group first."""
 
     sides: tuple[tuple[Vote, ...], ...]
 
@@ -66,17 +66,17 @@ Values: TypeAlias = Mapping[str, Mapping[str, JsonValue]]
 
 
 def ballot(values: Values) -> list[Vote]:
-    """Return every value as one vote."""
+    """Return one vote for each value."""
     return [Vote(node, device, v) for node, items in values.items() for device, v in items.items()]
 
 
 def _distinct(values: Iterable[Mapping[str, JsonValue]]) -> Iterable[Mapping[str, JsonValue]]:
-    """Return each mapping once; nodes with equal readings share one object."""
+    """Return each mapping object once; nodes with equal readings share the same object."""
     return {id(items): items for items in values}.values()
 
 
 def differing_slots(values: Values) -> dict[str, list[Vote]]:
-    """Map each device whose value differs between nodes to the votes on that device."""
+    """Return the devices whose values differ between nodes, each with its votes."""
     first: dict[str, JsonValue] = {}
     differing = dict.fromkeys(
         device
@@ -144,7 +144,7 @@ def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | S
 
 
 def _alone_on_their_nodes(every: Iterable[Vote], wrong: Iterable[Vote]) -> bool:
-    """Return whether each node with wrong devices has three or more devices, most of them right."""
+    """Return whether each node with wrong values has three or more values, most of them right."""
     devices = Counter(one.node for one in every)
     return all(
         devices[node] >= MEMBERS_FOR_A_VOTE and 2 * number < devices[node]

@@ -1,4 +1,4 @@
-"""The input to rules: plans, node records and Lockstep's files. Rules contact no nodes."""
+"""The input to rules: plans, node records and Lockstep's files. Rules never contact nodes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Items = dict[str, Value]
 
 @dataclass(frozen=True)
 class Context:
-    """The data about one cluster that rules use."""
+    """The data that rules use about one cluster."""
 
     plan: ClusterPlan
     reading: Reading
     files: Callable[[NodePlan], tuple[ManagedFile, ...]]
-    """Returns Lockstep's files on a node; secret files only if this machine has the secrets."""
+    """Returns a node's managed files, without secret files if this machine lacks the secrets."""
     munge_key_sha256: str | None = None
     before: Mapping[str, Record] | None = None
     """Earlier records of the same nodes, for growth rules."""
@@ -40,7 +40,7 @@ class Context:
 
     @cached_property
     def views(self) -> dict[str, View]:
-        """Node name -> view, for each node with a record, in the order of the description."""
+        """The view of each node that has a record, by node name, in the description's order."""
         return {
             self.labelled(name): View(plan, record, self)
             for name, plan in self.plan.nodes.items()
@@ -49,7 +49,7 @@ class Context:
 
     @cached_property
     def made(self) -> dict[Hashable, Items]:
-        """Cache of ``shared``: items that nodes of the same kind with equal readings share."""
+        """The cache for ``shared``: the items of nodes of the same kind with equal readings."""
         return {}
 
     @cached_property
@@ -57,14 +57,14 @@ class Context:
         return {}
 
     def files_of(self, plan: NodePlan) -> dict[str, ManagedFile]:
-        """Return Lockstep's files on a node by path; each file is rendered only once."""
+        """Return a map of paths to Lockstep's files on a node; each file is rendered only once."""
         if plan.name not in self._files:
             self._files[plan.name] = {file.path: file for file in self.files(plan)}
         return self._files[plan.name]
 
     @cached_property
     def hosts(self) -> dict[str, list[JsonValue]]:
-        """Host name -> addresses that /etc/hosts should contain on every node."""
+        """Host names, each with the addresses that /etc/hosts should contain on every node."""
         return {name: [address] for address, name in self.plan.hosts}
 
     @property
@@ -96,7 +96,7 @@ class View:
         return {}
 
     def once(self, make: Callable[[View], T]) -> T:
-        """Return a value that several rules use; it is computed only once."""
+        """Return a value that several rules use, computing it only once."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -107,7 +107,7 @@ class View:
         return self.record.get(name)
 
     def items(self, name: str) -> Items:
-        """Return the items of a reading; a plain value or an unread map counts as one item, ""."""
+        """Return a reading's items; a plain value or an unread map becomes one item named ""."""
         return self.record.parts(name)
 
     def at_controller(self, reading: str) -> Value | None:
@@ -117,10 +117,10 @@ class View:
             return None
         controller = self.context.controller
         if controller is None:
-            return Unread(unread=f"there is no record of the controller, {planned.name}")
+            return Unread(unread=f"there is no record of the controller {planned.name}")
         value = controller.read(reading)
         if isinstance(value, Unread):
-            return Unread(unread=f"on the controller, {planned.name}: {value.unread}")
+            return Unread(unread=f"on the controller {planned.name}: {value.unread}")
         return value
 
     @property

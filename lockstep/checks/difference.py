@@ -33,12 +33,12 @@ class Comparison:
 
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Readings that both sides lack for the same reason, so they may or may not differ."""
+    """Readings that both sides lack for the same reason; it is unknown whether they differ."""
     left_out: int = 0
     """The number of differences that are not shown because they are expected."""
 
     def to_text(self, left: str, right: str) -> str:
-        """Return one block per difference; devices with the same difference share a block."""
+        """Return a block of text per difference; devices with the same difference share a block."""
         width = max(len(left), len(right))
         lines: list[str] = []
         for one in _folded(self.differences):
@@ -52,7 +52,7 @@ class Comparison:
 
 
 def of_records(left: Record, right: Record, ignored: Collection[str]) -> Comparison:
-    """Return where two records differ; places that match a pattern in ``ignored`` are left out."""
+    """Compare two records, leaving out places that match a pattern in ``ignored``."""
     found = Comparison()
     for name in sorted({*left.readings, *right.readings}):
         one, other = left.get(name), right.get(name)

@@ -17,11 +17,11 @@ from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
 
 REACHABLE = NODE_REACHABLE.id
-"""The only rule with findings about unreachable nodes; it is checked even if it was not chosen."""
+"""The only rule that reports unreachable nodes; it is checked even if it was not selected."""
 
 
 def check(rules: Sequence[Rule], context: Context, limit: Iterable[str] | None = None) -> Report:
-    """Check the rules and return a report; ``limit`` restricts it to these nodes.
+    """Check the rules and return a report, restricted to the nodes in ``limit`` if it is given.
 
     Nodes outside the limit still count as peers. Their findings are dropped before consequences
     are folded into causes, because a cause that is not shown must not hide its consequences.

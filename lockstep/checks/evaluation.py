@@ -1,8 +1,8 @@
 """Evaluates one rule: checks each node on its own, then compares the nodes with their peers.
 
 The expected value of an item comes from the first of these sources that provides it: the
-description, the device's own default, the peers. An item that could not be read is a finding of its
-own and has no vote.
+description, the device's own default, the peers. An item that could not be read gets a
+separate finding and no vote.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Evaluation:
     """Node -> device -> value, for the values that are compared with the peers' values."""
     _last: _Sorted | None = None
     _last_equal: tuple[object, object] = (None, None)
-    """Cache: the last items that were all as expected, and their expected values."""
+    """Cache: the last items that all matched their expected values, and those values."""
 
     def add(self, view: View) -> None:
         """Check a node on its own; keep the values that must be compared across nodes."""
@@ -71,9 +71,9 @@ class Evaluation:
             yield from _outvoted(self.rule, self._for_peers, self.views)
 
     def _sorted(self, items: Items) -> _Sorted:
-        """Return the items, split into read and unread; reuse the last result for the same object.
+        """Split items into read and unread ones; reuse the result if the object is still the same.
 
-        The cache compares identity instead of equality, because 0 equals False.
+        The cache compares by identity, because 0 equals False.
         """
         if self._last is None or items is not self._last.items:
             picked = _picked(self.rule, items)
@@ -131,10 +131,10 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Sorted:
-    """The items of a node: all, those that were read, and those that were not."""
+    """A node's items, all together and split into read and unread ones."""
 
     items: Items
-    """The items before ``Look.pick``; the cache recognizes this object by identity."""
+    """The items before ``Look.pick`` is applied; the cache recognizes this object by identity."""
     read: dict[str, JsonValue]
     unread: dict[str, Unread]
 
@@ -215,6 +215,6 @@ def _group(view: View, peers: Peers, clusters: list[str]) -> str:
 
 
 def _agreeing(nodes: int, of: int, group: str) -> str:
-    """Return the reference: how many peers agree, and out of how many if several disagree."""
+    """Return how many peers agree, as text; include the total if two or more disagree."""
     agree = f"{nodes} of {count(of, 'node')}" if nodes < of - 1 else count(nodes, "node")
     return f"{Reference.PEERS.value}: {agree} {group}"

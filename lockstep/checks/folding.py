@@ -14,11 +14,11 @@ from lockstep.report import Finding, Status, alike, fold
 NUMBERED = re.compile(r"[a-z][a-z0-9_]*\d")
 """Matches the names of GPUs and adapters: ``gpu3``, ``mlx5_0``."""
 NAMED_DEVICES = 8
-"""If a rule's consequences affect more devices than this, only their number is shown."""
+"""Maximum number of affected devices named per rule; if there are more, only a count is shown."""
 
 ONE_REASON = Cause("*", tag=NO_GROWTH, of=Effect(unread=True, tag=NO_GROWTH))
 """If a node's counters cannot be compared with an earlier record, for example because its clock
-was set back, one growth rule reports it for all growth rules."""
+was set back, one growth rule reports this for all of them."""
 
 
 def folded(found: list[RawFinding]) -> list[RawFinding]:
@@ -92,13 +92,13 @@ def _roots(found: list[RawFinding], controllers: Mapping[str, str]) -> list[int]
 
 
 def _with_effects(cause: RawFinding, together: list[RawFinding]) -> RawFinding:
-    """Return a cause whose detail lists its effects; ``together`` includes the cause itself."""
+    """Return the cause with its effects added to the detail; ``together`` includes the cause."""
     also = ", ".join(
         named
         for rule, raws in alike(together, lambda raw: raw.finding.rule).items()
         for named in _named(rule, [raw for raw in raws if raw is not cause], cause.nodes)
     )
-    parts = (cause.finding.detail, f"hence also: {also}" if also else "")
+    parts = (cause.finding.detail, f"also causes: {also}" if also else "")
     detail = "; ".join(part for part in parts if part)
     return replace(cause, finding=replace(cause.finding, detail=detail))
 
@@ -121,7 +121,7 @@ def _explanation(
     by_node: dict[str, list[int]],
     controllers: Mapping[str, str],
 ) -> int | None:
-    """Return the index of the finding that matches ``cause`` for finding ``index``, or None."""
+    """Return the index of the finding that explains finding ``index`` as its cause, or None."""
     effect = found[index]
     if not _concerns(cause.of, effect):
         return None
@@ -143,7 +143,7 @@ def _explanation(
 
 
 def _explains(cause: Cause, other: RawFinding, effect: RawFinding) -> bool:
-    """Return whether a finding explains another finding, regardless of their nodes."""
+    """Return whether one finding explains another, regardless of the nodes."""
     return (
         fnmatchcase(other.finding.rule, cause.rule)
         and cause.device in (None, other.finding.device)

@@ -39,7 +39,7 @@ class GrowthNotes:
     """Node -> time of the last record before a reset of its counters."""
 
     def texts(self, wanted: frozenset[str]) -> Iterator[str]:
-        """Yield the notes about these nodes."""
+        """Yield the notes about the nodes in ``wanted``."""
         nodes, without = self.nodes & wanted, self.without & wanted
         if without:
             have = "has" if len(without) == 1 else "have"

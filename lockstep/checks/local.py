@@ -19,9 +19,9 @@ from lockstep.probe.record import Record
 TEXTFILE = "/var/lib/prometheus/node-exporter/lockstep.prom"
 """A file in Debian's default folder for prometheus-node-exporter's textfile collector."""
 _NUMBER = 424242
-"""Placeholder that is formatted to find the text that a rule puts around a number."""
+"""Sample number: formatting it shows the text that a rule puts around numbers."""
 _REQUEST = {"spank_plugins": [PYXIS_PLUGIN], "srun_options": [PYXIS_OPTION]}
-"""Objects that the node check asks the probe to read; other readings need no request."""
+"""Objects that the node check requests, because the probe reads them only on request."""
 _DEFAULTS = {field.name: field.default for field in fields(Judgement)}
 
 
@@ -62,7 +62,7 @@ def _as_json(plan: NodePlan) -> str:
 
 
 def _as_data(rule: Rule, view: View) -> Iterable[Judgement]:
-    """Return the node's checks for a rule without code; none if only peers determine the value."""
+    """Return the checks for a rule without code, or () if only peers provide the expected value."""
     # The node check skips unsupported values in every rule.
     picks = rule.look.pick not in (None, supported)
     expects = rule.expected

@@ -1,4 +1,4 @@
-"""Makes functions for a rule's ``Look``, which select the items that the rule checks."""
+"""Makes the functions with which a rule's ``Look`` selects the items to check."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def part(reading: str, *names: str) -> ItemsOf:
 
 
 def joined(reading: str, *names: str) -> ItemsOf:
-    """Return a function that joins related items of a reading into one comma-separated text."""
+    """Return a function that joins related items of a reading into a comma-separated string."""
 
     def look(view: View) -> Items:
         items = part(reading, *names)(view)

@@ -1,7 +1,7 @@
 """Readings that are deliberately not compared, each with the reason.
 
-The names are the same as in records. After a dot comes a place inside a reading: a key of a map
-(``files.*.sha256``) or an entry of a list (``kernel.cmdline.root=*``).
+The names are the same as in records. A name may continue with a dot and a place inside the
+reading: a key of a map (``files.*.sha256``) or an entry of a list (``kernel.cmdline.root=*``).
 """
 
 from __future__ import annotations
@@ -109,19 +109,19 @@ DIFFERS_BETWEEN_NODES = {
     "slurm.nodes": "only the controller has this reading",
     **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
 }
-"""Readings that differ between equal nodes; a change over time on one node is a difference."""
+"""Readings that differ between equal nodes but should stay the same on any one node."""
 
 
 def counters() -> dict[str, str]:
-    """Return the counters, which growth rules compare with earlier records, with their reasons."""
+    """Return the readings that are left to growth rules, each with the reason."""
     return {rule.reading: "a counter" for rule in all_rules() if rule.kind is Kind.GROWTH}
 
 
 def at_two_times() -> dict[str, str]:
-    """Return the readings that may differ between two records of one node, with their reasons."""
+    """Return the readings that may differ between two records of one node, each with the reason."""
     return CHANGES_BY_ITSELF | counters()
 
 
 def between_nodes() -> dict[str, str]:
-    """Return the readings that may differ between two nodes, with their reasons."""
+    """Return the readings that may differ between two nodes, each with the reason."""
     return at_two_times() | DIFFERS_BETWEEN_NODES

@@ -1,4 +1,4 @@
-"""The objects of a node, such as files, packages and units, to which findings refer."""
+"""The objects on a node to which findings refer, such as files, packages and units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ObjectKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Object:
-    """One object of a node, by kind and name."""
+    """One object on a node, identified by its kind and name."""
 
     kind: ObjectKind
     name: str

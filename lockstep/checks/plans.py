@@ -20,7 +20,7 @@ _WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
 
 
 Files = Callable[[NodePlan], tuple[ManagedFile, ...]]
-"""Returns the files of a node, without those that contain secrets."""
+"""Returns a node's files, except files that contain secrets."""
 
 
 def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
@@ -55,15 +55,15 @@ def classes_apart(left: ClusterPlan, right: ClusterPlan) -> frozenset[str]:
 
 
 def _without_name(named: ClusterPlan) -> ClusterPlan:
-    """Return the plan of the cluster, renamed CLUSTER.
+    """Return the plan with the cluster renamed to CLUSTER.
 
-    Replacing the name in the rendered files could change other words.
+    Replacing the name in the rendered files instead could change other words.
     """
     return plan(named.spec.model_copy(update={"name": "CLUSTER"}), named.roles, named.inventory)
 
 
 def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
-    """Group the node names by kind: by node role, hardware class and set of services."""
+    """Group the node names by node role, hardware class and set of services."""
 
     def kind(name: str) -> str:
         node = of.nodes[name]
@@ -98,7 +98,7 @@ def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Differe
 
 
 def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
-    """Map each path to distinct lines, with placeholders for node names and addresses."""
+    """Return each file's distinct lines by path, with placeholders for node names and addresses."""
     return {
         file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
         for file in files(node)

@@ -41,7 +41,7 @@ class RawFinding:
 def differs(
     rule: Rule, view: View, device: str, value: JsonValue, wanted: JsonValue, reference: str
 ) -> RawFinding:
-    """Return the finding that a device's value differs from the reference."""
+    """Return a finding for a device whose value differs from the reference."""
     text = rule.text
     if text.words is not None:
         found, expected = text.words(value, wanted)
@@ -60,7 +60,7 @@ def difference(
     reference: str,
     wanted: JsonValue = "",
 ) -> RawFinding:
-    """Return the finding for a difference; ``texts`` are the found and the expected value."""
+    """Return a finding for a difference; ``texts`` contains the found and the expected value."""
     found, expected = texts
     repair = rule.repair
     pending = repair.pending
@@ -97,7 +97,7 @@ def unknown(
     expected: str = "a reading",
     tags: frozenset[str] = frozenset(),
 ) -> RawFinding:
-    """Return the finding that a value could not be read or compared."""
+    """Return a finding for a value that could not be read or compared."""
     finding = Finding(
         rule=rule.id,
         node=view.name,
@@ -120,7 +120,7 @@ def unknown(
 def undecided(
     rule: Rule, device: str, split: Split, group: str, views: Mapping[str, View]
 ) -> RawFinding:
-    """Return the finding that peers differ and no value has a majority."""
+    """Return a finding for peers whose values differ, if no value has a majority."""
     owned = Counter(one.node for side in split.sides for one in side)
     nodes = frozenset(owned)
 
@@ -154,7 +154,7 @@ def undecided(
 
 
 def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> RawFinding:
-    """Return the finding that several devices share a value that must be unique."""
+    """Return a finding for several devices that share a value although it must be unique."""
     nodes = frozenset(one.node for one in same)
     where = ", ".join(f"{one.node} {one.device}".strip() for one in same)
     first = views[same[0].node]
@@ -173,7 +173,7 @@ def repeated(rule: Rule, same: tuple[Vote, ...], views: Mapping[str, View]) -> R
 
 
 def _roles(rule: Rule, view: View, device: str) -> tuple[str, ...]:
-    """Return the roles that set an item of a node, in deploy order."""
+    """Return the roles that set an item on a node, in the order of deployment."""
     roles = rule.repair.roles
     named = (rule.repair.owner,) if roles is None else roles(view, device)
     return owners.together(view.plan, named)

@@ -1,4 +1,4 @@
-"""A rule is data. The engine knows the seven kinds of rules and nothing about any single rule."""
+"""Rules are data: the engine implements the seven kinds of rules, not individual rules."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lockstep.spec.checks import Override
 DEPLOY = "pyinfra -y {inventory} deploys/{role}.py --limit {node} --data roles={roles}"
 """The repair for an item that a role sets; ``lockstep repair`` runs repairs of this form."""
 
-NO_ROLE = "on {node}: find what changed {device}; no role sets it"
+NO_ROLE = "on {node}: find out what changed {device}; no role sets it"
 """The repair for an item that no role sets on this node."""
 
 REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
 """The repair for a setting that is right on disk but needs a reboot to take effect."""
 
 REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
-"""The reboot after a change that is not in the description; rollouts do not cover such changes."""
+"""The reboot after a manual change, for which no rollout reboots the node."""
 
 
 class Kind(enum.Enum):
@@ -37,7 +37,7 @@ class Kind(enum.Enum):
     SLOTS = "slots"
     """The same device (slot, package, file) has the same value on every peer."""
     WITHIN = "within"
-    """No worse than the median of the peers, within a tolerance; better is fine."""
+    """The value is not worse than the median of the peers by more than a tolerance."""
     UNIQUE = "unique"
     """No value appears twice."""
     GROWTH = "growth"
@@ -47,7 +47,7 @@ class Kind(enum.Enum):
 
 
 class Bound(enum.Enum):
-    """Which side of a limit is right (for the kinds absolute and within)."""
+    """Whether a limit is a minimum or a maximum (for rules of the kinds absolute and within)."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
@@ -93,7 +93,7 @@ class Look:
     """Which items of a reading a rule checks; by default all items, as they were read."""
 
     items: Callable[[View], Items] | None = None
-    """Returns item -> value; None if the rule checks the reading as it is."""
+    """Returns the items with their values; if None, the rule checks the reading as it is."""
     pick: Callable[[JsonValue], Value | Skip] | None = None
     """Returns the part of an item that matters."""
     devices: str | None = None
@@ -102,7 +102,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Expected:
-    """The value that a rule expects. Use ``same``, ``each``, ``some`` or ``at_most``.
+    """The value that a rule expects, created with ``same``, ``each``, ``some`` or ``at_most``.
 
     If there is no value for an item, the expected value comes from the peers.
     """
@@ -110,7 +110,7 @@ class Expected:
     common: Callable[[View], JsonValue] | None = None
     """Returns one declared value for every device, or None if no value is declared."""
     by_device: Callable[[View], Mapping[str, JsonValue]] | None = None
-    """Returns device -> declared value, for some of the devices."""
+    """Returns the declared values of some of the devices, by device."""
     only_named: bool = False
     """Whether devices that ``by_device`` does not name are left unchecked."""
     default: str | None = None
@@ -123,7 +123,7 @@ class Expected:
         return self.common is not None or self.by_device is not None
 
     def judged(self, view: View) -> Mapping[str, JsonValue] | None:
-        """Return the devices to check, with their values; None if all devices are checked."""
+        """Return the declared values of the devices to check, or None to check all devices."""
         return self.by_device(view) if self.by_device is not None and self.only_named else None
 
 
@@ -160,7 +160,7 @@ def some(
 
 
 def at_most(limit: JsonValue | Callable[[View], JsonValue]) -> Expected:
-    """Expect no more than a limit."""
+    """Expect a value that is not greater than a limit."""
     return same(limit, bound=Bound.AT_MOST)
 
 
@@ -170,7 +170,7 @@ class Text:
 
     show: Callable[[JsonValue], str] = as_text
     words: Callable[[JsonValue, JsonValue], tuple[str, str]] | None = None
-    """Returns both texts, if they depend on each other."""
+    """Returns the texts of the found and expected values, if each text depends on both values."""
     detail: Callable[[View, str], str] | None = None
 
 
@@ -199,7 +199,7 @@ class OnNode:
 
 @dataclass(frozen=True)
 class Pending:
-    """When a node needs only a reboot, and the repair for that case."""
+    """The condition under which a node needs only a reboot, and the repair for that case."""
 
     when: Callable[[View, str], bool]
     note: str = ""
@@ -216,14 +216,14 @@ class Repair:
     """
 
     owner: str
-    """The role that sets the item, or "person"; a phrase if several roles set items."""
+    """The role that sets the item, or "person"; a phrase if that role depends on the item."""
     text: str = DEPLOY
     roles: Callable[[View, str], Iterable[str]] | None = None
     """Returns the roles that set an item, if ``owner`` is a phrase."""
     no_role: str = NO_ROLE
     """The repair if ``text`` is a deploy but no role sets the item on this node."""
     peers: str | None = None
-    """The repair if the expected value comes from the peers, so that no role can set it."""
+    """The repair if the expected value comes from the peers: no role can set such a value."""
     pending: Pending | None = None
 
 
@@ -233,7 +233,7 @@ by_role = Repair
 def by_hand(
     text: str = NO_ROLE, *, peers: str | None = None, pending: Pending | None = None
 ) -> Repair:
-    """Return a repair by a person; ``peers`` applies if the expected value comes from the peers."""
+    """Return a manual repair; ``peers`` is its text if the expected value comes from the peers."""
     return Repair("person", text, peers=peers, pending=pending)
 
 
@@ -305,7 +305,7 @@ class Rule:
     expected: Expected = Expected()
     peers: Peers | None = None
     tolerance: float = 0.0
-    """Kind within: a fraction of the median. Kind growth: a counter's allowed growth per hour."""
+    """A fraction of the median for kind ``within``; the growth allowed per hour for ``growth``."""
     text: Text = Text()
     severity: Severities = ERROR
     repair: Repair = Repair("person", NO_ROLE)
@@ -315,9 +315,9 @@ class Rule:
     on_node: OnNode | None = None
     explained_by: tuple[Cause, ...] = ()
     objects: Callable[[View, str], Iterable[Object]] | None = None
-    """Returns the objects whose differences a finding explains; None: the reading's objects."""
+    """Returns the objects whose differences a finding explains; if None, the reading's objects."""
     changes: tuple[Override, ...] = field(default=(), repr=False)
-    """Changes by the site; at most one for each hardware class."""
+    """The site's changes to this rule, at most one per hardware class."""
 
     @property
     def switched_off(self) -> tuple[SwitchedOff, ...]:
@@ -330,7 +330,7 @@ class Rule:
         return any(not off.classes for off in self.switched_off)
 
     def change(self, view: View) -> Override | None:
-        """Return the site's change that covers a node."""
+        """Return the change that the site made to this rule for a node, if there is one."""
         return next((one for one in self.changes if one.covers(view.plan.hardware.name)), None)
 
     def judges(self, view: View) -> bool:
@@ -356,7 +356,7 @@ class Rule:
         return change.tolerance
 
     def explains(self, view: View, device: str) -> tuple[Object, ...]:
-        """Return the objects whose differences a finding about an item explains."""
+        """Return the objects whose differences are explained by a finding about an item."""
         if self.objects is not None:
             return tuple(self.objects(view, device))
         return objects_of(self.reading, device)

@@ -1,4 +1,4 @@
-"""The rules of a cluster: Lockstep's, with the site's changes, and the site's own."""
+"""The rules of a cluster: Lockstep's rules with the site's changes, and the site's own rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rules_of(spec: Cluster) -> tuple[Rule, ...]:
 
 
 def changed(rule: Rule) -> str:
-    """Return the site's changes to a rule as text; "" for none."""
+    """Return the site's changes to a rule as text, or "" if there are none."""
     return "; ".join(map(_change, rule.changes))
 
 

@@ -51,7 +51,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """One command as data, named after its module."""
+    """One command, defined as data and named after its module."""
 
     run: Callable[[argparse.Namespace], int]
     """Takes the parsed arguments and returns the exit status."""
@@ -112,7 +112,7 @@ def limited(plan: ClusterPlan, limits: Sequence[str] | None) -> frozenset[str] |
 
 
 def chosen_rules(plan: ClusterPlan, ids: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return the rules that match these ids or patterns; without ids, all rules.
+    """Return the rules that match these ids or patterns, or all rules if ``ids`` is empty.
 
     Raises:
         WrongUse: an id or pattern matches no rule.

@@ -94,7 +94,7 @@ def _checked(
 
 
 def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
-    """Return the value of ``Share.through``: how to read the workers; "" means directly.
+    """Return the program that reads the workers (``Share.through``); "" to read them directly.
 
     Raises:
         WrongUse: the options contradict each other, the job id is malformed, or the cluster has no
@@ -182,7 +182,9 @@ COMMAND = Command(
             metavar="FILE",
             help="write metrics for node_exporter's textfile collector",
         ),
-        Argument("--records", metavar="FILE", help="check saved records; contact no node"),
+        Argument(
+            "--records", metavar="FILE", help="check saved records without contacting any node"
+        ),
         Argument(
             "--earlier",
             metavar="FILE",

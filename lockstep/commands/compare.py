@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _plans(labels: tuple[str, str], found: Comparison, how: Run, *, every: bool) -> str:
-    """Return the differences between the plans, as many as fit on one screen, and their number."""
+    """Return the plans' differences as text: all if ``every`` is true, otherwise the first few."""
     total = len(found.differences)
     shown = found.differences if every else found.differences[:BLOCKS]
     lines = Comparison(shown).to_text(*labels)
@@ -125,12 +125,16 @@ COMMAND = Command(
     "not be read, 3 usage error.",
     arguments=(
         Argument("inventories", metavar="INVENTORY", nargs=2, help="two inventory files"),
-        Argument("--plans", action="store_true", help="compare the plans only; contact no node"),
+        Argument(
+            "--plans",
+            action="store_true",
+            help="compare only the plans, without contacting any node",
+        ),
         Argument(
             "--records",
             metavar="FILE",
             nargs=2,
-            help="compare saved records of the two clusters; contact no node",
+            help="compare saved records of the two clusters without contacting any node",
         ),
         RULE,
         Argument(

@@ -66,7 +66,7 @@ class Sides:
         }
 
     def to_text(self) -> str:
-        """Return one block per difference, followed by the total."""
+        """Return one block of text per difference, followed by the total."""
         lines: list[str] = []
         for name, found in self.found.items():
             text = found.to_text(self.left, self.right)

@@ -69,7 +69,7 @@ def _rule(rule: Rule, inventory: str, own: Sequence[SiteRule]) -> str:
 
 
 def _judged(plan: ClusterPlan, name: str, inventory: str, *, fresh: bool) -> tuple[Report, str]:
-    """Return the report of a node, and the origin of its record as text.
+    """Return the report on a node, and a text that says where its record comes from.
 
     Raises:
         WrongUse: the node has no saved record.

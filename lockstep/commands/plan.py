@@ -1,4 +1,4 @@
-"""``lockstep plan INVENTORY [NODE]``: prints the plan of every node; contacts no node."""
+"""``lockstep plan INVENTORY [NODE]``: prints the plan without contacting any node."""
 
 from __future__ import annotations
 

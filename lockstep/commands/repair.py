@@ -142,7 +142,7 @@ def _command(
     nodes: Sequence[str],
     roles: Sequence[str] = (),
 ) -> list[str]:
-    """Return the pyinfra command for a deploy to these nodes; without ``roles``, of all roles."""
+    """Return the pyinfra command for a deploy to these nodes, limited to ``roles`` if given."""
     installed = Path(sys.executable).with_name("pyinfra")
     pyinfra = os.path.relpath(installed) if installed.is_file() else "pyinfra"
     yes = ["-y"] if arguments.yes else []

@@ -1,4 +1,4 @@
-"""Output formats of a report: one module of pure functions per format; they share ``groups``."""
+"""Output formats of a report: one module of pure functions per format, and ``groups`` for all."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Run:
     unread: tuple[str, ...] = ()
     """Nodes without a record."""
     rules: tuple[str, ...] = ()
-    """Values of the ``--rule`` options; empty: all rules."""
+    """Values of the ``--rule`` options; if empty, all rules."""
 
     def alone(self, *rules: str) -> str:
-        """Return the command that repeats this report for these rules only.
+        """Return the command that repeats this report for the given rules only.
 
         Further options can be appended to it.
         """

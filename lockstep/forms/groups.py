@@ -52,7 +52,7 @@ class Value:
 
     @override
     def __str__(self) -> str:
-        """Return the found value, the expected value, and where the expected value comes from."""
+        """Return the actual value, the expected value, and the source of the expected value."""
         first = self.first
         return f"{first.found}, expected {first.expected} (from: {first.reference})"
 
@@ -126,7 +126,7 @@ def nodes_of(finding: Finding) -> list[str]:
 
 
 def cleaned(finding: Finding) -> Finding:
-    """Replace control characters: nodes can send any, and they are unsafe in terminals and XML."""
+    """Replace control characters: nodes can send them, and they are unsafe in terminals and XML."""
     if all(str(text).isprintable() for text in vars(finding).values()):
         return finding
     texts: dict[str, Any] = {
@@ -197,7 +197,7 @@ def _repair_of_any_node(finding: Finding) -> str:
 
 
 def _repair(first: Finding, nodes: list[str]) -> str:
-    """Return the repair from the first finding, rewritten for all of these nodes."""
+    """Return the first finding's repair, rewritten for all of the given nodes."""
     if len(nodes) < 2:
         return first.repair
     folded = fold(nodes)

@@ -66,7 +66,7 @@ def _cell(findings: list[Finding]) -> Cell:
 
 
 def _outlier(row: Row) -> tuple[int, int, str]:
-    """Return a sort key that puts the most errors first, then the most findings."""
+    """Return a sort key: rows with the most errors come first, then rows with the most findings."""
     nodes, _, results = row
     labels = [cell.label for cell in results if cell is not None]
     return -labels.count("ERROR"), -len(labels), nodes

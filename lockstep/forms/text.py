@@ -20,7 +20,7 @@ VALUE_COLUMNS = 50
 
 
 def text(report: Report, run: Run) -> str:
-    """Return the report, summarised if it does not fit on a screen."""
+    """Return the report, summarized if it does not fit on a screen."""
     rules = {finding.rule for finding in report.findings}
     if len(rules) > BLOCKS or len(merged(report)) > BLOCKS:
         return _ended(_screen(report, run), report)
@@ -132,7 +132,7 @@ def _one_line(group: Group, width: int) -> str:
 
 
 def _places(value: Value, width: int) -> str:
-    """Return the places of a value; if they do not fit, the first ones and the number of nodes."""
+    """Return the places of a value or, if they do not fit, the first few and the node count."""
     whole = ", ".join(map(str, value.places))
     if len(whole) <= width:
         return whole

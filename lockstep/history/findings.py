@@ -53,7 +53,7 @@ def noted(
 
 
 def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with their age from the history; save nothing."""
+    """Return findings with their age from the history, without saving anything."""
     rows = _rows(history)
     return [_with_row(finding, rows) for finding in findings]
 

@@ -15,14 +15,14 @@ from lockstep.probe.record import BOOT, Reading, Record, only_records
 from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
 
 APART_S = 10 * MINUTE_S
-"""Minimum age of a record with which counters are compared, because a rate over a few seconds means
-little. The compared periods leave no gaps, however often the nodes are read."""
+"""Counters are compared with a record that is at least this old, because a rate over a few seconds
+means little. The compared periods leave no gaps, however often the nodes are read."""
 SOON_S = 2 * MINUTE_S
-"""Minimum age of a record soon after a boot, when no record of that boot is ``APART_S`` old."""
+"""Replaces ``APART_S`` soon after a boot, when no record of that boot is old enough."""
 
 KEPT_FOR_S = 90 * DAY_S
-"""Records are kept for three months, longer than the time between two maintenance windows or driver
-updates."""
+"""Records are kept for three months, which is longer than the usual time between two maintenance
+windows or driver updates."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
 """(age, interval): of the records older than ``age``, one per interval is kept. All records of the
 last two hours are kept for counters. At 16 KB per record, this takes 2 MB per node."""
@@ -70,8 +70,8 @@ def earlier(
     """Return two earlier records of each node, both from its current boot.
 
     The first is the newest that is at least ``APART_S`` old; soon after a boot, it is the oldest
-    that is at least ``SOON_S`` old. The second is the newest that is less than ``APART_S`` but at
-    least a minute old: a counter that was reset after the first record is compared with it.
+    that is at least ``SOON_S`` old. The second is for counters that were reset after the first
+    record: it is the newest that is at least a minute but less than ``APART_S`` old.
 
     Args:
         history: the open history.
@@ -119,7 +119,7 @@ def _first(
     values: tuple[object, ...],
     families: Collection[str] | None = None,
 ) -> Kept | None:
-    """Return the first record of a node that matches ``where``, a condition with its ORDER BY."""
+    """Return the first record of a node that matches ``where``, an SQL condition with ORDER BY."""
     query = f"SELECT read_at, data FROM record WHERE node = ? AND {where} LIMIT 1"
     for read_at, data in history.execute(query, (node, *values)):
         try:

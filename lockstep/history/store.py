@@ -16,7 +16,7 @@ FORMAT = 1
 APPLICATION_ID = 0x4C6F636B
 """SQLite's application_id, "Lock": it keeps Lockstep from writing to other programs' databases."""
 WAIT_S = 30.0
-"""Seconds to wait while another ``lockstep check`` saves its records (2,000 take a few seconds)."""
+"""Seconds to wait while another ``lockstep check`` is saving; 2,000 records take a few seconds."""
 PRIVATE = 0o600
 """Mode of files with records, whose hashes and versions would help an attacker."""
 
@@ -93,10 +93,12 @@ def _with_tables(database: sqlite3.Connection, path: Path) -> None:
         return
     if application == APPLICATION_ID:
         raise HistoryError(
-            _advice(path, f"the file is from another Lockstep version, format {version}", move=True)
+            _advice(
+                path, f"another version of Lockstep wrote this file, in format {version}", move=True
+            )
         )
     if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise HistoryError(_advice(path, "this is the database of another program", move=True))
+        raise HistoryError(_advice(path, "this database belongs to another program", move=True))
     for statement in _TABLES.split(";"):  # executescript() would commit the transaction
         database.execute(statement)
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -48,7 +48,7 @@ def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
 
 
 def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
-    """Return the kernel arguments for a class's ``kernel`` settings, then its ``kernel_args``."""
+    """Return the kernel arguments for a class's ``kernel`` settings, plus its ``kernel_args``."""
     kernel = hardware.kernel
     declared = (
         ("iommu", kernel.iommu),

@@ -35,7 +35,7 @@ class ClassPlan:
     gpu_model: GpuModel | None
     gpu_devices: tuple[str, ...]
     nvidia: nvidia.NvidiaPlan | None
-    """The NVIDIA stack of the class's workers; None without GPUs or a declared stack."""
+    """The NVIDIA stack of a class's workers; None if they have no GPUs or no stack is declared."""
 
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
@@ -126,7 +126,7 @@ class ClusterPlan:
 
     @cached_property
     def hosts(self) -> tuple[tuple[str, str], ...]:
-        """(management address, name) of every node: the body of /etc/hosts."""
+        """(management address, name) pairs of all nodes, for /etc/hosts."""
         return tuple((str(node.management), node.name) for node in self._nodes)
 
     def group(self, role: str) -> list[tuple[str, dict[str, Any]]]:
@@ -157,7 +157,7 @@ class ClusterPlan:
         """Return a range of nodes (``worker[1-4]``) as an additional host group, without host data.
 
         Raises:
-            ValueError: the text is not a name range, or a name is unknown.
+            ValueError: ``names`` is not a valid range, or contains an unknown name.
         """
         nodes = expand(names)
         unknown = [node for node in nodes if node not in self.nodes]

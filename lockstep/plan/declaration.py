@@ -74,10 +74,10 @@ class Phase(enum.Enum):
     """The phase of a whole-cluster deploy in which a stage runs."""
 
     BEFORE_HEADS = "before the heads"
-    """On workers, before the heads are deployed and can start jobs that need the result."""
+    """The stage runs on workers before heads are deployed, because jobs may need its results."""
     MAIN = "main"
     AFTER_WORKERS = "after the workers"
-    """On heads, after all workers are deployed."""
+    """The stage runs on heads after all workers are deployed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class File:
     text: Callable[[NodePlan], str] | None = None
     """The content, if it does not come from a template."""
     secret_content: Callable[[Secrets], bytes] | None = None
-    """The content, if it is itself a secret."""
+    """The content, if the whole file is a secret, such as a key."""
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False
@@ -116,15 +116,15 @@ class Unit:
     reads: Paths = nothing
     """Other files that the unit reads when it starts; they may belong to any role."""
     reads_own_files: bool = True
-    """Whether the unit reads its role's files when it starts, except those in ``reloads``."""
+    """Whether the unit reads its role's files at startup, except files with suffix ``reloads``."""
     reloads: str = ""
     """Suffix of the role's files that the unit reads again on ``systemctl reload``."""
     restart: Literal["changed", "never"] = "changed"
-    """``never``: a restart would kill job processes; changes take effect at the next start."""
+    """``never`` if a restart would kill job processes; changes then wait for the next start."""
     essential: bool = True
-    """False: if the unit does not start, the deploy reports the failure and continues."""
+    """If False, the deploy does not fail but only reports that the unit did not start."""
     port: Callable[[NodePlan], int | None] | None = None
-    """The port on which other nodes reach the unit; None if they do not."""
+    """The port on which other nodes reach the unit; None if there is no such port."""
     protocol: Literal["tcp", "udp"] = "tcp"
     runs_jobs: bool = False
     """Whether the unit starts processes of jobs or containers, and so may use the workload CPUs."""
@@ -137,7 +137,7 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """Settings that a role contributes to another role; a repair runs both roles."""
+    """Settings that a role contributes to another role; to repair them, both roles must run."""
 
     sysctl: Callable[[NodePlan], Mapping[str, str]] = lambda plan: {}
     """Sysctl keys that os_settings writes to its file."""
@@ -146,7 +146,7 @@ class Contribution:
     masked_units: Paths = nothing
     """Units that must never start; os_settings masks them."""
     forbidden_units: Paths = nothing
-    """Units that must not run: the hardware is missing, or the feature is turned off."""
+    """Units that must not run, because their hardware is missing or their feature is off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +154,12 @@ class Stage:
     """One step of a role in a deploy."""
 
     function: str = "apply"
-    """Function in the role's operations module; by default, ``apply`` installs files and units."""
+    """Function in the role's operations module; the default ``apply`` installs files and units."""
     title: str = ""
-    """Title in pyinfra's output; empty: the role's title."""
+    """Title in pyinfra's output; if empty, the role's title is used."""
     phase: Phase = Phase.MAIN
     after: tuple[str, ...] = ()
-    """Roles, or stages of roles (``time_sync.gate``), that run first on the same node."""
+    """Roles, or stages of roles (``time_sync.gate``), that must run earlier on the same node."""
     late: bool = False
     """Whether the stage runs as late as the order allows, because it waits for something slow."""
     nodes: Condition = always
@@ -172,13 +172,13 @@ class Declaration:
     """A role: which nodes have it, and what it owns on them."""
 
     name: str
-    """The name of its module."""
+    """The role's name, which is also the name of its module."""
     title: str
     """Title in pyinfra's output."""
     when: Condition = always
     """Whether a node has the role; depends only on the description, the node and its class."""
     after: tuple[str, ...] = ()
-    """Roles, or stages of roles, that run first on the same node."""
+    """Roles, or stages of roles, that must run earlier on the same node."""
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Release, family (``debian``) or "" (any) -> package names; the most specific key is used."""
     more_packages: Paths = nothing
@@ -193,27 +193,27 @@ class Declaration:
     groups: Paths = nothing
     """Groups that the role's files or operations create."""
     jobs_use: bool = False
-    """Whether jobs may use the role's files or packages; if so, busy nodes keep them."""
+    """Whether jobs may use the role's files or packages; if so, removal waits for running jobs."""
     operations: str = ""
     """Module with additional operations, which is imported when the role is applied.
 
-    Its ``afterwards(plan)`` runs after the role's files and units are in place. If it has an
-    ``apply(plan)``, that runs instead.
+    Its ``afterwards(plan)`` runs after the role's files and units are in place. If the
+    module defines ``apply(plan)``, only that function is called.
     """
     unchecked: Mapping[str, str] = field(default_factory=dict)
-    """Operation in the ``operations`` module -> the reason why no rule checks its result."""
+    """Operation in the ``operations`` module -> why no rule checks its result."""
     stages: tuple[Stage, ...] = ()
     """Stages in addition to the main one."""
     asks: Asks = nothing
     """Questions that the role's operations ask, besides those about its files and units.
 
-    The first command on a host answers them all. Reading must not start anything: nvidia-smi
-    runs only if the driver is loaded, and Docker's client only if Docker runs.
+    The first command on a host answers all of them, and must not start anything: it runs
+    nvidia-smi only if the driver is loaded, and Docker's client only if Docker is running.
     """
     problems: Callable[[Cluster], Iterable[Problem]] | None = None
-    """Function that validates a description for this role; None: nothing to validate."""
+    """Function that validates a description for this role; None if there is nothing to validate."""
     settings: type[BaseModel] | None = None
-    """The model of a site role's settings in ``extensions``; None: the role has no settings."""
+    """The model of a site role's settings in ``extensions``; None if the role has no settings."""
     example: Mapping[str, Any] = field(default_factory=dict)
     """A fragment of a description that gives a node this role; for tests."""
 
@@ -230,7 +230,7 @@ class Declaration:
 
 Step = tuple[Declaration, Stage]
 FIRST = "packages"
-"""The role that runs before all others, because their units and users need its packages."""
+"""The role that runs first, because the units and users of other roles need its packages."""
 
 
 def key(step: Step) -> str:
@@ -244,7 +244,7 @@ def key(step: Step) -> str:
 def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
     """Return the stages of all given roles in deploy order; ties are broken by name.
 
-    All roles come after ``packages`` without declaring it.
+    Every other role implicitly comes after ``packages``.
 
     Raises:
         ValueError: a role is declared to come after itself, or after a role that does not exist.

@@ -11,11 +11,11 @@ class Kernel:
     """A kernel that was found on a node."""
 
     release: str
-    """As ``uname -r`` prints it."""
+    """The kernel's release, as printed by ``uname -r``."""
     headers: bool
     """Whether the headers for building modules are installed."""
     module: str = ""
-    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; empty: no module."""
+    """Version and flavour of NVIDIA's module on disk, ``550.163.01 (open)``; empty if none."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class BootKernels:
 
     running: Kernel
     next: tuple[Kernel, ...]
-    """The kernel that boots next; all kernels in the boot menu if that is unknown."""
+    """The kernel that boots next; if it is unknown, all kernels in the boot menu."""
     unknown: str = ""
-    """The reason why the kernel that boots next is unknown; empty if it is known."""
+    """Why it is unknown which kernel boots next; empty if it is known."""
 
     @property
     def every(self) -> tuple[Kernel, ...]:
@@ -41,15 +41,15 @@ class Driver:
     version: str
     """Upstream version."""
     packages: Mapping[str, str]
-    """Package -> version as a pattern."""
+    """Package -> version pattern."""
     flavour: str | None = None
-    """``open`` or ``proprietary`` modules; None: the machine does not boot its own kernel."""
+    """``open`` or ``proprietary`` modules; None if the machine does not boot its own kernel."""
     replaced: tuple[str, ...] = ()
     """Packages of the other flavour, which apt would leave installed."""
     headers: str = ""
     """Name of the kernel headers package, with {release} for the kernel's release."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Declared parameters of the kernel module, named as in /proc: without NVreg_."""
+    """Declared parameters of the kernel module, named as in /proc, without the prefix NVreg_."""
 
     def lacking(self, kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
         """Return the kernels for which the planned module is not on disk."""
@@ -57,7 +57,7 @@ class Driver:
         return tuple(one for one in kernels if self.flavour and one.module != wanted)
 
     def header_packages(self, kernels: Iterable[Kernel]) -> dict[str, str]:
-        """Return missing header packages, each with its kernel, for kernels without the module."""
+        """Return the header packages to install for building missing modules: package -> kernel."""
         return {
             self.headers.format(release=one.release): one.release
             for one in self.lacking(kernels)

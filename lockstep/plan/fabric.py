@@ -23,11 +23,11 @@ class FabricPlan:
     ucx: Mapping[str, str]
     """/etc/ucx/ucx.conf"""
     open_mpi: Mapping[str, str]
-    """Set in the environment, because the configuration file belongs to Debian's openmpi-common."""
+    """Environment variables, because Debian's openmpi-common owns the configuration file."""
 
 
 def plan(nics: Nics, network: Network | None) -> FabricPlan:
-    """Return the settings for the machines of a class; empty without a fabric network."""
+    """Return the fabric settings of a class's machines; none if there is no fabric network."""
     if network is None:
         return FabricPlan({}, {}, {})
     prefix, ipv6 = str(network.prefix), network.prefix.version == 6

@@ -1,4 +1,4 @@
-"""Apptainer, enroot and pyxis: which nodes get them, their versions, and Slurm's release series."""
+"""The plan of Apptainer, enroot and pyxis: which nodes get which versions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lockstep.spec import Cluster, Node, NodeRole, Service
 
 PYXIS_PACKAGE = "nvslurm-plugin-pyxis"
 PYXIS_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
-"""Installation path, from debian/rules in NVIDIA/pyxis."""
+"""The plugin's installation path, according to debian/rules in NVIDIA/pyxis."""
 PYXIS_PLUGSTACK = "/etc/slurm/plugstack.conf.d/50-lockstep-pyxis.conf"
-"""A local file that plugstack.conf includes, even on nodes that fetch plugstack.conf itself."""
+"""A local file that plugstack.conf includes, even if plugstack.conf comes from the controller."""
 PYXIS_OPTION = "--container-image"
 
 SLURM_LOADS = (
@@ -42,7 +42,7 @@ class JobContainersPlan:
     """The programs that start jobs in containers on a node."""
 
     packages_of: Mapping[str, Mapping[str, str]]
-    """Part (apptainer, enroot, pyxis) -> its packages -> their versions as patterns."""
+    """Part (apptainer, enroot, pyxis) -> package -> version pattern."""
     slurm_series: str
     """Slurm's release series, such as "24.11", for which SPANK plugins must be built."""
     folders: Mapping[str, str] = field(default_factory=lambda: ENROOT_FOLDERS)

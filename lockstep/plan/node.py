@@ -1,7 +1,7 @@
 """The plan of one node: its node role, its hardware, its roles and its parts.
 
-A part is an object of a small class in another module: ``plan.software``, ``plan.system``. A new
-role needs no new part: its templates read the description, ``plan.spec``.
+Each part, such as ``plan.software`` or ``plan.system``, has its own class in another module. A new
+role does not need a new part, because its templates can read the description (``plan.spec``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TimePlan:
 
     servers: tuple[str, ...]
     reference: bool
-    """Whether the node is the cluster's own time source, which follows no server."""
+    """Whether the node is the cluster's own time source and does not follow any server."""
     allow: tuple[str, ...]
     """Networks whose hosts may use this node as a time server."""
 
@@ -55,12 +55,12 @@ class NodePlan:
 
     @property
     def is_worker(self) -> bool:
-        """Whether jobs run on the node."""
+        """Whether the node is a worker, which runs jobs."""
         return self.role is NodeRole.WORKER
 
     @property
     def spec(self) -> Cluster:
-        """The whole description."""
+        """The complete description of the cluster."""
         return self.cluster.spec
 
     def runs(self, service: Service) -> bool:
@@ -78,7 +78,7 @@ class NodePlan:
         return f"ipv{self.node.management.version}"
 
     def endpoint(self, port: int) -> str:
-        """Return ``address:port`` for URLs and listeners; an IPv6 address is in brackets."""
+        """Return ``address:port`` for URLs and listeners; IPv6 addresses are in brackets."""
         host = f"[{self.address}]" if self.address_family == "ipv6" else self.address
         return f"{host}:{port}"
 
@@ -127,7 +127,7 @@ class NodePlan:
 
     @property
     def nvidia(self) -> NvidiaPlan | None:
-        """The node's NVIDIA stack; None if it has none."""
+        """The node's NVIDIA stack; None if the node does not have one."""
         return self.hardware.nvidia if self.is_worker else None
 
     @cached_property

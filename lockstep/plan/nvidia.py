@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
 
 DRIVER_PARTS = ("driver", "modules_open", "modules_proprietary", "fabric_manager", "nscq", "imex")
-"""Parts that share the driver's version; they change together, never while jobs are running."""
+"""Parts that share the driver's version; they change together, and never while jobs are running."""
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
@@ -44,7 +44,7 @@ class NvidiaPlan:
     spec: Nvidia
     driver: Driver
     packages_of: Mapping[str, Mapping[str, str]]
-    """Part -> its packages -> their versions as patterns."""
+    """Part -> package -> version pattern."""
     pins: Mapping[str, str]
     """Dependency -> version pattern, which keeps apt from selecting a newer version."""
     load_modules: tuple[str, ...]
@@ -52,7 +52,7 @@ class NvidiaPlan:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Package -> version pattern; the packages are in the order of their parts."""
+        """Package -> version pattern, ordered by part."""
         return {
             name: version
             for packages in self.packages_of.values()
@@ -60,14 +60,14 @@ class NvidiaPlan:
         }
 
     def has(self, part: str) -> bool:
-        """Return whether the class gets a part of the stack."""
+        """Return whether the stack of this class includes the part."""
         return part in self.packages_of
 
 
 def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the units that must not run on nodes of a class.
 
-    The hardware that they serve is missing, or their feature is turned off.
+    These are units whose hardware is missing or whose feature is off.
     """
     gpu = hardware.gpu
     return (
@@ -78,7 +78,7 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
 
 
 def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan | None:
-    """Return the NVIDIA stack of a hardware class; None without GPUs or without a declared stack.
+    """Return the NVIDIA stack of a class; None if the class has no GPUs or no stack is declared.
 
     Args:
         cluster: the description.
@@ -138,7 +138,7 @@ def _replaced(packaging: nvidia.Packaging, stack: Nvidia, flavour: str | None) -
 
 
 def _parts(containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None) -> tuple[str, ...]:
-    """Return the parts of the stack that a class with these GPUs gets."""
+    """Return the parts of the NVIDIA stack that nodes with the given GPUs get."""
     wanted = {
         "driver": True,
         f"modules_{flavour}": flavour is not None,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def first(plan: NodePlan, names: Callable[[Declaration], Iterable[str]]) -> dict[str, str]:
-    """Map each name to the first of the node's roles for which ``names`` returns it."""
+    """Map each name to the node's first role for which ``names`` returns that name."""
     found: dict[str, str] = {}
     for role in plan.roles.values():
         for name in names(role):
@@ -33,9 +33,9 @@ def of_package(plan: NodePlan, name: str) -> tuple[str, ...]:
 
 
 def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
-    """Return, for each role, the other roles whose files its units read when they start.
+    """Map each role to the other roles whose files its units read when they start.
 
-    The role must run after these others; otherwise its units keep using the old files.
+    A role must run after the roles whose files it reads; otherwise, its units use the old files.
     """
     owner = {
         path: role.name
@@ -50,7 +50,7 @@ def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
 
 
 def together(plan: NodePlan, roles: Iterable[str]) -> tuple[str, ...]:
-    """Return the given roles that a node has, and roles that read their files, in deploy order."""
+    """Return the given roles of a node and the roles that read their files, in deploy order."""
     chosen = set(roles)
     of_others = plan.once(readers, lambda: readers(plan))
     chosen |= {role for role, read in of_others.items() if chosen & read}

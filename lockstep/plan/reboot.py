@@ -1,6 +1,6 @@
-"""Decides whether and why a node needs a reboot: compares the plan, this boot and the next one.
+"""Decides whether and why a node needs a reboot, by comparing the plan, this boot and the next.
 
-This module reads nothing from a node: ``lockstep.facts`` does.
+The values come from ``lockstep.facts``; this module itself reads nothing from a node.
 """
 
 from __future__ import annotations
@@ -53,19 +53,18 @@ class Seen:
     resets: tuple[str, ...] = ()
     """UUIDs of GPUs that need a reset."""
     in_vain: tuple[str, ...] = ()
-    """Reasons, as text, that remained after the last reboot."""
+    """Texts of the reasons for a reboot that remained after the last reboot."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason for a reboot, about the node or one of its GPUs.
+    """One reason for a reboot, concerning the node or one of its GPUs.
 
-    Its text is the same before and after a reboot that does not resolve it, so the two can be
-    compared.
+    If a reason remains after a reboot, its text stays the same, so that it is recognized.
     """
 
     kind: str
-    """A few words, which become the drain reason in Slurm."""
+    """A short phrase that becomes the drain reason in Slurm."""
     detail: str
 
     @override
@@ -189,7 +188,7 @@ def pending(
 
 
 def _of_driver(driver: Driver, seen: Seen, change: tuple[str, ...]) -> str:
-    """Return the reason why the driver needs a reboot; empty if it needs none."""
+    """Return why a reboot is needed for the driver; empty if no reboot is needed."""
     installed = (f"{name} {seen.driver.get(name, 'missing')}" for name in change)
     changes = (
         (change, f"instead of {', '.join(installed)}"),
@@ -215,8 +214,8 @@ def _other_parameters(driver: Driver, seen: Seen) -> str:
 def _other_version(driver: Driver | None, seen: Seen) -> tuple[str, ...]:
     """Return the driver packages to change.
 
-    Returns none for a node that has no driver packages and no other driver loaded: a deploy
-    installs the packages there.
+    If no driver package is installed and no other driver version is loaded, the result is
+    empty: a deploy installs the packages.
     """
     if driver is None or not (seen.driver or seen.module not in ("", driver.version)):
         return ()

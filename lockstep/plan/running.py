@@ -28,10 +28,10 @@ class KernelFile:
     """One setting: its file, and the value that the file must show."""
 
     path: str
-    """May contain ``*``; the setting then applies to all matching files."""
+    """Path of the file; if it contains ``*``, the setting applies to all matching files."""
     value: str
     form: Form
-    """How the kernel shows the value: as a word, as all words with it in brackets, or as a mask."""
+    """The kernel's format: a single word, a list with the current word in brackets, or a mask."""
 
     def read(self, shown: str) -> str:
         """Return the content of the file in the same format as ``value``."""

@@ -1,4 +1,4 @@
-"""Slurm's settings for nodes, GPUs and partitions: from the spec, never read from a node.
+"""Slurm's settings for nodes, GPUs and partitions, taken from the spec and never from a node.
 
 Keys: slurm.conf(5), gres.conf(5).
 """
@@ -61,7 +61,7 @@ class SlurmPlan:
     partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: bool
-    """False if any class lacks cgroup controllers, because all nodes share one slurm.conf."""
+    """Whether Slurm uses cgroups; all classes must support them, because slurm.conf is shared."""
     gpu_types: tuple[str, ...]
 
 
@@ -103,7 +103,7 @@ def gpu_devices(gpu: Gpu) -> tuple[str, ...]:
 
 
 def gpu_numa(gpu: Gpu, numa_nodes: int) -> dict[int, frozenset[int]]:
-    """Return the GPU slots of each NUMA node: as declared, or spread evenly, in order."""
+    """Return the GPU slots of each NUMA node, as declared or else spread evenly in order."""
     if gpu.numa:
         return {node: cpus(slots) for node, slots in sorted(gpu.numa.items())}
     spread = alike(range(gpu.count), lambda slot: slot * numa_nodes // gpu.count)

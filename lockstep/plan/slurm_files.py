@@ -6,7 +6,7 @@ from lockstep.plan.declaration import Condition, File, always
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
 FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
-"""The copy of slurm.conf that slurmd fetches in configless mode, below SlurmdSpoolDir."""
+"""Path, below SlurmdSpoolDir, of the slurm.conf that slurmd fetches in configless mode."""
 HEALTH_CHECK = "/usr/local/libexec/lockstep/node-check"
 """The program that Slurm runs as HealthCheckProgram, Prolog and Epilog (slurm.conf(5))."""
 

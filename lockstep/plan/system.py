@@ -19,11 +19,11 @@ class Software:
     """The packages that all nodes of the same kind have."""
 
     plan: NodePlan
-    """The plan of any node of that kind."""
+    """The plan of one node, which represents all nodes of its kind."""
 
     @cached_property
     def by_role(self) -> dict[str, tuple[str, ...]]:
-        """Role -> packages that it needs."""
+        """Role -> packages that the role needs."""
         release = self.plan.cluster.release
         return {
             role.name: tuple(
@@ -41,7 +41,7 @@ class Software:
 
     @cached_property
     def version_set(self) -> dict[str, str]:
-        """Package of the NVIDIA stack or of a container program -> its version as a pattern."""
+        """Package of the NVIDIA stack or of a container program -> version pattern."""
         stack = self.plan.nvidia.packages_of if self.plan.nvidia else {}
         parts = (*stack.values(), *self.plan.job_containers.packages_of.values())
         return {name: version for packages in parts for name, version in packages.items()}
@@ -59,7 +59,7 @@ class Software:
 
     @cached_property
     def held(self) -> tuple[str, ...]:
-        """Packages on hold: no upgrade changes them, not even a manual one."""
+        """Packages on hold, which not even a manual upgrade changes."""
         return tuple(name for name in self.packages if name in self.version_set)
 
     @cached_property
@@ -82,7 +82,7 @@ class System:
     """The files, units and kernel parameters that all nodes of the same kind have."""
 
     plan: NodePlan
-    """The plan of any node of that kind."""
+    """The plan of one node, which represents all nodes of its kind."""
 
     @cached_property
     def files(self) -> tuple[tuple[str, File], ...]:
@@ -137,7 +137,7 @@ class System:
 
     @cached_property
     def forbidden_units(self) -> tuple[str, ...]:
-        """Units that must not run: the hardware is missing, or the feature is turned off."""
+        """Units that must not run, because their hardware is missing or their feature is off."""
         return tuple(
             owners.first(self.plan, lambda role: role.contributes.forbidden_units(self.plan))
         )

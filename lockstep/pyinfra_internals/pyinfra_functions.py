@@ -22,13 +22,13 @@ _SCALARS = (str, bool, int, float, type(None))
 
 @cache
 def all_connectors() -> Any:
-    """Return pyinfra's connectors by name, cached; pyinfra reads all entry points for each host."""
+    """Return pyinfra's connectors from a cache; pyinfra reads all entry points for each host."""
     return connectors.get_all_connectors()  # type: ignore[no-untyped-call]  # pyinfra's
 
 
 @cache
 def _types() -> dict[str, Any]:
-    """Return each global argument's type, cached; pyinfra evaluates all 32 hints on each call."""
+    """Return global arguments' types from a cache; pyinfra evaluates 32 type hints on each call."""
     return dict(arguments.all_global_arguments())
 
 
@@ -50,7 +50,7 @@ def pop_global_arguments(
 ) -> tuple[dict[str, Any], list[str]]:
     """Take the global arguments out of ``kwargs``, with defaults from deploy, host and config.
 
-    pyinfra looks for each of them in six places in the host's data; here they are merged once.
+    pyinfra looks each argument up in six parts of the host's data; here, the parts are merged once.
     """
     of_deploy_file = ctx_config.get()  # type: ignore[no-untyped-call]  # pyinfra's, and the next
     config = state.config if of_deploy_file is None else of_deploy_file
@@ -93,6 +93,6 @@ def operation_order(state: State) -> list[int]:
 
 
 def attribute(context: ContextObject, key: str) -> Any:
-    """Return an attribute of the object in the context, or of its class if there is no object."""
+    """Return an attribute of a context's object or, if the context is empty, of its base class."""
     module: Any = context._container.module
     return getattr(context._base_cls if module is None else module, key)

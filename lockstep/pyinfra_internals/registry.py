@@ -25,7 +25,7 @@ class Patch:
     original: str
     source_sha256: str
     replacement: str
-    """Name of the function, relative to this package."""
+    """Name of the new function, relative to this package."""
     places: tuple[str, ...]
     """Modules and classes in which pyinfra, gevent or Lockstep looks the function up."""
 
@@ -58,8 +58,8 @@ READING = (
         ("gevent.events",),
     ),
 )
-"""Applied in the processes that read nodes for a check, before gevent patches the standard
-library."""
+"""Patches for the processes that read nodes for a check; applied before gevent patches the
+standard library."""
 
 DEPLOY = (
     Patch(
@@ -90,7 +90,7 @@ DEPLOY = (
         ("pyinfra.context.ContextObject",),
     ),
 )
-"""Applied when pyinfra runs a deploy."""
+"""Patches that are applied when pyinfra runs a deploy."""
 
 
 def apply(patches: Sequence[Patch]) -> None:
@@ -111,6 +111,6 @@ def apply(patches: Sequence[Patch]) -> None:
 
 @cache
 def speed_up_deploy() -> None:
-    """Reduce the CPU time of this run of pyinfra, unless ``LOCKSTEP_FAST=0``; once per process."""
+    """Reduce pyinfra's CPU time, unless ``LOCKSTEP_FAST=0``. Later calls have no effect."""
     fast_path.collect_seldom()
     apply(DEPLOY)

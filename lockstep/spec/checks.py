@@ -13,7 +13,7 @@ Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SEVERITIES = Literal["error", "warning"]
 
 EACH = "*"
-"""Wildcard key in a path: it matches every item, and the item becomes the finding's device."""
+"""Wildcard key in a path; it matches every item. A finding names the matched item as its device."""
 
 
 class Override(Model):
@@ -23,14 +23,14 @@ class Override(Model):
     off: Line | None = None
     """The reason for switching the rule off; every report shows it."""
     severity: SEVERITIES | None = None
-    """New severity of differences; unreadable values keep their severity."""
+    """New severity of differences; the severity of unreadable values does not change."""
     tolerance: Share | None = None
-    """Kind within: allowed deviation, as a fraction of the peers' median.
+    """For kind "within": allowed deviation, as a fraction of the peers' median.
 
-    Kind growth: allowed increase per hour.
+    For kind "growth": allowed increase per hour.
     """
     classes: tuple[Name, ...] = ()
-    """Hardware classes that the rule applies to; empty: all classes."""
+    """Hardware classes that the override applies to; all classes if empty."""
 
     def covers(self, hardware: str) -> bool:
         """Return whether the override applies to a hardware class."""
@@ -46,29 +46,33 @@ class SiteRule(Model):
     reading: str
     """Name of a reading, as in a record."""
     path: tuple[str, ...] = ()
-    """Keys inside the reading; "*" matches every item. Empty: every item of the reading."""
+    """Keys inside the reading. "*" matches every item; an empty path selects all items."""
     kind: Literal["equal", "multiset", "slots", "within", "unique", "growth", "absolute"]
     expected: JsonValue = None
-    """Kinds equal, slots: the expected value; None: the peers' value. Kind absolute: the bound."""
-    bound: Literal["at least", "at most"] | None = None
-    """Kind absolute: whether ``expected`` is a lower or an upper bound.
+    """For kinds "equal" and "slots": the expected value, or None to compare peers with each other.
 
-    Kind within: whether values too far below ("at least") or above ("at most") the median fail.
+    For kind "absolute": the bound.
+    """
+    bound: Literal["at least", "at most"] | None = None
+    """For kind "absolute": whether ``expected`` is a lower or an upper bound.
+
+    For kind "within": "at least" rejects values too far below the median, "at most" those too far
+    above it.
     """
     tolerance: Share | None = None
-    """As in ``Override.tolerance``."""
+    """See ``Override.tolerance``."""
     peers: Literal["class", "role", "os"] = "class"
     classes: tuple[Name, ...] = ()
-    """Hardware classes that the rule applies to; empty: all classes."""
+    """Hardware classes that the rule applies to; all classes if empty."""
     severity: SEVERITIES = "error"
     source: Line
     """Reference for the rule: a document, a ticket or a person."""
     repair: Line
     """Instructions for the operator; names in braces, such as {node}, are filled in."""
     local: Literal["health", "jobs"] | None = None
-    """Node checks that apply the rule and drain the node if it fails; None: no node check does.
+    """When each node checks the rule itself; a failed check drains the node. None: never.
 
-    "health": the periodic health check. "jobs": also the checks before and after each job.
+    "health": in the periodic health check. "jobs": also in the checks before and after each job.
     """
 
 

@@ -1,4 +1,4 @@
-"""Field types: the values that each accepts, and the error text for all other values."""
+"""Field types: the values that each of them accepts, and the error message for other values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _network(value: object) -> IPNetwork:
     except (AddrFormatError, ValueError) as error:
         raise ValueError("a network with its prefix length, such as fd12:3456:789a::/64") from error
     if network.ip != network.network:
-        raise ValueError(f"{network.cidr}, with no host bits set")
+        raise ValueError(f"{network.cidr}: the host bits must be zero")
     return network
 
 

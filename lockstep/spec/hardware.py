@@ -19,7 +19,7 @@ from lockstep.spec.fields import (
 )
 
 MEMORY_SHARE = 0.95
-"""Fraction of ``memory_mib`` declared to Slurm, which drains a node that reports less memory."""
+"""Fraction of ``memory_mib`` declared to Slurm, which drains nodes that report less memory."""
 
 
 class Gpu(Model):
@@ -31,7 +31,7 @@ class Gpu(Model):
     devices: Devices = ""
     """Device files, such as ``/dev/nvidia[0-7]``; empty: /dev/nvidia0 and so on."""
     numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
-    """NUMA node -> its GPU slots (``{0: "0-3", 1: "4-7"}``); empty: spread evenly, in order."""
+    """NUMA node -> its GPUs (``{0: "0-3", 1: "4-7"}``); empty: GPUs are spread evenly, in order."""
     nvswitch: bool = False
     """Whether the baseboard has NVSwitches (HGX with eight GPUs), which need the fabric manager."""
     multi_node_nvlink: bool = False
@@ -106,7 +106,7 @@ class Kernel(Model):
 
 
 class HardwareClass(Model):
-    """Machines bought as identical; nodes are compared within a class."""
+    """Machines that should be identical; the nodes of a class are compared with each other."""
 
     sockets: Count
     cores_per_socket: Count
@@ -154,5 +154,5 @@ class HardwareClass(Model):
 
     @property
     def slurm_memory_mib(self) -> int:
-        """Memory declared to Slurm (RealMemory), in MiB: a part of the total, minus huge pages."""
+        """RealMemory in slurm.conf, in MiB: ``MEMORY_SHARE`` of the memory, minus huge pages."""
         return int(self.memory_mib * MEMORY_SHARE) - self.hugepages_mib

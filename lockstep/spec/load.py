@@ -29,9 +29,9 @@ def load(
         description: the dictionary from an inventory.
         roles: every role that a node may have.
 
-    When a field is invalid, the part that contains it (a node group, a hardware class, ...) is
-    left out, and the relations that do not need it are still validated. All problems are reported
-    at once, and a typo does not cause a dozen follow-up problems.
+    If a field is invalid, the part that contains it (a node group, a hardware class, ...) is left
+    out, and all relations that do not depend on that part are still validated. This way, one run
+    reports all problems, but a typo does not cause a dozen follow-up problems.
     """
     try:
         cluster = Cluster.model_validate(description)
@@ -52,7 +52,9 @@ def _settings(
     settings, problems = {}, []
     for name, given in cluster.extensions.items():
         if name not in models:
-            problems.append(Problem(("extensions", name), repr(name), f"one of: {names}"))
+            problems.append(
+                Problem(("extensions", name), repr(name), f"a role with settings: {names}")
+            )
             continue
         try:
             settings[name] = models[name].model_validate(given)
@@ -81,7 +83,7 @@ def _of_the_rest(
     unread: list[tuple[str | int, ...]],
     roles: Iterable[DeclaredRole],
 ) -> list[Problem]:
-    """Return the problems of a description after leaving out the invalid parts in ``unread``."""
+    """Return problems in the valid parts of a description; ``unread`` lists the invalid fields."""
     left_out = {path[:2] for path in unread if path[0] in PARTS and len(path) > 1}
     whole = {path[0] for path in unread if path[:2] not in left_out}
     rest = {
@@ -142,7 +144,7 @@ def _problems(
 
 
 def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str:
-    """Return the declared name of the node group that contains ``path``; empty without one."""
+    """Return the name of the node group that contains ``path``; "" if there is none."""
     match path, description.get("nodes"):
         case ["nodes", int(index), *_], [*groups] if index < len(groups):
             group = groups[index]

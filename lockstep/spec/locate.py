@@ -17,7 +17,7 @@ def line_of(source: str, path: tuple[str | int, ...], fields: Container[object])
     Args:
         source: the inventory file.
         path: keys from the top of the description.
-        fields: the top-level keys of a description; the dictionary with the most of them is used.
+        fields: the top-level keys of a description; the dictionary with the most of these is used.
 
     Returns:
         The line, or None when no dictionary in the source has any of the fields.

@@ -52,7 +52,7 @@ class Network(Model):
 
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of rails. One rail uses all of ``prefix``; several use consecutive IPv6 /64s of it."""
+    """Number of rails. A single rail uses the whole prefix; several rails use one IPv6 /64 each."""
 
 
 class NodeGroup(Model):
@@ -104,12 +104,12 @@ class Os(Model):
 
     @property
     def hugetlb_access(self) -> str:
-        """The hugetlbfs mount options that control access to huge pages (hugetlbpage)."""
+        """hugetlbfs mount options that control access to huge pages (kernel docs: hugetlbpage)."""
         return "mode=1777" if self.hugetlb_gid is None else f"mode=1770,gid={self.hugetlb_gid}"
 
 
 class Time(Model):
-    """Clock synchronisation; munge credentials expire after 300 s, so a larger skew stops Slurm."""
+    """Clock synchronization; munge credentials expire after 300 s, so a larger skew stops Slurm."""
 
     servers: tuple[HostName, ...] = ()
     """NTP servers that the heads use; empty: the first head is the cluster's time source."""
@@ -146,9 +146,9 @@ class Slurm(Model):
     """Memory reserved for the system on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0)] = 300
     prolog_check: bool = True
-    """Check the node before each job; a failure drains the node and requeues a batch job."""
+    """Check the node before each job; a failed check drains the node and requeues a batch job."""
     epilog_check: bool = True
-    """Check the node after each job; a failure drains the node before the next job."""
+    """Check the node after each job; a failed check drains the node before the next job."""
 
 
 class Monitoring(Model):
@@ -162,7 +162,7 @@ class Monitoring(Model):
     xid: dict[Annotated[int, Field(ge=1)], Literal["ignore", "warning", "error"]] = Field(
         default_factory=dict
     )
-    """Xid of the NVIDIA driver -> the site's severity, which replaces the catalogue's."""
+    """Xid of the NVIDIA driver -> the site's severity, which overrides Lockstep's."""
 
 
 class Cluster(Model):

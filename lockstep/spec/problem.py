@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
 Relation: TypeAlias = tuple[object, Path, str, str]
-"""Whether the relation is violated, its field, the value found and the values allowed."""
+"""A tuple: whether a relation is violated, its field, the value found, the values allowed."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def violated(here: Path, *relations: Relation, node: str = "") -> Iterator[Probl
 
 
 def message(problems: list[Problem], file: str) -> str:
-    """Return all problems, one block each, and the next step."""
+    """Return the text of all problems, one block each, followed by the next step."""
     blocks = (
         f"ERROR {problem.where(file)}\n  found    {problem.value}\n  allowed  {problem.allowed}\n"
         for problem in problems

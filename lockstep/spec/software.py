@@ -37,7 +37,7 @@ class Repository(Model):
 class Nvidia(Model):
     """A matching set of versions, from the driver to the container toolkit.
 
-    Versions are upstream versions (550.163.01): the catalogue lists the packages, and the
+    Versions are upstream versions (550.163.01): lockstep/catalog lists the packages, and the
     repository determines their revisions. ``software.versions`` locks individual packages.
     The set is validated before any node is contacted (docs/nvidia.md).
     """
@@ -46,7 +46,7 @@ class Nvidia(Model):
     """Package source: the distribution's archive, or NVIDIA's repository (or its mirror)."""
     driver: Upstream
     modules: Literal["open", "proprietary"] | None = None
-    """Kernel module flavour; None: open where the GPU architecture supports it."""
+    """Which kernel modules to install; None: open if the GPU architecture supports them."""
     module_options: dict[ModuleOption, Word] = Field(default_factory=dict)
     """Parameters (NVreg_...) of the nvidia kernel module; they take effect after a reboot."""
     cuda: tuple[CudaRelease, ...] = ()
@@ -62,7 +62,7 @@ class Nvidia(Model):
     gdrcopy: Upstream | None = None
 
     def version_of(self, part: str) -> str | None:
-        """Return the upstream version of a part; None for CUDA, which is declared as releases."""
+        """Return the upstream version of a part; None for CUDA, which has releases instead."""
         versions = {**dict(self), "modules_open": self.driver, "modules_proprietary": self.driver}
         return versions.get(part)
 

@@ -44,7 +44,7 @@ class DeclaredRole(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the role; if it has settings, also its key in ``extensions``."""
+        """The name of the role, which is also the key of its settings in ``extensions``."""
 
     @property
     def problems(self) -> Callable[[Cluster], Iterable[Problem]] | None:
@@ -55,7 +55,7 @@ class DeclaredRole(Protocol):
         """The model of the role's settings in ``extensions``; None: the role has no settings."""
 
     def packages_on(self, release: Release) -> tuple[str, ...]:
-        """Return the packages that every node with this role gets on a release."""
+        """Return the packages that every node with this role gets on an OS release."""
 
 
 def every_package(release: Release, roles: Iterable[DeclaredRole]) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
 def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
     """Return the problems that do not depend on other parts of the description.
 
-    They can be reported even when invalid parts are left out, because a missing part causes none of
+    They can be reported even when invalid parts are left out, because a missing part cannot cause
     them.
     """
     return [
@@ -161,7 +161,7 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
-    """Find groups whose last address would lie beyond the address space."""
+    """Find groups whose last address would lie outside the address space."""
     fabric = cluster.networks.get("fabric")
     further = 0 if fabric is None else (fabric.rails - 1) << RAIL_SHIFT
     for index, group in enumerate(cluster.nodes):
@@ -185,8 +185,9 @@ def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
         if name in of_workers and left < hardware.cpus:
             yield Problem(
                 ("hardware", name, "memory_mib"),
-                f"{hardware.memory_mib}: {MEMORY_SHARE:.0%} of it, minus {hardware.hugepages_mib} "
-                f"MiB for huge pages and {reserved} MiB for the system, leaves {left} MiB for jobs",
+                f"{hardware.memory_mib} MiB: {MEMORY_SHARE:.0%} of this, minus "
+                f"{hardware.hugepages_mib} MiB for huge pages and {reserved} MiB for the system, "
+                f"leaves {left} MiB for jobs",
                 f"at least 1 MiB for each of the {hardware.cpus} CPUs",
             )
 
@@ -298,7 +299,7 @@ def _scheduler(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             ("scheduler",),
             "no scheduler",
-            'a scheduler, {"kind": "slurm"}: nodes with role worker need one',
+            '{"kind": "slurm"}: nodes with role worker need a scheduler',
             node=workers[0],
         )
     for service in (Service.SLURM_CONTROLLER, Service.SLURM_ACCOUNTING):
@@ -307,13 +308,13 @@ def _scheduler(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 ("nodes",),
                 f"no node runs {service.value}",
-                f'a head with runs: ["{service.value}"]',
+                f'runs: ["{service.value}"] on a head node',
             )
         if cluster.scheduler is None and running:
             yield Problem(
                 ("nodes", running[0], "runs"),
                 service.value,
-                'a scheduler, {"kind": "slurm"}: this service needs one',
+                'set scheduler to {"kind": "slurm"}, which this service needs',
                 node=names.expand(cluster.nodes[running[0]].name)[0],
             )
 

@@ -14,7 +14,7 @@ from lockstep.spec.problem import Problem, Relation, violated
 NUMBERS = ("within", "growth")
 """Kinds of rules that have a tolerance."""
 COMPARED = ("equal", "slots", "absolute")
-"""Kinds of rules that can compare with a value from the description."""
+"""Kinds of rules that can compare readings with a value from the description."""
 FILLED_IN = ("inventory", "node", "role", "address", "device", "expected", "value")
 
 

@@ -25,7 +25,7 @@ PLANNED_ARGS = {
     "processor.max_cstate": "kernel.max_cstate",
     "intel_idle.max_cstate": "kernel.max_cstate",
 }
-"""Kernel argument -> the field that sets it; it must not be set in two places."""
+"""Kernel argument -> the field that sets it; ``kernel_args`` must not set it as well."""
 
 
 def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
@@ -168,7 +168,7 @@ def _nics(nics: Nics) -> Iterable[Relation]:
 
 
 def _as_many(noun: str, field: Path, text: str, counter: str, count: int) -> Relation:
-    """Return the relation that a range, if it is set, must have exactly ``count`` names."""
+    """Return the relation that requires exactly ``count`` names in a range that is not empty."""
     number = len(names.expand(text)) if text else count
     return number != count, field, f"{text}: {number} {noun}", f"{count} {noun}, as in {counter}"
 

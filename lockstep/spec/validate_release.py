@@ -1,4 +1,4 @@
-"""Validates that Lockstep supports all settings on the release, so that no deploy is partial."""
+"""Validates that Lockstep supports all settings on the OS release, so that no deploy is partial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GPU_SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
 
 
 def release_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield declared settings that Lockstep does not support on the release."""
+    """Yield declared settings that Lockstep does not support on the OS release."""
     release = operating_systems.find(cluster.os.release)
     if release is None:
         return
@@ -88,7 +88,7 @@ def _with_packages(cluster: Cluster) -> Iterable[Setting]:
 
 
 def _with_packages_on_nodes(cluster: Cluster, group: NodeGroup) -> Iterable[Setting]:
-    """Return the settings of a node group that need packages."""
+    """Return a node group's settings that need packages."""
     hardware = cluster.hardware.get(group.hardware)
     return (
         (group.runs, ("runs",), _text(service.value for service in group.runs)),

@@ -17,8 +17,8 @@ FOLLOWERS = {
     "nscq": ("cannot be loaded", "nvswitch", False),
     "imex": ("refuses to start", "multi_node_nvlink", True),
 }
-"""Part that must have the driver's version -> the effect of a mismatch, the ``gpu`` field that
-calls for the part, and whether that field requires it."""
+"""Part that must have the driver's version -> the effect of any other version, the ``gpu`` field
+that is set in classes that use the part, and whether these classes require the part."""
 
 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
@@ -253,7 +253,7 @@ def _locks(
 
     Args:
         software: the software of the cluster, with the locks.
-        declared: the content of the other field, as a clause for the message.
+        declared: what the other field says, as a clause such as ``driver is 550.163.01``.
         packages: each package that the other field declares, and its version as a pattern.
         field: the name of the other field.
     """
@@ -280,7 +280,7 @@ DECLARED = {
 
 
 def _available(software: Software, stack: Nvidia) -> Relation:
-    """Find parts that need a repository, if none is declared."""
+    """Find parts that need a repository when no repository is declared."""
     held = nvidia.PACKAGINGS[stack.packaging].from_archive
     missing = [
         field for field, part in DECLARED.items() if getattr(stack, field) and part not in held
@@ -330,7 +330,7 @@ def _containers(cluster: Cluster) -> Iterable[Relation]:
             pyxis and not cluster.scheduler,
             ("pyxis",),
             str(pyxis),
-            "leave it out, or add Slurm: it is a Slurm plugin",
+            "leave it out, or add Slurm: pyxis is a Slurm plugin",
         ),
         (
             # With the NVIDIA stack, _parts() reports a missing toolkit.

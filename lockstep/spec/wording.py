@@ -36,7 +36,7 @@ WORDS = {
 
 
 def allowed(detail: ErrorDetails, model: type[BaseModel] = Cluster) -> str:
-    """Return the allowed values of the field that an error is about."""
+    """Return the allowed values of the field that caused an error."""
     kind = detail["type"]
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")

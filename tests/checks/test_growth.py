@@ -137,7 +137,7 @@ def test_a_clock_that_was_set_is_unknown_once(hours: float, said: str) -> None:
     assert [(f.node, f.rule, f.status, f.found) for f in report] == [
         (name, "gpu.errors", "unknown", said) for name in NODES
     ]
-    assert report.findings[0].detail == "hence also: gpu.times"
+    assert report.findings[0].detail == "also causes: gpu.times"
 
 
 def test_without_an_earlier_record_of_the_boot_growth_is_not_judged_and_a_note_says_so() -> None:

@@ -105,7 +105,7 @@ def test_an_old_module_that_still_answers_is_one_finding() -> None:
         ("gpu.driver_version", (), dict.fromkeys(GPUS, "580.95.05")),
     )
     assert one.rule == "driver.module_version"
-    assert one.detail == "hence also: driver.module_flavour, gpu.driver_version (gpu[0-7])"
+    assert one.detail == "also causes: driver.module_flavour, gpu.driver_version (gpu[0-7])"
 
 
 def test_a_module_that_was_not_built_is_the_cause_of_all_that_fails() -> None:
@@ -174,7 +174,7 @@ def test_what_packages_brought_belongs_to_those_packages() -> None:
     many = found(("packages", (dcgm,), "1:4.4.1-1"), *ahead, ("driver.library", (), OTHER))
     assert {(one.device, one.detail) for one in many} == {
         (dcgm, ""),
-        ("libnvidia-ml1", "hence also: driver.library_version"),
+        ("libnvidia-ml1", "also causes: driver.library_version"),
     }
 
 
@@ -478,7 +478,7 @@ def test_an_error_of_the_memory_is_one_finding() -> None:
     )
     assert (one.rule, one.device, one.found) == ("gpu.ecc_uncorrected", "gpu3", "2 errors")
     assert one.detail == (
-        "hence also: gpu.recovery_action (gpu3), gpu.row_remap (gpu3), gpu.xid (gpu3)"
+        "also causes: gpu.recovery_action (gpu3), gpu.row_remap (gpu3), gpu.xid (gpu3)"
     )
 
 
@@ -515,7 +515,7 @@ def test_a_lost_gpu_is_one_finding_that_says_where_it_was() -> None:
     )
     one = one_of(changed(("driver.xid", ("0000:61:00",), [79]), start=lost))
     assert (one.rule, one.device) == ("gpu.xid", "0000:61:00")
-    assert one.detail == "Xid 79 (1x): restart the machine; hence also: gpu.count"
+    assert one.detail == "Xid 79 (1x): restart the machine; also causes: gpu.count"
 
 
 @pytest.mark.parametrize(

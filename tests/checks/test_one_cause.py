@@ -99,7 +99,7 @@ def test_the_right_total_with_the_wrong_split_is_a_finding() -> None:
 def test_pages_that_the_deploy_reserved_before_the_reboot_wait_for_nothing() -> None:
     one = the_one((CMDLINE, (), LINE))
     assert (one.rule, one.status) == ("kernel.args", "pending reboot")
-    assert one.detail == "hence also: kernel.cmdline"
+    assert one.detail == "also causes: kernel.cmdline"
 
 
 def test_a_pending_argument_hides_no_lost_pages() -> None:
@@ -122,7 +122,7 @@ def test_isolation_that_the_next_boot_loses_is_found_while_it_still_runs() -> No
 def test_an_edited_drop_in_is_the_cause_of_what_became_of_it() -> None:
     short = without("isolcpus")
     lost: tuple[Change, ...] = (edited(DROP_IN), (PERSISTED, (), short))
-    assert the_one(*lost).detail.endswith("hence also: kernel.args_persisted")
+    assert the_one(*lost).detail.endswith("also causes: kernel.args_persisted")
     one = the_one(*lost, (CMDLINE, (), [*LINE, *short]))
     assert (one.rule, one.device) == ("file.content", DROP_IN)
     assert "kernel.args, kernel.args_persisted" in one.detail
@@ -220,7 +220,7 @@ def test_a_lost_drop_in_is_the_cause_of_every_service_on_other_cpus() -> None:
         start=start,
     )
     assert one.rule == "file.content"
-    assert one.detail.endswith("hence also: cpuset.services (20 items)")
+    assert one.detail.endswith("also causes: cpuset.services (20 items)")
 
 
 def test_a_service_may_use_fewer_cpus_and_one_that_stands_still_none() -> None:
@@ -349,7 +349,7 @@ def test_a_lost_adapter_is_one_finding_that_names_it() -> None:
         "1 RDMA device",
         "2 RDMA devices",
     )
-    assert one.detail.startswith("missing: mlx5_1; hence also: ")
+    assert one.detail.startswith("missing: mlx5_1; also causes: ")
 
 
 def test_a_driver_that_was_not_loaded_is_one_finding() -> None:
@@ -405,7 +405,7 @@ def test_the_rate_of_a_port_that_is_down_is_part_of_it() -> None:
     one = the_one(
         ("rdma.state", ("mlx5_1",), "DOWN"), ("rdma.rate", ("mlx5_1",), "10 Gb/sec (4X SDR)")
     )
-    assert (one.rule, one.detail) == ("rdma.port_state", "hence also: rdma.rate")
+    assert (one.rule, one.detail) == ("rdma.port_state", "also causes: rdma.rate")
 
 
 def test_ports_that_differ_alike_are_one_finding() -> None:

@@ -179,7 +179,7 @@ def test_of_two_nodes_that_differ_the_one_with_a_cause_explains_it(node: str) ->
     one = recorded.only(recorded.report(changed(stopped, gone, start=start, node=node)))
     assert (one.rule, one.node) == ("unit.active", node)
     # The consequence is on the same node. The other node is only what it was compared with.
-    assert one.detail == "hence also: collector.settings (prometheus-node-exporter)"
+    assert one.detail == "also causes: collector.settings (prometheus-node-exporter)"
 
 
 def test_a_difference_of_two_nodes_passes_no_cause_from_one_to_the_other() -> None:

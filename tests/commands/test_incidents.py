@@ -100,7 +100,8 @@ INCIDENTS = (
         "off",
         "on   (from: peers",
         f"on {NODE}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
-        "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), to set mlx5_0 to on",
+        "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off) to set adaptive routing of "
+        "mlx5_0 to on",
     ),
     Incident(
         "a clock beside the others",

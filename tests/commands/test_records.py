@@ -37,5 +37,5 @@ def test_records_of_another_cluster_are_refused(
     saved_as(cluster, head1="h1", **{f"worker{n}": f"w{n}" for n in range(1, 9)})
     assert refused(capsys, "check", "inventory.py", "--records", "now.json") == (
         "ERROR now.json has records of h1,w[1-8], which the inventory does not contain\n"
-        "  expected  head1,worker[1-8]\n"
+        "  expected  records of head1,worker[1-8]\n"
     )

@@ -185,13 +185,13 @@ def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 2")
     database.close()
-    assert "the file is from another Lockstep version, format 2\n" in unusable(path)
+    assert "another version of Lockstep wrote this file, in format 2\n" in unusable(path)
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")
     database.close()
     path.chmod(0o600)
-    assert "the database of another program\n" in unusable(path)
+    assert "this database belongs to another program\n" in unusable(path)
 
 
 def test_a_lock_that_is_not_given_back_is_named(

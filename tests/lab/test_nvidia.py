@@ -223,7 +223,7 @@ def test_a_package_that_fails_stops_the_rollout_there(cluster: Lab, tmp_path: Pa
     broken = set_of(tmp_path, BROKEN)
     rolled = rollout(cluster, broken)
     assert rolled.status == 1
-    assert "worker1 failed to change its driver packages" in rolled.errors
+    assert "the driver packages of worker1 could not be changed" in rolled.errors
     states = dict(
         line.split("|", 1) for line in cluster.on("head", "sinfo -hN -o '%N|%T %E'").splitlines()
     )

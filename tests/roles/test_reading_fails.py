@@ -25,7 +25,8 @@ def test_what_a_host_fails_with_is_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
 ) -> None:
     double = tmp_path / "python3"
-    double.write_text(f"#!/bin/sh\n{script}\n")
+    # It reads the program first; otherwise, writing the program may fail before the answer is read.
+    double.write_text(f"#!/bin/sh\ncat > /dev/null\n{script}\n")
     double.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
     with pytest.raises(Unreadable, match=said):

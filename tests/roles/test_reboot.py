@@ -599,7 +599,7 @@ def test_what_a_reboot_did_not_end_is_no_reason_for_the_next_one(go: Callable[..
             "was not rebooted again: a reboot did not resolve this (MIG layout differs: GPU-a)"
             in ran.last
         )
-        assert ("It stays drained. Next: repair the cause" in ran.last) == bool(left)
+        assert ("It stays drained. Next: fix the cause" in ran.last) == bool(left)
     held = Doubles(states={"IDLE", "DRAIN"}, reason="a person")
     ran = go(held, again)
     assert (ran.ok, ran.stopped, held.said) == (True, "", []), "it is out anyway"
@@ -687,8 +687,8 @@ def test_a_gpu_with_a_process_that_is_no_job_stops_the_rollout(go: Callable[...,
     ran = go(doubles, CHANGE)
     assert (ran.ok, "reboot" in doubles.said) == (False, False)
     assert ran.stopped == (
-        "the rollout stopped because worker1 has processes outside Slurm on 1 of its GPUs "
-        "(GPU-a...)"
+        "the rollout stopped because worker1 did not get the new driver: "
+        "GPUs in use outside Slurm: GPU-a"
     )
     assert not [said for said in doubles.said if "install" in said]
 
@@ -762,7 +762,8 @@ def test_a_package_that_fails_keeps_the_node_drained_and_stops_the_rollout(
     assert (ran.ok, doubles.states) == (False, {"IDLE", "DRAIN"})
     assert "reboot" not in doubles.said
     assert ran.stopped == (
-        "the rollout stopped because worker1 failed to change its driver packages: E: it broke"
+        "the rollout stopped because the driver packages of worker1 could not be changed: "
+        "E: it broke"
     )
     assert "It stays drained. Next: run apt-get check and dpkg --audit on worker1 and" in ran.last
 
@@ -771,7 +772,8 @@ def test_a_change_that_we_refuse_is_told_in_our_words_not_in_apts(go: Callable[.
     said = ("W: slow", f"{REFUSED} this would change the kernel: linux-image-9", "E: Failure")
     ran = go(Doubles(breaks="nvidia-smi", complaints=said), CHANGE)
     assert ran.stopped == (
-        f"the rollout stopped because worker1 failed to change its driver packages: {said[1]}"
+        "the rollout stopped because the driver packages of worker1 could not be changed: "
+        f"{said[1]}"
     )
 
 
@@ -890,7 +892,7 @@ def test_without_the_controller_nothing_is_rebooted(go: Callable[..., Ran]) -> N
     doubles = Doubles(silent=True)
     ran = go(doubles)
     assert (ran.ok, doubles.said) == (False, [])
-    assert ran.last.startswith("worker1 was not drained: the controller does not answer. Next: ")
+    assert ran.last.startswith("worker1 was not drained: the controller did not answer. Next: ")
 
 
 def test_a_node_that_waits_for_jobs_is_put_back_when_the_rollout_stops(

@@ -45,7 +45,7 @@ def test_a_role_with_the_name_of_one_of_lockstep_is_refused(refused: Refused) ->
     problem = refused(role("hugepages"))
     assert (problem.value, problem.allowed) == (
         "'hugepages'",
-        "a name that is not the name of a built-in role",
+        "a name that no built-in role has",
     )
 
 

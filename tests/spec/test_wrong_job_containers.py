@@ -111,7 +111,7 @@ def test_pyxis_is_a_plugin_of_a_scheduler() -> None:
     assert (problem.path, problem.value, problem.allowed) == (
         ("software", "containers", "pyxis"),
         "0.24.0",
-        "leave it out, or add Slurm: it is a Slurm plugin",
+        "leave it out, or add Slurm: pyxis is a Slurm plugin",
     )
 
 

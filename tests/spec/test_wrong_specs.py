@@ -266,7 +266,7 @@ CASES = [
         '"prefix": "fd00:1::1/64"',
         "networks.management.prefix",
         "'fd00:1::1/64'",
-        "fd00:1::/64, with no host bits set",
+        "fd00:1::/64: the host bits must be zero",
     ),
     Wrong(
         "network without a prefix length",
@@ -386,7 +386,7 @@ CASES = [
         '"system_memory_mib": 2048',
         '"system_memory_mib": 58752',
         "hardware.hgx.memory_mib",
-        "64000: 95% of it, minus 2048 MiB for huge pages and 58752 MiB for the system, "
+        "64000 MiB: 95% of this, minus 2048 MiB for huge pages and 58752 MiB for the system, "
         "leaves 0 MiB for jobs",
         "at least 1 MiB for each of the 32 CPUs",
         at='"memory_mib": 64000',
@@ -633,7 +633,7 @@ CASES = [
         '"slurm_controller"',
         "nodes",
         "no node runs slurm_accounting",
-        'a head with runs: ["slurm_accounting"]',
+        'runs: ["slurm_accounting"] on a head node',
         at='"nodes": [\n',
     ),
     Wrong(
@@ -717,7 +717,7 @@ def test_a_worker_without_a_scheduler(
     assert said == (
         "ERROR unit.py:6 scheduler (node worker[1-4])\n"
         "  found    no scheduler\n"
-        '  allowed  a scheduler, {"kind": "slurm"}: nodes with role worker need one\n'
+        '  allowed  {"kind": "slurm"}: nodes with role worker need a scheduler\n'
         "1 problem in unit.py. No node was contacted. Correct the file and try again.\n"
     )
 

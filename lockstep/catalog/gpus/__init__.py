@@ -11,25 +11,25 @@ from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
 
 @dataclass(frozen=True)
 class GpuModel:
-    """Vendor data for a GPU model; it reveals errors that all GPUs of a cluster share."""
+    """Vendor data for a GPU model, used to find faults that all GPUs of a cluster share."""
 
     product_name: str
     """As ``nvidia-smi --query-gpu=name`` prints it."""
     memory_mib: int
     default_power_limit_w: float
     power_limits_w: tuple[float, float]
-    """Lowest and highest power limit of the GPU (power.min_limit, power.max_limit)."""
+    """Lowest and highest power limits of the GPU (power.min_limit, power.max_limit)."""
     max_sm_clock_mhz: int
     architecture: str
     """A key of ``lockstep.catalog.nvidia.compatibility.ARCHITECTURES``."""
     nvlinks: str = ""
-    """The NVLinks on boards with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
+    """A GPU's NVLinks on a board with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[str, ...] = ()
-    """GPU instance profiles (`nvidia-smi mig -lgip`); empty: the GPU does not support MIG."""
+    """GPU instance profiles (`nvidia-smi mig -lgip`); empty if the GPU does not support MIG."""
 
     @property
     def modules(self) -> str:
-        """Default kernel module flavour: open if it supports the architecture."""
+        """Default kernel module flavour: ``open`` if the architecture supports open modules."""
         return "open" if "open" in ARCHITECTURES[self.architecture].modules else "proprietary"
 
 

@@ -1,7 +1,7 @@
 """NVIDIA L40S, 48 GB.
 
 Values read from a real GPU, driver 595.80 (a capture in
-github.com/utkuozdemir/nvidia_gpu_exporter); it reports ``[N/A]`` for MIG.
+github.com/utkuozdemir/nvidia_gpu_exporter). The GPU reports ``[N/A]`` for MIG.
 """
 
 from lockstep.catalog.gpus import GpuModel

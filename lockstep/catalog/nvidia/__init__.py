@@ -18,14 +18,14 @@ class Part:
     names: tuple[str, ...]
     """Package names. Placeholders: {cuda}, a CUDA release (12-4); {cuda_soname}, the version of its
     libraries (12; 11.0 for every CUDA 11.x); {driver_cuda}, the newest CUDA major version that the
-    driver supports (13); {branch}, the driver's branch if its packages are separate (-550)."""
+    driver supports (13); {branch}, the driver's branch as a suffix (-550; empty from 580 on)."""
     version: str = "{version}-*"
     """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> its pattern if it differs from ``version``; may contain {series} (550)."""
     brought: tuple[str, ...] = ()
-    """Dependencies that must have an exact version. They are only pinned, so that apt does not
-    select a newer version."""
+    """Dependencies that must have the same version as these packages. Lockstep only pins them, to
+    keep apt from choosing a newer version."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Packaging:
     cuda_toolkit) -> its packages."""
 
     from_archive: frozenset[str] = frozenset()
-    """Parts that the distribution's archive provides; the others need a repository."""
+    """Parts that the distribution's archive provides; the others need a declared repository."""
 
     def packages(
         self, part: str, version: str | None, driver: str, cuda: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Packaging:
                 )
 
     def every_package(self, driver: str, cuda: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all packages of all parts."""
+        """Return the names of all packages of the stack."""
         versions = {part: None if part.startswith("cuda_") else "0" for part in self.parts}
         return tuple(
             sorted(

@@ -1,4 +1,4 @@
-"""Compatible versions according to NVIDIA's documentation. docs/nvidia.md shows these tables."""
+"""Tables of compatible versions, from NVIDIA's documentation; docs/nvidia.md shows them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Architecture:
     first_cuda: str
     """First CUDA release that supports the architecture."""
     last_branch: int | None = None
-    """Last driver branch that supports the architecture; None: still supported."""
+    """Last driver branch that supports the architecture; None if support has not ended."""
     last_cuda: int | None = None
-    """Last CUDA major version that supports the architecture; None: still supported."""
+    """Last CUDA major version that supports the architecture; None if support has not ended."""
 
     @property
     def cuda(self) -> str:
@@ -112,5 +112,5 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def at_least(version: str, minimum: str) -> bool:
-    """Return whether a version is the minimum or newer."""
+    """Return whether a version is at least the minimum."""
     return numbers(version) >= numbers(minimum)

@@ -25,7 +25,7 @@ class Action(Enum):
     UPDATE = "update the driver and the firmware"
     FOLLOW = "check the previous Xid"
     CONTACT_SUPPORT = "contact the vendor's support"
-    """NVIDIA marks most Xids that have this action as unused."""
+    """Most Xids with this action are marked as unused by NVIDIA."""
     UNDEFINED = "search NVIDIA's documentation: the Xid catalogue recommends no action"
 
 
@@ -244,7 +244,7 @@ XIDS: Mapping[int, Xid] = {
 UNLISTED = Xid("not in the catalogue", Action.UNDEFINED, "warning")
 
 OFF_THE_BUS = 79
-"""The GPU has fallen off the bus: no tool lists it any more."""
+"""The GPU has fallen off the bus; tools no longer list it."""
 NVLINKS = frozenset(number for number, xid in XIDS.items() if xid.action is Action.NVLINK)
 MEMORY = frozenset({48, 63, 64, 92, 94, 95, 140, 171, 172})
 """GPU memory errors, which the ECC counters and the remapped rows show as well."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Release:
-    """Data that differs between releases: package names, and versions that change behaviour."""
+    """Data that differs between releases: names of packages and files, and versions of software."""
 
     id: str
     """``ID`` of os-release(5)."""
@@ -30,7 +30,7 @@ class Release:
     engines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Container engine -> its packages."""
     without_cdi: tuple[str, ...] = ()
-    """Engines whose version in the archive does not support CDI."""
+    """Container engines whose version in the release's archive does not support CDI."""
     family: Literal["debian", "rhel"] = "debian"
     """The family determines paths, unit names and the package manager."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
@@ -40,7 +40,7 @@ class Release:
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
     """Timers that upgrade packages automatically."""
     supported_roles: tuple[str, ...] | None = None
-    """Roles that Lockstep supports on the release; None: all roles."""
+    """Roles that Lockstep supports on this release; None if it supports all roles."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Release:
 
     @property
     def every_package(self) -> frozenset[str]:
-        """The packages that this release names; roles declare all others."""
+        """The packages named in this release's data; roles declare all others."""
         return frozenset(self.locales).union(self.slurm_mig, *self.engines.values())
 
     def supports(self, role: str) -> bool:

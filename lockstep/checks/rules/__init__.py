@@ -1,1 +1,1 @@
-"""The rules: one module per family, with a tuple ``RULES``. Modules ``_*`` hold shared code."""
+"""Each module defines one family of rules in ``RULES``; modules named ``_*`` hold shared code."""

@@ -1,4 +1,4 @@
-"""Functions and causes that rules about GPUs share."""
+"""Functions and causes shared by the rules about GPUs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
 )
-"""If the driver does not answer, only one finding is reported, not one per reading. The same
-applies to a GPU that is waiting for a reset and does not answer other queries."""
+"""If the driver is not responding, this is reported once, not for every reading. The same applies
+to a GPU that is not responding because it needs a reset."""
 
 UNREAD_WITH_PCI = (Cause("gpu.count_pci", of=UNREAD),)
 """If the PCI bus cannot be read, only one finding is reported."""
@@ -41,7 +41,7 @@ RESET_TOGETHER = (
     "drain {node}, reset all GPUs together (nvidia-smi -r); if errors continue, reseat or "
     "replace {device}"
 )
-"""The repair for failing NVLinks. All links of a baseboard must train together."""
+"""The repair for failing NVLinks. All links of a baseboard must be retrained together."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"
@@ -58,17 +58,17 @@ def _of(part: Callable[[View], P | None], value: Callable[[P], T]) -> Callable[[
 
 
 def of_gpus(value: Callable[[Gpu], T]) -> Callable[[View], T | None]:
-    """Return a function that applies ``value`` to a node's declared GPUs (None without GPUs)."""
+    """Return a function that applies ``value`` to a node's declared GPUs (None if it has none)."""
     return _of(lambda view: view.plan.hardware.hardware.gpu, value)
 
 
 def of_model(value: Callable[[GpuModel], T]) -> Callable[[View], T | None]:
-    """Return a function that applies ``value`` to a node's GPU model (None without GPUs)."""
+    """Return a function that applies ``value`` to a node's GPU model (None if it has no GPUs)."""
     return _of(lambda view: view.plan.hardware.gpu_model, value)
 
 
 def of_stack(value: Callable[[NvidiaPlan], T]) -> Callable[[View], T | None]:
-    """Return a function that applies ``value`` to the planned NVIDIA software (None without it)."""
+    """Return a function that applies ``value`` to a node's NVIDIA software (None if absent)."""
     return _of(lambda view: view.plan.nvidia, value)
 
 
@@ -86,24 +86,24 @@ planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Return whether no GPU is missing (gpu.count). A missing GPU changes the others' indices."""
+    """Return whether all GPUs are present (gpu.count). A missing GPU shifts the others' indices."""
     seen = view.read("gpu.count")
     return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 
 
 def in_this_driver(view: View, reading: str) -> bool:
-    """Return whether the driver knows the field that a reading requests."""
+    """Return whether the driver knows the nvidia-smi field behind ``reading``."""
     value = view.read(reading)
     return not (isinstance(value, Unread) and value.unread.endswith("not known to this driver"))
 
 
 def asks(*readings: str) -> Callable[[View], bool]:
-    """Return a function that tests whether a node has GPUs whose driver knows these fields."""
+    """Return a function that tests whether a node has GPUs whose driver supports ``readings``."""
     return lambda view: has_gpus(view) and all(in_this_driver(view, name) for name in readings)
 
 
 def supported(value: JsonValue) -> JsonValue | Skip:
-    """Skip a value that the GPU does not support; gpu.supported_fields reports it."""
+    """Skip the value of an unsupported field. The rule gpu.supported_fields reports such fields."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
@@ -112,7 +112,7 @@ def both(
 ) -> Callable[[View], Items]:
     """Return a function that combines two readings into one value for each GPU.
 
-    A GPU's result is ``Unread`` or not supported if its value in either reading is.
+    If either value is ``Unread`` or not supported, so is the combined value.
     """
 
     def look(view: View) -> Items:
@@ -132,9 +132,9 @@ def both(
 
 
 def up_to(reading: str, most: str) -> Callable[[View], Items]:
-    """Return a function that selects ``reading``; the reading ``most`` is its maximum.
+    """Return a function that returns the values of ``reading``, to be compared with ``most``.
 
-    A value is ``Unread`` if its maximum could not be read.
+    A value is ``Unread`` if the value of ``most`` could not be read.
     """
     return both(reading, most, lambda now, limit: now)
 
@@ -142,9 +142,9 @@ def up_to(reading: str, most: str) -> Callable[[View], Items]:
 def only_where(
     look: Callable[[View], Items], condition: str, holds: Callable[[JsonValue], bool]
 ) -> Callable[[View], Items]:
-    """Return a function like ``look`` whose items are None where ``holds`` rejects ``condition``.
+    """Return a function that replaces an item of ``look`` with None if ``condition`` does not hold.
 
-    An item is ``Unread`` if the reading ``condition`` could not be read.
+    ``holds`` tests the reading ``condition``. If this reading is ``Unread``, so is the item.
     """
 
     def found(view: View) -> Items:

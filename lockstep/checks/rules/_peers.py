@@ -1,4 +1,4 @@
-"""Functions and causes shared by rules that compare undeclared settings with the peers."""
+"""Functions and causes for rules that compare undeclared settings with those of the peers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OTHER_MACHINE = (Cause("platform.product"), Cause("cpu.model"), Cause("platform.
 
 
 def worker(view: View) -> bool:
-    """Return whether the node is a worker. Heads have other tasks and therefore other settings."""
+    """Return whether the node is a worker. Head nodes have other tasks and settings."""
     return view.plan.role is NodeRole.WORKER
 
 
 def only_difference(found: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return the differences between two lists or maps."""
+    """Return two texts: how a list or map differs from that of the peers, and what is expected."""
     here, there = _pairs(found), _pairs(expected)
     changed = {name for name in here.keys() & there.keys() if here[name] != there[name]}
     more, less = sorted(here.keys() - there.keys()), sorted(there.keys() - here.keys())
     parts = (("additional", more), ("missing", less), ("different", sorted(changed)))
     differences = "; ".join(f"{word}: {', '.join(names)}" for word, names in parts if names)
-    return differences, "as on its peers"
+    return differences, "the same as on its peers"
 
 
 def _pairs(value: JsonValue) -> dict[str, JsonValue]:
@@ -36,5 +36,5 @@ def _pairs(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def size(value: JsonValue) -> str:
-    """Return the size, as text, of a list or map that is too long to show."""
+    """Return, as text, the number of entries in a list or map that is too long to show."""
     return f"{len(_pairs(value))} entries"

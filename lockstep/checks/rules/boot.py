@@ -41,7 +41,7 @@ the settings that depend on it."""
 
 
 def own_kernel(view: View) -> bool:
-    """Return whether the machine has a kernel of its own."""
+    """Return whether the machine runs its own kernel."""
     return view.plan.hardware.hardware.boot_loader != "none"
 
 
@@ -57,13 +57,13 @@ def key(word: object) -> str:
 
 
 def given(view: View, reading: str) -> tuple[str, ...]:
-    """Return the words of a command line; none if it could not be read."""
+    """Return the words of a command line, or () if it could not be read."""
     line = view.read(reading)
     return tuple(str(word) for word in line) if isinstance(line, list) else ()
 
 
 def started_otherwise(view: View, *keys: str) -> frozenset[str]:
-    """Return a tag if the kernel was not started with the planned arguments for these keys."""
+    """Return a tag if the kernel was not started with the planned arguments for ``keys``."""
     return frozenset() if _planned(view, RUNNING, keys) else frozenset({STARTED_OTHERWISE})
 
 
@@ -73,7 +73,7 @@ def waits(view: View, *keys: str) -> bool:
 
 
 def waiting_argument(*keys: str, peers: str | None = None) -> Repair:
-    """Return the repair for a value that a kernel argument sets."""
+    """Return the repair for a setting that the kernel arguments ``keys`` control."""
     return by_role(
         "boot_loader",
         f"{DEPLOY}, then {REBOOT}",
@@ -111,7 +111,8 @@ OWNED = (
     *("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"),
     *("hugepages", "hugepagesz", "default_hugepagesz"),
 )
-"""Keys that only the plan may set (spec/validate_hardware.py rejects them in ``kernel_args``)."""
+"""Kernel arguments that only the plan may set. spec/validate_hardware.py rejects them in
+``kernel_args``."""
 
 
 def _args_foreign_items(view: View) -> Items:
@@ -150,7 +151,8 @@ RULES = (
         ),
         blind=(
             "Undeclared arguments. kernel.args_foreign checks undeclared arguments for CPU "
-            "isolation and huge pages, and kernel.cmdline compares all others with the peers."
+            "isolation and huge pages, and kernel.cmdline compares all others with those of the "
+            "peers."
         ),
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
@@ -175,7 +177,7 @@ RULES = (
         id="kernel.args_foreign",
         claim="Only the plan sets kernel arguments for CPU isolation and huge pages.",
         why="Leftover arguments take CPUs or memory from jobs, and no deploy removes them.",
-        blind="All other kernel arguments, which kernel.cmdline compares with the peers.",
+        blind="All other kernel arguments, which kernel.cmdline compares with those of the peers.",
         source="kernel documentation, admin-guide/kernel-parameters",
         reading=RUNNING,
         look=Look(_args_foreign_items),
@@ -214,10 +216,10 @@ RULES = (
     ),
     Rule(
         id="kernel.args_persisted",
-        claim="The next boot uses every planned kernel argument.",
+        claim="Every planned kernel argument is set for the next boot.",
         why=(
-            "Isolation that is in force today but missing from the boot loader's menu is lost at "
-            "the next reboot."
+            "CPU isolation that is in force today but missing from the boot loader's menu is lost "
+            "at the next reboot."
         ),
         blind="Other boot menu entries. Arguments that someone types at the boot prompt.",
         source="kernel documentation, admin-guide/kernel-parameters; grub-mkconfig(8)",
@@ -260,8 +262,8 @@ RULES = (
         id="kernel.max_cstate",
         claim="Idle CPUs do not enter C-states deeper than declared.",
         why=(
-            "A CPU takes tens of microseconds to leave a deep C-state, and each message for it has "
-            "to wait."
+            "Waking a CPU from a deep C-state takes tens of microseconds, which adds to the "
+            "latency of messages."
         ),
         blind=(
             "C-states that the firmware enters on its own. Limits on individual states "
@@ -280,8 +282,8 @@ RULES = (
         id="kernel.newest",
         claim="The running kernel is the newest installed kernel.",
         why=(
-            "At its next boot, the node would start a kernel that its peers do not run, with "
-            "different modules and performance."
+            "At its next boot, the node would start a different kernel from the one that its peers "
+            "are running. Drivers and performance may differ between kernels."
         ),
         blind="Kernels of a different flavour. A boot loader that is set to start an older kernel.",
         source="uname(2); file names /boot/vmlinuz-*",
@@ -302,10 +304,10 @@ RULES = (
         id="kernel.release",
         claim="All nodes of a hardware class run the same kernel.",
         why=(
-            "Drivers are built for one kernel, and the same job can run at a different speed on "
-            "another kernel."
+            "Drivers are built for a particular kernel, and a job can run at a different speed on "
+            "another one."
         ),
-        blind="A new kernel that is installed on all nodes but runs on none.",
+        blind="A new kernel that is installed on all nodes but not running on any of them.",
         source="uname(2)",
         reading="kernel.release",
         peers=Peers.CLASS,

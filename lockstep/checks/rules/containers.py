@@ -55,13 +55,13 @@ def asked(view: View) -> bool:
 
 
 def entry(name: str) -> Callable[[JsonValue], Value]:
-    """Return a function that picks one reading of an engine's container."""
+    """Return a function that selects the reading ``name`` of a container."""
     missing = Unread(unread=f"the container did not report {name}")
     return lambda seen: seen.get(name, missing) if isinstance(seen, dict) else missing
 
 
 def matching(files: Value, pattern: str, form: str = "{0}") -> Value:
-    """Return the device files that match a pattern; with NUMBERED, each with its device number."""
+    """Return the device files that match a pattern; NUMBERED adds the device numbers."""
     if not isinstance(files, dict):
         return files
     return [form.format(path, files[path]) for path in sorted(files) if re.fullmatch(pattern, path)]
@@ -93,7 +93,7 @@ def unlike(
 
 
 def files_unlike_the_node(pattern: str) -> Callable[[View], Items]:
-    """Return a function that compares device files and their numbers with the node's."""
+    """Return a function that compares each container's device paths and numbers with the node's."""
     return unlike(
         lambda view: matching(view.read("device.files"), pattern, NUMBERED),
         lambda view, files: matching(files, pattern, NUMBERED),
@@ -151,13 +151,13 @@ def _uuids_items(view: View) -> Items:
 
 
 _container = partial(Rule, reading="containers", applies=asked)
-"""Rules about the container that the check starts with each engine."""
+"""Rules about the containers that the check starts, one with each engine."""
 
 _unlike = partial(
     Rule,
     reading="containers",
     expected=same([]),
-    text=Text(lambda value: as_text(value) if value else "as on the node"),
+    text=Text(lambda value: as_text(value) if value else "the same as on the node"),
 )
 """Rules about differences between a container and its node."""
 
@@ -166,12 +166,12 @@ RULES = (
         id="cdi.devices",
         claim="The CDI specification gives every GPU to a container that asks for all GPUs.",
         why=(
-            "A job in a container with seven of eight GPUs runs on seven without an error. With "
-            'MIG, containers get individual devices: "0:1" is the second MIG device of GPU 0.'
+            "A job in a container with seven of eight GPUs runs on only seven, without any error. "
+            'With MIG, containers get individual devices: "0:1" is the second MIG device of GPU 0.'
         ),
         blind=(
-            "Whether an engine follows the specification, which container.devices checks "
-            "(`lockstep check --containers`)."
+            "Engines that ignore the specification. container.devices finds them (`lockstep check "
+            "--containers`)."
         ),
         source=(
             "CNCF container-device-interface, SPEC.md; nvidia-ctk cdi generate, "
@@ -230,9 +230,9 @@ RULES = (
             "device numbers as on the node."
         ),
         why=(
-            "CUDA opens nvidiactl and nvidia-uvm. Reloading the module changes the device number "
-            "of nvidia-uvm. With an outdated specification, the container then gets a device file "
-            "that no driver serves."
+            "CUDA opens nvidiactl and nvidia-uvm. When the module is reloaded, the device number "
+            "of nvidia-uvm changes, and an outdated specification gives containers a device file "
+            "that no longer works."
         ),
         blind="Control devices that the node itself lacks.",
         source=(
@@ -249,14 +249,14 @@ RULES = (
     ),
     _container(
         id="container.cpus",
-        claim="Containers may run on every CPU of the node.",
+        claim="Containers are allowed to run on every CPU of the node.",
         why=(
-            "Containers inherit the CPUs of their engine's service. If the service may use only "
-            "the housekeeping CPUs, its containers are slow, and the whole job waits for them."
+            "Containers inherit the CPUs of their engine's service. If the service is restricted "
+            "to the housekeeping CPUs, its containers are slow, and the whole job waits for them."
         ),
         blind=(
-            "CPU limits that a job sets. Podman containers, which get the CPUs of the user who "
-            "starts them."
+            "CPU limits that a job sets. Podman containers, which get the CPUs available to the "
+            "user who starts them."
         ),
         source="proc_pid_status(5), Cpus_allowed_list; measured: a report on explicit cpusets",
         look=Look(
@@ -280,8 +280,8 @@ RULES = (
         claim="With each container engine, a container that asks for all GPUs sees all GPUs.",
         why="Containers with missing GPUs cost one production cluster a tenth of its speed.",
         blind=(
-            "Containers that jobs start with other options. Whether each device file belongs to "
-            "the right GPU, which container.uuids checks."
+            "Containers that jobs start with other options. Device files that belong to the wrong "
+            "GPU, which container.uuids finds."
         ),
         source="measured: a report on 1,600 GPUs, device sets of containers",
         look=Look(pick=lambda seen: matching(DEVICES(seen), r"/dev/nvidia\d+")),
@@ -297,7 +297,7 @@ RULES = (
     ),
     _container(
         id="container.libraries",
-        claim="Under every container engine, containers get the planned driver's library.",
+        claim="With each container engine, a container gets the library of the planned driver.",
         why="A library and a kernel module of different versions do not work together.",
         blind="Libraries inside an image.",
         source="NVIDIA/nvidia-container-toolkit, issues 450, 856",
@@ -313,7 +313,7 @@ RULES = (
     ),
     _container(
         id="container.memlock",
-        claim="Containers may lock the declared amount of memory.",
+        claim="Containers are allowed to lock the declared amount of memory.",
         why="RDMA locks memory. If the memlock limit is too low, NCCL falls back to TCP or fails.",
         blind=(
             "Limits that a job sets. Nodes that are containers are compared only with their peers, "
@@ -350,8 +350,14 @@ RULES = (
     ),
     _container(
         id="container.shm",
-        claim="/dev/shm has the same size in an engine's containers on every node.",
-        why="NCCL and data loaders use /dev/shm. A job fails on a node where it is too small.",
+        claim=(
+            "Containers of the same engine have a /dev/shm of the same size on all nodes of a "
+            "hardware class."
+        ),
+        why=(
+            "NCCL and data loaders use /dev/shm. If it is too small on a node, jobs on that node "
+            "fail."
+        ),
         blind="A size that is too small on all nodes. The size that a job chooses (--shm-size).",
         source="NCCL user guide, troubleshooting: shared memory; shm_overview(7)",
         look=Look(pick=entry("shm_kib")),

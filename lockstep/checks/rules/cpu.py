@@ -43,14 +43,14 @@ _numa_items = made(
 
 
 _alike = partial(Rule, kind=Kind.SLOTS, peers=Peers.CLASS)
-"""Rules about CPU settings that are compared with those of the peers."""
+"""Rules that compare CPU settings with those of the peers."""
 
 RULES = (
     Rule(
         id="cpu.boost",
         claim="CPU boost has the same setting on all nodes of a hardware class.",
-        why="Without boost a core can be a third slower, and nothing reports it.",
-        blind="Boost that the firmware turns off without the driver reporting it.",
+        why="Without boost, a core can be a third slower, and no error message shows it.",
+        blind="Boost that the firmware has turned off without the driver reporting it.",
         source="kernel documentation, admin-guide/pm/intel_pstate (no_turbo), cpufreq (boost)",
         reading="cpu.frequency",
         look=Look(joined("cpu.frequency", "no_turbo", "boost")),
@@ -88,7 +88,7 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: find what set energy_performance_preference (for example tuned or a "
+            "on {node}: find out what set energy_performance_preference (for example tuned or a "
             "firmware setting)"
         ),
         explained_by=(
@@ -105,7 +105,7 @@ RULES = (
             "A different driver has different governors and limits, so the same setting results in "
             "different clocks."
         ),
-        blind="Clocks that the firmware controls, if no node of the class has a driver.",
+        blind="Clocks that the firmware controls, if no node of the class has a frequency driver.",
         source="kernel documentation, admin-guide/pm/cpufreq",
         reading="cpu.frequency",
         look=Look(part("cpu.frequency", "driver")),
@@ -168,10 +168,10 @@ RULES = (
         id="cpu.microcode",
         claim="The CPUs of a hardware class have the same microcode.",
         why=(
-            "New microcode fixes security holes and can change a CPU's speed. A node that was not "
-            "rebooted still runs the old microcode."
+            "New microcode fixes security holes and can change a CPU's speed. A node that has not "
+            "been rebooted is still running the old microcode."
         ),
-        blind="Microcode that is old on all nodes.",
+        blind="Outdated microcode on all nodes.",
         source="proc_cpuinfo(5); kernel documentation, arch/x86/microcode",
         reading="cpu.microcode",
         peers=Peers.CLASS,
@@ -199,13 +199,16 @@ RULES = (
     Rule(
         id="cpu.model",
         claim="All nodes of a hardware class have the same CPU model.",
-        why="A slower CPU in one node delays a job at every synchronisation point.",
-        blind="Steppings. Different CPUs in the sockets of a node, if all nodes have the same mix.",
+        why="A slower CPU in one node delays a job at every synchronization point.",
+        blind=(
+            "CPU steppings. Different CPUs in the sockets of a node, if all nodes have the same "
+            "mix."
+        ),
         source="proc_cpuinfo(5)",
         reading="cpu.model",
         peers=Peers.CLASS,
         repair=by_hand(
-            "give {node} a hardware class of its own in the description, or replace its CPUs"
+            "move {node} to its own hardware class in the description, or replace its CPUs"
         ),
         explained_by=(Cause("platform.product"),),
     ),
@@ -213,9 +216,9 @@ RULES = (
         id="cpu.numa",
         claim="Each NUMA node has its planned CPUs.",
         why=(
-            "Housekeeping CPUs, huge pages and the cores in gres.conf follow the plan. If the "
-            "firmware divides the sockets into NUMA nodes differently, jobs are bound to CPUs "
-            "far from their GPUs."
+            "Housekeeping CPUs, huge pages and the cores in gres.conf assume the planned NUMA "
+            "layout. If the firmware divides the sockets differently, jobs are bound to CPUs far "
+            "from their GPUs."
         ),
         blind="The memory and the GPUs of each NUMA node. NUMA nodes without CPUs.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
@@ -249,7 +252,7 @@ RULES = (
             lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
         ),
         repair=by_hand(
-            "on {node}: find what lowered the limit (BMC power policy, powercap-set, BIOS)"
+            "on {node}: find out what lowered the limit (BMC power policy, powercap-set, BIOS)"
         ),
         explained_by=OTHER_MACHINE,
     ),

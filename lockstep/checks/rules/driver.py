@@ -47,16 +47,16 @@ FROM_PACKAGES = (
     Cause("package.present", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
     Cause("package.present", tag=DRIVER, of=UNREAD),
 )
-"""If packages installed the wrong driver, the finding is about the packages."""
+"""If packages installed the wrong driver, only the packages are reported."""
 
 
 def has_stack(view: View) -> bool:
-    """Return whether the plan of the node has NVIDIA's software."""
+    """Return whether the plan of the node includes NVIDIA's software."""
     return view.plan.nvidia is not None
 
 
 def has_own_modules(view: View) -> bool:
-    """Return whether the node has a kernel, and therefore modules, of its own."""
+    """Return whether the node has its own kernel and therefore its own modules."""
     return bool(of_stack(lambda stack: stack.driver.flavour)(view))
 
 
@@ -64,13 +64,13 @@ planned_version = of_stack(lambda stack: stack.spec.driver)
 
 
 def of_module(view: View, reading: str, field: str) -> object:
-    """Return the version or the flavour of a module; None if it could not be read."""
+    """Return the version, flavour or kernel of a module, or None if it could not be read."""
     value = view.items(reading).get(field)
     return None if isinstance(value, Unread) else value
 
 
 def on_disk(view: View, reading: str) -> Value:
-    """Return the version and the flavour on disk in the format of ``wanted_on_disk``."""
+    """Return the version and flavour of the module on disk, in the format of ``wanted_on_disk``."""
     module = view.items(reading)
     missing = module.get("", MISSING)
     return together(
@@ -84,17 +84,17 @@ wanted_on_disk = of_stack(lambda stack: f"{stack.spec.driver} ({stack.driver.fla
 
 
 def installed_as_planned(view: View) -> bool:
-    """Return whether the planned module is on disk, so that only a reboot is needed."""
+    """Return whether the planned module is already on disk, in which case a reboot is enough."""
     return on_disk(view, ON_DISK) == wanted_on_disk(view)
 
 
 def upstream(version: str) -> str:
-    """Return the upstream part of a package version: ``1:550.163.01-1`` -> ``550.163.01``."""
+    """Return the upstream part of a package version, e.g. ``550.163.01`` of ``1:550.163.01-1``."""
     return version.rpartition(":")[2].partition("-")[0]
 
 
 def other_packages(view: View) -> dict[str, str]:
-    """Return the installed versions of the packages that do not have their planned version."""
+    """Return the installed versions of all packages that are not at their planned version."""
     installed = view.record.items("packages")
     if isinstance(installed, Unread):
         return {}
@@ -106,7 +106,7 @@ def other_packages(view: View) -> dict[str, str]:
 
 
 def tags_of_package(name: str, view: View) -> frozenset[str]:
-    """Return the tags of a finding about this package."""
+    """Return the tags of a finding about the package ``name``."""
     stack = view.plan.nvidia
     if stack is None or name not in stack.driver.packages:
         return frozenset()
@@ -114,7 +114,7 @@ def tags_of_package(name: str, view: View) -> frozenset[str]:
 
 
 def came_with_packages(view: View, version: object) -> frozenset[str]:
-    """Return a tag if this version came with a driver package or a driver package is missing."""
+    """Return a tag if a driver package is missing or if ``version`` came from a wrong package."""
     stack = view.plan.nvidia
     installed = view.record.items("packages")
     if stack is None or isinstance(installed, Unread):
@@ -143,10 +143,10 @@ RULES = (
         id="driver.helpers",
         claim="The same GPUDirect modules are loaded on all nodes of a hardware class.",
         why=(
-            "Without nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs, data takes the slow path "
-            "through host memory."
+            "nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs give direct access to GPU memory. "
+            "Without them, data takes the slow path through host memory."
         ),
-        blind="Whether a program uses these modules. A module that all nodes lack.",
+        blind="Whether programs use the GPUDirect modules. A module that all nodes lack.",
         source="NVIDIA GPUDirect RDMA guide, nvidia-peermem; gdrcopy; GPUDirect Storage guide",
         reading="driver.helpers",
         peers=Peers.CLASS,
@@ -168,8 +168,8 @@ RULES = (
         id="driver.library_version",
         claim="The driver's library (libnvidia-ml) has the declared version.",
         why=(
-            "Programs and containers use this library. It does not work with a kernel module of a "
-            "different version."
+            "Programs and containers use libnvidia-ml, which does not work with a kernel module of "
+            "a different version."
         ),
         blind="Copies of the library inside containers.",
         source="ldconfig(8)",
@@ -199,10 +199,10 @@ RULES = (
         id="driver.module_flavour",
         claim="The loaded kernel module has the planned flavour, open or proprietary.",
         why=(
-            "The flavours share memory with network adapters in different ways, so the nodes of "
-            "a mixed cluster behave differently."
+            "The open and the proprietary module share memory with network adapters in different "
+            "ways, so the nodes of a mixed cluster behave differently."
         ),
-        blind="The flavour that the next boot loads, which driver.module_next checks.",
+        blind="The flavour that will be loaded at the next boot, which driver.module_next checks.",
         source="NVIDIA driver README, open Linux kernel modules",
         reading=LOADED,
         look=Look(joined(LOADED, "flavour")),
@@ -229,9 +229,12 @@ RULES = (
     ),
     Rule(
         id="driver.module_next",
-        claim="The kernel that boots next has the declared driver, in the declared flavour.",
+        claim=(
+            "The driver module for the kernel that boots next has the declared version and flavour."
+        ),
         why=(
-            "A node with a new kernel but no driver module for it has no GPUs after its next boot."
+            "A node with a new kernel but no driver module for it will have no GPUs after its next "
+            "boot."
         ),
         blind="Installed kernels other than the first entry of GRUB's menu.",
         source="modinfo(8), dkms(8)",
@@ -245,13 +248,15 @@ RULES = (
     ),
     Rule(
         id="driver.module_on_disk",
-        claim="The running kernel has the declared driver on disk, in the declared flavour.",
+        claim=(
+            "The driver module on disk for the running kernel has the declared version and flavour."
+        ),
         why=(
             "DKMS builds a module for each kernel. A failed build is noticed only at the next boot."
         ),
         blind=(
-            "Other installed kernels (driver.module_next checks the next one to boot). An old "
-            "module in the initramfs."
+            "Other installed kernels (driver.module_next checks the kernel that boots next). An "
+            "old module in the initramfs."
         ),
         source="modinfo(8), dkms(8)",
         reading=ON_DISK,
@@ -290,7 +295,9 @@ RULES = (
     ),
     Rule(
         id="driver.parameters",
-        claim="The declared module parameters are in force; all others match those of the peers.",
+        claim=(
+            "Declared module parameters are in force, and all others are the same as on the peers."
+        ),
         why="A single parameter (memory mapping, firmware, power) can change how a node behaves.",
         blind="Parameters that the module does not report. A wrong value on all nodes.",
         source="/proc/driver/nvidia/params, NVIDIA driver README",

@@ -67,7 +67,7 @@ def _wrong_entries(view: View, seen: Items) -> Items:
 
 
 def _entries_words(wrong: JsonValue, expected: JsonValue) -> tuple[str, str]:
-    """Return the found and the planned addresses of the hosts whose entries are wrong."""
+    """Return the addresses found and the addresses planned for hosts with wrong entries."""
     pairs = list(wrong.values()) if isinstance(wrong, dict) else []
     seen = {as_text(pair[0]) if isinstance(pair, list) else "" for pair in pairs}
     wanted = {as_text(pair[1]) if isinstance(pair, list) else "" for pair in pairs}
@@ -79,7 +79,7 @@ REMOVE = "pyinfra -y {inventory} deploys/remove.py --limit {node}"
 
 
 def _left_over(view: View) -> tuple[LeftOver, ...]:
-    """Return the leftover objects; none on a node without a manifest."""
+    """Return the leftover objects, or () on a node without a manifest."""
     reading, installed = view.read("manifest"), view.read("packages")
     if not isinstance(reading, dict):
         return ()
@@ -140,15 +140,18 @@ LEFT_OVER = (
         "left_over.file",
         ("files",),
         ObjectKind.FILE,
-        claim="No file remains that Lockstep wrote only for an earlier plan.",
-        why="A forgotten drop-in or configuration file stays in effect, and no deploy corrects it.",
+        claim="No file is left over from an earlier plan.",
+        why=(
+            "A forgotten drop-in or configuration file stays in effect, and a deploy does not "
+            "remove it."
+        ),
         blind=(
             "Files that Lockstep wrote before the node had a manifest, or before the manifest was "
             "lost. Files of unmanaged roles."
         ),
         repair=(
-            f"{REMOVE}; if the file remains because someone changed it, remove it by hand, or list "
-            "its role under unmanaged"
+            f"{REMOVE}; if the file remains because someone changed it, remove it by hand, or add "
+            "its role to the unmanaged roles in the description"
         ),
         explained_by=(),
     ),
@@ -157,7 +160,7 @@ LEFT_OVER = (
         ("units", "masked"),
         ObjectKind.UNIT,
         claim="No unit is enabled or masked only because of an earlier plan.",
-        why="A service that is no longer planned still listens and takes CPU time from jobs.",
+        why="An unplanned service still accepts connections and takes CPU time from jobs.",
         blind="Units that Lockstep did not enable or mask.",
         repair=REMOVE,
     ),
@@ -165,8 +168,8 @@ LEFT_OVER = (
         "left_over.package",
         ("packages",),
         ObjectKind.PACKAGE,
-        claim="No package remains that only an earlier plan required.",
-        why="The plan no longer pins the version, but an old hold may still block an upgrade.",
+        claim="No package is left over from an earlier plan.",
+        why="The plan no longer pins the package, but an old hold may still block an upgrade.",
         blind="Packages that were installed as dependencies, or by hand.",
         repair=f"{REMOVE} --data packages={{device}}",
     ),
@@ -175,7 +178,7 @@ LEFT_OVER = (
         ("sysctl",),
         ObjectKind.SYSCTL,
         claim="No kernel parameter keeps a value that is no longer in the plan.",
-        why=("The kernel keeps the old value until the next boot, when it changes unnoticed."),
+        why=("The old value stays in force until the next boot and then changes unnoticed."),
         blind="A value that was changed again after the earlier plan set it.",
         repair="deploy {node}, then reboot {node}; the kernel keeps the old value until the reboot",
     ),
@@ -183,7 +186,7 @@ LEFT_OVER = (
         "left_over.user",
         ("users", "groups"),
         ObjectKind.USER,
-        claim="No user or group remains that only an earlier plan required.",
+        claim="No user or group is left over from an earlier plan.",
         why="The numeric ID stays in use, and the account keeps its permissions.",
         blind="Users and groups that packages created.",
         repair=f"{REMOVE} --data users={{device}}",
@@ -200,8 +203,8 @@ RULES = (
             "then."
         ),
         blind=(
-            "Files that Lockstep does not write. Files with secrets, if this machine "
-            "does not have the secrets. The munge key, which munge.key checks."
+            "Files that Lockstep does not write. Files with secrets, if the secrets are missing on "
+            "the machine that runs the check. The munge key, which munge.key checks."
         ),
         source="lockstep/files.py",
         reading="files",
@@ -286,8 +289,8 @@ RULES = (
         reading="mounts.fstab",
         expected=same("mounted"),
         repair=by_hand(
-            "on {node}: mount {device}; if the mount fails, read the systemctl status of its "
-            "mount unit"
+            "on {node}: mount {device}; if the mount fails, read the status of its mount unit "
+            "(systemctl status)"
         ),
     ),
     Rule(
@@ -300,7 +303,7 @@ RULES = (
         kind=Kind.SLOTS,
         peers=Peers.CLASS,
         repair=by_hand(
-            "on {node}: change the line for {device} in /etc/fstab to match its peers, then "
+            "on {node}: make the line for {device} in /etc/fstab the same as on the peers, then "
             "remount {device}"
         ),
         explained_by=(Cause("mounts.fstab", at=SAME_DEVICE),),

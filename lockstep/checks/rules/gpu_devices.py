@@ -169,12 +169,14 @@ RULES = (
     ),
     Rule(
         id="gpu.memory_used",
-        claim="No process uses GPU memory on a node without jobs.",
+        claim="No process is using GPU memory on a node without jobs.",
         why=(
             "A process that a job left behind takes memory and computing time from the next job. A "
             "job that starts during the check can also cause this warning."
         ),
-        blind="Nodes that run a job or have no scheduler. GPUs that are partitioned with MIG.",
+        blind=(
+            "Nodes that are running a job or have no scheduler. GPUs that are partitioned with MIG."
+        ),
         source="nvidia-smi --help-query-gpu, memory.used; measured on an idle H200: 0 MiB",
         reading="gpu.memory.used_mib",
         look=Look(devices=DEVICES),
@@ -232,9 +234,9 @@ RULES = (
         claim="Each GPU index refers to the same PCI slot on every node of a hardware class.",
         why=(
             "Topology files and bindings of ranks to adapters refer to GPUs by index. On a node "
-            "with a different order, ranks use the wrong adapter, and no message reports it."
+            "with a different order, ranks use the wrong adapter, and no error message shows it."
         ),
-        blind="Programs that choose their own order (CUDA_DEVICE_ORDER).",
+        blind="Programs that choose their own order of GPUs (CUDA_DEVICE_ORDER).",
         source="nvidia-smi --help-query-gpu: an index may change at each boot",
         reading="gpu.pci_bus_id",
         look=Look(devices=DEVICES),
@@ -254,8 +256,8 @@ RULES = (
         id="gpu.serial_unique",
         claim="No two GPUs have the same serial number.",
         why=(
-            "Warranty claims use the serial number. If two GPUs report the same number, one of "
-            "them is wrong."
+            "Warranty claims use the serial number. If two GPUs report the same number, at least "
+            "one GPU has the wrong number."
         ),
         blind="GPUs without a serial number.",
         source="nvidia-smi --help-query-gpu, serial",
@@ -264,7 +266,7 @@ RULES = (
         kind=Kind.UNIQUE,
         repair=by_hand(
             "compare the serial number with the labels on the GPUs in {node}, and ask the vendor "
-            "to correct the wrong one"
+            "to correct the GPU that reports a wrong number"
         ),
         applies=asks("gpu.serial"),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.uuid_unique")),
@@ -273,8 +275,8 @@ RULES = (
         id="gpu.uuid_unique",
         claim="No GPU appears on two nodes.",
         why=(
-            "If a UUID appears twice, two node names refer to the same machine, a record was "
-            "copied, or a hypervisor passed one GPU through to two virtual machines."
+            "If a UUID appears twice, either two node names refer to the same machine, a record "
+            "was copied, or a hypervisor passed one GPU through to two virtual machines."
         ),
         blind="GPUs without a UUID.",
         source="nvidia-smi --help-query-gpu, uuid",
@@ -282,7 +284,8 @@ RULES = (
         look=Look(devices="gpu.name"),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} has the GPU; the records of the other nodes are wrong"
+            "find out which of the nodes {node} really has the GPU; the records of the others are "
+            "wrong"
         ),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,

@@ -115,7 +115,7 @@ RULES = (
             "A few corrected errors are harmless. Many errors within an hour often precede an "
             "uncorrectable error."
         ),
-        blind="Errors at a rate below the tolerance. Errors before the first record of a boot.",
+        blind="Errors at a rate below the tolerance. Errors before the first record after a boot.",
         source=(
             "nvidia-smi --help-query-gpu, ecc.errors.corrected.volatile.total; Lockstep chose the "
             "tolerance"
@@ -151,7 +151,7 @@ RULES = (
     Rule(
         id="gpu.ecc_uncorrected",
         claim="No GPU has had an uncorrected memory error since its last reset.",
-        why="The job that hit the error was killed, or computed with a wrong value.",
+        why="An uncorrected error kills the affected job or leaves a wrong value in its data.",
         blind="Errors before the last reset or reboot. Corrected errors.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.volatile.total",
         reading="gpu.ecc.uncorrected_volatile",
@@ -169,7 +169,7 @@ RULES = (
         id="gpu.ecc_uncorrected_lifetime",
         claim="No GPU has had an uncorrected memory error since the last record.",
         why="A reset clears the volatile count, but not the lifetime (aggregate) count.",
-        blind="Errors before the first record of a boot.",
+        blind="Errors before the first record after a boot.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.aggregate.total",
         reading="gpu.ecc.uncorrected_aggregate",
         repair=by_hand(
@@ -252,7 +252,7 @@ RULES = (
             "A row is remapped after an uncorrectable error, which kills the job. A GPU has a "
             "limited number of spare rows."
         ),
-        blind="Rows that were remapped before the first record of a boot.",
+        blind="Rows that were remapped before the first record after a boot.",
         source="NVIDIA GPU memory error management, row remapping",
         reading="gpu.remapped.uncorrectable",
         text=Text(lambda value: f"{value} rows" if value != 1 else "1 row"),
@@ -296,7 +296,7 @@ RULES = (
         ),
         blind=(
             "Errors that programs cause (13, 31, 43), and errors that monitoring.xid ignores. "
-            "Machines without a kernel of their own, which do not see the kernel log."
+            "Machines without their own kernel, which cannot read the kernel log."
         ),
         source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",
         reading="driver.xid",
@@ -322,7 +322,7 @@ RULES = (
         ),
         severity=Severities(of=_worst),
         repair=by_hand(
-            "drain {node}, then take the action that the detail names; replace the GPU if the "
+            "drain {node}, then take the action named in the detail; replace the GPU if the "
             "error comes back"
         ),
         tags=_xid_tags,

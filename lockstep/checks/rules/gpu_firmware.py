@@ -150,7 +150,7 @@ RULES = (
         look=Look(pick=supported, devices=DEVICES),
         expected=same("valid"),
         repair=by_hand(
-            "drain {node}, then ask the vendor for new firmware for {device}, or replace it"
+            "drain {node}, then get new firmware for {device} from the vendor, or replace {device}"
         ),
         applies=asks("gpu.inforom.checksum"),
         explained_by=UNREAD_WITH_COUNT,
@@ -183,8 +183,8 @@ RULES = (
         id="gpu.supported_fields",
         claim="All GPUs of a hardware class report the same fields.",
         why=(
-            "If a GPU lacks a field that its peers report (error counters, temperature), no rule "
-            "can check that field."
+            "If a GPU does not report a field (such as an error counter or the temperature), no "
+            "rule can check that field."
         ),
         blind="Fields that no GPU of the class reports, or that the driver does not have.",
         source="nvidia-smi(1): N/A means that the device does not support a field",
@@ -218,7 +218,7 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "flash VBIOS {expected} onto each GPU of {node} with a different VBIOS (drain "
+                "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain "
                 "{node} first; use the server vendor's tool)"
             )
         ),

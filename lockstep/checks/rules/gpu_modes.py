@@ -41,7 +41,7 @@ SHOWN = {
     "exclusive_process": "Exclusive_Process",
     "prohibited": "Prohibited",
 }
-"""Compute mode in the description -> the same mode as nvidia-smi prints it."""
+"""Maps the compute modes in the description to their names in the output of nvidia-smi."""
 
 
 def _wanted_mode(mode: Callable[[Gpu], object]) -> Callable[[View], str | None]:
@@ -56,7 +56,7 @@ _divisible = of_model(lambda model: model.mig_profiles)
 
 
 def _mode_repair(reading: str, wanted: Callable[[View], str | None]) -> Repair:
-    """Return the repair for a mode that changes at the next reset."""
+    """Return the repair for a mode whose new value takes effect at the next reset."""
     return by_role(
         "gpu_settings",
         pending=Pending(
@@ -123,7 +123,7 @@ RULES = (
         id="gpu.confidential",
         claim="Confidential computing has the same setting on all GPUs of a hardware class.",
         why=(
-            "Protected transfers are several times slower. One node with confidential computing "
+            "Confidential computing makes transfers several times slower, so one node that uses it "
             "slows down the whole job."
         ),
         blind="A hardware class in which confidential computing is on for all GPUs.",

@@ -41,7 +41,7 @@ from lockstep.checks.rules.boot import STARTED_SO, started_otherwise, waiting_ar
 
 
 def _declared(view: View) -> dict[str, JsonValue]:
-    """Return the IOMMU mode that iommu=pt sets, for the GPUs behind an IOMMU."""
+    """Return the mode that iommu=pt sets for each GPU behind an IOMMU, or {} without iommu=pt."""
     if view.plan.hardware.hardware.kernel.iommu != "pt":
         return {}
     return {
@@ -55,14 +55,14 @@ _errors = partial(
     applies=on_bus,
     blind=(
         "Errors that the firmware handles without telling the kernel. Errors before the first "
-        "record of a boot."
+        "record after a boot."
     ),
     repair=by_hand(
         "drain {node} and reseat the card at PCI address {device}; if errors continue, replace the "
         "card"
     ),
 )
-"""A rule about an error counter of the GPUs' PCIe links and of the links above them."""
+"""A rule about an error counter of the PCIe links at or above the GPUs."""
 
 _path = partial(
     Rule,
@@ -100,8 +100,8 @@ RULES = (
         id="gpu.bar",
         claim="The GPUs of all nodes of a hardware class have BARs of the same size.",
         why=(
-            'A small BAR ("above 4G decoding" or resizable BAR off) slows down transfers, and some '
-            "adapters cannot reach the GPU at all."
+            'If "above 4G decoding" or resizable BAR is off, the BARs are small. Transfers are '
+            "then slower, and some adapters cannot reach the GPU at all."
         ),
         blind="The same wrong size on all nodes.",
         source="/sys/bus/pci/devices/*/resource; nvidia-smi -q, BAR1",
@@ -262,7 +262,10 @@ RULES = (
             "No PCIe link at or above a GPU has had a nonfatal uncorrected error since the last "
             "record."
         ),
-        why="Each of these errors loses a transfer, and the program gets an error or wrong data.",
+        why=(
+            "Each uncorrected error means that a transfer was lost and that a program got an error "
+            "or wrong data."
+        ),
         source="kernel documentation, ABI/testing/sysfs-bus-pci-devices-aer_stats",
         reading="gpu.pci.nonfatal",
         explained_by=(*UNREAD_WITH_PCI, *same_device("gpu.pcie_fatal")),
@@ -276,8 +279,8 @@ RULES = (
         ),
         blind=(
             "Lanes with errors. Slots with fewer lanes than the GPU, because the driver reports "
-            "the slot's width as the maximum. gpu.pcie_width_max compares this maximum with the "
-            "peers."
+            "the slot's width as the maximum. gpu.pcie_width_max compares this maximum with that "
+            "of the peers."
         ),
         source="nvidia-smi --help-query-gpu, pcie.link.width",
         reading="gpu.pcie.width_current",

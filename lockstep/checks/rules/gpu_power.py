@@ -48,7 +48,7 @@ from lockstep.checks.rules._gpu import (
 
 CLOCK = "gpu.clocks.sm_mhz"
 UNUSED_MIB = 256
-"""In MiB. Even an idle CUDA context uses more memory than this and keeps the GPU's clock high."""
+"""GPU memory in MiB. Even an idle CUDA context uses more than this and keeps the clock high."""
 
 
 def _within(view: View) -> dict[str, JsonValue]:
@@ -73,7 +73,7 @@ ENFORCED = "gpu.power.enforced_w"
 
 
 def _capped(view: View, device: str) -> str:
-    """Describe an enforced limit that is below the requested limit; else return ""."""
+    """Return a note if the enforced limit is below the requested one, else ""."""
     asked, enforced = (view.items(name).get(device) for name in ("gpu.power.requested_w", ENFORCED))
     if not is_number(asked) or not is_number(enforced) or asked <= enforced:
         return ""
@@ -116,7 +116,7 @@ _held_back = partial(
     kind=Kind.GROWTH,
     text=Text(lambda us: f"{us / 1e6:g} s" if isinstance(us, int | float) else str(us)),
 )
-"""A rule about the time that a GPU was slowed down, as counted by the driver."""
+"""A rule about how long a GPU was slowed down, as counted by the driver."""
 
 RULES = (
     Rule(
@@ -130,7 +130,7 @@ RULES = (
             "high clock stays hot while idle. A GPU that is locked to a low clock stays slow."
         ),
         blind=(
-            "A lock that allows the lowest clock, and so shows only under load. GPUs that are in "
+            "A lock that allows the lowest clock and so shows up only under load. GPUs that are in "
             "use or partitioned with MIG. A hardware class in which no range is declared and most "
             "GPUs are locked."
         ),
@@ -155,7 +155,7 @@ RULES = (
         severity=WARNING,
         repair=by_role(
             "gpu_settings",
-            "on {node}: systemctl restart lockstep-gpu-settings, and find what locked the clocks",
+            "on {node}: systemctl restart lockstep-gpu-settings; find out what locked the clocks",
         ),
         applies=has_whole_gpus,
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
@@ -165,7 +165,7 @@ RULES = (
         claim="All GPUs of a hardware class have the same maximum clock.",
         why=(
             "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "clock, and all others wait for it."
+            "clock, and all other GPUs wait for it."
         ),
         blind=(
             "The clock that a GPU reaches under load, where heat and power caps limit it. Locked "
@@ -182,10 +182,10 @@ RULES = (
     ),
     Rule(
         id="gpu.clock_max_memory",
-        claim="The memory of all GPUs of a hardware class has the same maximum clock.",
+        claim="All GPUs of a hardware class have the same maximum memory clock.",
         why=(
             "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "clock, and all others wait for it."
+            "clock, and all other GPUs wait for it."
         ),
         blind="The current memory clock, which gpu.clock_memory checks.",
         source="nvidia-smi --help-query-gpu, clocks.max.memory",
@@ -218,7 +218,7 @@ RULES = (
         ),
         expected=Expected(default="gpu.clocks.max_memory_mhz"),
         text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand("on {node}: run nvidia-smi -rmc, and find what locked the memory clock"),
+        repair=by_hand("on {node}: run nvidia-smi -rmc, and find out what locked the memory clock"),
         applies=asks("gpu.clocks.memory_mhz", "gpu.clocks.max_memory_mhz"),
         explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.clock_max_memory")),
     ),
@@ -230,7 +230,7 @@ RULES = (
             "brake, which halves the clocks."
         ),
         blind=(
-            "Slowdowns before the first record of a boot. The driver's power limit, which "
+            "Slowdowns before the first record after a boot. The driver's power limit, which "
             "gpu.power_limit checks."
         ),
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_power_brake_slowdown",
@@ -262,11 +262,9 @@ RULES = (
     ),
     Rule(
         id="gpu.power_limit",
-        claim="Every GPU has its declared power limit. If none is declared, it has its default.",
+        claim="Every GPU has its declared power limit, or its default limit if none is declared.",
         why="A GPU with a lower limit passes every other check and slows down the whole job.",
-        blind=(
-            "Slowdowns that do not lower a limit, which gpu.power_brake and gpu.thermal_hw check."
-        ),
+        blind="Slowdowns that leave the limit unchanged (see gpu.power_brake and gpu.thermal_hw).",
         source="nvidia-smi --help-query-gpu, enforced.power.limit",
         # The enforced limit is the lowest of all limits; power.limit is only the requested one.
         reading=ENFORCED,
@@ -279,7 +277,7 @@ RULES = (
             # No deploy removes a cap that comes from outside the driver.
             roles=lambda view, device: () if _capped(view, device) else ("gpu_settings",),
             no_role=(
-                "on {node}: remove the cap of {device} at its source (BMC, power supplies, "
+                "on {node}: remove the power cap on {device} at its source (BMC, power supplies, "
                 "firmware)"
             ),
         ),
@@ -313,9 +311,9 @@ RULES = (
         claim="No GPU is currently slowed down by heat or by the power brake.",
         why="A slowdown can halve the clocks of a GPU, or lower them even further.",
         blind=(
-            "Idle GPUs that slow down only under load. The general hardware slowdown bit (0x8), "
-            "which clock changes also set. Slowdowns that the power limit causes, which are normal "
-            "under load."
+            "Idle GPUs that would slow down only under load. The general hardware slowdown bit "
+            "(0x8), which clock changes also set. Slowdowns that the power limit causes, which are "
+            "normal under load."
         ),
         source="nvml.h, nvmlClocksEventReasons",
         reading="gpu.slowdown.active",
@@ -361,7 +359,7 @@ RULES = (
         id="gpu.thermal_hw",
         claim="No GPU has had a hardware thermal slowdown since the last record.",
         why="The hardware halves the clocks of a GPU that is too hot, and the job waits for it.",
-        blind="Slowdowns before the first record of a boot.",
+        blind="Slowdowns before the first record after a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.hw_thermal_slowdown",
         reading="gpu.slowdown.thermal_hw_us",
         repair=by_hand(CHECK_COOLING),
@@ -375,7 +373,7 @@ RULES = (
             "The driver gradually lowers the clocks of a GPU that is above its maximum operating "
             "temperature."
         ),
-        blind="Slowdowns before the first record of a boot.",
+        blind="Slowdowns before the first record after a boot.",
         source="nvidia-smi --help-query-gpu, clocks_event_reasons_counters.sw_thermal_slowdown",
         reading="gpu.slowdown.thermal_sw_us",
         repair=by_hand(CHECK_COOLING),

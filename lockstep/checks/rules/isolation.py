@@ -40,7 +40,7 @@ def _housekeeping_items(view: View) -> Items:
 
 
 def _judged(view: View) -> Items:
-    """Return the CPUs of each service that must stay on the housekeeping CPUs.
+    """Return the CPUs used by each service that must stay on the housekeeping CPUs.
 
     A service without processes has no reading; unit.active checks whether a service is running.
     """
@@ -70,9 +70,9 @@ NOT_JUDGED = (
     *("timer", "rtc", "hpet", "acpi", "cascade", "i8042", "dmar", "amd-vi", "pmi"),
     *("nvme", "virtio"),
 )
-"""Name prefixes of the interrupts that the rule skips. Either no job depends on them, or the kernel
-itself spreads them over all CPUs (nvme, virtio). Managed interrupts like these cannot be moved, and
-disk interrupts get new numbers at each boot."""
+"""Name prefixes of the interrupts that the rule skips. No job depends on most of them. Disk
+interrupts (nvme, virtio) are spread over all CPUs by the kernel and cannot be moved; their numbers
+also change at each boot."""
 
 
 def _affinity_items(view: View) -> Items:
@@ -106,8 +106,8 @@ RULES = (
         id="cpu.nohz_full",
         claim="Exactly the planned CPUs run without a timer tick.",
         why=(
-            "A tick interrupts a job hundreds of times a second. On a CPU that runs without a tick "
-            "by mistake, each system call takes longer."
+            "A tick interrupts a job hundreds of times a second. On a CPU that is tickless by "
+            "mistake, each system call takes longer."
         ),
         blind="Ticks that remain because several threads share a CPU.",
         source="kernel documentation, timers/no_hz",
@@ -158,7 +158,7 @@ RULES = (
         text=Text(lambda value: f"CPUs {value}"),
         repair=by_role(
             "cpu_sets",
-            f"{DEPLOY}; if the finding remains, on {{node}}: systemctl restart {{device}}",
+            f"{DEPLOY}; if the finding remains, run systemctl restart {{device}} on {{node}}",
         ),
         applies=lambda view: bool(view.plan.hardware.cpu.housekeeping),
         explained_by=(
@@ -171,13 +171,13 @@ RULES = (
         id="irq.affinity",
         claim="Each interrupt has the same CPU affinity on all nodes of a hardware class.",
         why=(
-            "If the interrupts of a network queue move to the CPU of a job, or to the other "
-            "socket, the node is slower, but only under load."
+            "If a network queue's interrupts move to a job's CPU or to the other socket, the node "
+            "slows down, but only under load."
         ),
         blind=(
             "The same wrong affinity on all nodes. Interrupts that only one node has, and "
-            "interrupts of NVMe disks, which the kernel manages. Which of the housekeeping CPUs "
-            "serves an interrupt. Nodes whose new kernel arguments take effect only after a reboot."
+            "interrupts of NVMe disks, which the kernel manages. Which housekeeping CPU handles an "
+            "interrupt. Nodes whose new kernel arguments take effect only after a reboot."
         ),
         source="kernel documentation, core-api/irq/irq-affinity",
         reading="irq.affinity",
@@ -188,9 +188,9 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             peers=(
-                "on {node}: find what moved the interrupt {device} (irqbalance, a driver script), "
-                "then write the CPU list of its peers to the smp_affinity_list file of the "
-                "interrupt in /proc/irq"
+                "on {node}: find out what moved the interrupt {device} (irqbalance, a driver "
+                "script), then write its peers' CPU list to the interrupt's smp_affinity_list "
+                "file in /proc/irq"
             )
         ),
         # Without housekeeping CPUs irqbalance moves interrupts differently on each node.

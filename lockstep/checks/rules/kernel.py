@@ -91,7 +91,7 @@ def _folded(file: KernelFile, values: dict[str, str | Unread]) -> JsonValue | Un
 
 
 def _which(view: View, path: str) -> str:
-    """Name the files with a wrong value, each by the path component that the asterisk matches."""
+    """Name the files with a wrong value by the part of their path that the asterisk matches."""
     file = _files(view)[path]
     values = _values(view, file)
     if "*" not in path or not isinstance(values, dict):
@@ -151,7 +151,7 @@ RULES = (
         look=Look(part("kernel.state", "/sys/module/pcie_aspm/parameters/policy")),
         repair=by_hand(
             "on {node}: compare the kernel argument pcie_aspm= with that of its peers, and find "
-            "what wrote {device}"
+            "out what wrote to {device}"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -159,8 +159,8 @@ RULES = (
         id="kernel.clocksource",
         claim="All nodes of a hardware class use the same clock source.",
         why=(
-            "A kernel that no longer trusts the TSC uses a timer that is a hundred times slower. "
-            "Each read of the clock then takes a microsecond."
+            "A kernel that no longer trusts the TSC falls back to a timer that is a hundred times "
+            "slower. Each clock read then takes a microsecond."
         ),
         blind="A slow clock source on all nodes.",
         source="kernel documentation, timers/timekeeping",
@@ -214,7 +214,7 @@ RULES = (
         text=Text(words=lambda found, expected: (f"messages: {found}", "none")),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: dmesg -T shows the messages; the finding stays until the next boot"
+            "on {node}: dmesg -T shows the messages; the finding remains until the next boot"
         ),
         applies=own_kernel,
     ),
@@ -234,7 +234,8 @@ RULES = (
         reading="kernel.modules",
         look=Look(part("kernel.modules", *NAMES)),
         repair=by_hand(
-            "on {node}: modprobe {device}, or find what loaded it (/etc/modules-load.d)"
+            "on {node}: run modprobe {device}, or find out what loaded the module "
+            "(/etc/modules-load.d)"
         ),
         explained_by=(*OTHER_KERNEL, *OTHER_MACHINE),
     ),
@@ -261,7 +262,7 @@ RULES = (
         source="kernel documentation, admin-guide/mm/ksm",
         reading="kernel.state",
         look=Look(part("kernel.state", "/sys/kernel/mm/ksm/run")),
-        repair=by_hand("on {node}: find what wrote {device} (such as ksmtuned)"),
+        repair=by_hand("on {node}: find out what wrote to {device} (such as ksmtuned)"),
         explained_by=OTHER_KERNEL,
     ),
     _alike(
@@ -276,8 +277,8 @@ RULES = (
             part("kernel.state", "/sys/kernel/security/lsm", "/sys/kernel/security/lockdown")
         ),
         repair=by_hand(
-            "on {node}: compare Secure Boot and the kernel arguments security=, lsm= and lockdown= "
-            "with those of its peers"
+            "on {node}: compare the Secure Boot state and the kernel arguments security=, lsm= and "
+            "lockdown= with those of its peers"
         ),
         explained_by=OTHER_KERNEL,
     ),
@@ -285,8 +286,8 @@ RULES = (
         id="kernel.setting",
         claim="Every declared setting in /sys and /proc is in effect.",
         why=(
-            "Different huge page, clock or interrupt settings silently slow down one node. A "
-            "setting that does not exist on the machine is also reported."
+            "A wrong huge page, clock or interrupt setting silently slows down a node. A setting "
+            "that does not exist on the machine is also reported."
         ),
         blind=(
             "A setting that is changed and restored between two checks. Settings that the "
@@ -344,7 +345,7 @@ RULES = (
         reading="kernel.state",
         look=Look(part("kernel.state", f"{THP}/enabled", f"{THP}/defrag", f"{THP}/shmem_enabled")),
         repair=by_hand(
-            "declare kernel.transparent_hugepages for the hardware class, or find what set "
+            "declare kernel.transparent_hugepages for the hardware class, or find out what set "
             "{device} on {node} (such as tuned or a script)"
         ),
         explained_by=(Cause("kernel.setting", at=SAME_DEVICE), *OTHER_KERNEL),
@@ -367,8 +368,8 @@ RULES = (
         id="sysctl.persisted",
         claim="No other sysctl.d file sets a declared key to a different value.",
         why=(
-            '"sysctl --system" would set the other value. This is only a warning, because at boot '
-            "Lockstep's file wins (systemd-sysctl.service.d/50-lockstep.conf)."
+            "Running sysctl --system would apply the conflicting value. This is only a warning "
+            "because Lockstep's file wins at boot (systemd-sysctl.service.d/50-lockstep.conf)."
         ),
         blind="A missing Lockstep file, which file.content reports. Units that set keys later.",
         source="sysctl.d(5)",
@@ -378,13 +379,13 @@ RULES = (
         text=Text(detail=_winner),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: remove {device} from the file that the detail names; no role owns that file"
+            "on {node}: remove {device} from the file named in the detail; no role manages it"
         ),
     ),
     Rule(
         id="sysctl.running",
         claim="Every declared sysctl is in effect.",
-        why="A sysctl.d file can be right while the kernel has a different value.",
+        why="A sysctl.d file can be correct while the kernel uses a different value.",
         blind="Keys that the description does not declare. Values in jobs' network namespaces.",
         source="sysctl(8)",
         reading="sysctl.running",

@@ -48,7 +48,10 @@ _hugepages_items = made(
 
 
 def _hugepages_on_node(view: View) -> Iterator[Judgement]:
-    """Yield one check per planned pool, skipped if the kernel was started without the arguments."""
+    """Yield one check per huge page pool.
+
+    A node that was booted without the planned huge page arguments skips the checks.
+    """
     words = tuple(word for word in view.plan.system.kernel_args if key(word) in KEYS)
     for size, nodes in view.plan.hardware.hugepages.items():
         for node, pages in nodes.items():
@@ -116,9 +119,9 @@ RULES = (
             pending=Pending(
                 lambda view, device: waits(view, *KEYS),
                 (
-                    "The running kernel was started without the arguments that reserve the pages; "
-                    "they take effect after the next reboot. If the pages were released after "
-                    "boot instead, a deploy reserves them again."
+                    "The running kernel was started without the arguments that reserve huge pages; "
+                    "they take effect after the next reboot. If the pages were instead released "
+                    "after boot, a deploy reserves them again."
                 ),
             ),
         ),
@@ -132,7 +135,7 @@ RULES = (
         id="hugepages.mount",
         claim="Jobs can map huge pages of each planned size.",
         why="Reserved pages that no job can map are wasted memory.",
-        blind="Other mount points, and the files in a mount. Shared memory (vm.hugetlb_shm_group).",
+        blind="Other mount points. Files on the mounts. Shared memory (vm.hugetlb_shm_group).",
         source="kernel documentation, admin-guide/mm/hugetlbpage: mount options",
         reading="hugepages.mounts",
         look=Look(
@@ -188,7 +191,9 @@ RULES = (
         tolerance=10 / 24,
         text=Text(lambda value: f"{value} corrected errors"),
         severity=WARNING,
-        repair=by_hand("when {node} is idle: replace the module that ras-mc-ctl --errors names"),
+        repair=by_hand(
+            "when {node} is idle, replace the memory module that ras-mc-ctl --errors reports"
+        ),
         explained_by=(Cause("memory.uncorrected", at=SAME_DEVICE),),
     ),
     Rule(
@@ -212,7 +217,7 @@ RULES = (
     ),
     Rule(
         id="memory.swap",
-        claim="All nodes of a hardware class have the same swap space.",
+        claim="All nodes of a hardware class have the same swap areas.",
         why=(
             "A rank whose memory is swapped out is a thousand times slower, and the job waits for "
             "it."
@@ -232,8 +237,8 @@ RULES = (
         claim="No node has less memory than its peers.",
         why="memory.at_least allows a margin that can hide one failed module among many.",
         blind=(
-            "A module that failed on most nodes. Differences of up to one percent, caused by "
-            "the kernel's own reservations."
+            "Memory that is missing on most nodes. Differences of up to one percent, caused by the "
+            "kernel's own reservations."
         ),
         source="proc_meminfo(5)",
         reading="memory_mib",
@@ -251,15 +256,14 @@ RULES = (
         id="memory.uncorrected",
         claim="The node has had no uncorrected memory error since boot.",
         why="The program that hit the error was killed, or computed with a wrong value.",
-        blind=(
-            "Machines without a driver for their memory controllers (EDAC), which count no errors."
-        ),
+        blind="Machines that count no errors because they lack an EDAC driver.",
         source="kernel documentation, driver-api/edac; ABI/testing/sysfs-devices-edac (ue_count)",
         reading="memory.uncorrected",
         expected=same(0),
         text=Text(lambda value: f"uncorrected errors: {value}"),
         repair=by_hand(
-            "drain {node}; replace the module that ras-mc-ctl --errors or the firmware's log names"
+            "drain {node}; replace the memory module that ras-mc-ctl --errors or the firmware's "
+            "log reports"
         ),
     ),
 )

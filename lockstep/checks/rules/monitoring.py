@@ -64,7 +64,7 @@ RULES = (
             "the whole job."
         ),
         blind=(
-            "Settings in a collector's own files, and how often a server scrapes it. Its listen "
+            "Settings in a collector's own files, and how often a server scrapes it. The listen "
             "address, which listener.family checks."
         ),
         source="options of dcgm-exporter and node_exporter",
@@ -78,8 +78,8 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "on {node}: compare the unit of {device} (systemctl cat) with that of its peers; ps -C "
-            "{device} also shows processes that no unit started"
+            "on {node}: compare the unit of {device} (systemctl cat) with the same unit on a peer; "
+            "ps -C {device} also shows processes that no unit started"
         ),
         applies=worker,
         explained_by=(
@@ -96,12 +96,12 @@ RULES = (
     ),
     Rule(
         id="collector.single",
-        claim="Each collector runs at most once, and nvidia-smi does not run in a loop.",
+        claim="No collector is running twice, and nvidia-smi is not running in a loop.",
         why=(
-            "Two collectors query the GPUs twice as often, and only one of them can read the "
-            "profiling metrics."
+            "Two collectors query the GPUs twice as often as one, and only one of them can read "
+            "the profiling metrics."
         ),
-        blind="Collectors with other program names. Metrics that a job reads itself.",
+        blind="Collectors with other program names. Metrics that jobs read themselves.",
         source="DCGM documentation, profiling metrics: only one client at a time",
         reading="collectors",
         look=Look(pick=lambda lines: len(lines) if isinstance(lines, list) else lines),

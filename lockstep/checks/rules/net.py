@@ -44,7 +44,7 @@ def planned(view: View) -> dict[str, str]:
 
 
 def holder(view: View, address: str) -> str | None:
-    """Return the name of the interface that has an address, or None."""
+    """Return the name of the interface with ``address``, or None."""
     held = view.items(ADDRESSES).items()
     return next((name for name, own in held if isinstance(own, list) and address in own), None)
 
@@ -85,7 +85,7 @@ def judged(reading: str) -> Callable[[View], Items]:
 
 
 def by_name(reading: str) -> Callable[[View], Items]:
-    """Like ``judged``, but the keys are interface names, as in records."""
+    """Like ``judged``, but with the interface names as keys, as in the records."""
 
     def look(view: View) -> Items:
         names = interfaces(view)
@@ -95,7 +95,7 @@ def by_name(reading: str) -> Callable[[View], Items]:
 
 
 def which(view: View, what: str) -> str:
-    """Return the interface name for a finding that names only the purpose."""
+    """Return the name of the interface if a finding names only its purpose."""
     name = interfaces(view).get(what, what)
     return "" if name == what else f"interface {name}"
 
@@ -132,7 +132,7 @@ def _alike(
     """Return a rule that compares a reading of the interfaces across peers."""
     return Rule(
         id=reading,
-        claim=f"Interfaces on one network have the same {what} on all nodes of a hardware class.",
+        claim=f"The interfaces on a network have the same {what} on all nodes of a hardware class.",
         why=why,
         blind=blind,
         source=source,
@@ -167,21 +167,23 @@ RULES = (
         ),
         expected=each(lambda view: dict(planned(view))),
         repair=by_hand(
-            "on {node}: configure {expected} on its interface; ip address shows the current "
-            "addresses"
+            "on {node}: configure the address {expected}; ip address shows the current addresses"
         ),
     ),
     Rule(
         id="net.address_unique",
         claim="No two nodes have the same address.",
-        why="Both nodes answer, and some connections reach the wrong node.",
+        why=(
+            "If two nodes share an address, both answer, and some connections reach the wrong node."
+        ),
         blind="Machines outside this cluster. Container bridges, which may share an address.",
         source="RFC 5227, RFC 4862 (duplicate addresses)",
         reading="net.addresses",
         look=Look(_address_unique_items),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} should have the address, and change it on the other node"
+            "find out which of the nodes {node} should have the address, and change it on the "
+            "others"
         ),
         explained_by=NOT_READ,
     ),
@@ -211,8 +213,8 @@ RULES = (
         blind="The CPU affinity of the queues, which irq.affinity checks.",
         source="ethtool(8), -l",
         repair=(
-            "on {node}: set the same number of queues as on its peers (ethtool -L), and find what "
-            "changed it"
+            "on {node}: set the number of queues to match its peers (ethtool -L), and find out "
+            "what changed it"
         ),
         causes=(
             Cause("cpu.count"),
@@ -224,7 +226,7 @@ RULES = (
         claim="Default routes use the same interface on all nodes of a hardware class.",
         why=(
             "If the default route is missing or uses the fabric, the node cannot reach name, "
-            "package or licence servers, or takes the wrong path to them."
+            "package or license servers, or takes the wrong path to them."
         ),
         blind=(
             "The address of the router, which differs from rack to rack. Other routes and routing "
@@ -259,7 +261,7 @@ RULES = (
     Rule(
         id="net.errors",
         claim="Network interfaces have few frame errors.",
-        why="A lost frame is often sent again only after a timeout, and the whole job waits.",
+        why="A lost frame is often resent only after a timeout, and the whole job waits.",
         blind=(
             "Frames that are dropped without an error. Counters that only the vendor's tools show."
         ),
@@ -276,14 +278,18 @@ RULES = (
     Rule(
         id="net.mac_unique",
         claim="No two nodes have the same MAC address.",
-        why="A switch sends the frames for both nodes to the node that sent a frame last.",
+        why=(
+            "If two nodes share a MAC address, a switch sends the frames for both to whichever "
+            "node sent last."
+        ),
         blind="Interfaces that are on neither the management network nor the fabric.",
         source="IEEE 802, EUI-48",
         reading="net.mac",
         look=Look(judged("net.mac")),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} should have the MAC address, and change it on the other node"
+            "find out which of the nodes {node} should have the MAC address, and change it on the "
+            "others"
         ),
         explained_by=NOT_READ,
     ),
@@ -291,7 +297,7 @@ RULES = (
         "net.mtu",
         "MTU",
         why="With a smaller MTU, large packets to and from this node are fragmented or dropped.",
-        blind="The MTU of switches. Interfaces whose names differ from those on the peers.",
+        blind="The MTU of switches. Interfaces that have a different name on the peers.",
         source="ip-link(8)",
         repair=(
             "on {node}: set the MTU of the affected interface to {expected} (ip link), and correct "
@@ -309,8 +315,8 @@ RULES = (
         blind="Offloads other than rx, tx, sg, tso, gso and gro.",
         source="ethtool(8), -k",
         repair=(
-            "on {node}: set the offloads to match its peers (ethtool -K), and find what changed "
-            "them"
+            "on {node}: set the offloads to match its peers (ethtool -K), and find out what "
+            "changed them"
         ),
         causes=(*OTHER_KERNEL,),
     ),
@@ -324,8 +330,8 @@ RULES = (
         blind="Priority flow control (PFC), which rdma.pfc checks.",
         source="ethtool(8), -a",
         repair=(
-            "on {node}: set the pause parameters to match its peers (ethtool -A), and find what "
-            "changed them"
+            "on {node}: set the pause parameters to match its peers (ethtool -A), and find out "
+            "what changed them"
         ),
         causes=(*OTHER_KERNEL,),
     ),
@@ -336,7 +342,7 @@ RULES = (
         blind="The parameters, classes and filters of a queueing discipline.",
         source="tc(8), ip-link(8) (txqueuelen)",
         repair=(
-            "on {node}: run tc qdisc show, and find what set the discipline "
+            "on {node}: run tc qdisc show, and find out what set the discipline "
             "(net.core.default_qdisc or a script)"
         ),
         causes=(
@@ -351,8 +357,8 @@ RULES = (
         blind="Interrupt moderation, which drivers adjust on their own.",
         source="ethtool(8), -g",
         repair=(
-            "on {node}: set the ring sizes to match its peers (ethtool -G), and find what changed "
-            "them"
+            "on {node}: set the ring sizes to match its peers (ethtool -G), and find out what "
+            "changed them"
         ),
         causes=(*OTHER_KERNEL,),
     ),
@@ -372,7 +378,7 @@ RULES = (
     Rule(
         id="net.state",
         claim="The interfaces on the management network and the fabric are up.",
-        why="Every job on the node loses the bandwidth of a rail that is down.",
+        why="If a rail is down, every job on the node loses that rail's bandwidth.",
         blind="Interfaces that the description does not name and that have no planned address.",
         source="ip-link(8), operstate: UNKNOWN if the driver reports no link state",
         reading="net.state",

@@ -101,8 +101,8 @@ def _only(these: list[str], others: list[str]) -> str:
 _counter = partial(
     Rule,
     blind=(
-        "Errors before the first record of a boot. GPUs that lack this counter or are partitioned "
-        "with MIG."
+        "Errors before the first record after a boot. GPUs that lack this counter or are "
+        "partitioned with MIG."
     ),
     look=Look(pick=supported, devices=DEVICES),
     kind=Kind.GROWTH,
@@ -117,7 +117,7 @@ RULES = (
         claim="Every GPU has joined the NVLink fabric of its baseboard.",
         why="CUDA fails (error 802) until the fabric manager has configured the GPU.",
         blind=(
-            "Links that are up but have errors. GPUs before Hopper, which do not report their "
+            "Links that are up but have errors. GPUs older than Hopper, which do not report their "
             "fabric state."
         ),
         source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
@@ -185,7 +185,7 @@ RULES = (
     ),
     _counter(
         id="gpu.nvlink_recovery",
-        claim="NVLinks have needed no recovery since the last record.",
+        claim="No NVLink has needed recovery since the last record.",
         why="While a link retrains, it carries no data, and all collective operations wait for it.",
         source="nvidia-smi nvlink -e; DCGM, which fails a node after any replay or recovery",
         reading="gpu.nvlink.recovery",
@@ -196,7 +196,7 @@ RULES = (
     ),
     _counter(
         id="gpu.nvlink_replay",
-        claim="NVLinks have repeated no transfers since the last record.",
+        claim="No NVLink has repeated a transfer since the last record.",
         why="The link repeats each lost transfer, which slows down all collective operations.",
         source="nvidia-smi nvlink -e; DCGM, which fails a node after any replay or recovery",
         reading="gpu.nvlink.replay",
@@ -209,10 +209,10 @@ RULES = (
         id="gpu.sxid",
         claim="No NVSwitch has reported an error since boot.",
         why=(
-            "A fatal NVSwitch error takes down NVLinks on all GPUs and kills their jobs. An error "
-            "is reported until the next boot, even after a reset has cleared it."
+            "A fatal NVSwitch error takes down NVLinks on all GPUs and kills the jobs on them. An "
+            "error is reported until the next boot, even after a reset has cleared it."
         ),
-        blind="Machines without their own kernel, which cannot read the kernel log.",
+        blind="Nodes that are containers, which cannot read the kernel log.",
         source="NVIDIA fabric manager user guide, NVSwitch SXid errors",
         reading="driver.sxid",
         look=Look(

@@ -45,7 +45,7 @@ def _held_items(view: View) -> Items:
 
 
 def _together(view: View) -> dict[str, tuple[str, ...]]:
-    """Group the packages that lack their locked version by installed and locked version."""
+    """Group the packages with a wrong version by installed and locked version."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     stack = view.plan.nvidia
     for name, installed in other_packages(view).items():
@@ -64,7 +64,7 @@ def _version_items(view: View) -> Items:
 
 
 def _locked(view: View) -> dict[str, JsonValue]:
-    """Return the locked versions, except for packages whose version matches their pattern."""
+    """Return the locked versions, except for patterns that match the installed version."""
     locked = view.plan.software.versions
     return {
         **{name: version for name, version in locked.items() if "*" not in version},
@@ -82,8 +82,8 @@ RULES = (
         reading="packages.broken",
         expected=same([]),
         repair=by_role(
-            "packages, and the role that needs the package",
-            f"{DEPLOY}; if the finding stays, on {{node}}: dpkg --configure -a shows why",
+            "the packages role and the role that needs the package",
+            f"{DEPLOY}; if the finding remains, dpkg --configure -a on {{node}} shows why",
             roles=_broken_roles,
         ),
         explained_by=(Cause("package.present", device=""),),
@@ -125,7 +125,7 @@ RULES = (
         ),
         expected=each(lambda view: dict.fromkeys(view.plan.software.packages, "installed")),
         repair=by_role(
-            "packages, and the role that needs the package",
+            "the packages role and the role that needs the package",
             roles=lambda view, name: owners.of_package(view.plan, name),
         ),
         tags=lambda view, device: tags_of_package(device, view),
@@ -133,14 +133,14 @@ RULES = (
     Rule(
         id="package.version",
         claim=(
-            "Packages have their locked version. Packages without a lock have the same version on "
-            "all nodes."
+            "Every locked package has its locked version. All other packages have the same version "
+            "on all nodes."
         ),
-        why="Two versions of one library in a job cause errors that are hard to reproduce.",
+        why="Two versions of the same library in a job cause errors that are hard to reproduce.",
         blind=(
             "Software that is not in a package. A package that only one node has. A missing "
             "planned package, which package.present reports. The same wrong version on all nodes, "
-            "if there is no lock or its pattern allows that version."
+            "if the package is not locked or the lock's pattern allows that version."
         ),
         source="apt_preferences(5)",
         reading="packages",
@@ -149,17 +149,17 @@ RULES = (
         expected=some(_locked),
         peers=Peers.OS,
         repair=by_role(
-            "packages, and the role that needs the package",
+            "the packages role and the role that needs the package",
             roles=lambda view, device: {
                 role for name in device.split(", ") for role in owners.of_package(view.plan, name)
             },
             peers=(
-                "apt-get install {device}={expected} on {node}, or lock the version in "
+                "run apt-get install {device}={expected} on {node}, or lock the version in "
                 "software.versions"
             ),
             pending=Pending(
                 lambda view, device: DRIVER in tags_of_package(device.split(", ")[0], view),
-                "GPU driver packages are changed only on a drained node, before its reboot.",
+                "GPU driver packages are changed only on a drained node, before it reboots.",
             ),
         ),
         tags=lambda view, device: frozenset().union(

@@ -36,7 +36,7 @@ from lockstep.node.check.judge import Judgement
 from lockstep.spec.names import expand
 
 DEVICES = "rdma.guid"
-"""The devices below /sys/class/infiniband."""
+"""The reading that lists the devices in /sys/class/infiniband."""
 
 UNREAD_WITH_COUNT = (Cause("rdma.count", of=UNREAD),)
 FOLLOWS_COUNT = (Cause("rdma.count"),)
@@ -46,7 +46,7 @@ FOLLOWS_NAMES = (*FOLLOWS_COUNT, Cause("rdma.names"))
 
 
 def of_the_fabric(view: View, reading: str) -> Items:
-    """Return a reading of the declared devices, or of all devices if none are declared.
+    """Return the items of a reading for the declared devices, or all items if none are declared.
 
     Adapters outside the fabric, for storage or management, are left out.
     """
@@ -83,7 +83,7 @@ has_rdma = has_role("rdma")
 
 
 def counted(values: JsonValue) -> str:
-    """Return the values of all devices as text: ``7 x 28.39, 1 x 28.37``."""
+    """Return the values of all devices as text, such as ``7 x 28.39, 1 x 28.37``."""
     if not isinstance(values, list):
         return as_text(values)
     counts = Counter(as_text(value) for value in values).most_common()
@@ -173,13 +173,13 @@ _same_set = partial(
     severity=WARNING,
     applies=has_rdma,
 )
-"""A rule that compares the values of all devices, no matter which device has which value."""
+"""A rule that compares the values of all devices, regardless of which device has which value."""
 
 RULES = (
     Rule(
         id="rdma.access",
-        claim="Every user may open the RDMA devices.",
-        why="Without access, a user's job falls back to TCP or fails, on this node only.",
+        claim="Every user has access to the RDMA devices.",
+        why="Without access, a user's job falls back to TCP or fails.",
         blind="Access control lists. Device files in containers.",
         source="Linux, drivers/infiniband/core: uverbs_main.c and ucma.c set mode 0666",
         reading="rdma.device_files",
@@ -194,7 +194,7 @@ RULES = (
         id="rdma.board",
         claim="The RDMA devices of all nodes of a hardware class have the same board ids.",
         why="A replacement adapter of a different type has different limits and firmware.",
-        blind="Adapters whose driver reports no board id, which count as equal.",
+        blind="Differences between adapters whose drivers report no board id.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband (board_id)",
         reading="rdma.board",
         expected=each(lambda view: judged(view, "rdma.board")),
@@ -202,7 +202,7 @@ RULES = (
         repair=by_hand(
             peers=(
                 "on {node}: replace the device whose board id differs (see the detail), or give "
-                "the node a hardware class of its own"
+                "the node its own hardware class"
             )
         ),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES),
@@ -210,7 +210,7 @@ RULES = (
     Rule(
         id="rdma.count",
         claim="Every node has as many RDMA devices as its hardware class declares.",
-        why="With an adapter missing, a job has less bandwidth or silently falls back to TCP.",
+        why="If an adapter is missing, a job has less bandwidth or silently falls back to TCP.",
         blind="A device that is listed but does not work.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.count",
@@ -282,8 +282,8 @@ RULES = (
         id="rdma.gpu_affinity",
         claim="Each RDMA device is closest to the same GPUs on all nodes of a hardware class.",
         why=(
-            "NCCL pairs a GPU with the adapter on the same PCIe switch. The path between other "
-            "pairs is longer."
+            "NCCL pairs a GPU with the adapter on the same PCIe switch. Data between any other "
+            "pair takes a longer path."
         ),
         blind="Machines where no adapter shares a switch with a GPU.",
         source="PCI addresses below /sys/devices; NVIDIA, GPUDirect RDMA, supported systems",
@@ -314,7 +314,7 @@ RULES = (
         look=Look(devices="rdma.firmware"),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of {node} has the GUID of another device, and restore its own GUID "
+            "find out which of the nodes {node} has a copied GUID, and restore the original GUID "
             "with the vendor's firmware tool"
         ),
         applies=has_rdma,

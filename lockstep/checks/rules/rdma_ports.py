@@ -67,7 +67,7 @@ def _declared(view: View) -> JsonValue:
 
 
 def _rate_on_node(view: View) -> Iterator[Judgement]:
-    """Yield a check of the rate if one is declared; otherwise a node cannot know the right rate."""
+    """Yield a check of the port rate, or nothing if the hardware class declares no rate."""
     speed = view.plan.hardware.hardware.nics.speed_gbit
     if speed is not None:
         yield Judgement(
@@ -90,9 +90,9 @@ def _counter(
 ) -> Rule:
     """Return a rule about an error counter of RDMA ports.
 
-    ``explained_by`` names rules whose finding on the same port is the cause.
+    ``explained_by`` lists the rules whose findings on the same port explain those of this rule.
     """
-    not_counted = "Adapters without this counter. Events before the first record of a boot."
+    not_counted = "Adapters without this counter. Events before the first record after a boot."
     return Rule(
         id=reading,
         claim=claim,
@@ -117,7 +117,7 @@ RULES = (
         "timeouts",
         claim="RDMA ports have few ACK timeouts.",
         why="A connection waits for an ACK that does not arrive, usually because packets are lost.",
-        blind="Whether packets were lost or the peer went down, as both cause timeouts.",
+        blind="Whether packets were lost or the peer went down, since both cause timeouts.",
         source="NVIDIA, understanding mlx5 Linux counters (local_ack_timeout_err)",
         repair=(
             "compare rdma.errors and rdma.priorities of {device} on {node} with those of its "
@@ -133,7 +133,7 @@ RULES = (
         "rdma.discards",
         "discards",
         claim="RDMA ports discard few packets.",
-        why="A port drops packets that it cannot send in time, because the fabric is congested.",
+        why="When the fabric is congested, a port drops packets that it cannot send in time.",
         source="InfiniBand Architecture Specification, PortCounters.PortXmitDiscards",
         repair=(
             "on {node}: check the switch port of {device}, and look for congestion in the fabric"
@@ -172,7 +172,7 @@ RULES = (
         "gaps",
         claim="RDMA ports have few packet sequence errors.",
         why="A gap in the sequence means a lost packet, and all later packets are sent again.",
-        blind="The counter out_of_sequence, which also grows with adaptive routing.",
+        blind="The out_of_sequence counter, which also grows with adaptive routing.",
         source="NVIDIA, understanding mlx5 Linux counters (packet_seq_err, implied_nak_seq_err)",
         repair=(
             "on {node}: compare rdma.errors, PFC and adaptive routing of {device} with those of "
@@ -206,7 +206,7 @@ RULES = (
     ),
     alike(
         id="rdma.pcie_link",
-        claim="Every RDMA device uses its full PCIe link.",
+        claim="The PCIe link of every RDMA device runs at full speed and width.",
         why=(
             "An adapter with half its PCIe lanes reports the full network rate, but can move only "
             "half as much data to memory."
@@ -246,7 +246,7 @@ RULES = (
     Rule(
         id="rdma.port_state",
         claim="Every RDMA port is active.",
-        why="Every job on the node loses the rail of a port that is down.",
+        why="If a port is down, jobs on the node cannot use its rail.",
         blind="A link that goes down and comes back up between two checks.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.state",
@@ -266,8 +266,8 @@ RULES = (
     Rule(
         id="rdma.rate",
         claim=(
-            "RDMA ports have the declared rate. If no rate is declared, their rates match those of "
-            "the peers."
+            "RDMA ports run at the declared rate or, if none is declared, at the rates of the "
+            "node's peers."
         ),
         why=(
             "A link with half its lanes, or with half the speed per lane, halves the bandwidth of "
@@ -286,12 +286,12 @@ RULES = (
         ),
         repair=by_hand(
             (
-                "on {node}: clean or replace the cable or the transceiver of the port that the "
-                "detail names, check the switch port, and reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port named in the "
+                "detail, check the switch port, and reset the adapter"
             ),
             peers=(
-                "on {node}: clean or replace the cable or the transceiver of the port that the "
-                "detail names, check the switch port, and reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port named in the "
+                "detail, check the switch port, and reset the adapter"
             ),
         ),
         applies=has_rdma,

@@ -92,7 +92,7 @@ RULES = (
     ),
     _alike(
         id="rdma.adaptive_routing",
-        claim="Adaptive routing has the same setting on all RoCE adapters of a hardware class.",
+        claim="All RoCE adapters of a hardware class have the same adaptive routing setting.",
         why=(
             "Without adaptive routing, all packets of a connection take one path. If that path is "
             "congested, collective operations wait."
@@ -108,8 +108,8 @@ RULES = (
         expected=each(lambda view: judged(view, ACCELERATION)),
         severity=Severities(Severity.WARNING, unread=Severity.WARNING),
         repair=by_hand(
-            "on {node}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name "
-            "ROCE_ACCL --set adaptive_routing_forced_en=1 (0 for off), to set {device} to "
+            "on {node}, at each boot: run mlxreg (or mstreg) -d PCI_ADDRESS --reg_name ROCE_ACCL "
+            "--set adaptive_routing_forced_en=1 (0 for off) to set adaptive routing of {device} to "
             "{expected}; PCI_ADDRESS is the address of {device}"
         ),
         explained_by=FOLLOWS_PORT,
@@ -180,7 +180,10 @@ RULES = (
     _alike(
         id="rdma.priorities",
         claim="RoCE ports map packets to the same priorities on all nodes of a hardware class.",
-        why="PFC does not protect packets with the wrong priority, so this node loses packets.",
+        why=(
+            "PFC does not protect packets with the wrong priority, so the node loses them under "
+            "load."
+        ),
         blind="The trust mode (PCP or DSCP), which only the vendor's tool shows.",
         source="dcb-app(8)",
         reading="rdma.priorities",
@@ -200,7 +203,7 @@ RULES = (
             "often shows only under load."
         ),
         blind=(
-            "Settings that only the vendor's tool shows (mlxconfig), and settings that the kernel "
+            "Settings that only the vendor's tool (mlxconfig) shows, and settings that the kernel "
             "does not expose. Nodes without devlink."
         ),
         source="devlink-dev(8); kernel documentation, networking/devlink/mlx5",

@@ -39,7 +39,10 @@ def not_asked(rule: str) -> tuple[Cause, ...]:
 
 
 def concerned(view: View) -> bool:
-    """Return whether a node is a worker, or the controller, which knows the workers' states."""
+    """Return whether a node is a Slurm worker or the controller.
+
+    The controller's record lists the states of all workers.
+    """
     return view.plan.spec.scheduler is not None and (
         view.plan.role is NodeRole.WORKER or view.is_controller
     )
@@ -178,8 +181,8 @@ RULES = (
     Rule(
         id="munge.key",
         claim="All nodes have the cluster's munge key.",
-        why="A node with a different key cannot send or receive jobs.",
-        blind="A key that changed after munged read it, which munge.round_trip detects.",
+        why="Jobs can neither be submitted nor run on a node with a different key.",
+        blind="Whether munged still uses an older key, which munge.round_trip detects.",
         source="munged(8)",
         reading="munge.key_sha256",
         expected=same(lambda view: view.context.munge_key_sha256),
@@ -204,7 +207,7 @@ RULES = (
         expected=same("Success"),
         repair=by_role(
             "munge",
-            "on {node}: systemctl restart munge (needed after the key or the clock changed)",
+            "on {node}: run systemctl restart munge (needed after the key or the clock changes)",
         ),
         applies=has_role("munge"),
         explained_by=(
@@ -233,7 +236,7 @@ RULES = (
         text=Text(lambda value: f"slurm.conf (sha256 {str(value)[:12]})"),
         repair=by_role(
             "slurm_worker",
-            f"{DEPLOY}; if the controller uses an older file, run scontrol reconfigure there",
+            f"{DEPLOY}; on the controller, run scontrol reconfigure if it uses an older file",
         ),
         # On a worker with its own files, file.content checks them.
         applies=lambda view: (
@@ -248,7 +251,7 @@ RULES = (
     ),
     Rule(
         id="slurm.container_image",
-        claim="srun has the option --container-image.",
+        claim="srun has the --container-image option.",
         why=(
             "A job submitted with --container-image from another node runs outside its container "
             "on this node, without an error message."
@@ -259,7 +262,7 @@ RULES = (
         expected=same(True),
         repair=by_role(
             "pyxis",
-            "on {node}: systemctl restart slurmd, which fetches plugstack.conf; then deploy again",
+            "restart slurmd on {node} to make it fetch plugstack.conf, then deploy again",
         ),
         applies=has_role("pyxis"),
         on_node=OnNode(Local.HEALTH),
@@ -289,7 +292,7 @@ RULES = (
         expected=each(_node_expected),
         repair=by_role(
             "slurm_controller",
-            "pyinfra -y {inventory} deploys/head.py, then run scontrol reconfigure on the "
+            "run pyinfra -y {inventory} deploys/head.py, then run scontrol reconfigure on the "
             "controller",
         ),
         applies=concerned,
@@ -321,9 +324,9 @@ RULES = (
         claim="Slurm can start jobs on every worker.",
         why=(
             "A drained node costs as much as a working one. If another finding explains the state "
-            "(a stopped slurmd, missing GPUs or CPUs, a drain by Lockstep), the state is part of "
-            "that finding. Drains by a person, or by Slurm for other reasons (Kill task failed, "
-            "Prolog error, Epilog error), are always reported."
+            "(a stopped slurmd, missing GPUs or CPUs, a drain by Lockstep), the state is reported "
+            "as part of that finding. Drains by a person, or by Slurm for other reasons (Kill task "
+            "failed, Prolog error, Epilog error), are always reported."
         ),
         blind="Nodes that accept jobs and then fail them. Partitions that a person set to DOWN.",
         source="scontrol(1), show node; sinfo(1), node state codes",

@@ -21,7 +21,7 @@ from lockstep.checks.rule import (
 
 
 def _host_keys_items(view: View) -> Items:
-    """Return a single host key, because a copied node has all keys of the original."""
+    """Return one host key, which is enough because a copied node has all keys of the original."""
     keys = view.items("os.host_keys")
     return {"": keys[min(keys, key=lambda kind: (kind != "ed25519", kind))]} if keys else {}
 
@@ -40,9 +40,9 @@ def follows(view: View) -> bool:
 
 NODE_REACHABLE = Rule(
     id="node.reachable",
-    claim="Every node can be read over ssh.",
-    why="A node that cannot be read cannot be repaired either.",
-    blind="Faults of a node that answers over ssh, which the other rules check.",
+    claim="Lockstep can take readings on every node over ssh.",
+    why="Without ssh access, a node can be neither checked nor repaired.",
+    blind="All other faults of a node, which the other rules check.",
     source="every other rule needs the node's record",
     reading="ssh",
     # Without the address, the repair is the same for all nodes, and is shown only once.
@@ -65,15 +65,15 @@ RULES = (
         kind=Kind.UNIQUE,
         text=Text(lambda value: f"host key {str(value)[:12]}"),
         repair=by_hand(
-            "on all but one of {node}: run rm /etc/ssh/ssh_host_* and ssh-keygen -A, then restart "
-            "ssh"
+            "on all but one of the nodes {node}: run rm /etc/ssh/ssh_host_* and ssh-keygen -A, "
+            "then restart ssh"
         ),
         explained_by=(Cause("os.machine_id"),),
     ),
     Rule(
         id="os.hostname",
-        claim="The current host name is the node's name.",
-        why="slurmd looks for its host name in slurm.conf, and stops if the name is not there.",
+        claim="The current host name matches the node's name.",
+        why="slurmd looks up the host name in slurm.conf, and exits if the name is not listed.",
         blind="The host name after the next boot (/etc/hostname), which file.content checks.",
         source="hostname(7), slurmd(8)",
         reading="os.hostname",
@@ -108,8 +108,8 @@ RULES = (
         reading="os.machine_id",
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "on all but one of {node}: run rm /etc/machine-id and systemd-machine-id-setup, then "
-            "reboot the node"
+            "on all but one of the nodes {node}: run rm /etc/machine-id and "
+            "systemd-machine-id-setup, then reboot the node"
         ),
     ),
     Rule(
@@ -128,7 +128,7 @@ RULES = (
     Rule(
         id="os.resolver",
         claim="All nodes of a hardware class have the same name resolution settings.",
-        why="With a name server that does not answer, each lookup takes five seconds longer.",
+        why="If a name server does not answer, each lookup takes five seconds longer.",
         blind="Whether the servers answer. Settings of individual services.",
         source="resolv.conf(5), nsswitch.conf(5)",
         reading="os.resolver",
@@ -143,8 +143,8 @@ RULES = (
         id="os.time_zone",
         claim="All nodes are in the declared time zone.",
         why=(
-            "Operators compare a job's logs from many nodes, and times in different zones do not "
-            "match."
+            "Operators compare a job's logs from many nodes, and timestamps in different zones do "
+            "not line up."
         ),
         blind="A time zone that a service sets in its environment (TZ).",
         source="localtime(5)",
@@ -170,10 +170,10 @@ RULES = (
     ),
     Rule(
         id="platform.product",
-        claim="All machines of a hardware class are the same product.",
+        claim="All machines of a hardware class are the same model.",
         why=(
-            "A different mainboard has different slots, links and firmware, and needs a hardware "
-            "class of its own."
+            "A different mainboard has different slots, links and firmware, and needs its own "
+            "hardware class."
         ),
         blind="The revision of a mainboard, which most firmware does not report.",
         source="kernel documentation, ABI/testing/sysfs-firmware-dmi-tables; SMBIOS 7.2, 7.3",
@@ -182,12 +182,12 @@ RULES = (
         peers=Peers.CLASS,
         severity=WARNING,
         repair=by_hand(
-            "give {node} a hardware class of its own in the description, or replace the machine"
+            "give {node} its own hardware class in the description, or replace the machine"
         ),
     ),
     Rule(
         id="time.offset",
-        claim="The clock of a node is close to that of its time servers.",
+        claim="Each node's clock is within the allowed offset from its time servers.",
         why="Operators compare timestamps from many nodes in logs, traces and accounting.",
         blind="Inaccurate time servers. The cluster's own reference (see time.synchronised).",
         source="chronyc(1), tracking: system time",
@@ -209,20 +209,20 @@ RULES = (
     ),
     Rule(
         id="time.synchronised",
-        claim="The clock of a node is synchronised with its time servers.",
+        claim="Each node's clock is synchronized with its time servers.",
         why=(
             "munge credentials are valid for 300 s. Slurm loses contact with a node whose clock is "
-            "further off."
+            "off by more than that."
         ),
         blind=(
             "Inaccurate time servers. Servers that stopped answering less than two hours (or "
-            "ten update intervals) ago. The cluster's own reference (the first head, if the "
-            "description names no servers), which has no time server."
+            "ten update intervals) ago. The clock of the first head node if the description names "
+            "no time servers, because the cluster then follows that node."
         ),
         source="chronyc(1), tracking: leap status, reference time, update interval",
         reading="time.synchronised",
         expected=same(True),
-        text=Text(lambda value: "synchronised" if value else "not synchronised"),
+        text=Text(lambda value: "synchronized" if value else "not synchronized"),
         repair=by_role("time_sync"),
         applies=follows,
         explained_by=(

@@ -111,7 +111,7 @@ def _failed_items(view: View) -> Items:
 
 
 CDI_UNIT = f"{CDI_REFRESH}.service"
-"""This unit uses the NVML library, which fails if the kernel module's version differs."""
+"""This unit uses the NVML library, which fails if the kernel module has a different version."""
 
 
 OFF = "stopped and disabled"
@@ -140,7 +140,7 @@ _compared = partial(
     severity=WARNING,
     applies=worker,
 )
-"""A rule that compares a worker's list with those of its peers."""
+"""A rule that compares a list on a worker with the same list on its peers."""
 
 RULES = (
     _compared(
@@ -167,7 +167,8 @@ RULES = (
         expected=each(lambda view: {SLURMD: _wanted(view)}),
         text=Text(lambda value: f"{value} bytes" if str(value).isdigit() else str(value)),
         repair=by_role(
-            "os_settings", f"{DEPLOY}; then, when {{node}} is idle: systemctl restart slurmd"
+            "os_settings",
+            f"{DEPLOY}; then, when {{node}} is idle, run systemctl restart slurmd on it",
         ),
         # A container's limit cannot be above that of its host.
         applies=lambda view: (
@@ -183,7 +184,7 @@ RULES = (
     Rule(
         id="limits.open_files",
         claim=(
-            "Services that start jobs may open the same number of files on all nodes of a hardware "
+            "Services that start jobs have the same open-file limit on all nodes of a hardware "
             "class."
         ),
         why="A job with thousands of connections fails on the node with the lower limit.",
@@ -212,12 +213,12 @@ RULES = (
     Rule(
         id="listener.family",
         claim=(
-            "Every network service listens on the management network, with the address family of "
-            "that network."
+            "Every network service listens on the management network, using that network's address "
+            "family."
         ),
         why=(
             "On an IPv6 network, no node can reach a daemon that listens only on IPv4, even though "
-            "the daemon runs."
+            "the daemon is running."
         ),
         blind="Packet filters. On an IPv4 network, a socket on :: that accepts only IPv6.",
         source="ipv6(7)",
@@ -283,7 +284,7 @@ RULES = (
         id="unit.enabled",
         claim="Every planned unit starts at boot.",
         why="A service that is not enabled does not start after the next reboot.",
-        blind="Errors in the start order, which appear only at boot.",
+        blind="Errors in the startup order, which appear only at boot.",
         source="systemctl(1)",
         reading="units",
         look=Look(
@@ -316,7 +317,7 @@ RULES = (
         expected=same("not failed"),
         severity=WARNING,
         repair=by_hand(
-            "on {node}: systemctl status {device}; repair the unit, then run systemctl "
+            "on {node}: run systemctl status {device}, fix the cause, then run systemctl "
             "reset-failed {device}"
         ),
         explained_by=(
@@ -331,8 +332,8 @@ RULES = (
         id="unit.forbidden",
         claim="Units for missing hardware or a disabled feature are stopped and disabled.",
         why=(
-            "On a machine without NVSwitches, the fabric manager fails at every boot. If it runs, "
-            "the description or the machine is wrong."
+            "On a machine without NVSwitches, the fabric manager fails at every boot. If it is "
+            "running, the description or the machine is wrong."
         ),
         blind="The unit's program, if someone started it by hand.",
         source="NVIDIA fabric manager user guide; IMEX guide",

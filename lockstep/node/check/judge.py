@@ -19,8 +19,8 @@ Readings = dict[str, Any]
 """Name of a reading -> ``{"value": ...}`` or ``{"unread": reason}``, as in the probe's record."""
 NOT_THERE = "not in the record"
 NOT_OFFERED = "not known to this driver"
-"""A reason that ends with this means that the driver does not know the field, so the value is not
-checked."""
+"""The reason for an unread value ends with these words if the driver does not know the field. Such
+a value is not checked."""
 BOUNDS = {"": operator.eq, "at least": operator.ge, "at most": operator.le}
 
 
@@ -32,13 +32,13 @@ class Judgement:
     """Names of the readings. If there are several, each device's values are joined with ", "."""
     rule: str = ""
     path: tuple[str, ...] = ()
-    """Keys that lead to the single value to check; empty: each item of the reading is a device."""
+    """Keys that lead to the single value to check; empty if the reading has one item per device."""
     device: str = ""
     """Name of the device to report for the value at ``path``."""
     devices: str = ""
     """A reading that lists all devices. A device without a value is reported as unread."""
     only: tuple[str, ...] = ()
-    """Devices to check, including their ports (``mlx5_0/1``); empty: all devices."""
+    """Devices to check, including their ports (``mlx5_0/1``); empty if all are to be checked."""
     number: bool = False
     """Check only the number at the beginning of a text: 400 in ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
@@ -46,18 +46,18 @@ class Judgement:
     all_of: tuple[str, ...] = ()
     """Names that must all occur in a value; each value is a list of names."""
     slots: str = ""
-    """A reading that gives the PCI address of each device, for values keyed by PCI address."""
+    """The reading with each device's PCI address; needed if the values are keyed by address."""
     expected: Any = None
     reference: str = ""
-    """If ``expected`` is None: the reading with the expected value, per device or for the node."""
+    """If ``expected`` is None, the reading with the expected value, per device or for the node."""
     bound: str = ""
-    """``at least`` or ``at most``; empty: equal."""
+    """``at least`` or ``at most``; empty if the value must equal the expected one."""
     shown: str = "{}"
     started_with: tuple[str, ...] = ()
-    """Kernel arguments. If at least one is missing from the running kernel, a reboot is pending,
-    and the rule is not checked."""
+    """Kernel arguments that the rule depends on. If the running kernel lacks one, a reboot is
+    pending, and the rule is not checked."""
     refusals: tuple[str, ...] = ()
-    """Prefixes of driver errors. An unread value is a failure if its reason starts with one."""
+    """Prefixes of driver errors. An unread value whose reason has such a prefix is a failure."""
     at_jobs: bool = False
     """Whether the rule is also checked before and after each job."""
 
@@ -82,7 +82,7 @@ class Result:
 
 
 def judge(judgements: Iterable[Judgement], readings: Readings) -> list[Result]:
-    """Return a result for each value that fails its comparison or could not be read."""
+    """Return a result for each value that failed its comparison or could not be read."""
     return [result for one in judgements for result in _results(one, readings)]
 
 

@@ -32,7 +32,7 @@ from lockstep.node.readers.scheduling import run_in_background
 CONFIGURATION = "/etc/lockstep/node-check.json"
 RUN = "/run/lockstep"
 REFUSED = 10
-"""Exit status of a prolog that refuses the job. If Python itself fails, it exits with 1 or 2."""
+"""Exit status of a prolog that refuses the job; 1 and 2 mean that Python itself failed."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Mode:
     command_s: float
     """Timeout of each command, in seconds."""
     again_s: float
-    """Seconds before a run that found failures reads the node again; 0: it reads only once."""
+    """Seconds to wait after a failure before a second reading; 0 if there is no second reading."""
     lock: str
-    """Name of the lock; runs with the same lock exclude each other. "": no lock."""
+    """Name of the lock, or "" for no lock. Runs with the same lock exclude each other."""
     waits_s: float = 0.0
-    """Seconds for which a run waits for the lock."""
+    """How long a run waits for the lock, in seconds."""
     at_jobs: bool = False
-    """True for the runs before and after each job."""
+    """Whether this is a run before or after a job."""
 
 
 MODES = {
@@ -96,7 +96,7 @@ def _judgement(fields: dict[str, Any]) -> Judgement:
 
 
 def main() -> int:
-    """Run one mode; return the exit status: 0, or ``REFUSED`` if a prolog refuses the job."""
+    """Run one mode; return exit status 0, or ``REFUSED`` if a prolog refuses the job."""
     given = os.environ.get("SLURM_SCRIPT_CONTEXT", "")
     name = sys.argv[1] if len(sys.argv) > 1 else CONTEXTS.get(given, "health")
     if name == "verify":
@@ -157,10 +157,10 @@ def _tell_slurm(
 
 
 def _seen_twice(wanted: Configuration, mode: Mode) -> tuple[list[Result], list[Result]]:
-    """Return the failures found in every reading, and the values that could not be read.
+    """Return the failures that persist, and the values that could not be read.
 
-    A mode with ``again_s`` takes a second reading if the first one shows a failure. The values that
-    could not be read are those of the last reading.
+    In a mode with ``again_s``, a failure counts only if a second reading shows it too. Only the
+    last reading decides which values count as unread.
     """
     results = _look(wanted, mode)
     failed = [one for one in results if not one.unread]
