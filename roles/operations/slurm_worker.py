@@ -13,7 +13,11 @@ from lockstep.plan.slurm_files import FETCHED, HEALTH_CHECK
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 WAIT_S = 60
+RESTART_AFTER_S = 10
+"""Seconds after which slurmd is restarted if slurmctld still reports the node as NOT_RESPONDING.
 
+slurmctld clears this flag when the node answers its next ping, up to a third of SlurmdTimeout later
+(slurm.conf(5)), or when slurmd registers, which it does as soon as it starts."""
 
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
 """Reasons that slurmctld sets for nodes that did not answer; a deploy resumes these nodes."""
@@ -28,6 +32,8 @@ with Slurm 24.11)."""
 @operation("the node is registered with the controller")
 def registered(node: str, controller: str) -> Commands:
     """Wait until the node is registered; resume it if it is down only because it did not respond.
+
+    slurmd is restarted if the node stays NOT_RESPONDING, for example after munge was down.
 
     A node that an administrator drained stays drained. A node that the health check drained is
     resumed if the check no longer finds a fault.
@@ -49,9 +55,13 @@ def registered(node: str, controller: str) -> Commands:
         # scontrol waits a long time for a controller that is down, so each try has a time limit.
         yield (
             # The first retry comes early; later ones must not overload the controller.
-            f"pause=0.3; end=$(($(date +%s) + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
+            f"pause=0.3; now=$(date +%s); again=$((now + {RESTART_AFTER_S})); "
+            f"end=$((now + {WAIT_S})); while [ $(date +%s) -lt $end ]; do "
             f"s=$(timeout 10 scontrol -o show node {node} 2>&1); "
-            'case "$s" in *State=*NOT_RESPONDING*|*State=UNKNOWN*|*State=*"* Thr"*) ;; '
+            'case "$s" in *State=UNKNOWN*) ;; *State=*NOT_RESPONDING*|*State=*"* Thr"*) '
+            "[ $(date +%s) -lt $again ] || "
+            "{ echo 'restarting slurmd: slurmctld does not reach it'; again=$end; "
+            "systemctl restart slurmd.service; };; "
             f'NodeName=*) t=${{s#*SlurmdStartTime=}}; t=$(date -d "${{t%% *}}" +%s) || t=0; '
             f"[ $t -ge {since} ] && exit 0;; esac; sleep $pause; pause=1; done; "
             f'echo "this node did not register with the controller within {WAIT_S} s: '

@@ -198,6 +198,28 @@ def test_health_check_takes_a_node_out_and_the_deploy_brings_it_back(cluster: La
     wait_until_idle(cluster)
 
 
+def test_a_node_that_did_not_respond_registers_in_one_rerun(cluster: Lab) -> None:
+    wait_until_idle(cluster)
+    cluster.on("worker1", "systemctl mask --now munge.service")
+    # slurmctld cannot start the job without munge, and notes that the node does not respond. Its
+    # next ping, which would clear this, comes up to 100 s later.
+    cluster.on("head", "sbatch --no-requeue -w worker1 --output=/dev/null --wrap true")
+    cluster.on(
+        "head",
+        "for i in $(seq 60); do scontrol show node worker1 | grep -q NOT_RESPONDING && exit 0; "
+        "sleep 1; done; exit 1",
+    )
+    deployed = cluster.deploy()
+    assert deployed.status == 0, deployed.errors
+    # slurmctld ends the job on the node at its next try, up to two minutes later, or at once if
+    # the node goes down.
+    cluster.on("head", "scontrol update NodeName=worker1 State=DOWN Reason='end the job'")
+    cluster.on("head", "scontrol update NodeName=worker1 State=RESUME")
+    wait_until_idle(cluster)
+    assert cluster.check().named == set()
+    assert cluster.deploy().changed == []
+
+
 def test_after_a_reboot_nothing_differs_and_nothing_is_to_do(cluster: Lab) -> None:
     wait_until_idle(cluster)
     cluster.lab("power-cycle", "worker1")
