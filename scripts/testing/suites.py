@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 HANGS_AFTER_S = 330
 """Time after which the process of a test is killed that pytest-timeout (300 s) could not end.
 pytest-timeout raises an exception in the main thread, which has no effect while that thread waits
-in C code or in gevent's hub. pytest-xdist counts the test as failed, and runs it and the rest of
-its file again in another process."""
+in C code or in gevent's hub. pytest-xdist counts the test as failed and ends the suite: with
+``--max-worker-restart 1``, pytest-xdist 3.8.0 can wait forever after it has replaced a process that
+ran several files (pytest-xdist issues 1327 and 1378)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Suite:
             # By default, files with few tests run last, and some of them take the longest.
             words += ["--no-loadscope-reorder"]
             words += ["-o", f"faulthandler_timeout={HANGS_AFTER_S}"]
-            words += ["-o", "faulthandler_exit_on_timeout=true", "--max-worker-restart", "1"]
+            words += ["-o", "faulthandler_exit_on_timeout=true", "--max-worker-restart", "0"]
         if self.covered:
             words += ["--cov", "--cov-report="]
         files = [f"{self.folder}/{name}.py" for name in self.files]
