@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from paramiko import SSHException
@@ -12,7 +12,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput
 
 from lockstep.probe.lines import ProbeFormatError
-from lockstep.probe.ship import PYTHON, answered, asking
+from lockstep.probe.ship import READS, answered, asking, modules_for, reading_program
 from lockstep.question import Part, Question, Taken, Unreadable
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ THE_NODE = "the node"
 
 LIMIT_S = 60
 """Seconds. Longer than the readers may take (``READER_TIMEOUT_S`` in node.readers.selected)."""
-COMMAND = f"timeout -k 5 {LIMIT_S} {PYTHON} -"
+COMMAND = f"timeout -k 5 {LIMIT_S} {READS}"
 
 
 class KeepsRecord(Protocol):
@@ -69,47 +69,48 @@ def take(
     Raises:
         Unreadable: the host did not answer, or a part of its answer is missing.
     """
-    return taken(host, execute, program(wanted), arguments) if wanted else {}
-
-
-def program(wanted: Collection[Part], *, waits: bool = False) -> str:
-    """Return a program that takes readings; ``COMMAND`` runs it from standard input.
-
-    Args:
-        wanted: the parts to read.
-        waits: whether the program waits for a line on standard input before it takes readings.
-    """
-    about: dict[str, list[str]] = {}
-    for key, one in sorted({(key, one) for _, key, one in wanted if key}):
-        about.setdefault(key, []).append(one)
-    return asking(frozenset(reading for reading, _, _ in wanted), about, waits=waits)
-
-
-def taken(
-    host: Host, execute: Execute, text: str | list[str], arguments: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Run a program that takes readings.
-
-    Raises:
-        Unreadable: the host did not answer, or a part of its answer is missing.
-    """
+    if not wanted:
+        return {}
+    program = reading_program(modules_for(names(wanted)))
     try:
         succeeded, output = execute(
             StringCommand(COMMAND),
-            **{**arguments, "_stdin": text},
+            **{**arguments, "_stdin": [program, request(wanted)]},
             print_output=host.state.print_fact_output,
             print_input=host.state.print_fact_input,
         )
     except FAULTS as error:
         raise Unreadable(THE_NODE, f"{type(error).__name__}: {error}") from error
     if not succeeded:
-        said = (output.stderr_lines or output.stdout_lines or [""])[-1].strip()[:200]
-        raise Unreadable(
-            THE_NODE,
-            f"the reading program failed: {said or f'no message within {LIMIT_S} s'}. "
-            "Next: check that python3 (3.9 or newer) runs on the node",
-        )
+        raise failed(output.stderr_lines or output.stdout_lines)
     try:
         return answered(output.stdout_lines)
     except ProbeFormatError as error:
         raise Unreadable(THE_NODE, str(error)) from error
+
+
+def names(wanted: Collection[Part]) -> frozenset[str]:
+    """Return the names of the readings to which the parts belong."""
+    return frozenset(reading for reading, _, _ in wanted)
+
+
+def request(wanted: Collection[Part], *, waits: bool = False) -> str:
+    """Return the request for these parts, as one line; see ``lockstep.probe.ship.asking``."""
+    about: dict[str, list[str]] = {}
+    for key, one in sorted({(key, one) for _, key, one in wanted if key}):
+        about.setdefault(key, []).append(one)
+    return asking(names(wanted), about, waits=waits)
+
+
+def failed(lines: Sequence[str]) -> Unreadable:
+    """Return the error for a process that took no readings.
+
+    Args:
+        lines: the output of the process; its last line is shown.
+    """
+    said = (lines or [""])[-1].strip()[:200]
+    return Unreadable(
+        THE_NODE,
+        f"the reading program failed: {said or f'no message within {LIMIT_S} s'}. "
+        "Next: check that python3 (3.9 or newer) runs on the node",
+    )

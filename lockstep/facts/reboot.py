@@ -140,7 +140,9 @@ class Conversation:
             Unanswered: as in ``say``, or the readings could not be taken.
         """
 
-        def execute(command: StringCommand, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
+        def execute(
+            command: StringCommand, _stdin: list[str], **_: Any
+        ) -> tuple[bool, CommandOutput]:
             return self.say(command.get_raw_value(), _stdin=_stdin)
 
         try:

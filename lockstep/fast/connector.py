@@ -61,7 +61,9 @@ class KeepsRecord(_Connector):
             return
         registry.speed_up_deploy()
         # _deploys() is called here and not in connect: a greenlet does not see click's context.
-        self.record = HostRecord(host, self._read, cache(partial(_declared, host, _deploys())))
+        run = super().run_shell_command
+        declares = cache(partial(_declared, host, _deploys()))
+        self.record = HostRecord(host, self._read, run, declares)
         # The connector gets only command lines, and cannot tell a fact from a change.
         setattr(host, "get_fact", self.record.get_fact)  # noqa: B010  # for mypy a method
         if not any(isinstance(one, Operations) for one in state.callback_handlers):
@@ -74,7 +76,7 @@ class KeepsRecord(_Connector):
     @override
     def connect(self) -> None:
         if self.record is not None:
-            self.record.drop()
+            self.record.disconnected()
         super().connect()
         if self.record is not None and self.state.current_stage is StateStage.Connect:
             self.record.begin()

@@ -16,23 +16,21 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gevent import Greenlet, spawn, wait
-from gevent.event import Event
 from gevent.local import local
 from pyinfra.api.state import StateStage
-from pyinfra.connectors.util import CommandOutput, OutputLine
-from typing_extensions import override
+from pyinfra.connectors.util import CommandOutput
 
-from lockstep.facts.reading import Execute, connector_arguments, program, taken
+from lockstep.facts.reading import Execute, connector_arguments, take
 from lockstep.fast import read
-from lockstep.fast.along import Along
-from lockstep.probe.lines import ProbeFormatError
-from lockstep.probe.ship import SLOW, answered
+from lockstep.fast.reader import Answer, Reader
+from lockstep.fast.readings import Readings
+from lockstep.probe.ship import SLOW
 from lockstep.question import Part, Question, Taken, Unreadable
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ MOST_AGE_S = 30.0
 FRESH_S = 5.0
 """Seconds for which readings taken with a command count as current."""
 NEXT = 4
-"""Number of upcoming questions whose parts are read along with a command; slow readings (``SLOW``)
+"""Number of upcoming questions whose parts are read right after a command; slow readings (``SLOW``)
 are taken only for the first of them."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_preserve_sudo_env"}
 """pyinfra arguments that allow a record; with any others (``_env``), all questions run commands."""
@@ -53,39 +51,6 @@ OF_NO_CONCERN = {
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only
 }
 T = TypeVar("T")
-
-
-@dataclass
-class Readings:
-    """Readings of one host, taken with one set of pyinfra arguments."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    """Name -> reading, in the form that the program on the node prints."""
-    after_command: bool = False
-    """Whether the readings were taken after a command of this run, with no other command since."""
-    _read_at: dict[Part, float] = field(default_factory=dict)
-    _with_what: str = ""
-
-    def add(
-        self, values: Mapping[str, Any], wanted: Iterable[Part], with_what: str, at: float
-    ) -> None:
-        """Add readings, which replace earlier ones with the same names.
-
-        Earlier readings that were taken with other arguments (``with_what``) are all dropped.
-        """
-        if with_what != self._with_what:
-            self.values, self._read_at, self._with_what = {}, {}, with_what
-        self.values.update(values)
-        self._read_at = {part: one for part, one in self._read_at.items() if part[0] not in values}
-        self._read_at.update(dict.fromkeys(wanted, at))
-
-    def has(self, wanted: Iterable[Part], with_what: str, since: float) -> bool:
-        """Return whether all wanted parts were read with these arguments, at ``since`` or later."""
-        return self._with_what == with_what and self.oldest(wanted) >= since
-
-    def oldest(self, wanted: Iterable[Part]) -> float:
-        """Return the time at which the oldest of the wanted parts was read."""
-        return min((self._read_at.get(part, -math.inf) for part in wanted), default=math.inf)
 
 
 @dataclass
@@ -114,34 +79,27 @@ class _Doing(local):  # type: ignore[misc]  # gevent's has no types
     """The command that the operation yielded and pyinfra is running."""
 
 
-class _Program(list[str]):
-    """Text for a command's standard input, with an event that is set when it has been sent."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__([text])
-        self.sent = Event()
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        yield from super().__iter__()
-        self.sent.set()
-
-
 class HostRecord:
     """Answers questions about one host, and makes its operations decide based on current values."""
 
     def __init__(
-        self, host: Host, execute: Execute, declared: Callable[[], Sequence[frozenset[Part]]]
+        self,
+        host: Host,
+        execute: Execute,
+        start: Execute,
+        declared: Callable[[], Sequence[frozenset[Part]]],
     ) -> None:
         """Create an empty record.
 
         Args:
             host: the host to keep a record of.
             execute: runs a command on the host.
+            start: runs a command that may take as long as the whole run.
             declared: returns the questions of the host's roles, in the order of a deploy.
         """
         self._host = host
         self._execute = execute
+        self._start = start
         self._declared = declared
         self._get_fact = read.strict_where_asked(host, host.get_fact)
         self._readings = Readings()
@@ -152,6 +110,10 @@ class HostRecord:
         self._with_what: str | None = None
         """The pyinfra arguments with which the readings are taken, as a key (``usual``)."""
         self._early: Greenlet[..., None] | None = None
+        """Adds readings that are on their way; None if there are none."""
+        self._reader: Reader | None = None
+        self._reads_with: str | None = None
+        """The pyinfra arguments of the reader's process, as a key."""
         self._executing = False
         self._doing = _Doing()
         self.changed = False
@@ -164,11 +126,13 @@ class HostRecord:
 
         This process imports the roles while the node takes the readings.
         """
-        wanted = frozenset[Part]().union(*self._declared())
-        if wanted:
-            text, arguments = _Program(program(wanted)), connector_arguments(self._host)
-            self._early = spawn(self._keep_if_possible, wanted, arguments, text)
-            wait([text.sent, self._early], count=1)
+        wanted, arguments = self._all_declared(), connector_arguments(self._host)
+        with_what = usual(arguments)
+        if wanted and with_what is not None:
+            reader = self._new_reader(arguments, with_what)
+            answer = reader.start(wanted)
+            self._early = spawn(self._add, self._readings, answer, wanted, with_what)
+            wait([reader.sent, self._early], count=1)
 
     def ask(self, question: Question[T]) -> T:
         """Answer as ``lockstep.facts.reading.ask`` does, from the record if it is still valid."""
@@ -179,7 +143,7 @@ class HostRecord:
         preparing = self._host.state.current_stage is StateStage.Prepare
         decides = turn is not None if self._executing else preparing
         if not decides or with_what is None:
-            return question.answer(Taken(self._take(wanted, arguments)))
+            return question.answer(Taken(self._take(wanted, arguments, None)))
         if self._early is not None:
             self._early.join()
         self._with_what = with_what
@@ -198,9 +162,13 @@ class HostRecord:
         try:
             value = question.answer(Taken(readings.values))
         except Unreadable:
-            if readings.oldest(wanted) >= turn.began:
+            reader = self._reader
+            is_new = reader is None or reader.started_at >= turn.began
+            if is_new and readings.oldest(wanted) >= turn.began:
                 raise
-            # It may have been read too early, such as right after a command that starts a service.
+            # It may have been read too early, such as right after a command that starts a service,
+            # or by a process that is older than a program that it needs.
+            self._end_reader()
             readings = self._keep(wanted, arguments, with_what)
             value = question.answer(Taken(readings.values))
         turn.answers.append((question.name, value))
@@ -235,32 +203,60 @@ class HostRecord:
                 break
 
     def _keep(
-        self,
-        wanted: frozenset[Part],
-        arguments: Mapping[str, Any],
-        with_what: str,
-        text: _Program | None = None,
+        self, wanted: frozenset[Part], arguments: Mapping[str, Any], with_what: str
     ) -> Readings:
         readings, now = self._readings, time.monotonic()
         readings.after_command |= self.changed
-        readings.add(self._take(wanted, arguments, text), wanted, with_what, now)
+        readings.add(self._take(wanted, arguments, with_what), wanted, with_what, now)
         return readings
 
-    def _keep_if_possible(
-        self, wanted: frozenset[Part], arguments: Mapping[str, Any], text: _Program | None = None
-    ) -> None:
+    def _keep_if_possible(self, wanted: frozenset[Part], arguments: Mapping[str, Any]) -> None:
         with_what = usual(arguments)
         if with_what is not None:
             with suppress(Unreadable):  # the question reads again, and reports the failure
-                self._keep(wanted, arguments, with_what, text)
+                self._keep(wanted, arguments, with_what)
+
+    def _add(
+        self, readings: Readings, answer: Answer, wanted: frozenset[Part], with_what: str
+    ) -> None:
+        # If the record is dropped in the meantime, no question sees these readings.
+        with suppress(Unreadable):  # the question reads again, and reports the failure
+            readings.add(answer.get(), wanted, with_what, answer.at)
 
     def _take(
-        self, wanted: frozenset[Part], arguments: Mapping[str, Any], text: _Program | None = None
+        self, wanted: frozenset[Part], arguments: Mapping[str, Any], with_what: str | None
     ) -> dict[str, Any]:
-        if not wanted:
-            return {}
+        """Take readings: if possible, in the reader's process, otherwise with a command.
+
+        Args:
+            wanted: the parts to read.
+            arguments: pyinfra's arguments.
+            with_what: the same as a key; None if the readings are not for the record.
+        """
+        reader = self._reader
+        if wanted and with_what is not None:
+            if reader is None or reader.is_over or with_what != self._reads_with:
+                reader = self._new_reader(arguments, with_what)
+                return dict(reader.start(wanted, self._all_declared()).get())
+            if reader.can_answer(wanted):
+                with suppress(Unreadable):
+                    return dict(reader.ask(wanted).get())
+                self._end_reader()  # it may be older than a program that it needs
         with self.only_reading():
-            return taken(self._host, self._execute, text or program(wanted), arguments)
+            return take(self._host, self._execute, wanted, arguments)
+
+    def _all_declared(self) -> frozenset[Part]:
+        return frozenset[Part]().union(*self._declared())
+
+    def _new_reader(self, arguments: Mapping[str, Any], with_what: str) -> Reader:
+        self._end_reader()
+        self._reader, self._reads_with = Reader(self._host, self._start, arguments), with_what
+        return self._reader
+
+    def _end_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.end()
+            self._reader = None
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
@@ -303,7 +299,7 @@ class HostRecord:
     def execute(
         self, command: StringCommand, arguments: Mapping[str, Any], run: Execute
     ) -> tuple[bool, CommandOutput]:
-        """Run a command of the deploy; with an operation's command, also take the next readings.
+        """Run a command of the deploy; after an operation's command, take the next readings.
 
         Args:
             command: the command.
@@ -311,25 +307,28 @@ class HostRecord:
             run: runs a command on the host.
         """
         self.note_command()
+        if self._reader is not None:
+            self._reader.settle()  # a reading may hold the device or file that the command changes
         with self.only_reading():  # pyinfra may run more commands, such as for sudo's password
             with_what = usual({**arguments, "_stdin": None})
             due = self._due_next() if command is self._doing.command else frozenset()
             if not due or with_what is None or with_what != self._with_what:
                 return run(command, **arguments)
-            readings, along = self._readings, Along(due, arguments.get("_stdin"))
+            reader = self._reader
+            if reader is None or with_what != self._reads_with or not reader.can_answer(due):
+                return run(command, **arguments)
+            readings, answer = self._readings, reader.ask(due, waits=True)
+            succeeded = False
             try:
-                _, output = run(along.command(command), **{**arguments, "_stdin": along})
-            except OSError:
-                if along.status is None:
-                    raise
-                # The connection was lost after the command had ended: the command's status counts.
-                output = CommandOutput([OutputLine("stdout", line) for line in along.said])
-            with suppress(ProbeFormatError):  # the command or the reading may have failed
-                # If the record is dropped in the meantime, no question sees these readings.
-                readings.add(answered(along.reading), due, with_what, along.ended_at)
+                succeeded, output = run(reader.before(command), **arguments)
+            finally:
+                if not succeeded:
+                    self._end_reader()  # it waits; the command may go on, if its session was lost
+            if succeeded:
+                reader.begin(answer)
                 readings.after_command = True
-            # The session's own status is that of Python.
-            return along.status == 0, output
+                self._early = spawn(self._add, readings, answer, due, with_what)
+            return succeeded, output
 
     def _decide_again(self, generator: Iterator[T], before: _Turn) -> T | None:
         now = _Turn(again=True)
@@ -364,6 +363,11 @@ class HostRecord:
     def drop(self) -> None:
         """Make the next question read all its parts again, even those that are being read now."""
         self._readings, self._early = Readings(), None
+
+    def disconnected(self) -> None:
+        """Drop the record; the process that takes readings has ended with the connection."""
+        self._end_reader()
+        self.drop()
 
     def start_again(self) -> None:
         """Drop the record and forget what was asked: the roles may ask for all of it again."""

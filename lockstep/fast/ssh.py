@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from lockstep import fast_path
 from lockstep.fast import transport
-from lockstep.fast.along import LONGER_HERE_S, Along
+from lockstep.fast.reader import LONGER_HERE_S, Reader
 from lockstep.fast.watch import Watch, close_unless
 
 READ_WITHIN_S = 120.0
@@ -191,7 +191,7 @@ class FailsAlone(SSHConnector):
         self, channel: Channel, to_node: ChannelStdinFile, stdin: Any, *, print_output: bool
     ) -> Output:
         from_node = _Text(channel.makefile("rb"))
-        shown = stdin.pass_on(from_node, channel) if isinstance(stdin, Along) else from_node
+        shown = stdin.pass_on(from_node, channel) if isinstance(stdin, Reader) else from_node
         # Both outputs are read while standard input is written: a command may print something
         # before it has read all of its input.
         reading = gevent.spawn(

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lockstep.node.readers.collect import OF_NVIDIA_SMI, in_turn
-from lockstep.node.readers.selected import END, MARKER
+from lockstep.node.readers.selected import BEGIN as BEGIN
+from lockstep.node.readers.selected import END as END
+from lockstep.node.readers.selected import MARKER as MARKER
+from lockstep.node.readers.selected import OVER as OVER
+from lockstep.node.readers.selected import STARTED as STARTED
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
@@ -98,39 +102,48 @@ def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[s
     return [asdict(one) for one in numbers], {name: numbers[one] for name, one in requests.items()}
 
 
-def asking(only: frozenset[str], request: Mapping[str, Any], *, waits: bool = False) -> str:
-    """Return a program that takes the given readings; ``python3 -`` runs it from standard input.
+READS = f"{PYTHON} -c 'import sys;exec(sys.stdin.buffer.readline())'"
+"""The command of a process that takes readings. Its input is the line ``reading_program`` and then
+requests; nothing of these appears in a process list or log. ``answered`` parses its output."""
 
-    It contains only the modules that these readings need. ``answered`` parses its output.
 
-    Args:
-        only: the names of the readings.
-        request: the names of the objects to read (files, units), as in ``Request``.
-        waits: whether the program waits for a line on standard input before it takes readings.
+def modules_for(only: frozenset[str]) -> frozenset[str]:
+    """Return the modules with the readers for these readings.
 
     Raises:
         LookupError: a reading is unknown.
     """
-    readers, program = _asking(only)
-    asked = {"in_turn": readers, "request": dict(request), "waits": waits}
-    question = json.dumps(asked, sort_keys=True)
-    return f"import sys\nsys.argv[1:] = [{question!r}]\n{program}\n"
+    rows = [row for rows in in_turn(only) for row in rows] if only else []
+    unknown = only - {name for _, names in rows for name in names}
+    if unknown:
+        raise LookupError(f"unknown readings: {', '.join(sorted(unknown))}")
+    return frozenset(reader.__module__ for reader, _ in rows)
 
 
-@cache
-def _asking(only: frozenset[str]) -> tuple[list[list[Any]], str]:
-    """Return the names of the readers for these readings, and a program with those readers."""
-    groups = [rows for rows in in_turn(only) if rows]
-    found = {name for rows in groups for _, names in rows for name in names}
-    if only - found:
-        raise LookupError(f"unknown readings: {', '.join(sorted(only - found))}")
-    named = [[(of.__module__, of.__name__, names) for of, names in rows] for rows in groups]
-    modules = frozenset(module for rows in named for module, _, _ in rows)
-    return [[list(row) for row in rows] for rows in named], _packed(f"{PACKAGE}.selected", modules)
+def reading_program(modules: frozenset[str]) -> str:
+    """Return the program that answers requests, as one line, with these modules' readers only."""
+    return _packed(f"{PACKAGE}.selected", modules | {f"{PACKAGE}.selected"})
+
+
+def asking(only: frozenset[str], request: Mapping[str, Any], *, waits: bool = False) -> str:
+    """Return a request for readings, as one line.
+
+    Args:
+        only: the names of the readings.
+        request: the names of the objects to read (files, units), as in ``Request``.
+        waits: whether the process waits for SIGUSR1 or the line ``BEGIN`` before it takes them.
+    """
+    rows = [
+        [[reader.__module__, reader.__name__, list(names)] for reader, names in rows]
+        for rows in (in_turn(only) if only else [])
+        if rows
+    ]
+    asked = {"in_turn": rows, "request": dict(request), "waits": waits}
+    return json.dumps(asked, sort_keys=True)
 
 
 def answered(lines: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the readings that a program from ``asking`` printed: name -> value, or unread.
+    """Return the readings that the answer to a request contains: name -> value, or unread.
 
     Raises:
         ProbeFormatError: the output is incomplete, or not in the expected format.

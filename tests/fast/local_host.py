@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from paramiko import Channel
 from pyinfra.connectors.local import LocalConnector
-from pyinfra.connectors.util import CommandOutput, OutputLine
+from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
-from lockstep.fast.along import Along
 from lockstep.fast.connector import KeepsRecord
+from lockstep.fast.reader import Reader
+from tests.fast.local_process import talk_to
+
+
+def note(line: str) -> None:
+    """Write a line to the file that EXECUTED names."""
+    with Path(os.environ["EXECUTED"]).open("a", encoding="utf-8") as file:
+        print(line, file=file)
+
+
+def note_request(line: str) -> None:
+    """Note a request to the process that takes readings, unless it comes with a command."""
+    if line.startswith("{") and not json.loads(line)["waits"]:
+        note(f"request {line}")
 
 
 class Counted(LocalConnector):
-    """Writes each command that it executes to the file that EXECUTED names."""
+    """Notes each command that it executes and each request that it sends."""
 
     @staticmethod
     @override
@@ -29,16 +41,11 @@ class Counted(LocalConnector):
     def run_shell_command(
         self, command: Any, *given: Any, **named: Any
     ) -> tuple[bool, CommandOutput]:
-        with Path(os.environ["EXECUTED"]).open("a", encoding="utf-8") as file:
-            print(repr(str(command)), file=file)
-        succeeded, output = super().run_shell_command(command, *given, **named)
-        ends_nothing = cast(Channel, SimpleNamespace(close=lambda: None))
-        lines: Iterable[str] = output.stdout_lines
-        if isinstance(stdin := named.get("_stdin"), Along):
-            lines = stdin.pass_on(lines, ends_nothing)
-        shown = [OutputLine("stdout", line) for line in lines]
-        shown += [OutputLine("stderr", line) for line in output.stderr_lines]
-        return succeeded, CommandOutput(shown)
+        stdin = named.get("_stdin")
+        if isinstance(stdin, Reader):
+            return talk_to(str(command), stdin, note_request)
+        note(repr(str(command)))
+        return super().run_shell_command(command, *given, **named)
 
 
 class Recorded(KeepsRecord, Counted):  # type: ignore[misc]  # to mypy it is on top of ssh

@@ -25,13 +25,17 @@ _watch.EVERY_S = 60.0
 WATCHED = "_watch.EVERY_S = 3.0\n"
 DECLARED = """
 from lockstep.facts import reading as _reading
-from lockstep.fast import connector as _connector
+from lockstep.fast import connector as _connector, reader as _reader
 from tests.fast.facts import line_of as _line_of
 _ssh.READ_WITHIN_S = 8.0
+_reader.LIMIT_S, _reader.LONGER_HERE_S = 6.0, 2.0
 _files = [_line_of(path) for path in ("/proc/version", "/proc/uptime")]
 _connector.declared = lambda plan, roles: [one.parts() for one in _files]
 """
-OWN_PYTHON = '_reading.COMMAND = "$FOLDER/programs/python3 -"\n'
+OWN_PYTHON = """
+_reader.READS = _reader.READS.replace("python3", "$FOLDER/programs/python3")
+_reading.COMMAND = _reading.COMMAND.replace("python3", "$FOLDER/programs/python3")
+"""
 IMPORTS = """\
 import gevent
 from pyinfra import host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,20 +11,22 @@ from typing import Any, cast
 import gevent
 import pytest
 from gevent.event import Event
-from pyinfra.api import Host
+from pyinfra.api import Host, StringCommand
 from pyinfra.api.state import StateStage
-from pyinfra.connectors.util import CommandOutput, run_local_process
+from pyinfra.connectors.util import CommandOutput
 
 from lockstep.fast import record
 from lockstep.fast.record import HostRecord
+from lockstep.node.readers.selected import OVER
 from lockstep.question import Question, Taken, Unreadable
 from tests.fast.facts import line_of
+from tests.fast.local_process import talk_to
 
 ARGUMENTS = {"_shell_executable": "sh", "_success_exit_codes": [0]}
 
 
 class Node:
-    """This machine, with two files that its roles ask for; executions are counted."""
+    """This machine, with two files that its roles ask for; commands and requests are counted."""
 
     def __init__(self, folder: Path) -> None:
         self.files = [str(folder / name) for name in "ab"]
@@ -40,18 +42,35 @@ class Node:
             print_fact_input=False,
         )
         declared = [line_of(file).parts() for file in self.files]
-        self.record = HostRecord(cast(Host, self), self.execute, lambda: declared)
+        self.record = HostRecord(cast(Host, self), self.execute, self.start, lambda: declared)
 
     def write(self, content: str) -> None:
         for file in self.files:
             Path(file).write_text(content + "\n", encoding="utf-8")
 
-    def execute(self, command: Any, _stdin: str, **_: Any) -> tuple[bool, CommandOutput]:
+    def execute(self, command: Any, _stdin: Any, **_: Any) -> tuple[bool, CommandOutput]:
         self.executions += 1
-        done = run_local_process(str(command), stdin=_stdin)
-        self.has_read.set()
-        self.goes_on.wait()
-        return done[0] == 0, done[1]
+        return talk_to(str(command), _stdin)
+
+    def start(self, command: Any, _stdin: Any, **_: Any) -> tuple[bool, CommandOutput]:
+        """Start the process that takes readings; its answers are held up until ``goes_on``."""
+        pass_on = _stdin.pass_on
+
+        def held_up(lines: Iterable[str], channel: Any) -> Iterator[str]:
+            def each() -> Iterator[str]:
+                for line in lines:
+                    if line.strip() == OVER:
+                        self.has_read.set()
+                        self.goes_on.wait()
+                    yield line
+
+            return cast(Iterator[str], pass_on(each(), channel))
+
+        _stdin.pass_on = held_up
+        return talk_to(str(command), _stdin, self.count)
+
+    def count(self, line: str) -> None:
+        self.executions += line.startswith("{")
 
     def get_fact(self, *_: Any) -> None:
         """pyinfra's own."""
@@ -203,6 +222,23 @@ def test_what_was_begun_before_the_node_was_changed_does_not_count(begun: Node) 
     assert begun.read() == ["new", "new"]
 
 
+def test_a_command_waits_until_no_reading_is_taken(begun: Node) -> None:
+    """A reading may hold the device or file that the command changes."""
+    ran: list[StringCommand] = []
+
+    def run(command: StringCommand, **_: Any) -> tuple[bool, CommandOutput]:
+        ran.append(command)
+        return True, CommandOutput([])
+
+    running = gevent.spawn(begun.record.execute, StringCommand("true"), ARGUMENTS, run)
+    begun.has_read.wait()
+    gevent.sleep(0.1)
+    assert not ran
+    begun.goes_on.set()
+    running.join(10)
+    assert ran
+
+
 def test_what_no_operation_asked_when_pyinfra_prepared_is_there_when_it_executes(
     begun: Node,
 ) -> None:
@@ -240,7 +276,7 @@ def test_a_connection_that_breaks_meanwhile_is_an_error_of_the_question(
         raise OSError("the line is cut")
 
     with monkeypatch.context() as cut:
-        cut.setattr(node.record, "_execute", broken)
+        cut.setattr(node.record, "_start", broken)
         node.record.begin()
     assert node.read() == ["old", "old"]
     assert capsys.readouterr().err == ""
@@ -267,7 +303,7 @@ def test_only_the_very_next_question_gets_readings_of_nvidia_smi_from_a_command(
     """nvidia-smi takes longer than most commands."""
     one, other = (line_of(file).parts() for file in node.files)
     gpus = frozenset({("gpu.uuid", "", "")})
-    asks = HostRecord(cast(Host, node), node.execute, lambda: [one, gpus, other])
+    asks = HostRecord(cast(Host, node), node.execute, node.start, lambda: [one, gpus, other])
     assert asks._due_next() == one | other
     asks._note_question(one)
     assert asks._due_next() == gpus | other

@@ -85,9 +85,8 @@ def on_node(monkeypatch: pytest.MonkeyPatch, text: str, other: str) -> None:
     assert any(text in module for module in whole.values()), text
     changed = {name: module.replace(text, other) for name, module in whole.items()}
     monkeypatch.setattr(ship, "sources", lambda: changed)
-    for made in (ship._asking, ship._packed):
-        # What is made of the other texts must not outlive the test.
-        monkeypatch.setattr(ship, made.__name__, functools.cache(made.__wrapped__))
+    # What is made of the other texts must not outlive the test.
+    monkeypatch.setattr(ship, "_packed", functools.cache(ship._packed.__wrapped__))
 
 
 def read_below(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ from lockstep.node.readers.driver import read_kernels
 from lockstep.node.readers.take import NAMES
 from lockstep.plan.nvidia import CDI_REFRESH
 from lockstep.plan.slurm_files import FETCHED
-from lockstep.probe.ship import _asking
+from lockstep.probe.ship import asking
 from lockstep.question import ABOUT, Question
 from lockstep.spec import NodeRole
 from tests.checks import recorded
@@ -121,7 +122,7 @@ def test_what_a_role_asks_is_in_the_record_and_of_the_same_reader(question: Ques
     }
     of_the_role = {
         name: (module, function)
-        for rows in _asking(frozenset(question.readings))[0]
+        for rows in json.loads(asking(frozenset(question.readings), {}))["in_turn"]
         for module, function, names in rows
         for name in names
     }

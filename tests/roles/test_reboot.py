@@ -1167,7 +1167,7 @@ def test_a_reading_that_fails_raises_its_own_message(monkeypatch: pytest.MonkeyP
     state = machine()
     (host,) = state.inventory
 
-    monkeypatch.setattr(reading, "COMMAND", "echo it broke >&2; exit 3")
+    monkeypatch.setattr(reading, "COMMAND", "cat > /dev/null; echo it broke >&2; exit 3")
     with pytest.raises(Unanswered, match="it broke"):
         Conversation(host, {}).read(boot_state)
 

@@ -1,38 +1,130 @@
-"""Takes only the readings that a role needs."""
+"""Takes the readings that roles ask for, one request after another, in one process.
+
+A process that is ready answers at once, while a new Python would first start and compile the
+readers. Each request is answered in a process of its own (fork), so that no reader that hangs, and
+nothing that a reader remembers, affects the next answer.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import select
 import signal
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader
+from typing import Any, cast
 
 from lockstep.node.readers.reading import OF_A_ROLE
 from lockstep.node.readers.take import Row, take
 
+STARTED = "LOCKSTEP-PROCESS 1"
+"""Begins the first line of the output, before the number of the process and its start time, in
+clock ticks since boot."""
 MARKER = "LOCKSTEP-READINGS 1"
 COMMAND_TIMEOUT_S, READER_TIMEOUT_S = 30.0, 50.0
 """Longer timeouts than in a check: without persistence mode, nvidia-smi initializes all GPUs before
 it answers."""
 ENDS_AFTER_S = 60
-"""Seconds that the process may run after the go-ahead on standard input; then an alarm ends it."""
+"""Seconds after which an alarm ends the process that answers a request."""
+IDLE_S = 600
+"""Seconds after which the process ends if there is no request; the other side may be gone."""
 END = "LOCKSTEP-READINGS END"
-"""Last line of the output; if it is missing, the output was cut off."""
+"""Last line of the readings; if it is missing, the output was cut off."""
+OVER = "LOCKSTEP-READINGS OVER"
+"""Line after the output of each request, whether it was answered or not."""
+BEGIN = "begin"
+"""Line that follows a request that waits."""
 
 
 def main() -> None:
-    """Read the request from the argument; print the readings, compressed and in base64.
+    """Answer requests, one JSON object per line of standard input, until the input ends.
 
-    If the request sets ``waits``, first wait for a line on standard input; if the input ends
-    without one, exit with status 1.
+    Exits with status 1 if a request was not answered.
     """
-    question = json.loads(sys.argv[1])
-    if question["waits"]:
-        if not sys.stdin.readline():
-            sys.exit(1)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a parent may have ignored it
-        signal.alarm(ENDS_AFTER_S)
+    signals = _signals()
+    os.chdir("/")  # so that no file system stays busy
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+        started_at = file.read().rpartition(")")[2].split()[19]  # field 22 (proc(5))
+    print(STARTED, os.getpid(), started_at, flush=True)
+    failed = False
+    for request in _requests(signals):
+        child = os.fork()
+        if child == 0:
+            _answer(request)
+        failed |= os.waitpid(child, 0)[1] != 0
+        print(f"\n{OVER}", flush=True)  # the last line may not be whole
+    sys.exit(failed)
+
+
+def _signals() -> int:
+    """Return a file descriptor that becomes readable when the process gets SIGUSR1."""
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    os.set_blocking(writes, False)
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    signal.set_wakeup_fd(writes)
+    return reads
+
+
+def _requests(signals: int) -> Iterator[dict[str, Any]]:
+    """Yield the requests that are to be answered now."""
+    lines = _Lines()
+    while line := lines.next():
+        # If the signal came first, its line comes after the answer.
+        if line.strip() == BEGIN.encode():
+            continue
+        request = json.loads(line)
+        if request["waits"]:
+            if signals not in lines.ready(signals) and not lines.next():
+                return
+            with suppress(BlockingIOError):  # a signal that is left would begin the next reading
+                while os.read(signals, 4096):
+                    pass
+        yield request
+
+
+class _Lines:
+    """The lines of standard input."""
+
+    def __init__(self) -> None:
+        # poll(2) does not see what Python has already read, together with the program.
+        os.set_blocking(sys.stdin.fileno(), False)
+        self._unread: bytes = cast(BufferedReader, sys.stdin.buffer).peek()
+        os.set_blocking(sys.stdin.fileno(), True)
+
+    def ready(self, *others: int, timeout_s: float | None = None) -> list[int]:
+        """Wait until there is input or one of the other files is readable; return these files."""
+        if b"\n" in self._unread:
+            return [sys.stdin.fileno()]
+        poll = select.poll()
+        for file in (sys.stdin.fileno(), *others):
+            poll.register(file, select.POLLIN)
+        return [file for file, _ in poll.poll(timeout_s and timeout_s * 1000)]
+
+    def next(self) -> bytes:
+        """Return the next line; empty at the end of the input, or if none comes for too long."""
+        while b"\n" not in self._unread:
+            if not self.ready(timeout_s=IDLE_S):
+                return b""
+            more = os.read(sys.stdin.fileno(), 65536)
+            if not more:
+                return b""
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line + b"\n"
+
+
+def _answer(question: dict[str, Any]) -> None:
+    """Print the readings, compressed and in base64; end the process."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a parent may have ignored it
+    signal.alarm(ENDS_AFTER_S)
+    os.dup2(1, 2)  # the other side sees the cause of a failure at once
     print(MARKER, flush=True)  # separates the readings from the output of the login shell
     in_turn: list[list[Row]] = [
         [(getattr(sys.modules[module], reader), tuple(names)) for module, reader, names in rows]
@@ -43,3 +135,4 @@ def main() -> None:
     packed = zlib.compress(json.dumps(readings, separators=(",", ":")).encode(), 1)
     print(base64.b64encode(packed).decode())
     print(END, flush=True)
+    os._exit(0)

@@ -1,16 +1,24 @@
-"""Over real ssh: a command that changes a node brings the next reading in its own execution."""
+"""Over real ssh: one process takes all readings of a run, the next ones right after a command."""
 
 from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyinfra.api import Host, StringCommand
 
+from lockstep.facts.reading import Execute
+from lockstep.fast.reader import Reader
+from lockstep.node.readers.selected import STARTED
 from tests.fast.sshd import SSHD, Hosts
 from tests.fast.test_faults import LOST
 
@@ -23,12 +31,12 @@ COUNTED = """
 import json as _json
 from paramiko import SSHClient as _Client
 from lockstep.facts import reading as _reading
-from lockstep.fast import along as _along, connector as _connector, record as _record
+from lockstep.fast import connector as _connector, reader as _reader, record as _record
 from tests.fast.facts import line_of as _line_of
 _files = [_line_of(f"$FOLDER/{_number}.file") for _number in range(9)]
 _connector.declared = lambda plan, roles: [_one.parts() for _one in _files]
-_along.PYTHON = "$FOLDER/programs/python3"
-_reading.COMMAND = f"timeout -k 5 60 {_along.PYTHON} -"
+_reader.READS = _reader.READS.replace("python3", "$FOLDER/programs/python3")
+_reading.COMMAND = _reading.COMMAND.replace("python3", "$FOLDER/programs/python3")
 _execute = _Client.exec_command
 def _counting(self, command, *given, **named):
     with open("$FOLDER/executed", "a") as _file:
@@ -36,7 +44,8 @@ def _counting(self, command, *given, **named):
     return _execute(self, command, *given, **named)
 _Client.exec_command = _counting
 """
-GIVES_UP = "_along.LIMIT_S, _along.LONGER_HERE_S = 5, 5\n"
+GIVES_UP = "_reader.LIMIT_S, _reader.LONGER_HERE_S = 5, 5\n"
+NONE = "_reader.Reader.can_answer = lambda self, wanted: False\n"
 WITHOUT = "_record.HostRecord._due_next = lambda self: frozenset()\n"
 IMPORTS = """\
 from pyinfra import host
@@ -55,9 +64,9 @@ def runs(number, command, **arguments):
 CHANGES = "\n".join(
     f"text(name='File {n}', path='$FOLDER/{n}.file', content='wanted')" for n in range(6)
 )
-GOOD = f'exec {sys.executable} -IS "$@"'
-OF_READINGS = re.compile(r"python3 -|LOCKSTEP-READINGS|^ *eA\w+")
-"""Lines that show an execution which only reads."""
+GOOD = f'exec {sys.executable} "$@"'
+OF_READINGS = re.compile(r"python3 -|LOCKSTEP-|^ *eA\w+")
+"""Lines about the process that takes readings."""
 SUDO = '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n'
 NAMES = ("plain", "sudo")
 
@@ -114,19 +123,19 @@ def run(hosts: Hosts, deploy: str, *options: str, host: str = "plain", more: str
 
 
 @pytest.mark.parametrize("host", NAMES)
-def test_so_many_commands_are_so_many_executions_and_two(hosts: Hosts, host: str) -> None:
-    """The two: what comes with the connection, and the first operation's own reading."""
+def test_so_many_commands_are_so_many_executions_and_one(hosts: Hosts, host: str) -> None:
+    """The one is the process that takes readings."""
     ran = run(hosts, CHANGES, host=host)
     assert ran.status == 0, ran.said
-    assert len(ran.executed) == 6 + 2
+    assert len(ran.executed) == 6 + 1
     assert all(path.read_text() == "wanted\n" for path in hosts.folder.glob("?.file"))
     assert len(list(hosts.folder.glob("?.file"))) == 6
     longest = max(map(len, ran.executed))
     assert longest < 1000, "the program is no argument: sudo would log it"
 
 
-def test_without_it_each_command_costs_a_reading_as_well(hosts: Hosts) -> None:
-    ran = run(hosts, CHANGES, more=WITHOUT)
+def test_with_no_process_each_command_costs_a_reading_as_well(hosts: Hosts) -> None:
+    ran = run(hosts, CHANGES, more=NONE)
     assert ran.status == 0, ran.said
     assert len(ran.executed) == 2 * 6 + 1
 
@@ -155,35 +164,34 @@ def test_output_status_and_input_of_a_command_are_as_without(hosts: Hosts, host:
     assert [line for line in ran.about(host) if "before 3" in line] == ["before 3: ''"]
     for line in ("no end" + str(hosts.folder / "1.file"), "x y", "z", "trapped", "why", "last"):
         assert line in ran.about(host)
-    only_read = [one for one in ran.executed if "python3 -" in one and "printf" not in one]
-    assert ran.said.count("LOCKSTEP-READINGS 1") == len(only_read)
-    assert len(ran.executed) < len(plain.executed)
+    # Questions of an operation with its own standard input are commands.
+    assert len(plain.executed) == 1 + 8 + 3
+    # A command that failed ended the process, which waited for its success.
+    assert len(ran.executed) == 1 + 8 + 3 + 2
 
 
 NOTED = f"echo $$ >> $FOLDER/pids; {GOOD}"
-RUNS = "for i in $(seq 100); do kill -0 $(tail -n 1 $FOLDER/pids) && break; sleep 0.1; done"
-"""Waits until the Python of this command has started; it ends after the command."""
-TOLD = "IFS= read -r program; IFS= read -r begin || exit 1"
+THE_PROCESS = "$(tail -n 1 $FOLDER/pids)"
 
 
 @pytest.mark.parametrize(
     "python3",
     [
-        *("exit 1", f"{TOLD}; echo garbage", f"{TOLD}; exit 1", f"{TOLD}; kill -9 $$"),
-        f"{TOLD}; {LOST}",
-        f'[ -e $0.was ] || {{ : > $0.was; {TOLD}; printf "\\377\\n"; }}; {GOOD}',
-        f"[ -e $0.was ] || {{ : > $0.was; sleep 60; }}; {GOOD}",
+        *("exit 1", "echo garbage", f"{LOST}"),
+        f'[ -e $0.was ] || {{ : > $0.was; printf "\\377\\n"; }}; {GOOD}',
+        GOOD,
     ],
-    ids=["none", "garbage", "failing", "killed", "lost", "binary once", "hanging once"],
+    ids=["none", "garbage", "lost", "binary once", "good"],
 )
-def test_where_the_reading_fails_the_status_of_the_command_counts(
+def test_where_the_process_has_ended_the_status_of_the_command_counts(
     hosts: Hosts, python3: str
 ) -> None:
-    """The next question reads again; here it has the same fault, and says so."""
+    """The next question starts another process; here it has a fault, and says so."""
     python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
     new = python3_is(hosts, python3, "python3.new")
     deploy = f"""
-runs(name="Breaks", number=0, command="{RUNS}; mv {new} {hosts.programs}/python3; echo broken")
+runs(name="Breaks", number=0, command="mv {new} {hosts.programs}/python3; "
+     "kill -9 {THE_PROCESS}; echo broken")
 runs(name="Next", number=1, command="echo next")
 runs(name="Last", number=2, command="echo last")
 """
@@ -192,17 +200,57 @@ runs(name="Last", number=2, command="echo last")
     finally:
         python3_is(hosts, GOOD)
         (hosts.programs / "python3.was").unlink(missing_ok=True)
-    assert "next" in ran.about("plain")
     assert "broken" in ran.about("plain")
     lost = [line for line in ran.about("plain") if " failed: the node could not be read: " in line]
     assert bool(lost) == (GOOD not in python3), ran.said
-    assert ran.about("plain").count("Success") == (2 if lost else 3), ran.said
+    assert ran.about("plain").count("Success") == (1 if lost else 3), ran.said
 
 
-def test_python_starts_while_the_command_runs_and_reads_when_it_has_ended(hosts: Hosts) -> None:
+@pytest.mark.parametrize(
+    ("later", "command", "gets"),
+    [
+        (0, "true", True),
+        (1, "true", False),  # another process with the same number
+        (0, "false", False),
+        (0, "kill -9 $$", False),
+    ],
+)
+def test_a_command_that_succeeds_signals_the_process_and_no_other(
+    later: int, command: str, gets: bool
+) -> None:
+    reader = Reader(cast(Host, None), execute=cast(Execute, None), arguments={})
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            began = int(Path(f"/proc/{process.pid}/stat").read_text().split()[21])
+            reader._note(f"{STARTED} {process.pid} {began + later}")
+            whole = reader.before(StringCommand(command))
+            assert whole.get_masked_value() == command
+            status = subprocess.run(["sh", "-c", whole.get_raw_value()], check=False).returncode
+            assert (status == 0) == (command == "true")
+            time.sleep(0.2)
+            assert process.poll() == (-signal.SIGUSR1 if gets else None)
+        finally:
+            process.kill()
+
+
+def test_what_a_child_of_the_command_changed_later_is_noticed(hosts: Hosts) -> None:
+    """The session ends with the child, but the readings were taken when the command ended."""
+    deploy = """
+runs(name="First", number=0, command="echo old > $FOLDER/1.file; "
+     "(sleep 3; echo new > $FOLDER/1.file) & exit 0")
+runs(name="Next", number=1, command="true")
+"""
+    ran = run(hosts, deploy, more="_record.FRESH_S = 1.0\n")
+    assert ran.status == 0, ran.said
+    assert re.findall(r"before 1: '(\w+)'", ran.said) == ["old", "new"]
+
+
+def test_a_process_that_can_no_longer_read_is_replaced(hosts: Hosts) -> None:
+    """It may be older than a Python that was installed since. Here it gets no more memory."""
     python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
     deploy = f"""
-runs(name="First", number=0, command="{RUNS}; sleep 1; echo $i > $FOLDER/1.file")
+runs(name="First", number=0, command="echo there > $FOLDER/1.file; "
+     "prlimit --pid {THE_PROCESS} --as=1:1")
 runs(name="Next", number=1, command="true")
 """
     try:
@@ -210,26 +258,21 @@ runs(name="Next", number=1, command="true")
     finally:
         python3_is(hosts, GOOD)
     assert ran.status == 0, ran.said
-    (before,) = re.findall(r"before 1: '(\d+)'", ran.said)
-    assert int(before) < 100, "Python was never seen to run"
+    assert "before 1: 'there'" in ran.said
 
 
-def test_a_command_waits_neither_for_python_nor_for_a_full_pipe(hosts: Hosts) -> None:
+def test_the_process_ends_with_the_run(hosts: Hosts) -> None:
     python3_is(hosts, NOTED.replace("$FOLDER", str(hosts.folder)))
-    slow = f"sleep 4; test -e {hosts.folder}/2.file && : > {hosts.folder}/ran; exit 1"
-    new = python3_is(hosts, f"[ -e $0.was ] || {{ : > $0.was; {slow}; }}; {GOOD}", "python3.new")
-    deploy = f"""
-runs(name="Slow", number=0, command="{RUNS}; mv {new} {hosts.programs}/python3")
-runs(name="Next", number=1, command="echo new > $FOLDER/2.file")
-"""
-    long = "_along.one_line = lambda text, one=_along.one_line: one(text) + '#' * 300000\n"
     try:
-        ran = run(hosts, deploy, more=long)
+        assert run(hosts, CHANGES).status == 0
     finally:
         python3_is(hosts, GOOD)
-        (hosts.programs / "python3.was").unlink(missing_ok=True)
-    assert ran.status == 0, ran.said
-    assert (hosts.folder / "ran").exists(), ran.said
+    number = (hosts.folder / "pids").read_text().split()[-1]
+    for _ in range(50):
+        if not Path(f"/proc/{number}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {number} still runs")
 
 
 RUNS_PLAINLY = """
@@ -251,6 +294,6 @@ function(name="Function")
 def test_unusual_commands_run_plainly(hosts: Hosts) -> None:
     ran = run(hosts, RUNS_PLAINLY, "-vvv")
     assert ran.status == 0, ran.said
-    plain = [one for one in ran.executed if "lockstep_reads" not in one and "python3" not in one]
+    plain = [one for one in ran.executed if "-USR1" not in one and "python3" not in one]
     for word in ("value", "terminal", "in time", "exit 3", "of a function"):
         assert any(word in one for one in plain), (word, ran.executed)

@@ -1,0 +1,234 @@
+"""Takes readings in one process per host, which stays for the run; see ``node.readers.selected``.
+
+The program and the requests go through standard input, so they appear in no process list or log. A
+request can wait for a command that changes the host: the command's shell then signals the process,
+so that readings are on their way before this side knows that the command has ended.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from gevent import spawn
+from gevent.event import AsyncResult, Event
+from gevent.queue import SimpleQueue
+from paramiko import Channel
+from pyinfra.api import Host, QuoteString, StringCommand
+from typing_extensions import override
+
+from lockstep.facts.reading import (
+    FAULTS,
+    LIMIT_S,
+    THE_NODE,
+    Execute,
+    failed,
+    names,
+    request,
+)
+from lockstep.fast.watch import close_unless
+from lockstep.probe.lines import ProbeFormatError
+from lockstep.probe.ship import (
+    BEGIN,
+    END,
+    MARKER,
+    OVER,
+    READS,
+    STARTED,
+    answered,
+    modules_for,
+    reading_program,
+)
+from lockstep.question import Part, Unreadable
+
+LONGER_HERE_S = 15.0
+"""Extra seconds in this side's time limit, so that the node stops a slow reading first."""
+
+
+class _Command(StringCommand):
+    """A command that pyinfra prints as the operation gave it, without the signal."""
+
+    def __init__(self, shown: StringCommand, *bits: str | QuoteString) -> None:
+        super().__init__(*bits)
+        self._shown = shown
+
+    @override
+    def get_masked_value(self) -> str:
+        return self._shown.get_masked_value()
+
+
+class Answer(AsyncResult):  # type: ignore[misc]  # gevent's has no types
+    """The readings for one request, once they have arrived; ``get`` may raise ``Unreadable``."""
+
+    begun = False
+    """Whether the process may have begun, so that the time limit applies."""
+    at = math.inf
+    """The time at which the process began, or earlier."""
+
+
+class Reader(list[str]):
+    """The process on a host, and its standard input."""
+
+    def __init__(self, host: Host, execute: Execute, arguments: Mapping[str, Any]) -> None:
+        """Create it; ``start`` starts the process.
+
+        Args:
+            host: the host.
+            execute: runs a command on the host, without a time limit.
+            arguments: pyinfra's arguments for the process.
+        """
+        super().__init__()
+        self._host = host
+        self._execute = execute
+        self._arguments = arguments
+        self._modules: frozenset[str] = frozenset()
+        self._requests: SimpleQueue[str] = SimpleQueue()
+        self._awaited: deque[Answer] = deque()
+        """The answers to come, in the order of their requests."""
+        self._channel: Channel | None = None
+        self._said: list[str] = []
+        """The lines that the process printed for the current request."""
+        self._process: tuple[str, str] | None = None
+        """The process's number and start time; None before it has said them."""
+        self.sent = Event()
+        """Set when the first request has been sent."""
+        self.is_over = False
+        """Whether the process has ended, or will."""
+        self.started_at = time.monotonic()
+
+    # -- requests
+
+    def start(self, wanted: Collection[Part], later: Collection[Part] = ()) -> Answer:
+        """Start the process, and send its first request.
+
+        Args:
+            wanted: the parts to read.
+            later: parts that other requests may ask for.
+        """
+        self._modules = modules_for(names({*wanted, *later}))
+        self.append(reading_program(self._modules))
+        answer = self.ask(wanted)
+        spawn(self._run)
+        return answer
+
+    def can_answer(self, wanted: Collection[Part]) -> bool:
+        """Return whether the process has the readers for these parts, and nothing else to do."""
+        idle = not self.is_over and not self._awaited
+        return idle and modules_for(names(wanted)) <= self._modules
+
+    def ask(self, wanted: Collection[Part], *, waits: bool = False) -> Answer:
+        """Send a request.
+
+        Args:
+            wanted: the parts to read.
+            waits: whether the process waits for ``begin`` or for the end of a command.
+        """
+        answer = Answer()
+        self._awaited.append(answer)
+        self._requests.put(request(wanted, waits=waits))
+        if not waits:
+            self._limit(answer)
+        return answer
+
+    def begin(self, answer: Answer) -> None:
+        """Let the process take the readings for its last request, which waits."""
+        self._requests.put(BEGIN)  # unless a signal told it already
+        self._limit(answer)
+
+    def settle(self) -> None:
+        """Wait until the process takes no readings."""
+        for answer in [one for one in self._awaited if one.begun]:
+            answer.wait()
+
+    def end(self) -> None:
+        """End the process."""
+        self.is_over = True
+        self._requests.put("")
+
+    def before(self, command: StringCommand) -> StringCommand:
+        """Return a command that runs the given one and, if that succeeds, signals the process."""
+        if self._process is None:
+            return command
+        number, started_at = self._process
+        return _Command(
+            command,
+            # 2>/dev/null hides the shell's message about a killed command.
+            "exec 3>&2 2>/dev/null; ( exec sh -c",
+            # In its own shell: an exit or a syntax error ends only the command.
+            QuoteString(command),
+            # Another process may have got its number, but not its start time, field 22 (proc(5)).
+            f"2>&3 3>&- ); s=$?; [ $s = 0 ] && read -r n < /proc/{number}/stat && set -- $n && "
+            f"""[ "${{22}}" = {started_at} ] && kill -USR1 {number}; exit $s""",
+        )
+
+    # -- the session
+
+    def _run(self) -> None:
+        state = self._host.state
+        fault = failed(())
+        try:
+            _, output = self._execute(
+                StringCommand(READS),
+                **{**self._arguments, "_stdin": self},
+                print_output=state.print_fact_output,
+                print_input=state.print_fact_input,
+            )
+            fault = failed(output.stderr_lines or self._said)
+        except FAULTS as error:
+            fault = Unreadable(THE_NODE, f"{type(error).__name__}: {error}")
+        finally:
+            self.is_over = True
+            while self._awaited:
+                self._awaited.popleft().set_exception(fault)
+
+    def _limit(self, answer: Answer) -> None:
+        answer.begun, answer.at = True, min(answer.at, time.monotonic())
+        if self._channel is not None:  # else the limit begins with the session
+            spawn(close_unless, answer, LIMIT_S + LONGER_HERE_S, self._channel)
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        while line := self._requests.get():
+            yield line
+            self.sent.set()
+
+    def pass_on(self, lines: Iterable[str], channel: Channel) -> Iterator[str]:
+        """Hand the lines of the process to the requests; yield those that pyinfra is to show.
+
+        Args:
+            lines: standard output of the process.
+            channel: the ssh session; it is closed if a reading takes too long.
+        """
+        self._channel = channel
+        for answer in self._awaited:
+            if answer.begun:
+                self._limit(answer)
+        try:
+            for line in lines:
+                self._note(line.strip())
+                if line.strip() and self._host.state.print_fact_output:
+                    yield line
+        finally:
+            self.end()
+
+    def _note(self, line: str) -> None:
+        if line.startswith(STARTED):
+            number, _, started_at = line[len(STARTED) :].strip().partition(" ")
+            self._process = number, started_at
+        elif line != OVER or not self._awaited:
+            self._said += [line] if line else []
+            if line == MARKER and self._awaited:
+                # A session may end long after its command, whose end was the signal.
+                self._awaited[0].at = min(self._awaited[0].at, time.monotonic())
+        else:
+            said, self._said = self._said, []
+            answer = self._awaited.popleft()
+            try:
+                answer.set(answered(said))
+            except ProbeFormatError as error:
+                cause = failed([line for line in said if line != MARKER])
+                answer.set_exception(Unreadable(THE_NODE, str(error)) if END in said else cause)
