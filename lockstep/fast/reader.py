@@ -1,4 +1,4 @@
-"""Takes readings in one process per host, which stays for the run; see ``node.readers.selected``.
+"""Takes readings with one process per host and run (``node.readers.selected``).
 
 The program and the requests go through standard input, so they appear in no process list or log. A
 request can wait for a command that changes the host: the command's shell then signals the process,
@@ -61,19 +61,19 @@ class _Command(StringCommand):
 
 
 class Answer(AsyncResult):  # type: ignore[misc]  # gevent's has no types
-    """The readings for one request, once they have arrived; ``get`` may raise ``Unreadable``."""
+    """The future result of a request; ``get`` waits for it, and may raise ``Unreadable``."""
 
     begun = False
-    """Whether the process may have begun, so that the time limit applies."""
+    """Whether the process may have started to take the readings, so that the time limit applies."""
     at = math.inf
-    """The time at which the process began, or earlier."""
+    """A time no later than the start of the readings (``time.monotonic``); infinite until known."""
 
 
 class Reader(list[str]):
-    """The process on a host, and its standard input."""
+    """The reading process on a host. As a list, it is the standard input of that process."""
 
     def __init__(self, host: Host, execute: Execute, arguments: Mapping[str, Any]) -> None:
-        """Create it; ``start`` starts the process.
+        """Create the object; ``start`` starts the process.
 
         Args:
             host: the host.
@@ -87,26 +87,26 @@ class Reader(list[str]):
         self._modules: frozenset[str] = frozenset()
         self._requests: SimpleQueue[str] = SimpleQueue()
         self._awaited: deque[Answer] = deque()
-        """The answers to come, in the order of their requests."""
+        """The answers to requests that are still unanswered, in order."""
         self._channel: Channel | None = None
         self._said: list[str] = []
         """The lines that the process printed for the current request."""
         self._process: tuple[str, str] | None = None
-        """The process's number and start time; None before it has said them."""
+        """The ID of the process and its start time; None until the process has printed them."""
         self.sent = Event()
         """Set when the first request has been sent."""
         self.is_over = False
-        """Whether the process has ended, or will."""
+        """Whether the process has ended or been told to end."""
         self.started_at = time.monotonic()
 
     # -- requests
 
     def start(self, wanted: Collection[Part], later: Collection[Part] = ()) -> Answer:
-        """Start the process, and send its first request.
+        """Start the process and send its first request.
 
         Args:
             wanted: the parts to read.
-            later: parts that other requests may ask for.
+            later: parts that later requests may ask for.
         """
         self._modules = modules_for(names({*wanted, *later}))
         self.append(reading_program(self._modules))
@@ -115,7 +115,7 @@ class Reader(list[str]):
         return answer
 
     def can_answer(self, wanted: Collection[Part]) -> bool:
-        """Return whether the process has the readers for these parts, and nothing else to do."""
+        """Return whether the process is idle and has the readers for these parts."""
         idle = not self.is_over and not self._awaited
         return idle and modules_for(names(wanted)) <= self._modules
 
@@ -124,7 +124,7 @@ class Reader(list[str]):
 
         Args:
             wanted: the parts to read.
-            waits: whether the process waits for ``begin`` or for the end of a command.
+            waits: whether the process first waits for ``begin`` or for the signal of a command.
         """
         answer = Answer()
         self._awaited.append(answer)
@@ -134,12 +134,12 @@ class Reader(list[str]):
         return answer
 
     def begin(self, answer: Answer) -> None:
-        """Let the process take the readings for its last request, which waits."""
+        """Tell the process to take the readings for a request that waits."""
         self._requests.put(BEGIN)  # unless a signal told it already
         self._limit(answer)
 
     def settle(self) -> None:
-        """Wait until the process takes no readings."""
+        """Wait until the process is not taking any readings."""
         for answer in [one for one in self._awaited if one.begun]:
             answer.wait()
 
@@ -197,7 +197,7 @@ class Reader(list[str]):
             self.sent.set()
 
     def pass_on(self, lines: Iterable[str], channel: Channel) -> Iterator[str]:
-        """Hand the lines of the process to the requests; yield those that pyinfra is to show.
+        """Complete the answers with the output of the process; yield the lines that pyinfra prints.
 
         Args:
             lines: standard output of the process.

@@ -1,4 +1,4 @@
-"""The readings of one host that its record holds."""
+"""The readings in the record of one host."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class HostRecord:
         Args:
             host: the host to keep a record of.
             execute: runs a command on the host.
-            start: runs a command that may take as long as the whole run.
+            start: runs a command without a time limit.
             declared: returns the questions of the host's roles, in the order of a deploy.
         """
         self._host = host
@@ -110,10 +110,10 @@ class HostRecord:
         self._with_what: str | None = None
         """The pyinfra arguments with which the readings are taken, as a key (``usual``)."""
         self._early: Greenlet[..., None] | None = None
-        """Adds readings that are on their way; None if there are none."""
+        """Greenlet that adds readings to the record when they arrive; None if none are awaited."""
         self._reader: Reader | None = None
         self._reads_with: str | None = None
-        """The pyinfra arguments of the reader's process, as a key."""
+        """The pyinfra arguments of the reading process, as a key (``usual``)."""
         self._executing = False
         self._doing = _Doing()
         self.changed = False
@@ -226,12 +226,12 @@ class HostRecord:
     def _take(
         self, wanted: frozenset[Part], arguments: Mapping[str, Any], with_what: str | None
     ) -> dict[str, Any]:
-        """Take readings: if possible, in the reader's process, otherwise with a command.
+        """Take readings with the reading process or, if it cannot answer now, with a command.
 
         Args:
             wanted: the parts to read.
             arguments: pyinfra's arguments.
-            with_what: the same as a key; None if the readings are not for the record.
+            with_what: the same arguments as a key; None if the readings are not for the record.
         """
         reader = self._reader
         if wanted and with_what is not None:
@@ -365,7 +365,7 @@ class HostRecord:
         self._readings, self._early = Readings(), None
 
     def disconnected(self) -> None:
-        """Drop the record; the process that takes readings has ended with the connection."""
+        """Drop the record and the reading process, which ends with its connection."""
         self._end_reader()
         self.drop()
 

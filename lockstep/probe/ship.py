@@ -103,8 +103,8 @@ def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[s
 
 
 READS = f"{PYTHON} -c 'import sys;exec(sys.stdin.buffer.readline())'"
-"""The command of a process that takes readings. Its input is the line ``reading_program`` and then
-requests; nothing of these appears in a process list or log. ``answered`` parses its output."""
+"""Command of a process that takes readings. Its standard input is ``reading_program`` and then
+requests, none of which appears in a process list or log. ``answered`` parses the output."""
 
 
 def modules_for(only: frozenset[str]) -> frozenset[str]:
@@ -121,7 +121,7 @@ def modules_for(only: frozenset[str]) -> frozenset[str]:
 
 
 def reading_program(modules: frozenset[str]) -> str:
-    """Return the program that answers requests, as one line, with these modules' readers only."""
+    """Return a program, as one line, that answers requests with the readers of these modules."""
     return _packed(f"{PACKAGE}.selected", modules | {f"{PACKAGE}.selected"})
 
 

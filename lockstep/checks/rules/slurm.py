@@ -283,7 +283,7 @@ RULES = (
             "If Slurm thinks that a node is smaller than it is, part of the node stays idle. If "
             "it thinks that the node is larger, jobs fail."
         ),
-        blind="Changes that the controller reads only when it restarts.",
+        blind="Settings in slurm.conf that have changed since the controller last read the file.",
         source="scontrol(1), show node",
         reading="slurm.nodes",
         look=_of_entry(

@@ -210,9 +210,7 @@ def mig_devices(listed: str) -> dict[str, list[str]]:
             profiles.append(device.group(1))
             profiles.sort()
         elif line.strip() and not LOST.search(line):
-            raise Unread(
-                f"nvidia-smi -L printed neither a GPU nor a MIG device: {line.strip()[:120]}"
-            )
+            raise Unread(f"nvidia-smi -L printed an unexpected line: {line.strip()[:120]!r}")
     return gpus
 
 

@@ -1,8 +1,7 @@
 """Takes the readings that roles ask for, one request after another, in one process.
 
-A process that is ready answers at once, while a new Python would first start and compile the
-readers. Each request is answered in a process of its own (fork), so that no reader that hangs, and
-nothing that a reader remembers, affects the next answer.
+The process answers at once, whereas a new Python would first have to start and compile the readers.
+It forks for each request, so that a reader that hangs or keeps state cannot affect later answers.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from lockstep.node.readers.reading import OF_A_ROLE
 from lockstep.node.readers.take import Row, take
 
 STARTED = "LOCKSTEP-PROCESS 1"
-"""Begins the first line of the output, before the number of the process and its start time, in
-clock ticks since boot."""
+"""First words of the output. The ID of the process follows, and its start time in clock ticks since
+boot."""
 MARKER = "LOCKSTEP-READINGS 1"
 COMMAND_TIMEOUT_S, READER_TIMEOUT_S = 30.0, 50.0
 """Longer timeouts than in a check: without persistence mode, nvidia-smi initializes all GPUs before
 it answers."""
 ENDS_AFTER_S = 60
-"""Seconds after which an alarm ends the process that answers a request."""
+"""Time limit in seconds for one answer; then an alarm ends the forked process."""
 IDLE_S = 600
-"""Seconds after which the process ends if there is no request; the other side may be gone."""
+"""Seconds without a request after which the process exits, because the other side may be gone."""
 END = "LOCKSTEP-READINGS END"
 """Last line of the readings; if it is missing, the output was cut off."""
 OVER = "LOCKSTEP-READINGS OVER"
-"""Line after the output of each request, whether it was answered or not."""
+"""Line that ends the output for a request, even if the readings failed."""
 BEGIN = "begin"
-"""Line that follows a request that waits."""
+"""Line that starts the readings of a request that waits."""
 
 
 def main() -> None:
@@ -72,7 +71,7 @@ def _signals() -> int:
 
 
 def _requests(signals: int) -> Iterator[dict[str, Any]]:
-    """Yield the requests that are to be answered now."""
+    """Yield each request when its readings are due."""
     lines = _Lines()
     while line := lines.next():
         # If the signal came first, its line comes after the answer.
@@ -89,7 +88,7 @@ def _requests(signals: int) -> Iterator[dict[str, Any]]:
 
 
 class _Lines:
-    """The lines of standard input."""
+    """Reads lines from standard input."""
 
     def __init__(self) -> None:
         # poll(2) does not see what Python has already read, together with the program.
@@ -98,7 +97,7 @@ class _Lines:
         os.set_blocking(sys.stdin.fileno(), True)
 
     def ready(self, *others: int, timeout_s: float | None = None) -> list[int]:
-        """Wait until there is input or one of the other files is readable; return these files."""
+        """Wait for standard input or another file to become readable; return the readable ones."""
         if b"\n" in self._unread:
             return [sys.stdin.fileno()]
         poll = select.poll()
@@ -107,7 +106,7 @@ class _Lines:
         return [file for file, _ in poll.poll(timeout_s and timeout_s * 1000)]
 
     def next(self) -> bytes:
-        """Return the next line; empty at the end of the input, or if none comes for too long."""
+        """Return the next line; empty at the end of the input or after ``IDLE_S`` without input."""
         while b"\n" not in self._unread:
             if not self.ready(timeout_s=IDLE_S):
                 return b""
@@ -120,7 +119,7 @@ class _Lines:
 
 
 def _answer(question: dict[str, Any]) -> None:
-    """Print the readings, compressed and in base64; end the process."""
+    """Print the readings, compressed and in base64, and exit."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a parent may have ignored it
     signal.alarm(ENDS_AFTER_S)
