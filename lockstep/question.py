@@ -37,10 +37,10 @@ class Unreadable(Exception):
     """
 
     def __init__(self, what: str, why: str) -> None:
-        """Create the message from the name of the reading and the reason.
+        """Create the message from what could not be read and the reason.
 
         Args:
-            what: the name of the reading, such as ``Packages``.
+            what: what could not be read: a reading such as ``packages``, a fact, or the node.
             why: the reason, without the node name, such as ``connection lost: ...``.
         """
         super().__init__(f"{what} could not be read: {why}")

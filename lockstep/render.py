@@ -39,7 +39,7 @@ def _environment(folder: Path, *, markup: bool) -> Environment:
 
 @cache
 def _compiled() -> _Compiled | None:
-    """Return the cache of compiled templates; None if other users could write to its folder."""
+    """Return the cache of compiled templates; None if its folder cannot be used safely."""
     try:
         cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = cache_home / "lockstep" / f"jinja2-{jinja2.__version__}-{LAYOUT}"
@@ -55,7 +55,7 @@ def _compiled() -> _Compiled | None:
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """A cache that ignores errors: a template that cannot be loaded is compiled again."""
+    """A cache that ignores errors: if bytecode cannot be loaded, the template is compiled again."""
 
     @override
     def load_bytecode(self, bucket: Bucket) -> None:

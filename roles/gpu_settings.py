@@ -1,7 +1,7 @@
 """GPU settings: the declared values, or the GPU's own defaults, set now and at every boot.
 
-Owns     the settings of nvidia-smi: power limit, clocks, persistence mode, compute mode, ECC, MIG;
-         a unit restores them at boot.
+Owns     the settings made with nvidia-smi: power limit, clocks, persistence mode, compute mode,
+         ECC, MIG; a unit restores them at boot.
 Busy     compute mode, ECC and MIG mode change only on a GPU without processes; ECC then takes
          effect at the next boot. Missing MIG devices are added even to a busy GPU, because that
          does not disturb the existing ones.

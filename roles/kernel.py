@@ -1,6 +1,7 @@
 """Transparent huge pages, CPU frequency and NUMA balancing, set now and at each boot.
 
-Owns     the kernel settings that the hardware class declares in ``kernel``.
+Owns     the settings in the hardware class's ``kernel`` that can change in the running kernel; the
+         role boot_loader writes the kernel arguments for the others.
 Restart  nothing: the kernel applies them at once.
 """
 

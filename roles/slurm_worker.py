@@ -1,8 +1,9 @@
 """slurmd, which fetches its configuration from the controller (configless) if Slurm supports that.
 
 Owns     slurmd's arguments and drop-in, and slurmd.service.
-Restart  only for new arguments, a new drop-in, program, munge key or pyxis plugin, MIG devices that
-         were created after slurmd started, or a node that stays NOT_RESPONDING; jobs survive it.
+Restart  only for new arguments, a new drop-in, program, munge key or pyxis plugin, a slurm.conf
+         that is out of date, MIG devices that were created after slurmd started, or a node that
+         stays NOT_RESPONDING; jobs survive it.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def vote(votes: Iterable[Vote]) -> Majority | Split | None:
 def worse(votes: Iterable[Vote], bound: Bound, tolerance: float) -> Majority | Split | None:
     """Return the votes worse than the median by more than a tolerance, or None if there are none.
 
-    The tolerance is a fraction of the median.
+    The tolerance is a fraction of the median. The result is a split if too few values were compared
+    to tell which of them are wrong.
     """
     every = sorted(votes, key=_place)
     numbers = [number(one.value) for one in every]

@@ -29,7 +29,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """All differences between two sides, and the readings that neither side has."""
+    """The differences between two sides, and the readings that neither side has."""
 
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)

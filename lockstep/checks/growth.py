@@ -18,7 +18,8 @@ from lockstep.report import Reference, alike, count, fold
 from lockstep.when import HOUR_S, span, utc
 
 LEAST_S = 60.0
-"""Minimum number of seconds between two records; less means that the clock was set back."""
+"""Minimum number of seconds between two records, by the node's clock. If there are fewer, the clock
+was set back, or the record given with --earlier is too recent."""
 
 
 def counter_families(rules: Iterable[Rule]) -> set[str]:

@@ -24,7 +24,7 @@ REBOOT = "pyinfra -y {inventory} deploys/reboot.py --limit {node}"
 """The repair for a setting that is right on disk but needs a reboot to take effect."""
 
 REBOOT_BY_SLURM = "on the controller: scontrol reboot ASAP nextstate=RESUME {node}"
-"""The reboot after a manual change, for which no rollout reboots the node."""
+"""How to reboot a node after a manual change; rollouts do not reboot nodes for such changes."""
 
 
 class Kind(enum.Enum):
@@ -66,7 +66,7 @@ class Local(enum.Enum):
 
     HEALTH = "health check"
     JOBS = "health check, prolog, epilog"
-    """For readings that are fast to take and that every job depends on."""
+    """For readings that are fast to take and that show something on which every job depends."""
 
 
 class Skip(enum.Enum):
@@ -334,7 +334,10 @@ class Rule:
         return next((one for one in self.changes if one.covers(view.plan.hardware.name)), None)
 
     def judges(self, view: View) -> bool:
-        """Return whether the rule applies to a node and is not switched off for it."""
+        """Return whether the rule applies to a node and is not switched off for it.
+
+        A rule with declared values does not apply if the role that sets them is unmanaged.
+        """
         if self.expected.is_declared and self.repair.owner in view.plan.spec.unmanaged:
             return False
         change = self.change(view)

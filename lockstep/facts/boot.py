@@ -61,7 +61,7 @@ def boot_entries(taken: Taken) -> tuple[tuple[str, ...], ...]:
 
 
 def initramfs_is_due(files: Iterable[str]) -> Question[bool]:
-    """Ask whether the running kernel has an initramfs that is older than any of these files."""
+    """Ask whether the running kernel's initramfs is older than at least one of these files."""
     sources = tuple(files)
 
     def answer(taken: Taken) -> bool:

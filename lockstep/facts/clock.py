@@ -10,7 +10,7 @@ from lockstep.question import Taken, question
 
 @question("clock", "time.synchronised", "time.offset_s", "time.own_clock")
 def clock_offset(taken: Taken) -> float | None:
-    """Ask for the clock's offset from its time source, in seconds; None if it has no source."""
+    """Ask for the clock's offset in seconds from its time source; None if not synchronized."""
     # Before the role time_sync has run, chronyd may be missing. The gate then waits for it, or
     # fails with chronyd's own message.
     if taken.unread("time.synchronised") or taken["time.own_clock"]:

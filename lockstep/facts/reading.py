@@ -23,7 +23,7 @@ FAULTS = (OSError, EOFError, SSHException, PyinfraError, UnicodeError)
 THE_NODE = "the node"
 
 LIMIT_S = 60
-"""Seconds. Longer than the readers may take (``READER_TIMEOUT_S`` in node.readers.selected)."""
+"""Time limit in seconds, longer than ``READER_TIMEOUT_S`` (in node.readers.selected)."""
 COMMAND = f"timeout -k 5 {LIMIT_S} {READS}"
 
 

@@ -162,7 +162,7 @@ class Conversation:
         """Open a new connection through pyinfra, which checks the host key.
 
         Raises:
-            Unanswered: the connection failed; the text is ssh's message.
+            Unanswered: the connection failed, or the time limit was reached.
         """
         self.close()
         limit = Timeout(within_s)

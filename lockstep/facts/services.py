@@ -32,11 +32,12 @@ def service_state(
 ) -> Question[ServiceState]:
     """Ask for the state of a unit, and whether it has loaded its current files.
 
-    An operation that (re)starts a unit with ``loaded_stamp`` records the ctime and inode of each
-    file that the unit read. If they are unchanged, the file is loaded, even if the clock was set
-    in the meantime. If something else started the unit, files written after the start count as
-    not loaded. All of this is kept on the node, so if a deploy is killed between a write and
-    a restart, the next deploy restarts the unit. ``unit`` may be ``MANAGER``, for systemd itself.
+    An operation that (re)starts a unit also runs ``loaded_stamp``, which records the ctime and
+    inode of each file that the unit read. If they are unchanged, the file is loaded, even if the
+    clock was set in the meantime. If something else started the unit, files written after the
+    start count as not loaded. The record is kept on the node, so if a deploy is killed between a
+    write and a restart, the next deploy restarts the unit. ``unit`` may be ``MANAGER``, for systemd
+    itself.
     """
     read, read_again = tuple(files), tuple(reload_files)
     about = {"changed": tuple(dict.fromkeys((*read, *read_again)))}

@@ -2,7 +2,7 @@
 
 The program and the requests go through standard input, so they appear in no process list or log. A
 request can wait for a command that changes the host: the command's shell then signals the process,
-so that readings are on their way before this side knows that the command has ended.
+which starts to take the readings before this side knows that the command has ended.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Answer(AsyncResult):  # type: ignore[misc]  # gevent's has no types
     begun = False
     """Whether the process may have started to take the readings, so that the time limit applies."""
     at = math.inf
-    """A time no later than the start of the readings (``time.monotonic``); infinite until known."""
+    """Approximate start time of the readings (``time.monotonic``); infinite until known."""
 
 
 class Reader(list[str]):

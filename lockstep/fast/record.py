@@ -4,7 +4,7 @@ Three rules make an answer from the record as good as a fresh one:
 
 - Every command of a deploy drops the record, because a command such as a package installation may
   change anything.
-- If an operation is about to change something because of readings from before its turn, they are
+- If an operation is about to change something based on readings from before its turn, they are
   taken again, and the operation decides again. It logs which values have changed in the meantime.
 - A reading is never used if it is older than ``MOST_AGE_S``, or was taken in an earlier phase.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 MOST_AGE_S = 30.0
 """Seconds. Older readings are taken again, for example after a wait for another host."""
 FRESH_S = 5.0
-"""Seconds for which readings taken with a command count as current."""
+"""Seconds for which readings taken after a command count as current."""
 NEXT = 4
 """Number of upcoming questions whose parts are read right after a command; slow readings (``SLOW``)
 are taken only for the first of them."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_preserve_sudo_env"}
-"""pyinfra arguments that allow a record; with any others (``_env``), all questions run commands."""
+"""pyinfra arguments that allow a record; with others (``_env``), each question runs a command."""
 OF_NO_CONCERN = {
     *("_shell_executable", "_success_exit_codes"),
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only

@@ -89,7 +89,7 @@ class Output(CommandOutput):
     """The output of a command."""
 
     is_text: bool = True
-    """Whether standard output is UTF-8; bytes that are not UTF-8 appear as ``\\xff``."""
+    """Whether standard output is UTF-8; other bytes appear as escapes such as ``\\xff``."""
 
 
 class FailsAlone(SSHConnector):
@@ -229,7 +229,7 @@ class FailsAlone(SSHConnector):
 
 
 class _Text(Iterable[str]):
-    """Decodes lines. Bytes that are not UTF-8 become ``\\xff``, and ``is_text`` becomes False."""
+    """Decodes lines. Escapes bytes that are not UTF-8 (``\\xff``); ``is_text`` is then False."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = lines

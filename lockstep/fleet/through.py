@@ -17,7 +17,7 @@ from lockstep.report import fold
 from lockstep.spec.names import expand
 
 SLURM = "--through-slurm="
-"""Option that may be followed by a job ID; without a job ID, idle nodes are used."""
+"""Value of ``Share.through``, optionally followed by a job ID; without one, idle nodes are used."""
 CLUSH = "--through-clush"
 PROBE_S = 60
 """Seconds for one node, including its connection. The probe itself stops after 25 s."""

@@ -59,7 +59,7 @@ def remembered(history: sqlite3.Connection, findings: Iterable[Finding]) -> list
 
 
 def last_found(history: sqlite3.Connection, rule: str) -> dict[str, float]:
-    """Map each node with a current finding of this rule to the time of the node's last check."""
+    """Map each node with a finding of this rule to the time when the finding was last found."""
     return dict(
         history.execute("SELECT node, last FROM finding WHERE rule = ? AND device = ''", (rule,))
     )

@@ -67,7 +67,7 @@ def boot(record: Record) -> str | None:
 def earlier(
     history: sqlite3.Connection, reading: Reading, families: Collection[str], now: float
 ) -> tuple[dict[str, Record], dict[str, Record]]:
-    """Return two earlier records of each node, both from its current boot.
+    """Return up to two earlier records of each node, from its current boot only.
 
     The first is the newest that is at least ``APART_S`` old; soon after a boot, it is the oldest
     that is at least ``SOON_S`` old. The second is for counters that were reset after the first

@@ -122,7 +122,7 @@ class Unit:
     restart: Literal["changed", "never"] = "changed"
     """``never`` if a restart would kill job processes; changes then wait for the next start."""
     essential: bool = True
-    """If False, the deploy does not fail but only reports that the unit did not start."""
+    """If False and the unit does not start, the deploy only reports that and does not fail."""
     port: Callable[[NodePlan], int | None] | None = None
     """The port on which other nodes reach the unit; None if there is no such port."""
     protocol: Literal["tcp", "udp"] = "tcp"
@@ -140,7 +140,7 @@ class Contribution:
     """Settings that a role contributes to another role; to repair them, both roles must run."""
 
     sysctl: Callable[[NodePlan], Mapping[str, str]] = lambda plan: {}
-    """Sysctl keys that os_settings writes to its file."""
+    """Sysctls that os_settings writes to its file: key -> value."""
     kernel_args: Paths = nothing
     """Kernel arguments that boot_loader writes to its file."""
     masked_units: Paths = nothing
@@ -247,7 +247,7 @@ def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
     Every other role implicitly comes after ``packages``.
 
     Raises:
-        ValueError: a role is declared to come after itself, or after a role that does not exist.
+        ValueError: the declared order has a cycle, or names a role or stage that does not exist.
     """
     steps = {key((role, stage)): (role, stage) for role in roles for stage in role.all_stages}
     first = steps.keys() & {FIRST}

@@ -1,6 +1,6 @@
 """Settings of NCCL, UCX and Open MPI for the fabric, and the kernel modules that RDMA needs.
 
-docs/fabric.md lists the values and their sources. Each is a default that a job can override.
+docs/fabric.md lists the values and their sources. Each value is a default that a job can override.
 """
 
 from __future__ import annotations

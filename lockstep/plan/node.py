@@ -142,7 +142,10 @@ class NodePlan:
 
     @cached_property
     def time(self) -> TimePlan:
-        """The node's time servers: heads use the declared servers, workers use the heads."""
+        """The node's time settings: heads use the declared servers, workers use the heads.
+
+        If no server is declared, the first head is the time source and the other heads use it.
+        """
         heads, declared = self.cluster.heads, self.spec.time.servers
         if self.name not in heads:
             return TimePlan(servers=heads, reference=False, allow=())

@@ -46,7 +46,7 @@ class NvidiaPlan:
     packages_of: Mapping[str, Mapping[str, str]]
     """Part -> package -> version pattern."""
     pins: Mapping[str, str]
-    """Dependency -> version pattern, which keeps apt from selecting a newer version."""
+    """Driver dependency -> version pattern, which keeps apt from selecting a newer version."""
     load_modules: tuple[str, ...]
     """Kernel modules to load at boot, in order; empty if the machine uses its host's kernel."""
 

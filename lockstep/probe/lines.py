@@ -14,7 +14,7 @@ RECORD = ':{"record":'
 
 
 class ProbeFormatError(Exception):
-    """Raised when a text is not the output of the probe."""
+    """Raised when a text is neither valid output of the probe nor a valid file of records."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Splits a record into short lines, because srun and clush interleave the lines of many nodes.
+"""Splits a record into short lines, because srun and clush interleave the output of many nodes.
 
 This module runs on the nodes as part of the probe, so it must run on Python 3.9 and import only
 the standard library.

@@ -82,7 +82,7 @@ class Record(_Part):
         return reading.value if isinstance(reading, Taken) else reading
 
     def parts(self, name: str) -> dict[str, JsonValue | Unread]:
-        """Return the items of a map; an unread or other value becomes one item with the key ""."""
+        """Return a reading's items; if unread or not a map, it becomes one item with the key ""."""
         reading = self.readings.get(name, MISSING)
         return reading.parts if isinstance(reading, Taken) else {"": reading}
 

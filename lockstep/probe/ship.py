@@ -26,7 +26,7 @@ LARGEST_COMMAND = 100_000
 """Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
 
 PYTHON = "python3 -IS"
-"""Without the node's PYTHON* variables and installed packages, which could change a reading."""
+"""Python without PYTHON* variables and without installed packages; both could change a reading."""
 
 SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 """Readings that take longer than most commands of a deploy."""
@@ -131,7 +131,8 @@ def asking(only: frozenset[str], request: Mapping[str, Any], *, waits: bool = Fa
     Args:
         only: the names of the readings.
         request: the names of the objects to read (files, units), as in ``Request``.
-        waits: whether the process waits for SIGUSR1 or the line ``BEGIN`` before it takes them.
+        waits: whether the process waits for SIGUSR1 or the line ``BEGIN`` before it takes
+            the readings.
     """
     rows = [
         [[reader.__module__, reader.__name__, list(names)] for reader, names in rows]

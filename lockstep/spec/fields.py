@@ -71,7 +71,10 @@ def _memlock(value: object) -> object:
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
-    """Return a validator for text that is later written into files and shell commands."""
+    """Return a validator that rejects text that does not match a pattern.
+
+    The text is later written into files and shell commands.
+    """
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:

@@ -1,4 +1,4 @@
-"""Turns a plain description into a validated cluster, or reports all of its problems."""
+"""Turns a plain description into a validated cluster, or reports its problems."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PARTS = ("networks", "hardware", "nodes")
 def load(
     description: Mapping[str, object], roles: Collection[DeclaredRole]
 ) -> tuple[Cluster | None, list[Problem]]:
-    """Return the cluster, or None and all problems in the description.
+    """Return the cluster, or None and the problems found in the description.
 
     Args:
         description: the dictionary from an inventory.
         roles: every role that a node may have.
 
     If a field is invalid, the part that contains it (a node group, a hardware class, ...) is left
-    out, and all relations that do not depend on that part are still validated. This way, one run
-    reports all problems, but a typo does not cause a dozen follow-up problems.
+    out, and only the relations that do not depend on other parts are validated. This way, one run
+    reports as many problems as possible, but a typo does not cause a dozen follow-up problems.
     """
     try:
         cluster = Cluster.model_validate(description)
@@ -64,7 +64,7 @@ def _settings(
 
 
 def _of_roles(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
-    """Yield the problems that the roles find, and unknown role names in ``unmanaged``."""
+    """Find unknown role names in ``unmanaged``, and the problems that the roles report."""
     names = sorted(role.name for role in roles)
     yield from violated(
         ("unmanaged",),

@@ -129,7 +129,7 @@ class Reboots(Model):
     """How nodes with a pending reboot are rebooted (deploys/reboot.py)."""
 
     at_once: Count = 1
-    """Maximum number of nodes that are down at the same time."""
+    """Maximum number of workers being drained or rebooted at the same time; heads: always 1."""
     drain_timeout_s: Count = 86400
     """Seconds to wait for running jobs before the rollout stops. Jobs are never killed."""
     return_timeout_s: Count = 1800

@@ -1,6 +1,7 @@
 """Node names and CPU sets in compact notation: ``worker[0001-2000]``, ``0-3,56``.
 
-The notation is Slurm's hostlist format; ClusterShell parses and formats it.
+Node names use Slurm's hostlist format, CPU sets Linux's cpulist format; ClusterShell parses and
+formats both.
 """
 
 from __future__ import annotations

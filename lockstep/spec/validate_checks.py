@@ -44,7 +44,7 @@ def check_problems(checks: Checks) -> Iterator[Problem]:
 
 
 def class_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield hardware classes that rules or overrides name but the cluster does not define."""
+    """Find hardware classes that rules or overrides name but the cluster does not define."""
     for field in ("overrides", "rules"):
         for number, one in enumerate(getattr(cluster.checks, field)):
             for index, name in enumerate(one.classes):

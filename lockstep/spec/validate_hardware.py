@@ -168,7 +168,7 @@ def _nics(nics: Nics) -> Iterable[Relation]:
 
 
 def _as_many(noun: str, field: Path, text: str, counter: str, count: int) -> Relation:
-    """Return the relation that requires exactly ``count`` names in a range that is not empty."""
+    """Return the relation that requires exactly ``count`` names in a range, unless it is empty."""
     number = len(names.expand(text)) if text else count
     return number != count, field, f"{text}: {number} {noun}", f"{count} {noun}, as in {counter}"
 

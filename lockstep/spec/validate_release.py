@@ -16,7 +16,7 @@ GPU_SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
 
 
 def release_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield declared settings that Lockstep does not support on the OS release."""
+    """Find declared settings that Lockstep does not support on the OS release."""
     release = operating_systems.find(cluster.os.release)
     if release is None:
         return

@@ -22,7 +22,7 @@ that is set in classes that use the part, and whether these classes require the 
 
 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Yield versions that are unavailable, or incompatible with each other or with the hardware."""
+    """Find versions that are unavailable, or incompatible with each other or with the hardware."""
     software, stack = cluster.software, cluster.software.nvidia
     yield from _repositories(software)
     yield from violated(("software", "containers"), *_containers(cluster))
@@ -295,7 +295,7 @@ def _available(software: Software, stack: Nvidia) -> Relation:
 
 
 def _job_containers(cluster: Cluster) -> Iterator[Relation]:
-    """Find programs that no repository provides, or that are locked to a different version."""
+    """Find programs that are declared without a repository, or locked to a different version."""
     software, release = cluster.software, operating_systems.find(cluster.os.release)
     declared = software.containers.programs
     yield (

@@ -43,7 +43,7 @@ def entries(args: tuple[str, ...]) -> Commands:
 
     Args:
         args: kernel arguments that the next boot must have, in this order: grubby removes all
-            arguments with the same keys, then appends these unchanged.
+            arguments with the same keys, then appends these.
     """
     present = ask(boot_entries())
     wanted = {_key(argument) for argument in args}

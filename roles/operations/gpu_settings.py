@@ -16,7 +16,7 @@ COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
 
 @operation()
 def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
-    """Use nvidia-smi(1) to restore the settings that a GPU has lost.
+    """Use nvidia-smi(1) to change the settings of each GPU that differ from the plan.
 
     Args:
         gpu: the declared settings. Locked clocks cannot be read back, so only the role's

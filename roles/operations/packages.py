@@ -88,8 +88,8 @@ def _waiting(
 ) -> list[str]:
     """Return the driver packages that wait for the rollout: all that differ from the plan, or none.
 
-    No package waits if no driver is installed yet, or if some packages are missing and the rest
-    are as planned.
+    Unless a different driver is loaded, no package waits if no driver is installed yet, or if some
+    packages are missing and the rest are as planned.
     """
     concerned = [name for name in differ if name in steady or name in replaced]
     other_version = any(name in state.installed for name in concerned)

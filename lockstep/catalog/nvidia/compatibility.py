@@ -84,7 +84,8 @@ DCGM_CUDA_13_FROM = "4.4.0"
 """First DCGM version for CUDA 13 (drivers of branch 580 or later); source: DCGM's changelog."""
 
 CONTAINER_TOOLKIT_FROM = "1.18.0"
-"""First toolkit version with nvidia-cdi-refresh.service, which updates CDI after driver changes."""
+"""First toolkit version with nvidia-cdi-refresh.service, which updates the CDI specification after
+driver changes."""
 
 DCGM_FROM = "4.0.0"
 """First DCGM version with the CUDA version in package names (datacenter-gpu-manager-4-cuda12)."""

@@ -25,7 +25,7 @@ class Action(Enum):
     UPDATE = "update the driver and the firmware"
     FOLLOW = "check the previous Xid"
     CONTACT_SUPPORT = "contact the vendor's support"
-    """Most Xids with this action are marked as unused by NVIDIA."""
+    """NVIDIA marks most Xids with this action as unused."""
     UNDEFINED = "search NVIDIA's documentation: the Xid catalogue recommends no action"
 
 

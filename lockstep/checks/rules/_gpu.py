@@ -86,7 +86,10 @@ planned_count = of_gpus(lambda gpu: gpu.count)
 
 
 def has_all(view: View) -> bool:
-    """Return whether all GPUs are present (gpu.count). A missing GPU shifts the others' indices."""
+    """Return whether gpu.count, if it was read, shows all GPUs.
+
+    A missing GPU shifts the indices of the others.
+    """
     seen = view.read("gpu.count")
     return has_gpus(view) and (isinstance(seen, Unread) or seen == planned_count(view))
 

@@ -313,7 +313,10 @@ RULES = (
         peers=Peers.CLASS,
         repair=by_hand(
             "reboot {node} into {expected} when it is idle (install that kernel if it is missing)",
-            peers="reboot {node} into {expected} when it is idle (install it if it is missing)",
+            peers=(
+                "reboot {node} into {expected} when it is idle (install that kernel if it is "
+                "missing)"
+            ),
         ),
     ),
 )

@@ -45,7 +45,7 @@ NUMBERED = "{0} {1}"
 
 
 def has_cdi(view: View) -> bool:
-    """Return whether containers on the node get GPUs."""
+    """Return whether the plan of the node gives containers access to GPUs."""
     return view.plan.nvidia is not None and view.plan.nvidia.has("container_toolkit")
 
 

@@ -220,7 +220,7 @@ RULES = (
             "layout. If the firmware divides the sockets differently, jobs are bound to CPUs far "
             "from their GPUs."
         ),
-        blind="The memory and the GPUs of each NUMA node. NUMA nodes without CPUs.",
+        blind="The memory and the GPUs of each NUMA node. Unplanned NUMA nodes without CPUs.",
         source="kernel documentation, ABI/stable/sysfs-devices-node",
         reading="numa.cpus",
         look=Look(_numa_items, pick=lambda value: cpulist(cpus(str(value)))),
@@ -252,7 +252,7 @@ RULES = (
             lambda value: f"{value:g} W" if isinstance(value, int | float) else as_text(value)
         ),
         repair=by_hand(
-            "on {node}: find out what lowered the limit (BMC power policy, powercap-set, BIOS)"
+            "on {node}: find out what changed the limit (BMC power policy, powercap-set, BIOS)"
         ),
         explained_by=OTHER_MACHINE,
     ),

@@ -47,7 +47,7 @@ FROM_PACKAGES = (
     Cause("package.present", tag=DRIVER, of=Effect(tag=OF_PACKAGES)),
     Cause("package.present", tag=DRIVER, of=UNREAD),
 )
-"""If packages installed the wrong driver, only the packages are reported."""
+"""If a missing or wrong package explains the wrong driver, only the package is reported."""
 
 
 def has_stack(view: View) -> bool:

@@ -175,7 +175,8 @@ RULES = (
             "job that starts during the check can also cause this warning."
         ),
         blind=(
-            "Nodes that are running a job or have no scheduler. GPUs that are partitioned with MIG."
+            "Nodes that Slurm does not report as idle, and nodes without Slurm. GPUs that are "
+            "partitioned with MIG."
         ),
         source="nvidia-smi --help-query-gpu, memory.used; measured on an idle H200: 0 MiB",
         reading="gpu.memory.used_mib",
@@ -284,8 +285,8 @@ RULES = (
         look=Look(devices="gpu.name"),
         kind=Kind.UNIQUE,
         repair=by_hand(
-            "find out which of the nodes {node} really has the GPU; the records of the others are "
-            "wrong"
+            "find out which of the nodes {node} really has the GPU, and correct the name, the "
+            "record or the GPU passthrough of the others"
         ),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,

@@ -74,7 +74,8 @@ def _severity(view: View, number: int) -> str:
 def _numbers(view: View) -> dict[str, Counter[int]]:
     """Return how often each Xid occurred on each GPU.
 
-    A GPU that nvidia-smi does not list appears under its PCI address.
+    A GPU that nvidia-smi does not list appears under its PCI address. Ignored Xids, such as errors
+    that programs cause, are left out.
     """
     slots = {
         str(address)[-12:].rpartition(".")[0].lower(): device
@@ -252,7 +253,10 @@ RULES = (
             "A row is remapped after an uncorrectable error, which kills the job. A GPU has a "
             "limited number of spare rows."
         ),
-        blind="Rows that were remapped before the first record after a boot.",
+        blind=(
+            "Rows that were remapped because of correctable errors. Rows that were remapped before "
+            "the first record after a boot."
+        ),
         source="NVIDIA GPU memory error management, row remapping",
         reading="gpu.remapped.uncorrectable",
         text=Text(lambda value: f"{value} rows" if value != 1 else "1 row"),
@@ -295,8 +299,9 @@ RULES = (
             "the description can change the severity of an Xid."
         ),
         blind=(
-            "Errors that programs cause (13, 31, 43), and errors that monitoring.xid ignores. "
-            "Machines without their own kernel, which cannot read the kernel log."
+            "Errors that programs cause (for example 13, 31 and 43), errors that need no action, "
+            "and errors that monitoring.xid ignores. Machines without their own kernel, which "
+            "cannot read the kernel log."
         ),
         source="NVIDIA Xid catalogue, lockstep/catalog/nvidia/xid.py",
         reading="driver.xid",

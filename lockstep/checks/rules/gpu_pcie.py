@@ -58,8 +58,8 @@ _errors = partial(
         "record after a boot."
     ),
     repair=by_hand(
-        "drain {node} and reseat the card at PCI address {device}; if errors continue, replace the "
-        "card"
+        "drain {node} and reseat the card at or below PCI address {device}; if errors continue, "
+        "replace the card"
     ),
 )
 """A rule about an error counter of the PCIe links at or above the GPUs."""
@@ -180,8 +180,8 @@ RULES = (
         text=Text(lambda value: f"at most Gen{value}"),
         repair=by_hand(
             peers=(
-                "compare the link speed in the firmware, the retimers and the risers of {node} "
-                "with those of its peers"
+                "compare the link speed setting in the firmware, the retimers and the risers of "
+                "{node} with those of its peers"
             )
         ),
         applies=asks("gpu.pcie.generation_max"),

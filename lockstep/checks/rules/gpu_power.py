@@ -48,7 +48,8 @@ from lockstep.checks.rules._gpu import (
 
 CLOCK = "gpu.clocks.sm_mhz"
 UNUSED_MIB = 256
-"""GPU memory in MiB. Even an idle CUDA context uses more than this and keeps the clock high."""
+"""An idle GPU has less than this much memory in use, in MiB. Even an idle CUDA context uses more
+and keeps the clock high."""
 
 
 def _within(view: View) -> dict[str, JsonValue]:
@@ -185,7 +186,7 @@ RULES = (
         claim="All GPUs of a hardware class have the same maximum memory clock.",
         why=(
             "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "clock, and all other GPUs wait for it."
+            "memory clock, and all other GPUs wait for it."
         ),
         blind="The current memory clock, which gpu.clock_memory checks.",
         source="nvidia-smi --help-query-gpu, clocks.max.memory",
@@ -289,8 +290,8 @@ RULES = (
         id="gpu.power_range",
         claim="Every GPU has the power limit range of its model.",
         why=(
-            "Different firmware can lower the maximum limit. The driver then rejects the "
-            "planned limit."
+            "Different firmware can lower the maximum limit. The driver then rejects a planned "
+            "limit above it."
         ),
         blind="A limit that is within the range but too low, which gpu.power_limit finds.",
         source=(

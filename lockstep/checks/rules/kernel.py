@@ -242,8 +242,8 @@ RULES = (
     Rule(
         id="kernel.nouveau",
         claim="The nouveau driver is not loaded.",
-        why="nouveau takes the GPUs at boot, so NVIDIA's driver cannot use them.",
-        blind="Other drivers that take a GPU, such as vfio-pci.",
+        why="nouveau binds to the GPUs at boot, so NVIDIA's driver cannot use them.",
+        blind="Other drivers that bind to a GPU, such as vfio-pci.",
         source="NVIDIA driver installation guide, disabling nouveau",
         reading="kernel.modules",
         look=Look(part("kernel.modules", "nouveau")),
@@ -371,7 +371,7 @@ RULES = (
             "Running sysctl --system would apply the conflicting value. This is only a warning "
             "because Lockstep's file wins at boot (systemd-sysctl.service.d/50-lockstep.conf)."
         ),
-        blind="A missing Lockstep file, which file.content reports. Units that set keys later.",
+        blind="A missing Lockstep file (see file.content). Keys set after systemd-sysctl has run.",
         source="sysctl.d(5)",
         reading="sysctl.persisted",
         look=Look(_persisted_items, pick=of_map(lambda entry: entry["value"])),

@@ -83,7 +83,7 @@ def _mount_expected(view: View) -> dict[str, JsonValue]:
 
 
 def _odd(view: View) -> str:
-    """Return up to four slots whose memory module differs from most modules of the node."""
+    """Return up to four memory modules that differ from the most common one, with their slots."""
     modules = {slot: as_text(value) for slot, value in view.items("memory.modules").items()}
     usual = max(modules.values(), key=list(modules.values()).count, default="")
     odd = sorted(slot for slot, module in modules.items() if module != usual)

@@ -132,7 +132,7 @@ def _alike(
     """Return a rule that compares a reading of the interfaces across peers."""
     return Rule(
         id=reading,
-        claim=f"The interfaces on a network have the same {what} on all nodes of a hardware class.",
+        claim=f"Each network interface has the same {what} on all nodes of a hardware class.",
         why=why,
         blind=blind,
         source=source,
@@ -337,7 +337,7 @@ RULES = (
     ),
     _alike(
         "net.queue",
-        "queueing discipline",
+        "queueing discipline and transmit queue length",
         why="A different queueing discipline can delay packets that the peers send immediately.",
         blind="The parameters, classes and filters of a queueing discipline.",
         source="tc(8), ip-link(8) (txqueuelen)",
@@ -364,7 +364,7 @@ RULES = (
     ),
     _alike(
         "net.speed",
-        "speed",
+        "speed and duplex mode",
         why="A link at a tenth of its speed still works, but all nodes wait for it.",
         blind="A speed that is too low on all nodes.",
         source="kernel documentation, ABI/testing/sysfs-class-net (speed, duplex)",

@@ -45,7 +45,11 @@ def _held_items(view: View) -> Items:
 
 
 def _together(view: View) -> dict[str, tuple[str, ...]]:
-    """Group the packages with a wrong version by installed and locked version."""
+    """Group the packages with a wrong version; the key is the names in the group as text.
+
+    NVIDIA packages with the same installed and locked version form one group, but driver packages
+    are grouped separately. Each other package is a group of its own.
+    """
     alike: dict[tuple[str, str, bool], list[str]] = {}
     stack = view.plan.nvidia
     for name, installed in other_packages(view).items():

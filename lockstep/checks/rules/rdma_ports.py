@@ -286,12 +286,12 @@ RULES = (
         ),
         repair=by_hand(
             (
-                "on {node}: clean or replace the cable or the transceiver of the port named in the "
-                "detail, check the switch port, and reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port whose rate "
+                "is wrong (see the detail), check the switch port, and reset the adapter"
             ),
             peers=(
-                "on {node}: clean or replace the cable or the transceiver of the port named in the "
-                "detail, check the switch port, and reset the adapter"
+                "on {node}: clean or replace the cable or the transceiver of the port whose rate "
+                "is wrong (see the detail), check the switch port, and reset the adapter"
             ),
         ),
         applies=has_rdma,

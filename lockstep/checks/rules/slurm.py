@@ -143,7 +143,10 @@ def _state(entry: dict[str, JsonValue]) -> Items:
 
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
-    """Return tags for a reason given by Slurm or Lockstep; none for a reason given by a person."""
+    """Return the tags of the reasons for a state; none if a reason is not in ``REASONS``.
+
+    Without any reason, a node that does not respond has the tag ``SILENT``.
+    """
     entry = seen_by_slurm(view)
     if not isinstance(entry, dict):
         return frozenset()
@@ -236,7 +239,8 @@ RULES = (
         text=Text(lambda value: f"slurm.conf (sha256 {str(value)[:12]})"),
         repair=by_role(
             "slurm_worker",
-            f"{DEPLOY}; on the controller, run scontrol reconfigure if it uses an older file",
+            f"{DEPLOY}; if slurmctld uses an older file, run scontrol reconfigure on the "
+            "controller",
         ),
         # On a worker with its own files, file.content checks them.
         applies=lambda view: (
@@ -253,8 +257,8 @@ RULES = (
         id="slurm.container_image",
         claim="srun has the --container-image option.",
         why=(
-            "A job submitted with --container-image from another node runs outside its container "
-            "on this node, without an error message."
+            "On a node without this option, a job submitted with --container-image from another "
+            "node runs outside its container, without an error message."
         ),
         blind="Whether a container starts, because the rule runs neither enroot nor its hooks.",
         source="srun(1); spank(8)",

@@ -57,7 +57,7 @@ OF_ROLES = frozenset(
         *("slurm.health", "slurm.plugin_loads", "slurm.steps"),
     }
 )
-"""Readings that only roles need. A check omits them, because no rule uses them."""
+"""Readings that only roles need. A check does not take them, because no rule uses them."""
 
 READERS: tuple[Row, ...] = (
     *OF_NVIDIA_SMI,

@@ -24,7 +24,11 @@ KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
 
 
 def read_file(path: str) -> Any:
-    """Return a regular file's hash, mode and owner; ``absent`` if it is missing, else ``other``."""
+    """Return the hash, mode and owner of a file.
+
+    For anything but a regular file, ``other`` with its kind replaces the hash. For a missing file,
+    the only key is ``absent``.
+    """
     try:
         about = os.lstat(rooted(path))
         if not stat.S_ISREG(about.st_mode):

@@ -170,7 +170,10 @@ OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
 
 
 def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
-    """Return a value; "not supported" if the GPU lacks it, unread if nvidia-smi prints no value."""
+    """Return a value; unread if nvidia-smi prints no valid one.
+
+    For a value of ``GPU_OPTIONAL_FIELDS`` that the GPU lacks, return "not supported".
+    """
     if name in OPTIONAL and text in LACKS:
         return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):

@@ -36,7 +36,7 @@ def read_listeners(request: Request, commands: Commands) -> Readings:
 
 
 def address_of(text: str) -> str:
-    """Return an address of /proc/net (32-bit words in host byte order) in its usual notation."""
+    """Return an address from /proc/net (32-bit words in host byte order) in its usual notation."""
     words = [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
     family = socket.AF_INET6 if len(words) == 4 else socket.AF_INET
     return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))

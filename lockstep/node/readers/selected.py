@@ -1,7 +1,8 @@
 """Takes the readings that roles ask for, one request after another, in one process.
 
-The process answers at once, whereas a new Python would first have to start and compile the readers.
-It forks for each request, so that a reader that hangs or keeps state cannot affect later answers.
+The process answers at once, whereas a new Python interpreter would first have to start and compile
+the readers. The process forks for each request, so that a reader that hangs or keeps state cannot
+affect later answers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ it answers."""
 ENDS_AFTER_S = 60
 """Time limit in seconds for one answer; then an alarm ends the forked process."""
 IDLE_S = 600
-"""Seconds without a request after which the process exits, because the other side may be gone."""
+"""Seconds without a request after which the process exits, because the control host may be gone."""
 END = "LOCKSTEP-READINGS END"
 """Last line of the readings; if it is missing, the output was cut off."""
 OVER = "LOCKSTEP-READINGS OVER"

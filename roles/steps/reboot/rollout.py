@@ -1,4 +1,4 @@
-"""A rollout, which all hosts of a run share; it ends as soon as a node fails.
+"""A rollout, which all hosts of a run share; after it is stopped, no further node gets a slot.
 
 The operations of all hosts run side by side, each in its own greenlet (pyinfra's command line
 replaces threads and locks with gevent's); they share the state in this module. A turn ends with its

@@ -128,7 +128,7 @@ class Turn:
             self._resume()
 
     def _drain(self) -> None:
-        """Drain the node, unless an administrator has already drained it."""
+        """Drain the node, unless it is already out of service."""
         hold = self.decision.hold
         if not hold.states:
             raise Failed(
