@@ -56,7 +56,9 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     """
     path = store(cluster, folder)
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -64,7 +66,7 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
-        document = json.loads(path.read_text(encoding="ascii"))
+        document = json.loads(text)
         key = base64.b64decode(document["munge_key"], validate=True)
         password = document["database_password"]
         # SQL and a configuration file contain the password unquoted; munged rejects a short key.

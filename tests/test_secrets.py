@@ -34,6 +34,13 @@ def test_they_lie_in_one_file_per_cluster_below_the_state_folder(tmp_path: Path)
     assert store("unit") != store("other")
 
 
+def test_a_file_that_cannot_be_read_is_refused() -> None:
+    """A folder cannot be read by root either."""
+    store("unit").mkdir(parents=True, mode=0o700)
+    with pytest.raises(SecretsUnsafe, match=r"secrets\.json: Is a directory\. Try again"):
+        existing("unit")
+
+
 def test_a_folder_of_the_spec_wins(tmp_path: Path) -> None:
     assert store("unit", str(tmp_path / "mine")) == tmp_path / "mine" / "secrets.json"
     made = obtain("unit", str(tmp_path / "mine"))
