@@ -31,13 +31,26 @@ def cluster() -> Iterator[Lab]:
     """One head and two workers, freshly deployed."""
     lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", CLUSTER))
     kept = lab.name != CLUSTER  # a developer's own lab stays as it is
-    if not kept:
-        lab.lab("down")
-    lab.lab("up", "--workers", "2")
     try:
-        deployed = lab.deploy()
-        assert deployed.status == 0, deployed.errors
+        boot(lab, anew=not kept)
         yield lab
     finally:
         if not kept:
             lab.lab("down")
+
+
+@pytest.fixture(scope="module")
+def booted_anew_afterwards(cluster: Lab) -> Iterator[None]:
+    """For tests that leave packages or units behind, which later tests would find."""
+    yield
+    if cluster.name == CLUSTER:
+        boot(cluster, anew=True)
+
+
+def boot(lab: Lab, *, anew: bool) -> None:
+    """Boot one head and two workers, and deploy them."""
+    if anew:
+        lab.lab("down")
+    lab.lab("up", "--workers", "2")
+    deployed = lab.deploy()
+    assert deployed.status == 0, deployed.errors

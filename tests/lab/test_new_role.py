@@ -10,7 +10,10 @@ import pytest
 from tests.lab.labs import INVENTORY, Lab
 from tests.worked_examples import PAGE, copy_tree, examples
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.lab, pytest.mark.slow),
+    pytest.mark.usefixtures("booted_anew_afterwards"),  # nfs-common leaves units behind
+]
 
 HEADING = "Add a role"
 CONF = "/etc/nfsmount.conf.d/50-lockstep.conf"
