@@ -16,7 +16,10 @@ from tests.lab.labs import Lab
 from tests.lab.test_cluster import wait_until_idle
 from tests.lab.test_nvidia import WORKERS, changed
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.lab, pytest.mark.slow),
+    pytest.mark.usefixtures("booted_anew_afterwards"),  # packages of the engines stay
+]
 
 IMAGE = "localhost/lockstep-check:1"
 REACHED, REFUSED = "No such device or address", "Operation not permitted"
