@@ -231,7 +231,7 @@ class HostRecord:
         Args:
             wanted: the parts to read.
             arguments: pyinfra's arguments.
-            with_what: the same arguments as a key; None if the readings are not for the record.
+            with_what: a key for these arguments; None if the readings are not to be recorded.
         """
         reader = self._reader
         if wanted and with_what is not None:

@@ -21,7 +21,7 @@ def plugin_of_this_slurm(version: str, slurm: str, otherwise: str) -> Commands:
     Args:
         version: the package version, as a pattern (apt_preferences(5)).
         slurm: the release series of Slurm, for the error message.
-        otherwise: a shell command that protects jobs if no build of the plugin fits.
+        otherwise: a shell command that protects jobs if Slurm can load no build of the plugin.
     """
     if ask(slurm_loads(PYXIS_PLUGIN)):
         return
