@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from lockstep.facts.containers import cdi_is_current, docker_ends_containers, has_image
+from lockstep.facts.containers import (
+    cdi_is_current,
+    cdi_refused,
+    docker_ends_containers,
+    has_image,
+)
 from lockstep.facts.gpus import gpu_states
 from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
@@ -48,7 +53,8 @@ def _asks(plan: NodePlan) -> Questions:
     if _has_engine(plan, "docker"):
         yield docker_ends_containers()
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
-        yield from (service_state(f"{CDI_REFRESH}.path"), gpu_states(), cdi_is_current())
+        yield from (service_state(f"{CDI_REFRESH}.path"), gpu_states())
+        yield from (cdi_is_current(), cdi_refused())
     yield from (has_image(engine, CHECK_IMAGE) for engine in check_engines(plan))
 
 

@@ -20,6 +20,12 @@ def cdi_is_current(taken: Taken) -> bool:
     return bool(taken["cdi.current"])
 
 
+@question("CDI refusal", "cdi.refused")
+def cdi_refused(taken: Taken) -> str:
+    """Ask why nvidia-ctk cannot generate a CDI specification; "" if it can."""
+    return str(taken["cdi.refused"])
+
+
 def has_image(engine: str, image: str) -> Question[bool]:
     """Ask whether a container engine has an image; False for Docker if Docker is not running."""
     asked = f"{engine} {image}"

@@ -8,6 +8,7 @@ import shlex
 from lockstep.facts.containers import (
     CRI_NAMESPACE,
     cdi_is_current,
+    cdi_refused,
     docker_ends_containers,
     has_image,
 )
@@ -47,11 +48,16 @@ def cdi_specification(gpus: int) -> CommandsOrReason:
 
     Args:
         gpus: the planned number of GPUs. If a GPU is missing, the file is not changed;
-            otherwise the node would look like a healthy node with fewer GPUs.
+            otherwise the node would look like a healthy node with fewer GPUs. nvidia-ctk writes
+            none while a GPU that must be reset does not answer it.
     """
-    present = len(ask(gpu_states()).every)
-    if present != gpus:
-        return f"{present} of {gpus} GPUs are present, so the CDI specification is not changed"
+    states = ask(gpu_states())
+    if len(states.every) != gpus:
+        present = f"{len(states.every)} of {gpus} GPUs are present"
+        return f"{present}, so the CDI specification is not changed"
+    if states.to_reset and (refused := ask(cdi_refused())):
+        waiting = ", ".join(states.to_reset)
+        return f"nvidia-ctk cannot write the CDI specification ({refused}); to reset: {waiting}"
     if not ask(cdi_is_current()):
         yield f"systemctl restart {CDI_REFRESH}.service"
     return "the CDI specification matches the GPUs and the driver"

@@ -148,6 +148,15 @@ DRIFTS = (
         repaired=False,
     ),
     Drift(
+        "a GPU that waits for a reset",
+        "worker2",
+        "--gpu 1 --set lost=requires_reset",
+        "gpu.recovery_action",
+        "gpu1",
+        gpu=True,
+        repaired=False,
+    ),
+    Drift(
         "a GPU on eight lanes",
         "worker2",
         "--gpu 3 --set pcie.link.width.current=8",

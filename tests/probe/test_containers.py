@@ -191,8 +191,14 @@ def test_a_cdi_specification_is_current_when_the_toolkit_would_write_the_same(no
     assert "would load the driver" in asked(node, "cdi.current", of_a_role=True)["unread"]
     node.file(DRIVER, "")
     assert asked(node, "cdi.current", of_a_role=True) == {"value": True}
-    node.tool("nvidia-ctk", "exit 1")
+    assert asked(node, "cdi.refused") == {"value": ""}
+    node.tool("nvidia-ctk", "echo a warning >&2; echo GPU requires reset >&2; exit 1")
     assert asked(node, "cdi.current") == {"value": False}
+    assert asked(node, "cdi.refused") == {"value": "GPU requires reset"}
+    node.tool("nvidia-ctk", "echo 'kind: nvidia.com/gpu'; exit 1")
+    assert asked(node, "cdi.current") == {"value": False}, "it failed"
+    assert asked(node, "cdi.refused") == {"value": "exit status 1"}
+    node.tool("nvidia-ctk", "true")
     node.file(CDI_SPEC, "")
     assert asked(node, "cdi.current") == {"value": False}, "an empty one"
 

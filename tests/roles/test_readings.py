@@ -49,6 +49,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     boot.next_arguments(),
     clock.clock_offset(),
     containers.cdi_is_current(),
+    containers.cdi_refused(),
     containers.docker_ends_containers(),
     containers.has_image("docker", "lockstep/check:1"),
     settings.cpus_of_systemd(),

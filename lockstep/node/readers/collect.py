@@ -56,7 +56,8 @@ nvidia-smi hangs, the remaining readers fail at once."""
 
 OF_ROLES = frozenset(
     {
-        *("cdi.current", "containers.images", "docker.live_restore", "gpu.processes"),
+        *("cdi.current", "cdi.refused", "containers.images", "docker.live_restore"),
+        "gpu.processes",
         *("files.naming", "manifest.held", "manifest.whole", "packages.shipped"),
         *("slurm.clusters", "slurm.database_login", "slurm.jobs", "slurm.node"),
         *("slurm.health", "slurm.plugin_loads", "slurm.steps"),
@@ -160,7 +161,7 @@ READERS: tuple[Row, ...] = (
     (storage.read_mounts, storage.MOUNT_READINGS),
     (storage.read_disks, ("storage.nvme",)),
     (containers.read_cdi, ("cdi.devices", "cdi.libraries")),
-    (containers.read_cdi_current, ("cdi.current",)),
+    (containers.read_cdi_current, ("cdi.current", "cdi.refused")),
     (containers.read_device_files, ("device.files",)),
     (containers.read_containers, ("containers",)),
     (containers.read_images, ("containers.images",)),

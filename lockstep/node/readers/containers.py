@@ -64,13 +64,20 @@ def cdi_devices(text: str, name: str) -> dict[str, list[str]]:
 
 
 def read_cdi_current(request: Request, commands: Commands) -> Readings:
-    """Whether nvidia-ctk would now generate the same CDI specification as the one on disk."""
+    """Whether nvidia-ctk would now generate the same CDI specification as the one on disk.
+
+    ``cdi.refused`` is what nvidia-ctk prints if it cannot generate one; "" if it can, or if it is
+    not installed.
+    """
     only_if_loaded(request, "nvidia-ctk")
-    there = text_of(CDI_SPEC) if installed("nvidia-ctk") and exists(CDI_SPEC) else ""
-    # If nvidia-ctk fails, its output differs, too, so its service writes the file again.
-    return {
-        "cdi.current": there != "" and commands.outcome("nvidia-ctk", "cdi", "generate")[1] == there
-    }
+    if not installed("nvidia-ctk"):
+        return {"cdi.current": False, "cdi.refused": ""}
+    status, now, error = commands.outcome("nvidia-ctk", "cdi", "generate")
+    if status:  # nvidia-ctk prints warnings before the error that ends it
+        said = (error.strip() or f"exit status {status}").splitlines()[-1]
+        return {"cdi.current": False, "cdi.refused": said}
+    there = text_of(CDI_SPEC) if exists(CDI_SPEC) else ""
+    return {"cdi.current": there != "" and now == there, "cdi.refused": ""}
 
 
 DEVICE_FILES = (
