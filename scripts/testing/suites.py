@@ -65,7 +65,7 @@ SLOW_PARTS = {
         "slow-deploys": ("test_cluster", "test_gpu_matrix"),
         "slow-nodes": (
             *("test_containers", "test_job_containers"),
-            *("test_node_check", "test_nvidia"),
+            *("test_gpus", "test_node_check", "test_nvidia"),
         ),
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
