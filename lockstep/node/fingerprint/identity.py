@@ -1,0 +1,69 @@
+"""The identities that a node reads from itself: hardware and installation, never its settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from lockstep.node.readers.reading import Unread
+from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
+
+MUNGE_KEY = "/etc/munge/munge.key"
+NO_MAC = "00:00:00:00:00:00"
+
+
+def key(cluster: str) -> bytes:
+    """Return the key for secret values: a hash of munge's key, or else of the cluster's name.
+
+    Only root reads munge's key, and all nodes of a cluster have the same. It appears nowhere.
+    """
+    try:
+        shared = bytes_of(MUNGE_KEY)
+    except Unread:
+        shared = cluster.encode()
+    return hashlib.blake2b(shared, digest_size=32, person=b"fingerprint").digest()
+
+
+def identities() -> dict[str, list[str]]:
+    """Return the identities of this machine: what a value is -> the values."""
+    found = {
+        "machine ID of this node": _lines("/etc/machine-id"),
+        "boot ID of this node": _lines("/proc/sys/kernel/random/boot_id"),
+        "serial number of this node": _lines(
+            *(f"/sys/class/dmi/id/{part}_{kind}" for part in ("product", "board", "chassis")
+              for kind in ("serial", "asset_tag")),
+        ),
+        "UUID of this node": _lines("/sys/class/dmi/id/product_uuid"),
+    }  # fmt: skip
+    # Identities that are the same on many machines ("Not Specified") identify none.
+    found = {
+        kind: [v for v in values if len(v) >= 8 and " " not in v] for kind, values in found.items()
+    }
+    boot = found["boot ID of this node"]
+    found["boot ID of this node"] = [*boot, *(value.replace("-", "") for value in boot)]
+    for interface in below("/sys/class/net"):
+        address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
+        found[f"MAC address of {interface}"] = address
+    for number, path in enumerate(found_by("/proc/driver/nvidia/gpus/*/information")):
+        words = [line.partition(":") for line in _text(path).splitlines()]
+        found[f"UUID of GPU {number}"] = [
+            value.strip() for name, _, value in words if name.strip() == "GPU UUID"
+        ]
+    for path in found_by("/etc/ssh/ssh_host_*_key.pub"):
+        kind = path.rpartition("/")[2][len("ssh_host_") : -len("_key.pub")]
+        found[f"{kind} host key of this node"] = _text(path).split()[1:2]
+    return {kind: values for kind, values in found.items() if values}
+
+
+def _text(path: str) -> str:
+    with suppress(Unread):
+        return text_of(path)
+    return ""
+
+
+def _lines(*paths: str) -> list[str]:
+    found: Iterable[str] = ()
+    with suppress(Unread):
+        found = [line_of(path, "") for path in paths]
+    return sorted({line for line in found if line})

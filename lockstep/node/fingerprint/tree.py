@@ -1,0 +1,168 @@
+"""Hashes objects, and sums them up by domain.
+
+Objects that contain an identity of the node are *touched*. They have two hashes, of the fields as
+they are and with the identities replaced; two nodes agree if either is equal. All other objects
+are only summed: the sum of a bucket is the exclusive or of its objects' hashes, so an object that
+is touched on some nodes only can be added to it later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
+from lockstep.node.fingerprint.exempt import Exempt, by_domain, without_exceptions
+from lockstep.node.fingerprint.own import Own
+from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.reading import FAILURES, Request, reason
+
+BYTES = 8
+"""Length of a hash. Two of a million objects have equal ones with a probability of 1 in 10^7."""
+PROTECTED = "!"
+"""Ends the name under which the secret values of a domain are summed. They cannot be compared
+between nodes with different keys, and everything else can."""
+Branch = list[Fields]
+"""The fields of an object, and those that contain an identity, with it replaced."""
+Hashes = list[str]
+"""Hash as it is, hash with identities replaced, and bucket of the name as it is."""
+
+
+def bucket_of(name: str, buckets: int) -> int:
+    """Return the bucket of an object."""
+    return zlib.crc32(name.encode("utf-8", "surrogateescape")) % buckets
+
+
+def hash_of(domain: str, name: str, fields: Mapping[str, str]) -> int:
+    """Return the hash of an object."""
+    state = hashlib.blake2b(digest_size=BYTES)
+    for text in (domain, name, *(part for field in sorted(fields.items()) for part in field)):
+        data = text.encode("utf-8", "surrogateescape")
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return int.from_bytes(state.digest(), "big")
+
+
+def hexadecimal(number: int) -> str:
+    """Return a hash as text."""
+    return f"{number:0{2 * BYTES}x}"
+
+
+class Sums:
+    """The sums of one domain, and its touched objects."""
+
+    def __init__(self, domain: str, buckets: int, own: Own) -> None:
+        """Begin with no object."""
+        self.domain, self.own = domain, own
+        self.sums = [0] * buckets
+        self.touched: dict[str, Hashes] = {}
+        self.count = 0
+
+    def add(self, name: str, fields: Fields) -> tuple[str, Fields, int]:
+        """Add an object; return its name and the fields with identities replaced, and its bucket.
+
+        The fields are only those that contain an identity; an object that is not touched has none,
+        and keeps its name.
+        """
+        self.count += 1
+        bucket = bucket_of(name, len(self.sums))
+        raw = hash_of(self.domain, name, fields)
+        called = self.own.replaced(name)
+        changed = {
+            field: new
+            for field, value in fields.items()
+            if (new := self.own.replaced(value)) is not value
+        }
+        if called is name and not changed:
+            self.sums[bucket] ^= raw
+            return name, {}, bucket
+        # Objects that get the same name, such as routes to two own addresses, are numbered.
+        unique, number = called, 1
+        while unique in self.touched:
+            number += 1
+            unique = f"{called} #{number}"
+        hashes = [raw, hash_of(self.domain, unique, {**fields, **changed})]
+        self.touched[unique] = [*map(hexadecimal, hashes), str(bucket)]
+        return unique, changed, bucket
+
+
+class Fingerprint:
+    """All sums of a node."""
+
+    def __init__(
+        self,
+        own: Own,
+        key: bytes,
+        asked: Mapping[str, Iterable[str]],
+        exceptions: Iterable[Exempt] = (),
+    ) -> None:
+        """Begin with no domain.
+
+        Args:
+            own: the identities of the node.
+            key: key of the cluster, for secret values; at most 64 bytes.
+            asked: domain -> buckets and touched objects whose fields are wanted: ``#3``, or a name.
+            exceptions: what is not compared.
+        """
+        self.own, self.key, self.exceptions = own, key, by_domain(exceptions)
+        self.asked = {domain: frozenset(names) for domain, names in asked.items()}
+        self.sums: dict[str, Sums] = {}
+        self.unread: dict[str, str] = {}
+        self.branches: dict[str, dict[str, Branch]] = {}
+
+    def read(self, domain: Domain, request: Request, commands: Commands) -> None:
+        """Read one domain."""
+        try:
+            for entry in domain.read(request, commands):
+                self._add(domain, entry)
+        except FAILURES as failure:
+            self.unread[domain.name] = reason(failure)
+            for name in (domain.name, domain.name + PROTECTED):
+                self.sums.pop(name, None)
+                self.branches.pop(name, None)
+
+    def _add(self, domain: Domain, entry: Entry) -> None:
+        fields = without_exceptions(domain.name, entry, self.exceptions)
+        if fields is None:
+            return
+        shown = {k: v for k, v in fields.items() if not isinstance(v, Secret)}
+        self._sum(domain.name, domain.buckets, entry.name, shown)
+        if len(shown) < len(fields):
+            secrets = {k: self._keyed(v) for k, v in fields.items() if isinstance(v, Secret)}
+            self._sum(domain.name + PROTECTED, domain.buckets, entry.name, secrets)
+
+    def _sum(self, domain: str, buckets: int, name: str, fields: Fields) -> None:
+        if domain not in self.sums:
+            self.sums[domain] = Sums(domain, buckets, self.own)
+        called, replaced, bucket = self.sums[domain].add(name, fields)
+        asked = self.asked.get(domain, ())
+        if called in asked or f"#{bucket}" in asked:
+            self.branches.setdefault(domain, {})[called] = [fields, replaced]
+
+    def _keyed(self, value: str) -> str:
+        data = value.encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(data, digest_size=BYTES, key=self.key).hexdigest()
+
+    def answer(self) -> dict[str, Any]:
+        """Return the sums, as they travel.
+
+        ``sums``: domain -> the hashes of its buckets, one text. ``count``: domain -> its objects.
+        ``touched``: domain -> object -> ``Hashes``. ``unread``: domain -> reason. ``key``: says
+        whether two nodes have the same key.
+        """
+        return {
+            "sums": {
+                name: "".join(map(hexadecimal, sums.sums))
+                for name, sums in sorted(self.sums.items())
+            },
+            "count": {name: sums.count for name, sums in sorted(self.sums.items())},
+            "touched": {
+                name: dict(sorted(sums.touched.items()))
+                for name, sums in sorted(self.sums.items())
+                if sums.touched
+            },
+            "unread": dict(sorted(self.unread.items())),
+            "key": hashlib.blake2b(b"id", digest_size=4, key=self.key).hexdigest(),
+        }
