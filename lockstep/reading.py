@@ -14,6 +14,8 @@ from typing import TextIO
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE, check
+from lockstep.checks.fingerprint.findings import BRANCHES, READING, places
+from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.files import managed
@@ -22,9 +24,12 @@ from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import load
-from lockstep.probe.record import Reading, Record, Unreachable, only_records
+from lockstep.probe.record import MISSING, Reading, Record, Unreachable, only_records
 from lockstep.report import Report, count, fold
 from lockstep.when import utc
+
+PAST_CHECKS = 30
+"""Earlier checks that are searched for the last one in which nodes that differ were equal."""
 
 
 class RecordsError(Exception):
@@ -82,9 +87,35 @@ def now(
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
-        return gather(plan, nodes, containers=containers, through=through, tell=progress.tell)
+        reading = gather(plan, nodes, containers=containers, through=through, tell=progress.tell)
     finally:
         progress.end()
+    return with_branches(plan, reading)
+
+
+def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
+    """Ask nodes whose fingerprints differ for the objects, and add the answers to their records.
+
+    Raises:
+        GatherError: no node could be read, because of an error on the control host.
+    """
+    wanted = asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+    if not wanted:
+        return reading
+    answers = only_records(gather(plan, wanted.keys(), asked=wanted))
+    added = {
+        name: record.model_copy(
+            update={
+                "readings": {
+                    **record.readings,
+                    BRANCHES: answers[name].readings.get(BRANCHES, MISSING),
+                }
+            }
+        )
+        for name, record in only_records(reading).items()
+        if name in answers
+    }
+    return {**reading, **added}
 
 
 def check_now(
@@ -106,8 +137,10 @@ def check_now(
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)
+        differing = asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+        past = records.before(history, differing, {READING}, PAST_CHECKS)
         records.save(history, reading, read_at)
-    report = check(rules, context(plan, reading, before, latest), limit)
+    report = check(rules, context(plan, reading, before, latest, past), limit)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}
     with store.opened(history_of(plan)) as history:
@@ -174,6 +207,7 @@ def context(
     reading: Reading,
     before: Mapping[str, Record] | None = None,
     latest: Mapping[str, Record] | None = None,
+    past: tuple[Mapping[str, Record], ...] = (),
 ) -> Context:
     """Return the input for the rules, including the secrets on this machine.
 
@@ -188,4 +222,5 @@ def context(
         munge_key_sha256=None if held is None else held.munge_key_sha256,
         before=before,
         latest=latest,
+        past=past,
     )

@@ -33,6 +33,8 @@ class Context:
     """Earlier records of the same nodes, for growth rules."""
     latest: Mapping[str, Record] | None = None
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
+    past: tuple[Mapping[str, Record], ...] = ()
+    """Earlier records with fingerprints, the newest check first, for nodes that differ."""
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()

@@ -8,10 +8,12 @@ from itertools import chain
 from lockstep.checks import folding
 from lockstep.checks.context import Context
 from lockstep.checks.evaluation import Evaluation
+from lockstep.checks.fingerprint import findings as fingerprints
 from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.not_available import DriverNotes
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
+from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.checks.rules.system import NODE_REACHABLE
 from lockstep.probe.record import Record, Unreachable
 from lockstep.report import Finding, Reference, Report
@@ -39,7 +41,9 @@ def check_together(
     notes, of_drivers = GrowthNotes(), DriverNotes()
     views = {view.name: view for context in contexts for view in context.views.values()}
     evaluations = [
-        Evaluation(rule, views, notes, of_drivers) for rule in rules if rule.id != REACHABLE
+        Evaluation(rule, views, notes, of_drivers)
+        for rule in rules
+        if rule.id != REACHABLE and not rule.id.startswith(FAMILY)
     ]
     for view in views.values():
         for evaluation in evaluations:
@@ -48,7 +52,9 @@ def check_together(
         *(_unreachable(NODE_REACHABLE, context) for context in contexts),
         *(evaluation.findings() for evaluation in evaluations),
     )
-    found = [raw for raw in made if raw.nodes & wanted]
+    by_rules = [*made]
+    of_fingerprints = fingerprints.made(rules, contexts, by_rules)
+    found = [raw for raw in (*by_rules, *of_fingerprints) if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryFile
 from typing import IO
 
-from lockstep.fleet.request import request
+from lockstep.fleet.request import Asked, own, request
 from lockstep.fleet.share import Share, dumps
 from lockstep.fleet.through import CLUSH
 from lockstep.plan import ClusterPlan
@@ -110,6 +110,7 @@ def gather(
     *,
     containers: bool = False,
     through: str = "",
+    asked: Mapping[str, Asked] | None = None,
     tell: Callable[[bool], None] = lambda failed: None,
 ) -> Reading:
     """Return, for each node of a cluster, its record or the reason why it has none.
@@ -120,6 +121,7 @@ def gather(
         containers: whether to start a container per engine and read its devices and limits.
         through: program that reads the workers, as in ``Share``; nodes that it does not reach are
             read directly.
+        asked: node -> what of its fingerprint to read, instead of a whole record.
         tell: function to call after each node, with True if the node failed.
 
     Raises:
@@ -128,14 +130,15 @@ def gather(
     wanted = [name for name in plan.nodes if nodes is None or name in nodes]
     controller = plan.running(Service.SLURM_CONTROLLER)
     # The controller is read for its credential, even if it is not one of the chosen nodes.
-    first = [] if controller is None else [controller.name]
+    first = [] if controller is None or asked else [controller.name]
     found: Reading = {}
 
     def read(parts: Sequence[Sequence[str]], through: str = "") -> None:
         """Read each group of nodes in a separate process."""
         at_once = max(1, AT_ONCE // len(parts))
         shares = [
-            share_of(plan, part, at_once, containers=containers, through=through) for part in parts
+            share_of(plan, part, at_once, containers=containers, through=through, asked=asked)
+            for part in parts
         ]
         with _started(shares) as shards:
             for name, got in _arriving(shards):
@@ -175,14 +178,19 @@ def share_of(
     *,
     containers: bool = False,
     through: str = "",
+    asked: Mapping[str, Asked] | None = None,
 ) -> Share:
     """Return the instructions for a process that reads these nodes."""
-    requests = {name: request(plan.nodes[name], containers=containers) for name in names}
+    requests = {
+        name: request(plan.nodes[name], containers=containers, asked=(asked or {}).get(name, ()))
+        for name in names
+    }
     logins = {name: plan.login(name) for name in names}
     workers = {name for name in names if plan.nodes[name].role is NodeRole.WORKER}
     controller = plan.running(Service.SLURM_CONTROLLER)
-    first = "" if controller is None else controller.name
-    return Share(requests, logins, first, workers, at_once, through)
+    first = "" if controller is None or asked else controller.name
+    identities = {name: own(plan.nodes[name]) for name in names}
+    return Share(requests, logins, identities, first, workers, at_once, through)
 
 
 @contextmanager

@@ -85,11 +85,11 @@ def read_all(share: Share, credential: Callable[[float], str | None], done: Done
             return None
         return credential(max(0.0, until - time.monotonic()))
 
-    def read(name: str, request: Request) -> None:
+    def read(name: str) -> None:
         # The controller is read first, outside the slots: the others wait for its credential.
         with nullcontext() if name == share.controller else slots:
             try:
-                got = _one(state, name, request, partial(given, name))
+                got = _one(state, name, share, partial(given, name))
             finally:
                 # A connection holds a file descriptor here and logins on the node and jump hosts.
                 close(state.inventory.get_host(name))
@@ -99,7 +99,7 @@ def read_all(share: Share, credential: Callable[[float], str | None], done: Done
         # A bug in Lockstep; gevent prints its traceback. Others may wait for this node's result.
         done(name, Unreachable(f"not read: {type(job.exception).__name__}: {job.exception}"))
 
-    jobs = {name: spawn(read, name, request) for name, request in share.requests.items()}
+    jobs = {name: spawn(read, name) for name in share.requests}
     for name, job in jobs.items():
         job.link_exception(partial(failed, name))
     joinall(jobs.values())
@@ -125,7 +125,7 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
 
     head = share.controller
     state = _state(share, [head])
-    done(head, _one(state, head, share.requests[head], lambda: None))
+    done(head, _one(state, head, share, lambda: None))
     made = credential(CREDENTIAL_TIMEOUT_S)
 
     def said(text: str, timeout_s: float) -> list[str]:
@@ -160,7 +160,8 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
         arrived(place.nodes, said(step, through.STEP_S + 2 * through.KILL_S))
 
 
-def _one(state: State, node: str, request: Request, credential: Callable[[], str | None]) -> Got:
+def _one(state: State, node: str, share: Share, credential: Callable[[], str | None]) -> Got:
+    request = replace(share.requests[node], own=share.own[node])
     answer = _answer(
         state, node, lambda: command(replace(request, credential=credential())), NODE_TIMEOUT_S
     )

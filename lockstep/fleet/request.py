@@ -7,14 +7,24 @@ from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.probe.ship import Request
 
+Asked = tuple[tuple[str, str], ...]
+"""Parts of a fingerprint, as in ``Request.asked``."""
 
-def request(plan: NodePlan, *, containers: bool = False) -> Request:
+
+def request(plan: NodePlan, *, containers: bool = False, asked: Asked = ()) -> Request:
     """Return the request for one node.
 
     Args:
         plan: the plan of the node.
         containers: whether to start one container per engine.
+        asked: what of the fingerprint to read, and nothing else; empty: a whole record.
     """
+    if asked:
+        return Request(
+            fingerprint=plan.spec.name,
+            asked=asked,
+            housekeeping_cpus=plan.hardware.cpu.housekeeping,
+        )
     hardware = plan.hardware
     engines = check_engines(plan) if containers else ()
     return Request(
@@ -28,5 +38,12 @@ def request(plan: NodePlan, *, containers: bool = False) -> Request:
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.roles else (),
         spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
+        fingerprint=plan.spec.name,
         housekeeping_cpus=hardware.cpu.housekeeping,
     )
+
+
+def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:
+    """Return the identities of a node: what a value is, and the value."""
+    fabric = ((f"fabric address {n}", str(one)) for n, one in enumerate(plan.node.fabric, 1))
+    return (("name", plan.name), ("management address", plan.address), *fabric)

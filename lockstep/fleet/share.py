@@ -17,6 +17,8 @@ class Share:
     requests: Mapping[str, Request]
     logins: Mapping[str, dict[str, Any]]
     """Node name -> the data that pyinfra needs to connect to it."""
+    own: Mapping[str, tuple[tuple[str, str], ...]]
+    """Node name -> its identities (``Request.own``), which would make every request another one."""
     controller: str = ""
     """The node that makes the munge credential for the others to decode; "" if there is none."""
     workers: Collection[str] = ()
@@ -40,8 +42,9 @@ def loads(line: str) -> Share:
         for one in found.pop("requests")
     ]
     nodes = found.pop("nodes")
-    return Share({name: kinds[number] for name, number in nodes.items()}, **found)
+    own = {name: _tuple(pairs) for name, pairs in found.pop("own").items()}
+    return Share({name: kinds[number] for name, number in nodes.items()}, own=own, **found)
 
 
 def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

@@ -95,6 +95,26 @@ def earlier(
     return found, of_boot(reading, now - APART_S, now - MINUTE_S, "DESC")
 
 
+def before(
+    history: sqlite3.Connection, nodes: Iterable[str], families: Collection[str], checks: int
+) -> tuple[dict[str, Record], ...]:
+    """Return the newest records of some nodes, by check, the newest first.
+
+    Args:
+        history: the open history.
+        nodes: names of nodes.
+        families: prefixes of the readings to load.
+        checks: how many checks to load at most.
+    """
+    found: dict[float, dict[str, Record]] = {}
+    for node in nodes:
+        for read_at in times(history, node)[-checks:]:
+            kept = _first(history, node, "read_at = ?", (read_at,), families)
+            if kept is not None:
+                found.setdefault(read_at, {})[node] = kept.record
+    return tuple(found[read_at] for read_at in sorted(found, reverse=True))
+
+
 def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
     """Return the newest record of a node at or before a time."""
     return _first(history, node, "read_at <= ? ORDER BY read_at DESC", (moment,))

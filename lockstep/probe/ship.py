@@ -32,7 +32,8 @@ PYTHON = "python3 -IS"
 SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 """Readings that take longer than most commands of a deploy."""
 
-FOLDER = Path(__file__).resolve().parent.parent / "node/readers"
+NODE = Path(__file__).resolve().parent.parent / "node"
+FOLDERS = ("readers", "fingerprint")
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
@@ -65,6 +66,16 @@ class Request:
     """File names of SPANK plugins."""
     srun_options: tuple[str, ...] = ()
     """srun options that plugins add, such as ``--container-image``."""
+    fingerprint: str = ""
+    """The cluster's name, if the fingerprint is wanted; it is the key of secret values for nodes
+    without munge."""
+    own: tuple[tuple[str, str], ...] = ()
+    """The node's identities in the plan: (kind, value)."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """What of the fingerprint to show: (domain, ``#`` and a bucket, or a touched object). Then
+    nothing else is read."""
+    exempt: tuple[tuple[str, str, str, str], ...] = ()
+    """The site's exceptions from the fingerprint (``Exempt``)."""
     housekeeping_cpus: str = ""
     """CPUs for the probe, so that it does not disturb jobs; empty if it may use all CPUs."""
 
@@ -186,8 +197,11 @@ def sources() -> dict[str, str]:
         graphlib.CycleError: two modules import each other.
     """
     texts = {
-        f"{PACKAGE}.{path.stem}".removesuffix(".__init__"): path.read_text(encoding="utf-8")
-        for path in sorted(FOLDER.glob("*.py"))
+        f"lockstep.node.{folder}.{path.stem}".removesuffix(".__init__"): path.read_text(
+            encoding="utf-8"
+        )
+        for folder in FOLDERS
+        for path in sorted((NODE / folder).glob("*.py"))
     }
     before = {name: sorted(_imported(text) & texts.keys()) for name, text in texts.items()}
     return {name: texts[name] for name in TopologicalSorter(before).static_order()}

@@ -28,20 +28,20 @@ def key(cluster: str) -> bytes:
 def identities() -> dict[str, list[str]]:
     """Return the identities of this machine: what a value is -> the values."""
     found = {
-        "machine ID of this node": _lines("/etc/machine-id"),
-        "boot ID of this node": _lines("/proc/sys/kernel/random/boot_id"),
-        "serial number of this node": _lines(
+        "machine ID": _lines("/etc/machine-id"),
+        "boot ID": _lines("/proc/sys/kernel/random/boot_id"),
+        "serial number": _lines(
             *(f"/sys/class/dmi/id/{part}_{kind}" for part in ("product", "board", "chassis")
               for kind in ("serial", "asset_tag")),
         ),
-        "UUID of this node": _lines("/sys/class/dmi/id/product_uuid"),
+        "UUID": _lines("/sys/class/dmi/id/product_uuid"),
     }  # fmt: skip
     # Identities that are the same on many machines ("Not Specified") identify none.
     found = {
         kind: [v for v in values if len(v) >= 8 and " " not in v] for kind, values in found.items()
     }
-    boot = found["boot ID of this node"]
-    found["boot ID of this node"] = [*boot, *(value.replace("-", "") for value in boot)]
+    boot = found["boot ID"]
+    found["boot ID"] = [*boot, *(value.replace("-", "") for value in boot)]
     for interface in below("/sys/class/net"):
         address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
         found[f"MAC address of {interface}"] = address
@@ -52,7 +52,7 @@ def identities() -> dict[str, list[str]]:
         ]
     for path in found_by("/etc/ssh/ssh_host_*_key.pub"):
         kind = path.rpartition("/")[2][len("ssh_host_") : -len("_key.pub")]
-        found[f"{kind} host key of this node"] = _text(path).split()[1:2]
+        found[f"{kind} host key"] = _text(path).split()[1:2]
     return {kind: values for kind, values in found.items() if values}
 
 

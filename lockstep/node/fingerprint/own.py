@@ -17,10 +17,13 @@ class Own:
         """Prepare to replace identities.
 
         Args:
-            identities: what a value is ("name of this node") -> the values.
+            identities: what a value is ("name") -> the values.
         """
         self._places = {
-            value: f"<{kind}>" for kind, values in identities.items() for value in values if value
+            value: f"<{kind} of this node>"
+            for kind, values in identities.items()
+            for value in values
+            if value
         }
         # The longest first: a qualified name contains the short one.
         self._values = sorted(self._places, key=lambda value: (-len(value), value))

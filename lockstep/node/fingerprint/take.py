@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lockstep.node.fingerprint.domains import DOMAINS
 from lockstep.node.fingerprint.exceptions import EXCEPTIONS
 from lockstep.node.fingerprint.exempt import Exempt
 from lockstep.node.fingerprint.identity import identities, key
 from lockstep.node.fingerprint.own import Own
-from lockstep.node.fingerprint.tree import Fingerprint
+from lockstep.node.fingerprint.tree import PROTECTED, Fingerprint
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import NOT_ASKED, Readings, Request
 
@@ -19,21 +17,21 @@ NAMES = ("fingerprint", "fingerprint.branches")
 def read_fingerprint(request: Request, commands: Commands) -> Readings:
     """The hashes of the node's configuration, and the fields of the objects that were asked for.
 
-    The request's ``fingerprint`` has the identities that the plan knows (``own``), what to show
-    (``asked``), and the site's exceptions; without it, nothing is read.
+    A request for fields has no sums but those of the domains that it names. Without the cluster's
+    name in the request, nothing is read.
     """
-    wanted: dict[str, Any] = request.get("fingerprint") or {}
-    if not wanted:
+    if not request.get("fingerprint"):
         return dict.fromkeys(NAMES, NOT_ASKED)
-    asked = wanted.get("asked") or {}
-    taken = Fingerprint(
-        Own({**identities(), **wanted["own"]}),
-        key(wanted["cluster"]),
-        asked,
-        (*EXCEPTIONS, *(Exempt(*row) for row in wanted.get("exceptions", ()))),
-    )
+    asked: dict[str, list[str]] = {}
+    for domain, name in request["asked"]:
+        asked.setdefault(domain, []).append(name)
+    own = identities()
+    for kind, value in request["own"]:
+        own.setdefault(kind, []).append(value)
+    exceptions = (*EXCEPTIONS, *(Exempt(*row) for row in request["exempt"]))
+    taken = Fingerprint(Own(own), key(request["fingerprint"]), asked, exceptions)
     for domain in DOMAINS:
         # A further question reads only what it asks about.
-        if not asked or domain.name in asked or f"{domain.name}!" in asked:
+        if not asked or domain.name in asked or domain.name + PROTECTED in asked:
             taken.read(domain, request, commands)
     return {"fingerprint": taken.answer(), "fingerprint.branches": taken.branches}

@@ -110,7 +110,8 @@ class Fingerprint:
         self.asked = {domain: frozenset(names) for domain, names in asked.items()}
         self.sums: dict[str, Sums] = {}
         self.unread: dict[str, str] = {}
-        self.branches: dict[str, dict[str, Branch]] = {}
+        self.branches: dict[str, dict[str, dict[str, Branch]]] = {}
+        """Domain -> what was asked for -> object -> its fields."""
 
     def read(self, domain: Domain, request: Request, commands: Commands) -> None:
         """Read one domain."""
@@ -138,8 +139,10 @@ class Fingerprint:
             self.sums[domain] = Sums(domain, buckets, self.own)
         called, replaced, bucket = self.sums[domain].add(name, fields)
         asked = self.asked.get(domain, ())
-        if called in asked or f"#{bucket}" in asked:
-            self.branches.setdefault(domain, {})[called] = [fields, replaced]
+        for place in (called, f"#{bucket}"):
+            if place in asked:
+                found = self.branches.setdefault(domain, {}).setdefault(place, {})
+                found[called] = [fields, replaced]
 
     def _keyed(self, value: str) -> str:
         data = value.encode("utf-8", "surrogateescape")

@@ -1,0 +1,281 @@
+"""Findings about objects that differ, without those that a rule explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from lockstep.checks.context import Context, View
+from lockstep.checks.fingerprint import texts
+from lockstep.checks.fingerprint.decide import PACKAGE, By, verdict
+from lockstep.checks.fingerprint.objects import (
+    Branches,
+    Difference,
+    Side,
+    differences,
+    shown,
+    unanswered,
+)
+from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
+from lockstep.checks.objects import Object
+from lockstep.checks.raw_findings import RawFinding
+from lockstep.checks.rule import Rule
+from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
+from lockstep.probe.record import Record, Unread
+from lockstep.report import Finding, Status, alike, fold
+
+READING = "fingerprint"
+BRANCHES = "fingerprint.branches"
+
+REMOVALS = {
+    "file": "rm {device}",
+    "package": "apt-get purge {device}",
+    "unit": "systemctl disable --now {device}",
+    "user": "userdel {device}",
+    "group": "groupdel {device}",
+    "mount": "umount {device}",
+    "swap": "swapoff {device}",
+    "module": "modprobe -r {device}",
+}
+"""Domain -> the command that removes an object which no package owns."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes of one kind, which must be equal."""
+
+    views: Mapping[str, View]
+
+    @property
+    def taken(self) -> dict[str, Taken]:
+        """The fingerprints of the nodes that have one."""
+        return {name: found for name, view in self.views.items() if (found := _of(view.record))}
+
+    @property
+    def branches(self) -> dict[str, Branches]:
+        """The fields of the nodes that were asked for them."""
+        found = {name: view.record.get(BRANCHES) for name, view in self.views.items()}
+        return {
+            name: cast(Branches, value)
+            for name, value in found.items()
+            if isinstance(value, dict) and value
+        }
+
+
+def _of(record: Record) -> Taken | None:
+    value = record.get(READING)
+    return Taken.of(value) if isinstance(value, dict) else None
+
+
+def groups(contexts: Iterable[Context]) -> list[Group]:
+    """Return the nodes that must be equal: those with the same role, hardware and services."""
+    views = [view for context in contexts for view in context.views.values()]
+    kinds = alike(views, lambda view: view.plan.kind)
+    return [Group({view.name: view for view in same}) for same in kinds.values()]
+
+
+def places(contexts: Iterable[Context]) -> list[Place]:
+    """Return where fingerprints differ."""
+    return [place for group in groups(contexts) for place in differing(group.taken)]
+
+
+def made(
+    rules: Sequence[Rule], contexts: Sequence[Context], others: Iterable[RawFinding]
+) -> Iterator[RawFinding]:
+    """Yield a finding for each object that differs and that no other finding explains.
+
+    Args:
+        rules: the rules that were chosen.
+        contexts: the clusters.
+        others: the findings of all other rules.
+    """
+    chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
+    if not chosen:
+        return
+    known = {
+        (node, thing)
+        for raw in others
+        if raw.finding.status != Status.UNKNOWN.value
+        for node in raw.nodes
+        for view in _views(contexts, node)
+        for device in raw.covers
+        for thing in raw.rule.explains(view, device)
+    }
+    for group in groups(contexts):
+        yield from _of_group(group, chosen, known)
+
+
+def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
+    for context in contexts:
+        if node in context.views:
+            yield context.views[node]
+
+
+def _of_group(
+    group: Group, chosen: Mapping[str, Rule], known: set[tuple[str, Object]]
+) -> Iterator[RawFinding]:
+    taken, branches = group.taken, group.branches
+    past = _past(group)
+    for name, one in taken.items():
+        for domain, reason in one.unread.items():
+            if domain in chosen:
+                yield _unread(chosen[domain], group.views[name], reason)
+    for view in group.views.values():
+        value = view.record.get(READING)
+        if isinstance(value, Unread):
+            yield _unread(chosen[next(iter(chosen))], view, value.unread)
+    differ = [place for place in differing(taken) if shown(place.domain) in chosen]
+    for difference in differences(differ, branches):
+        domain = shown(difference.domain)
+        thing = Object(DOMAINS[domain][1], difference.name)
+        rule = chosen[domain]
+        decided = verdict(difference, taken, past)
+        if difference.domain == RUNNING:
+            yield from _running(rule, difference, known, thing)
+        elif decided.right is None:
+            if not any((node, thing) in known for side in difference.sides for node in side.nodes):
+                yield _undecided(rule, difference)
+        else:
+            for side in difference.sides:
+                for node in side.nodes if side is not decided.right else ():
+                    if (node, thing) not in known:
+                        yield _wrong(rule, difference, node, side, decided.right, decided.by)
+    for place in unanswered(differ, branches):
+        for nodes in place.sides[1:] or place.sides:
+            for node in nodes:
+                yield _not_shown(chosen[shown(place.domain)], place, node)
+
+
+def _past(group: Group) -> list[dict[str, Taken]]:
+    """Return the fingerprints of earlier checks, the newest first."""
+    contexts = {id(view.context): view.context for view in group.views.values()}.values()
+    return [
+        {name: one for name, record in check.items() if (one := _of(record)) is not None}
+        for context in contexts
+        for check in context.past
+    ]
+
+
+def _wrong(
+    rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By
+) -> RawFinding:
+    reference = by.value
+    if by is By.MAJORITY:
+        reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
+    return _raw(
+        rule,
+        node,
+        difference.name,
+        (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
+        reference,
+        _repair(rule, difference, node, side, right, by),
+        texts.detail(side.fields, right.fields),
+    )
+
+
+def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By) -> str:
+    domain, name = shown(difference.domain), difference.name
+    package = (side.fields or right.fields or {}).get(PACKAGE)
+    if by is By.PACKAGE and package:
+        return (
+            f"on {node}: apt-get install --reinstall -o Dpkg::Options::=--force-confmiss,confnew "
+            f"{package}"
+        )
+    if right.fields is None and domain in REMOVALS:
+        return f"on {node}: {REMOVALS[domain].format(device=name)}"
+    return f"on {node}: make {name} as on {fold(right.nodes)}"
+
+
+def _running(
+    rule: Rule, difference: Difference, known: set[tuple[str, Object]], thing: Object
+) -> Iterator[RawFinding]:
+    for side in difference.sides:
+        for node in side.nodes if side.fields is not None else ():
+            if (node, thing) in known:
+                continue
+            fields = side.fields or {}
+            yield _raw(
+                rule,
+                node,
+                difference.name,
+                (fields.get("running", ""), fields.get("configured", "")),
+                By.CONFIGURED.value,
+                f"on {node}: apply the configured value, or change the configuration",
+            )
+
+
+def _undecided(rule: Rule, difference: Difference) -> RawFinding:
+    nodes = [node for side in difference.sides for node in side.nodes]
+    first = difference.sides[0].fields
+    sides = "; ".join(
+        f"{texts.found(side.fields, first if side.fields is not first else None)} "
+        f"on {fold(side.nodes)}"
+        for side in difference.sides
+    )
+    finding = Finding(
+        rule=rule.id,
+        node=fold(nodes),
+        device=difference.name,
+        field=READING,
+        found=sides,
+        expected=f"the same on {fold(nodes)}",
+        reference=By.MAJORITY.value,
+        repair="decide which value is right, and set it on the other nodes",
+        severity=rule.severity.differs.value,
+        status=Status.UNDECIDED.value,
+        detail=texts.detail(difference.sides[1].fields, first),
+    )
+    parties = tuple(frozenset(side.nodes) for side in difference.sides)
+    return RawFinding(finding, frozenset(nodes), rule, sides=parties)
+
+
+def _not_shown(rule: Rule, place: Place, node: str) -> RawFinding:
+    return _raw(
+        rule,
+        node,
+        "" if place.name.startswith("#") else place.name,
+        ("another hash; the fields could not be read", "the hash of its peers"),
+        By.MAJORITY.value,
+        "check again",
+        status=Status.UNKNOWN,
+    )
+
+
+def _unread(rule: Rule, view: View, reason: str) -> RawFinding:
+    return _raw(
+        rule,
+        view.name,
+        "",
+        (f"not read: {reason}", "a reading"),
+        By.MAJORITY.value,
+        f"find the cause on {view.plan.name}, then check again",
+        status=Status.UNKNOWN,
+    )
+
+
+def _raw(
+    rule: Rule,
+    node: str,
+    device: str,
+    texts_: tuple[str, str],
+    reference: str,
+    repair: str,
+    detail: str = "",
+    status: Status = Status.DIFFERS,
+) -> RawFinding:
+    found, expected = texts_
+    finding = Finding(
+        rule=rule.id,
+        node=node,
+        device=device,
+        field=READING,
+        found=found,
+        expected=expected,
+        reference=reference,
+        repair=repair,
+        severity=rule.severity.differs.value,
+        status=status.value,
+        detail=detail,
+    )
+    return RawFinding(finding, frozenset({node}), rule)

@@ -1,0 +1,111 @@
+"""Which fields of which objects differ, once nodes have been asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lockstep.checks.fingerprint.places import RUNNING, Place
+from lockstep.node.fingerprint.tree import PROTECTED
+
+SIDES = 8
+"""At most so many nodes are asked about one place. If all nodes differ, more would not help."""
+PLACES = 300
+"""At most so many places are asked about. A node that differs in more is another kind of node."""
+
+Fields = dict[str, str]
+Branches = Mapping[str, Mapping[str, Mapping[str, list[Fields]]]]
+"""Domain -> place -> object -> its fields, and those with identities replaced (``tree.Branch``)."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Nodes that have equal fields of an object."""
+
+    nodes: tuple[str, ...]
+    fields: Fields | None
+    """With identities replaced; None if these nodes do not have the object."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An object that is not the same on all nodes."""
+
+    domain: str
+    name: str
+    sides: tuple[Side, ...]
+    """The largest first."""
+    place: Place
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that were compared."""
+        return sum(len(side.nodes) for side in self.sides)
+
+
+def asked(places: Iterable[Place]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the further question: node -> what to show (``Request.asked``)."""
+    wanted: dict[str, list[tuple[str, str]]] = {}
+    for number, place in enumerate(places):
+        if number == PLACES:
+            break
+        for side in place.sides[:SIDES]:
+            wanted.setdefault(side[0], []).append((place.domain, place.name))
+    return {node: tuple(dict.fromkeys(names)) for node, names in wanted.items()}
+
+
+def differences(places: Iterable[Place], answers: Mapping[str, Branches]) -> Iterator[Difference]:
+    """Yield the objects that differ; ``answers`` has the branches of each node that was asked."""
+    seen: set[tuple[str, str]] = set()
+    for place in places:
+        found = {
+            side: _objects(place, answers[side[0]]) for side in place.sides if side[0] in answers
+        }
+        if len(found) < min(len(place.sides), 2):
+            continue  # a node did not answer; ``unanswered`` reports it
+        for name in dict.fromkeys(name for objects in found.values() for name in objects):
+            sides = _sides({side: objects.get(name) for side, objects in found.items()})
+            if (len(sides) > 1 or place.domain == RUNNING) and (place.domain, name) not in seen:
+                seen.add((place.domain, name))
+                yield Difference(place.domain, name, sides, place)
+
+
+def unanswered(places: Iterable[Place], answers: Mapping[str, Branches]) -> Iterator[Place]:
+    """Yield the places whose fields are not known."""
+    for place in places:
+        known = sum(side[0] in answers for side in place.sides)
+        if known < min(len(place.sides), 2):
+            yield place
+
+
+def _objects(place: Place, branches: Branches) -> Mapping[str, list[Fields]]:
+    """Return the objects of a place: those of the bucket, or the touched object."""
+    return branches.get(place.domain, {}).get(place.name, {})
+
+
+def _sides(found: Mapping[tuple[str, ...], list[Fields] | None]) -> tuple[Side, ...]:
+    """Join the groups whose fields are equal, as they are or with identities replaced."""
+    joined: list[tuple[list[str], list[Fields] | None]] = []
+    for nodes, branch in found.items():
+        for together, other in joined:
+            if _equal(branch, other):
+                together.extend(nodes)
+                break
+        else:
+            joined.append((list(nodes), branch))
+    sides = [
+        Side(tuple(nodes), None if branch is None else {**branch[0], **branch[1]})
+        for nodes, branch in joined
+    ]
+    return tuple(sorted(sides, key=lambda side: (-len(side.nodes), side.nodes)))
+
+
+def _equal(one: list[Fields] | None, other: list[Fields] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one[0] == other[0] or {**one[0], **one[1]} == {**other[0], **other[1]}
+
+
+def shown(domain: str) -> str:
+    """Return the domain whose objects a domain of secret values describes."""
+    return domain.removesuffix(PROTECTED)

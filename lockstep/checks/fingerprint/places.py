@@ -1,0 +1,119 @@
+"""Where the sums of equal nodes differ: buckets, and objects that contain an identity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lockstep.node.fingerprint.tree import BYTES, PROTECTED
+
+DIGITS = 2 * BYTES
+RUNNING = "running"
+"""The domain of what runs otherwise than it is configured. Each of its objects is a difference."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The fingerprint of a node: the value of the reading ``fingerprint``."""
+
+    sums: Mapping[str, str]
+    count: Mapping[str, int]
+    touched: Mapping[str, Mapping[str, tuple[str, str, str]]]
+    unread: Mapping[str, str]
+    key: str
+
+    @staticmethod
+    def of(value: Any) -> Taken:
+        """Return the fingerprint in a record."""
+        return Taken(**value)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A bucket or a touched object whose hashes differ."""
+
+    domain: str
+    name: str
+    """``#`` and the number of a bucket, or the name of a touched object."""
+    sides: tuple[tuple[str, ...], ...]
+    """Groups of nodes with equal hashes, the largest first."""
+
+
+def differing(nodes: Mapping[str, Taken]) -> Iterator[Place]:
+    """Yield the places in which nodes of one kind differ."""
+    domains = dict.fromkeys(name for taken in nodes.values() for name in taken.sums)
+    for domain in domains:
+        yield from _of_domain(domain, nodes)
+
+
+def _of_domain(domain: str, nodes: Mapping[str, Taken]) -> Iterator[Place]:
+    among = {name: taken for name, taken in nodes.items() if _is_read(domain, taken)}
+    if domain.endswith(PROTECTED):
+        # Hashes with different keys cannot be compared; a rule reports the other key.
+        ((usual, _),) = Counter(taken.key for taken in among.values()).most_common(1)
+        among = {name: taken for name, taken in among.items() if taken.key == usual}
+    buckets = max(len(taken.sums.get(domain, "")) for taken in among.values()) // DIGITS
+    sums = {name: taken.sums.get(domain) or "0" * DIGITS * buckets for name, taken in among.items()}
+    touched = {name: taken.touched.get(domain, {}) for name, taken in among.items()}
+    apart: dict[str, dict[int, int]] = {}
+    for name in dict.fromkeys(name for objects in touched.values() for name in objects):
+        hashes = {node: found[name] for node, found in touched.items() if name in found}
+        if domain != RUNNING and 2 * len(hashes) > len(among):
+            values: dict[str, Hashable] = {**dict.fromkeys(among), **_agreeing(hashes)}
+            yield from _place(domain, name, values)
+        else:
+            # On most nodes it is in the sum, if there is one.
+            for node, (raw, _, bucket) in hashes.items():
+                added = apart.setdefault(node, {})
+                added[int(bucket)] = added.get(int(bucket), 0) ^ int(raw, 16)
+    for node, added in apart.items():
+        sums[node] = _with(sums[node], added)
+    if domain == RUNNING:
+        sums = {node: text for node, text in sums.items() if text.strip("0")}
+        for number in range(buckets):
+            for side in _groups(_of_bucket(sums, number)):
+                if _of_bucket(sums, number)[side[0]].strip("0"):
+                    yield Place(domain, f"#{number}", (side,))
+        return
+    if len(set(sums.values())) < 2:
+        return
+    for number in range(buckets):
+        yield from _place(domain, f"#{number}", _of_bucket(sums, number))
+
+
+def _is_read(domain: str, taken: Taken) -> bool:
+    return domain.removesuffix(PROTECTED) not in taken.unread
+
+
+def _agreeing(hashes: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:
+    """Return one hash of each node: those on which most nodes agree, as it is or replaced."""
+    forms = [{node: both[form] for node, both in hashes.items()} for form in (0, 1)]
+    return max(forms, key=lambda values: Counter(values.values()).most_common(1)[0][1])
+
+
+def _with(sums: str, added: Mapping[int, int]) -> str:
+    numbers = [sums[at : at + DIGITS] for at in range(0, len(sums), DIGITS)]
+    for bucket, number in added.items():
+        numbers[bucket] = f"{int(numbers[bucket], 16) ^ number:0{DIGITS}x}"
+    return "".join(numbers)
+
+
+def _of_bucket(sums: Mapping[str, str], number: int) -> dict[str, str]:
+    at = number * DIGITS
+    return {node: text[at : at + DIGITS] for node, text in sums.items()}
+
+
+def _place(domain: str, name: str, values: Mapping[str, Hashable]) -> Iterator[Place]:
+    sides = _groups(values)
+    if len(sides) > 1:
+        yield Place(domain, name, sides)
+
+
+def _groups(values: Mapping[str, Hashable]) -> tuple[tuple[str, ...], ...]:
+    """Return the nodes with equal values, the largest group first."""
+    groups: dict[Hashable, list[str]] = {}
+    for node, value in values.items():
+        groups.setdefault(value, []).append(node)
+    return tuple(sorted(map(tuple, groups.values()), key=lambda side: (-len(side), side)))
