@@ -1,0 +1,105 @@
+"""Recorded answers of real GPUs become states in which a real nvidia-smi prints the same values.
+
+``tests/captures/NAME/qx.xml`` is the recording. ``differences.txt`` beside it lists every element
+that the program of the nearest branch prints otherwise, below the reason; a missing element is
+``-``, one without text ``empty``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lab.nvml import smi, state
+from lab.nvml.recorded import Recording, from_xml
+from tests.nvml.programs import SimulatedNode
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+BRANCHES = {"h100": "555", "a100_40gb": "555", "t4": "470"}
+"""Recording -> the branch whose program reads its state."""
+ABSENT, EMPTY = "-", "empty"
+CLOCKS = "gpu/supported_clocks/"
+FEWEST = 120
+"""Values besides the supported clocks that a recording and the program must share."""
+
+
+def recorded(name: str) -> str:
+    return (CAPTURES / name / "qx.xml").read_text(encoding="utf-8")
+
+
+def leaves(element: ElementTree.Element, above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and text of each value; the second of two equal tags is ``tag[2]``."""
+    seen: dict[str, int] = {}
+    for child in element:
+        seen[child.tag] = seen.get(child.tag, 0) + 1
+        number = f"[{seen[child.tag]}]" if seen[child.tag] > 1 else ""
+        path = f"{above}{child.tag}{number}"
+        yield from ((f"{path}@{name}", text) for name, text in child.items())
+        if len(child):
+            yield from leaves(child, f"{path}/")
+        else:
+            yield path, (child.text or "").strip() or EMPTY
+
+
+def values_of(document: str) -> dict[str, str]:
+    """Return path -> value of an answer of nvidia-smi -q -x."""
+    found = dict(leaves(ElementTree.fromstring(document)))
+    # The time of the question.
+    del found["timestamp"]
+    return found
+
+
+def listed(name: str) -> dict[str, tuple[str, str]]:
+    """Return path -> recorded and printed value, as differences.txt has them."""
+    reason = ""
+    rows: dict[str, tuple[str, str]] = {}
+    for line in (CAPTURES / name / "differences.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            reason = line.strip("[] ")
+        elif line and not line.startswith("#"):
+            path, values = line.split(": ", 1)
+            there, here = values.split(" -> ")
+            assert reason, f"{line}: below no reason"
+            assert path not in rows, f"{line}: a second row"
+            rows[path] = (there, here)
+    return rows
+
+
+def unlike(one: dict[str, str], other: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Return path -> both values of what differs."""
+    pairs = {path: (one.get(path, ABSENT), other.get(path, ABSENT)) for path in {**one, **other}}
+    return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def state_of(name: str) -> Recording:
+    return from_xml(recorded(name), f"{name}/qx.xml")
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_the_nearest_program_prints_the_recorded_values(name: str, tmp_path: Path) -> None:
+    recording = state_of(name)
+    branch = smi.branch_for(recording.node["driver_version"])
+    assert branch == BRANCHES[name]
+    node = SimulatedNode(tmp_path, branch=branch)
+    node.state.write_text(state.to_text(recording.to_state()), encoding="utf-8")
+
+    answer = node.smi("-q", "-x")
+    assert answer.returncode == 0, answer.stderr
+    there, here = values_of(recorded(name)), values_of(answer.stdout)
+    assert unlike(there, here) == listed(name)
+    same = [path for path, value in there.items() if here.get(path) == value]
+    assert len([path for path in same if not path.startswith(CLOCKS)]) >= FEWEST
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_every_element_is_known(name: str) -> None:
+    recording = state_of(name)
+    assert recording.unknown == []
+    assert recording.notes == []
+    differing = tuple(listed(name))
+    for report in recording.not_kept:
+        path = report.split(": ", 1)[1].split(" = ", 1)[0]
+        assert any(one.startswith(f"gpu/{path}") for one in differing), report
