@@ -207,6 +207,8 @@ def _common() -> dict[str, str]:
         "accounting.buffer_size": "4000",
         "inforom.checksum_validation": "valid",
         "gpu_recovery_action": "None",
+        "reset_status.reset_required": "No",
+        "reset_status.drain_and_reset_recommended": "No",
         "virtualization_mode": "None",
         "product_brand": "NVIDIA",
         "power.management": "Enabled",

@@ -25,6 +25,20 @@ CLOCKS = "gpu/supported_clocks/"
 FEWEST = 120
 """Values besides the supported clocks that a recording and the program must share."""
 
+OTHERS = """\
+470 a100 platform.module_id=5 gpu_module_id
+535 a100 reset_status.reset_required=Yes gpu_reset_status/reset_required
+535 h100 addressing_mode=ATS addressing_mode
+535 h100 gpu_part_number=2330-886-A1 gpu_part_number
+535 h100 sparse_operation_mode=Enabled sparse_operation_mode
+550 h100 sparse_operation_mode=Enabled sparse_operation_mode
+550 h200 reset_status.drain_and_reset_recommended=Yes gpu_reset_status/drain_and_reset_recommended
+550 h200 pcie.replay_rollovers=3 pci/replay_rollover_counter
+550 gb200 fabric.health.bandwidth=Full fabric/health/bandwidth
+555 gb200 fabric.health.bandwidth=Degraded fabric/health/bandwidth
+"""
+"""Branch, model, a value of the state, and the element below ``gpu`` that shows it."""
+
 
 def recorded(name: str) -> str:
     return (CAPTURES / name / "qx.xml").read_text(encoding="utf-8")
@@ -103,3 +117,12 @@ def test_every_element_is_known(name: str) -> None:
     for report in recording.not_kept:
         path = report.split(": ", 1)[1].split(" = ", 1)[0]
         assert any(one.startswith(f"gpu/{path}") for one in differing), report
+
+
+@pytest.mark.parametrize("line", OTHERS.splitlines())
+def test_branches_and_values_that_no_recording_here_has(line: str, tmp_path: Path) -> None:
+    branch, model, setting, element = line.split()
+    node = SimulatedNode(tmp_path, model, 1, branch)
+    node.set("0", setting)
+    printed = values_of(node.smi("-q", "-x").stdout)
+    assert printed[f"gpu/{element}"] == setting.split("=")[1]
