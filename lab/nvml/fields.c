@@ -53,6 +53,8 @@ static const Field FIELDS[] = {
     {NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT, "temperature.memory_max_operating_tlimit", 1, SINT},
     {NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT, "temperature.max_operating_tlimit", 1, SINT},
     {NVML_FI_DEV_C2C_LINK_COUNT, "c2c.links", 1, UINT},
+    {NVML_FI_DEV_RESET_STATUS, "reset_status.reset_required", 0, UINT},
+    {NVML_FI_DEV_DRAIN_AND_RESET_STATUS, "reset_status.drain_and_reset_recommended", 0, UINT},
     {NVML_FI_DEV_PERF_POLICY_POWER, "clocks_event_reasons_counters.sw_power_cap", 1000, ULL},
     {NVML_FI_DEV_PERF_POLICY_THERMAL, "clocks_event_reasons_counters.hw_thermal_slowdown", 1000,
      ULL},

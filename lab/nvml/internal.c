@@ -106,6 +106,22 @@ static nvmlReturn_t host_generation(nvmlDevice_t device, unsigned int *generatio
     return scaled_of(device, "pcie.link.gen.hostmax", 1, generation);
 }
 
+/* What -q shows of 535 to 555; 470 asks for the module. */
+static nvmlReturn_t part_number(nvmlDevice_t device, char *out, unsigned int length) {
+    return copy_of(device, "gpu_part_number", out, length);
+}
+
+static nvmlReturn_t addressing(nvmlDevice_t device, unsigned int *mode) {
+    nvmlDeviceAddressingMode_t found = {.version = nvmlDeviceAddressingMode_v1};
+    TRY(nvmlDeviceGetAddressingMode(device, &found));
+    *mode = found.value;
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t sparse_mode(nvmlDevice_t device, nvmlEnableState_t *mode) {
+    return enabled_of(device, "sparse_operation_mode", mode);
+}
+
 EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **table, const void *id) {
     static const void *functions[512];
     (void)id;
@@ -126,6 +142,11 @@ EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **table, const void *i
     functions[213] = (const void *)compute_processes; /* 535 to 555, like the next two */
     functions[214] = (const void *)mps_processes;
     functions[215] = (const void *)graphics_processes;
+    functions[207] = (const void *)nvmlDeviceGetModuleId; /* 470 */
+    functions[231] = (const void *)part_number;
+    functions[242] = (const void *)addressing;
+    functions[243] = (const void *)sparse_mode; /* 535 */
+    functions[249] = (const void *)sparse_mode; /* 550, 555 */
     *table = functions;
     return NVML_SUCCESS;
 }

@@ -189,6 +189,32 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabri
     return NVML_SUCCESS;
 }
 
+/* The words of -q are numbered as in nvml.h; an absent key is "not supported", 0. */
+static unsigned int fabric_health(nvmlDevice_t device) {
+    static const char *const TRUTH[] = {"N/A", "True", "False", NULL};
+    static const char *const BANDWIDTH[] = {"N/A", "Degraded", "Full", NULL};
+    static const struct {
+        const char *key;
+        const char *const *words;
+        unsigned int shift;
+    } PARTS[] = {
+        {"bandwidth", BANDWIDTH, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW},
+        {"route_recovery_in_progress", TRUTH, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY},
+        {"route_unhealthy", TRUTH, NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY},
+        {"access_timeout_recovery", TRUTH,
+         NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY},
+    };
+    unsigned int mask = 0, number;
+    for (size_t n = 0; n < COUNT(PARTS); n++) {
+        char key[64];
+        snprintf(key, sizeof key, "fabric.health.%s", PARTS[n].key);
+        if (choice_of(device, key, PARTS[n].words, &number) == NVML_SUCCESS) {
+            mask |= number << PARTS[n].shift;
+        }
+    }
+    return mask;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info) {
     Fabric found;
     if (!info) {
@@ -202,9 +228,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabr
     info->status = found.status;
     info->cliqueId = found.clique;
     info->state = found.state;
-    unsigned long long mask = 0;
-    nvmlReturn_t told = whole_of(device, "fabric.health.mask", &mask);
-    info->healthMask = told == NVML_SUCCESS ? (unsigned int)mask : 0;
+    info->healthMask = fabric_health(device);
     if (info->version == nvmlGpuFabricInfo_v3) {
         info->healthSummary = NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED;
     }

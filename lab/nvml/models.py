@@ -22,7 +22,9 @@ key                                 value
 ``memory.bus_width``                bits
 ``bar1.total``, ``.used``,          MiB
 ``.free``
-``pcie.replays``                    counter
+``pcie.replays``,                   counters
+``pcie.replay_rollovers``
+``sparse_operation_mode``           Enabled, Disabled
 ``pcie.tx_util``, ``pcie.rx_util``  KB/s
 ``clocks.supported.memory``         MHz, highest first: ``2619,1593``
 ``clocks.supported.graphics``       LOWEST-HIGHEST:STEP in MHz, each value rounded down:
@@ -205,12 +207,15 @@ def _common() -> dict[str, str]:
         "accounting.buffer_size": "4000",
         "inforom.checksum_validation": "valid",
         "gpu_recovery_action": "None",
+        "reset_status.reset_required": "No",
+        "reset_status.drain_and_reset_recommended": "No",
         "virtualization_mode": "None",
         "product_brand": "NVIDIA",
         "power.management": "Enabled",
         "pci.baseClass": "0x3",
         "pci.subClass": "0x2",
         "pcie.replays": "0",
+        "pcie.replay_rollovers": "0",
         "pcie.tx_util": "371",
         "pcie.rx_util": "337",
         "pstate": "P0",

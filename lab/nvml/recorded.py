@@ -282,6 +282,9 @@ def _complete(values: dict[str, str], tags: set[str], recording: Recording) -> N
         values["board_part_number"] = values.pop("gpu_part_number")
     if values.get("gsp.firmware") == recording.node.get("driver_version"):
         values["gsp.firmware"] = "driver"
+    if "gsp.firmware" in values:
+        # nvidia-smi prints a version only if the firmware runs.
+        values["gsp.mode.current"] = "Enabled"
     if values.get("power.management") == "Supported":
         values["power.management"] = "Enabled"
     draws = [values.get(f"power.draw{which}") for which in ("", ".average", ".instant")]

@@ -98,14 +98,14 @@ pci/pci_gpu_link_info/link_widths/current_link_width|pcie.link.width.current|lan
 pci/pci_bridge_chip/bridge_chip_type||text
 pci/pci_bridge_chip/bridge_chip_fw||text
 pci/replay_counter|pcie.replays|count
-pci/replay_rollover_counter||count
+pci/replay_rollover_counter|pcie.replay_rollovers|count
 pci/tx_util|pcie.tx_util|KB/s
 pci/rx_util|pcie.rx_util|KB/s
 pci/atomic_caps_inbound||text
 pci/atomic_caps_outbound||text
 fan_speed|fan.speed|%
 performance_state|pstate|text
-sparse_operation_mode||text
+sparse_operation_mode|sparse_operation_mode|text
 fb_memory_usage/total|memory.total|MiB
 fb_memory_usage/reserved|memory.reserved|MiB
 fb_memory_usage/used|memory.used|MiB

@@ -267,6 +267,12 @@ def test_the_catalogue_fills_each_slot_with_its_own_values() -> None:
     assert affinities == ["0"] * 4 + ["1"] * 4 + ["0"]
 
 
+def test_firmware_that_nvidia_smi_prints_runs() -> None:
+    """Seen with GPUs that the catalogue lacks: the library told no version."""
+    told = (("product_name", "NVIDIA A10G"), ("gsp_firmware_version", "550.163.01"))
+    assert values_of(*told)["gsp.mode.current"] == "Enabled"
+
+
 def test_a_gpu_without_mig_and_gsp_gets_neither_from_the_catalogue() -> None:
     values = values_of(
         ("product_name", "A100-SXM4-40GB"), ("mig_mode/current_mig", "N/A"), driver="450.80.02"

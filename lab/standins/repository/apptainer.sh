@@ -6,14 +6,14 @@ set -euo pipefail
 
 fail() { echo "FATAL:   $*" >&2; exit 255; }
 
-# A device's name comes after its nodes, the nodes of all devices after "containerEdits:".
+# nvidia-ctk writes the name of a device before its nodes; the nodes of all devices are below
+# "containerEdits:".
 cdi_nodes() {
     awk -v name="${1#nvidia.com/gpu=}" '
-        /^[a-zA-Z]/ { all = /^containerEdits:/ }
-        $1 == "-" { if ($2 == "containerEdits:" || $2 == "name:") paths = "" }
-        $1 == "-" && $2 == "path:" || $1 == "path:" { paths = paths $NF "\n"; if (all) print $NF }
-        $1 == "name:" { gsub(/"/, "", $2); if ($2 == name) printf "%s", paths }' \
-        /var/run/cdi/nvidia.yaml | grep '^/dev/' | sort -u
+        /^[a-z]/ { every = ($1 == "containerEdits:") }
+        $1 == "-" && $2 == "name:" { gsub(/"/, ""); current = $3 }
+        $1 == "-" && $2 == "path:" && $3 ~ /^\/dev\// && (every || current == name) { print $3 }' \
+        /var/run/cdi/nvidia.yaml | sort -u
 }
 
 inside() {
