@@ -52,10 +52,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.plan", "lockstep.spec", "lockstep.report", "lockstep.roles.declared"),
     },
     # Not the plan: what was seen must not be coloured by what was wanted.
-    "lockstep/probe": {"pydantic", "lockstep.node.readers"},
+    "lockstep/probe": {"pydantic", "lockstep.node.readers", "lockstep.node.record"},
     # They run on a node, which has nothing else of Lockstep.
     "lockstep/node": set[str](),
     "lockstep/node/readers": set[str](),
+    "lockstep/node/fingerprint": {"lockstep.node.readers"},
+    "lockstep/node/record": {"lockstep.node.readers", "lockstep.node.fingerprint"},
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
         "lockstep.question",
@@ -91,7 +93,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.spec",
         "lockstep.plan",
         "lockstep.probe",
-        *("lockstep.node.check.judge", "lockstep.node.readers"),
+        *("lockstep.node.check.judge", "lockstep.node.readers", "lockstep.node.fingerprint"),
         *("lockstep.files", "lockstep.manifest", "pydantic"),
     },
     "lockstep/reading": {

@@ -33,7 +33,8 @@ SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 """Readings that take longer than most commands of a deploy."""
 
 NODE = Path(__file__).resolve().parent.parent / "node"
-FOLDERS = ("readers", "fingerprint")
+FOLDERS = ("readers", "fingerprint", "record")
+MAIN = "lockstep.node.record.main"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
@@ -87,7 +88,7 @@ def command(request: Request) -> str:
         ValueError: the request is too long for one command.
     """
     encoded = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
-    program = _packed(f"{PACKAGE}.collect")
+    program = _packed(MAIN)
     return _fitting(f'{PYTHON} -c "{program}" {encoded}')
 
 

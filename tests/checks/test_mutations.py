@@ -6,6 +6,7 @@ import pytest
 from ClusterShell.NodeSet import NodeSet
 
 from lockstep.checks.catalogue import all_rules
+from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.report import Status
 from tests.checks import recorded
@@ -900,4 +901,6 @@ def test_a_node_without_a_record_is_one_finding() -> None:
 
 def test_every_rule_has_a_mutation() -> None:
     mutated = {one.rule for one in ALL} | {"node.reachable"}
-    assert {rule.id for rule in all_rules()} == mutated
+    # tests/checks/test_fingerprint.py changes objects of each domain.
+    others = {rule.id for rule in all_rules() if not rule.id.startswith(FAMILY)}
+    assert others == mutated

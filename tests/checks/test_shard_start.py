@@ -39,7 +39,7 @@ def test_it_imports_no_models_and_no_plan() -> None:
 import sys
 from lockstep.fleet import read_nodes
 from lockstep.fleet.share import Share
-read_nodes._state(Share({{}}, {{"worker1": {{}}}}), ["worker1"])
+read_nodes._state(Share({{}}, {{"worker1": {{}}}}, {{}}), ["worker1"])
 print([m for m in {HEAVY} if m in sys.modules])
 """
     assert said_by(program) == "[]\n"
@@ -140,7 +140,8 @@ def shared(login: dict[str, Any]) -> Share:
     """Six nodes that are reached in the same way, two at a time."""
     names = [f"worker{number}" for number in range(6)]
     requests = dict.fromkeys(names, Request())
-    return Share(requests, dict.fromkeys(names, login), at_once=2)
+    own = {name: (("name", name),) for name in names}
+    return Share(requests, dict.fromkeys(names, login), own, at_once=2)
 
 
 def read(share: Share, home: Path) -> Reading:

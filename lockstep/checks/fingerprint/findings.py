@@ -22,6 +22,7 @@ from lockstep.checks.objects import Object
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
+from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import Record, Unread
 from lockstep.report import Finding, Status, alike, fold
 
@@ -65,7 +66,7 @@ class Group:
 
 def _of(record: Record) -> Taken | None:
     value = record.get(READING)
-    return Taken.of(value) if isinstance(value, dict) else None
+    return Taken.of(value) if isinstance(value, dict) and value["format"] == FORMAT else None
 
 
 def groups(contexts: Iterable[Context]) -> list[Group]:

@@ -18,6 +18,7 @@ RUNNING = "running"
 class Taken:
     """The fingerprint of a node: the value of the reading ``fingerprint``."""
 
+    format: int
     sums: Mapping[str, str]
     count: Mapping[str, int]
     touched: Mapping[str, Mapping[str, tuple[str, str, str]]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lockstep.node.fingerprint.domains import DOMAINS
 from lockstep.node.fingerprint.exceptions import EXCEPTIONS
 from lockstep.node.fingerprint.exempt import Exempt
@@ -9,19 +11,18 @@ from lockstep.node.fingerprint.identity import identities, key
 from lockstep.node.fingerprint.own import Own
 from lockstep.node.fingerprint.tree import PROTECTED, Fingerprint
 from lockstep.node.readers.commands import Commands
-from lockstep.node.readers.reading import NOT_ASKED, Readings, Request
-
-NAMES = ("fingerprint", "fingerprint.branches")
+from lockstep.node.readers.reading import Request
 
 
-def read_fingerprint(request: Request, commands: Commands) -> Readings:
-    """The hashes of the node's configuration, and the fields of the objects that were asked for.
+def fingerprint(request: Request, commands: Commands) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the hashes of the node's configuration, and the objects that were asked for.
 
-    A request for fields has no sums but those of the domains that it names. Without the cluster's
-    name in the request, nothing is read.
+    Args:
+        request: the cluster's name (``fingerprint``), the identities that the plan knows (``own``),
+            what to show (``asked``), and the site's exceptions (``exempt``). If anything is to be
+            shown, only its domains are read.
+        commands: runs programs.
     """
-    if not request.get("fingerprint"):
-        return dict.fromkeys(NAMES, NOT_ASKED)
     asked: dict[str, list[str]] = {}
     for domain, name in request["asked"]:
         asked.setdefault(domain, []).append(name)
@@ -34,4 +35,4 @@ def read_fingerprint(request: Request, commands: Commands) -> Readings:
         # A further question reads only what it asks about.
         if not asked or domain.name in asked or domain.name + PROTECTED in asked:
             taken.read(domain, request, commands)
-    return {"fingerprint": taken.answer(), "fingerprint.branches": taken.branches}
+    return taken.answer(), taken.branches

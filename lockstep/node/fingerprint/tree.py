@@ -19,6 +19,9 @@ from lockstep.node.fingerprint.own import Own
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import FAILURES, Request, reason
 
+FORMAT = 1
+"""Version of what ``answer`` returns, and of what the domains read: another Lockstep's hashes
+mean something else."""
 BYTES = 8
 """Length of a hash. Two of a million objects have equal ones with a probability of 1 in 10^7."""
 PROTECTED = "!"
@@ -110,7 +113,9 @@ class Fingerprint:
         self.asked = {domain: frozenset(names) for domain, names in asked.items()}
         self.sums: dict[str, Sums] = {}
         self.unread: dict[str, str] = {}
-        self.branches: dict[str, dict[str, dict[str, Branch]]] = {}
+        self.branches: dict[str, dict[str, dict[str, Branch]]] = {
+            domain: {name: {} for name in names} for domain, names in self.asked.items()
+        }
         """Domain -> what was asked for -> object -> its fields."""
 
     def read(self, domain: Domain, request: Request, commands: Commands) -> None:
@@ -141,8 +146,7 @@ class Fingerprint:
         asked = self.asked.get(domain, ())
         for place in (called, f"#{bucket}"):
             if place in asked:
-                found = self.branches.setdefault(domain, {}).setdefault(place, {})
-                found[called] = [fields, replaced]
+                self.branches[domain][place][called] = [fields, replaced]
 
     def _keyed(self, value: str) -> str:
         data = value.encode("utf-8", "surrogateescape")
@@ -156,6 +160,7 @@ class Fingerprint:
         whether two nodes have the same key.
         """
         return {
+            "format": FORMAT,
             "sums": {
                 name: "".join(map(hexadecimal, sums.sums))
                 for name, sums in sorted(self.sums.items())

@@ -1,0 +1,1 @@
+"""The probe's program: everything that a check reads on a node."""

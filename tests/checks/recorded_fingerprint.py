@@ -1,0 +1,92 @@
+"""Fingerprints of the recorded nodes: made of a few objects by the program that runs on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lockstep.checks.context import Context
+from lockstep.checks.fingerprint.findings import BRANCHES, READING, places
+from lockstep.checks.fingerprint.objects import asked
+from lockstep.checks.rules.fingerprint import DOMAINS
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
+from lockstep.node.fingerprint.own import Own
+from lockstep.node.fingerprint.tree import Fingerprint
+from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.reading import Request, Unread
+from lockstep.probe.record import Record, Taken
+
+Objects = Mapping[str, Mapping[str, Fields] | Unread]
+"""Domain -> object -> fields; or why the domain could not be read."""
+KEY = b"k" * 32
+BUCKETS = 4
+
+
+def objects(node: str, address: str) -> dict[str, dict[str, Fields]]:
+    """Return what a healthy node has: in each domain one plain object, and one with identities."""
+    found = {
+        domain: {
+            "plain": {"mode": "0644", "content": "a\nb\n"},
+            "own": {"content": f"name {node}\naddress {address}\n"},
+            "key": {"mode": "0600", "content": Secret("of all nodes")},
+        }
+        for domain in DOMAINS
+    }
+    return {**found, "running": {}}
+
+
+def fingerprint(
+    node: str,
+    address: str,
+    found: Objects,
+    wanted: Iterable[tuple[str, str]] = (),
+    key: bytes = KEY,
+) -> dict[str, Any]:
+    """Return the readings of a node with these objects."""
+    shows: dict[str, list[str]] = {}
+    for domain, name in wanted:
+        shows.setdefault(domain, []).append(name)
+    taken = Fingerprint(Own({"name": [node], "address": [address]}), key, shows)
+    for domain, inside in found.items():
+
+        def read(
+            request: Request, commands: Commands, inside: Mapping[str, Fields] | Unread = inside
+        ) -> Iterator[Entry]:
+            if isinstance(inside, Unread):
+                raise inside
+            yield from (Entry(name, fields) for name, fields in inside.items())
+
+        taken.read(Domain(domain, read, BUCKETS), {}, Commands())
+    return {READING: taken.answer(), BRANCHES: taken.branches}
+
+
+def with_objects(
+    start: Context, changed: Mapping[str, Objects], keys: Mapping[str, bytes] | None = None
+) -> Context:
+    """Return the cluster with other objects on some nodes, asked for what differs."""
+    keys = keys or {}
+
+    def given(name: str, wanted: Iterable[tuple[str, str]] = ()) -> dict[str, Taken]:
+        address = start.plan.nodes[name].address
+        found = {**objects(name, address), **changed.get(name, {})}
+        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY))
+        return {one: Taken(value=value) for one, value in readings.items()}
+
+    def every(wanted: Mapping[str, tuple[tuple[str, str], ...]] | None = None) -> Context:
+        reading = {
+            name: record.model_copy(
+                update={
+                    "readings": {
+                        **record.readings,
+                        READING: given(name)[READING],
+                        BRANCHES: given(name, (wanted or {}).get(name, ()))[BRANCHES],
+                    }
+                }
+            )
+            for name, record in start.reading.items()
+            if isinstance(record, Record)
+        }
+        return replace(start, reading={**start.reading, **reading})
+
+    return every(asked(places([every()])))

@@ -1,0 +1,176 @@
+"""Objects that nobody foresaw: which node differs, which value is right, and by what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lockstep.checks.context import Context
+from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
+from lockstep.node.fingerprint.domains import DOMAINS as READ
+from lockstep.node.fingerprint.entry import Fields, Secret
+from lockstep.node.readers.reading import Unread
+from lockstep.probe.record import Record, only_records
+from lockstep.report import Finding, Report, Status
+from tests.checks import recorded
+from tests.checks.recorded_fingerprint import Objects, objects, with_objects
+
+NODE = "worker3"
+
+
+Changes = dict[str, dict[str, Fields | None]]
+"""Domain -> object -> its fields, or None to take it away."""
+
+
+def of(node: str = NODE, changes: Changes | None = None, **more: Any) -> dict[str, Objects]:
+    """Return a node's objects after some changes."""
+    address = recorded.consistent().plan.nodes[node].address
+    found = objects(node, address)
+    for domain, inside in {**(changes or {}), **more}.items():
+        kept = {**found[domain], **inside}
+        found[domain] = {name: fields for name, fields in kept.items() if fields is not None}
+    return {node: found}
+
+
+def report(changed: dict[str, Any], start: Context | None = None) -> Report:
+    return recorded.report(with_objects(start or recorded.consistent(), changed))
+
+
+def only(changed: dict[str, Any], start: Context | None = None) -> Finding:
+    return recorded.only(report(changed, start).findings)
+
+
+def test_equal_nodes_have_no_finding() -> None:
+    assert report({}).findings == []
+
+
+def test_every_domain_has_a_rule() -> None:
+    assert {domain.name for domain in READ} <= DOMAINS.keys()
+
+
+@pytest.mark.parametrize("domain", [domain for domain in DOMAINS if domain != "running"])
+@pytest.mark.parametrize(
+    ("name", "fields", "found", "expected"),
+    [
+        ("plain", {"mode": "0600", "content": "a\nb\n"}, "mode 0600", "mode 0644"),
+        ("plain", {"mode": "0644", "content": "a\nc\n"}, "content: c", "content: b"),
+        ("plain", None, "absent", "content 'a\\nb\\n', mode 0644"),
+        ("new", {"mode": "0644"}, "mode 0644", "absent"),
+        ("own", {"content": f"name {NODE}\naddress fd00:1::999\n"}, "fd00:1::999", "<address of"),
+        ("key", {"mode": "0600", "content": Secret("another")}, "content ", "content "),
+    ],
+)
+def test_an_object_is_named_with_both_values(
+    domain: str, name: str, fields: Fields | None, found: str, expected: str
+) -> None:
+    finding = only(of(changes={domain: {name: fields}}))
+    assert (finding.rule, finding.node, finding.device) == (FAMILY + domain, NODE, name)
+    assert found in finding.found
+    assert expected in finding.expected
+    assert finding.reference == "peers (7 of 8)"
+    assert "another" not in str(finding), "a secret value is never shown"
+
+
+def test_what_runs_otherwise_than_configured_needs_no_peers() -> None:
+    one = {"x.service nice": {"running": "5", "configured": "0"}}
+    finding = only(of("head1", running=dict(one)))
+    assert (finding.rule, finding.node, finding.device) == (
+        "fingerprint.running",
+        "head1",
+        "x.service nice",
+    )
+    assert (finding.found, finding.expected, finding.reference) == ("5", "0", "configured")
+    everywhere = {
+        name: of(name, running=dict(one))[name] for name in recorded.consistent().plan.nodes
+    }
+    assert len(report(everywhere).findings) == 9
+
+
+def two() -> Context:
+    """Return the cluster with two workers that can be read."""
+    others = [name for name in recorded.consistent().plan.nodes if name[-1] in "45678"]
+    start = recorded.consistent()
+    gone = {name: record for name, record in start.reading.items() if name not in others}
+    return replace(start, reading={n: r for n, r in gone.items() if n != "worker1"})
+
+
+def fingerprints_of(context: Context, changed: dict[str, Any]) -> list[Finding]:
+    found = report(changed, context).findings
+    return [one for one in found if one.rule.startswith(FAMILY)]
+
+
+def test_of_two_workers_the_package_decides() -> None:
+    for shipped, right in (("yes", "worker3"), ("changed", "worker2")):
+        other = {"yes": "changed", "changed": "yes"}[shipped]
+        file = {"package": "pkg", "content": "1"}
+        changed = {
+            **of("worker2", file={"/etc/a": {**file, "shipped": other}}),
+            **of("worker3", file={"/etc/a": {**file, "shipped": shipped}}),
+        }
+        (finding,) = fingerprints_of(two(), changed)
+        assert finding.reference == "package"
+        assert finding.node == {"worker3": "worker2", "worker2": "worker3"}[right]
+        assert "reinstall" in finding.repair
+
+
+def test_of_two_workers_the_past_decides() -> None:
+    start = two()
+    healthy = only_records(with_objects(start, {}).reading)
+    for node in ("worker2", "worker3"):
+        changed = of(node, file={"plain": {"mode": "0600", "content": "a\nb\n"}})
+        # The check before this one had the difference already.
+        before = only_records(with_objects(start, changed).reading)
+        (finding,) = fingerprints_of(replace(start, past=(before, healthy)), changed)
+        assert (finding.node, finding.reference) == (node, "earlier record")
+        gone = of(node, file={"plain": None})
+        (finding,) = fingerprints_of(replace(start, past=(healthy,)), gone)
+        assert (finding.node, finding.found) == (node, "absent")
+
+
+def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None:
+    (finding,) = fingerprints_of(two(), of("worker2", user={"eve": {"uid": "0"}}))
+    assert (finding.node, finding.device, finding.expected) == ("worker2", "eve", "absent")
+    assert finding.reference == "no package owns it"
+    assert finding.repair == "on worker2: userdel eve"
+
+
+def test_nobody_decides_between_two_values() -> None:
+    changed = of(file={"plain": {"mode": "0600", "content": "a\nb\n"}})
+    (finding,) = fingerprints_of(two(), changed)
+    assert finding.status == Status.UNDECIDED.value
+    assert "mode 0600 on worker3" in finding.found
+    assert "mode 0644 on worker2" in finding.found
+
+
+def test_a_domain_that_cannot_be_read_is_unknown() -> None:
+    changed = {NODE: {**of()[NODE], "firewall": Unread("nft: exit 1: Operation not permitted")}}
+    finding = only(changed)
+    assert (finding.rule, finding.node) == ("fingerprint.firewall", NODE)
+    assert finding.status == Status.UNKNOWN.value
+    assert "not permitted" in finding.found
+
+
+def test_a_node_that_does_not_show_the_difference_is_unknown() -> None:
+    shown = with_objects(recorded.consistent(), of(file={"plain": None}))
+    record = shown.reading[NODE]
+    assert isinstance(record, Record)
+    hidden = record.model_copy(
+        update={"readings": {n: v for n, v in record.readings.items() if "branches" not in n}}
+    )
+    found = recorded.report(replace(shown, reading={**shown.reading, NODE: hidden})).findings
+    finding = recorded.only(found)
+    assert (finding.node, finding.status) == (NODE, Status.UNKNOWN.value)
+
+
+def test_secrets_are_not_compared_under_another_key() -> None:
+    context = with_objects(recorded.consistent(), {}, {NODE: b"another" * 4})
+    assert recorded.report(context).findings == []
+
+
+def test_a_rule_takes_the_place_of_the_fingerprint() -> None:
+    path = "/etc/apt/apt.conf.d/90lockstep"
+    start = recorded.mutated(recorded.consistent(), NODE, "files", (path, "sha256"), "0" * 64)
+    (finding,) = report(of(file={path: {"content": "x"}}), start).findings
+    assert (finding.rule, finding.device) == ("file.content", path)
