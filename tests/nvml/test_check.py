@@ -154,17 +154,28 @@ def test_a_fault_is_named_with_its_node(
     named(tmp_path, monkeypatch, branch, (setting, rule, found, drains))
 
 
-def named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, fault: tuple[str, str, str, bool]
-) -> None:
-    setting, rule, found, drains = fault
-    fleet = Fleet(tmp_path, "a100", branch)
+def with_fault(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, setting: str, rule: str
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Return the readings of a worker with one faulty GPU, and the findings of a rule there."""
     sick = fleet.node(SICK)
     sick.set("3", setting)
     seen = fleet.read(sick, monkeypatch)
     peer = fleet.read(fleet.node("worker1"), monkeypatch)
     context = fleet.with_readings({SICK: seen, "worker1": peer})
-    here = [one for one in of_gpus(context) if SICK in one.node and one.rule == rule]
+    return seen, [one for one in of_gpus(context) if SICK in one.node and one.rule == rule]
+
+
+def named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    branch: str,
+    fault: tuple[str, str, str, bool],
+    model: str = "a100",
+) -> None:
+    setting, rule, found, drains = fault
+    fleet = Fleet(tmp_path, model, branch)
+    seen, here = with_fault(fleet, monkeypatch, setting, rule)
     assert [one for one in here if found in one.found and one.status != "unknown"], here
     judgements = local.judgements(fleet.context.plan.nodes[SICK])
     failed = {
@@ -176,7 +187,9 @@ def named(
 GPU_RULES = {rule.id for rule in all_rules() if rule.id.startswith("gpu.")}
 
 
-@pytest.mark.parametrize(("branch", "model"), [("470", "a100"), ("535", "h100"), ("550", "b200")])
+@pytest.mark.parametrize(
+    ("branch", "model"), [("418", "v100"), ("470", "a100"), ("535", "h100"), ("550", "b200")]
+)
 def test_what_a_driver_does_not_offer_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, model: str
 ) -> None:
