@@ -10,11 +10,10 @@ from lab.nvml import models
 from lockstep.node.readers.reading import NOT_AVAILABLE
 from tests.nvml.test_check import FAULTS, PAIRS, Fleet, healthy, named, with_fault
 from tests.nvml.test_generated_states import branches, survives
+from tests.nvml.test_models import UNRECORDED
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-UNRECORDED = ("rtx_pro_6000",)
-"""No recording tells the SM clock of this model, so its state has none."""
 OTHERS = [
     (branch, model)
     for model in models.known()

@@ -137,9 +137,12 @@ def test_what_changed_is_shown_and_reset(
     assert "gpu 0 (removed)" in shown
     assert "gpu 1 (index 0, lost)" in shown
     assert "  power.limit=350.00 (was 700.00)" in shown
+    state.boot(str(node.state), "535.261.03")
     state.reset(str(node.state))
     state.main(["show", str(node.state)])
-    assert "was" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "was" not in shown
+    assert "driver_version=535.261.03\n" in shown, "it is no setting"
 
 
 def test_a_user_may_change_nothing(node: SimulatedNode) -> None:
