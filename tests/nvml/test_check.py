@@ -14,6 +14,8 @@ from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.node.check.judge import judge
 from lockstep.node.readers import collect, commands, tree
+from lockstep.node.readers.gpu_fields import EVERY
+from lockstep.node.readers.reading import NOT_AVAILABLE
 from lockstep.probe.record import Record
 from lockstep.report import Finding
 from tests.checks import recorded
@@ -120,8 +122,15 @@ def test_healthy_gpus_have_no_findings(
 
 def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, model: str) -> None:
     fleet = Fleet(tmp_path, model, branch)
-    context = fleet.with_readings(everywhere(fleet, monkeypatch))
-    assert [(one.rule, one.node, one.device, one.found) for one in of_gpus(context)] == []
+    readings = everywhere(fleet, monkeypatch)
+    found = of_gpus(fleet.with_readings(readings))
+    assert [(one.rule, one.node, one.device, one.found) for one in found] == []
+    # Without a finding, a reading that the driver does offer may still be missing.
+    offered = fleet.node(SICK).smi("--help-query-gpu").stdout
+    for name, field, _ in EVERY:
+        if str(readings[SICK][name].get("unread", "")).startswith(NOT_AVAILABLE):
+            assert f'"{field}"' not in offered
+            assert f'"{field.replace("_event_", "_throttle_")}"' not in offered
 
 
 FAULTS = (
