@@ -55,6 +55,8 @@ def test_a_malformed_file_is_refused_with_its_place(
         (("0", "power.limit=350 kW"), '"350 kW" for power.limit: expected a number'),
         (("0", "pstate=P99"), '"P99" for pstate: expected one of P0, P1'),
         (("0", "uuid=GPU 1"), "for uuid: expected GPU-"),
+        (("0", f"name={'x' * 4001}"), "expected at most 4000 printable"),
+        (("0", "name=a\tb"), "expected at most 4000 printable"),
         (("0", "power.limit=error:NONE"), "expected error: and one of NOT_SUPPORTED"),
         (("0", "nvlink.36.crc=1"), 'unknown field "nvlink.36.crc"'),
         (("node", "drivers=ok"), 'unknown setting of the node "drivers"; similar: driver'),
