@@ -37,6 +37,7 @@ class SlurmNodePlan:
     mem_spec_limit_mib: int
     cpu_spec_list: str
     gres: str
+    """Types and counts, in the order in which the probe reads them from the controller."""
     gres_lines: Mapping[str, str]
     """GPU device files of a NUMA node -> its cores; empty if slurmd detects the GPUs."""
     gres_types: tuple[str, ...]
@@ -100,7 +101,7 @@ def node_plan(
         hardware=hardware,
         mem_spec_limit_mib=system_memory_mib,
         cpu_spec_list=cpu.slurm_cpu_spec_list,
-        gres=",".join(f"gpu:{name}:{count}" for name, count in counts.items()),
+        gres=",".join(sorted(f"gpu:{name}:{count}" for name, count in counts.items())),
         gres_lines=_gres_lines(gpu, cpu) if gpu and not detected else {},
         gres_types=tuple(counts),
         autodetect="nvml" if gpu and detected else "",

@@ -59,7 +59,7 @@ def test_a_finding_says_since_when_and_how_often(
         "  expected  96.00.A5.00.03   (from: peers: 8 nodes of class hgx-h200)\n"
         "  since     2026-11-20 18:40 UTC (6 checks)\n"
         "  repair    flash VBIOS 96.00.A5.00.03 onto each GPU of worker3 that has a "
-        "different one (drain worker3 first; use the server vendor's tool)\n"
+        "different VBIOS (drain worker3 first; use the server vendor's tool)\n"
         "\n"
         "Reasons and limits of a rule: lockstep explain RULE\n"
         f"9 nodes, {len(json.loads(Path('report.json').read_text())['rules'])} rules, 1 finding: "

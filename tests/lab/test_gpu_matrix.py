@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from lab.nvml import models
-from tests.nvml.test_check import FAULTS, PAIRS, healthy, named
+from lockstep.node.readers.reading import NOT_AVAILABLE
+from tests.nvml.test_check import FAULTS, PAIRS, Fleet, healthy, named, with_fault
 from tests.nvml.test_generated_states import branches, survives
+from tests.nvml.test_models import UNRECORDED
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-UNRECORDED = ("rtx_pro_6000",)
-"""No recording tells the SM clock of this model, so its state has none."""
 OTHERS = [
     (branch, model)
     for model in models.known()
@@ -39,6 +39,36 @@ def test_a_fault_is_named_with_its_node(
     fault: tuple[str, str, str, bool],
 ) -> None:
     named(tmp_path, monkeypatch, branch, fault)
+
+
+UNTOLD = {"gpu.row_remap": ("gpu.remapped.pending", "gpu.remapped.failure")}
+"""Rule -> readings that branch 418 does not offer. Its GPUs have no rows to remap."""
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        pytest.param(model, fault, id=f"{model}-{fault[0]}")
+        for model in ("v100", "t4")
+        for fault in FAULTS
+        if model != "t4" or fault[1] != "gpu.nvlink"
+    ],
+)
+def test_the_oldest_branch_names_a_fault_or_declares_that_it_cannot(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    fault: tuple[str, str, str, bool],
+) -> None:
+    """NVIDIA supports neither an A100 nor a newer GPU on branch 418."""
+    setting, rule, _, _ = fault
+    if rule not in UNTOLD:
+        named(tmp_path, monkeypatch, "418", fault, model)
+        return
+    seen, here = with_fault(Fleet(tmp_path, model, "418"), monkeypatch, setting, rule)
+    assert here == []
+    for reading in UNTOLD[rule]:
+        assert seen[reading]["unread"].startswith(NOT_AVAILABLE)
 
 
 @pytest.mark.timeout(1200)

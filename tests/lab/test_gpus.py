@@ -85,7 +85,7 @@ def test_faults_drain_the_node_on_every_branch(node: Lab, branch: str) -> None:
         seen = of_slurm(node)
         assert ("State=IDLE+DRAIN" in seen) is bool(failed | usual), f"{setting}: {seen}"
         assert ("Reason=lockstep: " in seen) is bool(failed | usual), f"{setting}: {seen}"
-        node.lab("gpu", NODE, "--gpu", "3", "--restore")
+        node.lab("gpu", NODE, "--reset")
         assert failed_rules(node) == usual, f"{setting} is over"
 
 

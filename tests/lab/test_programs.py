@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -76,6 +77,13 @@ def test_what_is_built_is_not_built_again(
     (family.folder / "go.mod").write_text(GO_MOD)
     assert build.ensure(replace(family, linker="")) != first
     assert build.ensure(replace(family, sources=())) != first
+    assert build.ensure(replace(family, cgo=True)) != first
+    with monkeypatch.context() as patch:
+        go = toolchain.find(family.go)
+        patch.setattr(toolchain, "find", lambda _: replace(go, version=(*go.version, 1)))
+        assert build.ensure(family) != first
+    (family.folder / "go.sum").write_text(f"{MODULE} v1.2.3 h1:AAAA=\n")
+    assert build.ensure(family) != first
     assert first.folder.is_dir(), "a lab of another checkout may need it"
 
 
@@ -100,6 +108,8 @@ def test_go_mod_names_the_module(family: Family) -> None:
 
 def test_builds_that_nobody_uses_go(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build.ensure(family)
+    os.utime(first.folder, (0, 0))
+    assert build.ensure(family).folder.is_dir(), "it is in use again"
     (family.folder / "go.mod").write_text(GO_MOD.replace("1.2.3", "1.2.4"))
     monkeypatch.setattr(build, "KEPT_S", -60)
     build.ensure(family)

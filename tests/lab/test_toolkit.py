@@ -197,6 +197,8 @@ def test_container_cli_mounts_what_the_capabilities_name(tmp_path: Path) -> None
     smi = tmp_path / "smi"
     smi.write_text("#!/bin/sh\nprintf 'GPU-0\\nGPU-2\\n'\n")
     smi.chmod(0o755)
+    state = tmp_path / "gpus.ini"
+    state.write_text("")
     libraries = tmp_path / "node"
     (libraries / "current").mkdir(parents=True)
     for name in ("libnvidia-ml", "libcuda"):
@@ -207,7 +209,7 @@ def test_container_cli_mounts_what_the_capabilities_name(tmp_path: Path) -> None
         ("/usr/bin/nvidia-smi", smi),
         ("/usr/lib/x86_64-linux-gnu", libraries),
         ("/proc/driver/nvidia/gpus", tmp_path / "gpus"),
-        ("/var/lib/lockstep-standin/gpus.ini", smi),
+        ("/var/lib/lockstep-standin/gpus.ini", state),
     ):
         text = text.replace(f'"{real}', f'"{here}')
     (tmp_path / "cli").write_text(text)
@@ -223,6 +225,7 @@ def test_container_cli_mounts_what_the_capabilities_name(tmp_path: Path) -> None
     assert sorted(line.removeprefix(str(rootfs)) for line in done.stdout.splitlines()) == [
         "/dev/nvidia2",
         "/dev/nvidiactl",
+        str(state),
         f"{libraries}/libnvidia-ml.so.1",
         f"{libraries}/libnvidia-ml.so.{VERSION}",
         str(smi),

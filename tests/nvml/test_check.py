@@ -14,6 +14,8 @@ from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.node.check.judge import judge
 from lockstep.node.readers import collect, commands, tree
+from lockstep.node.readers.gpu_fields import EVERY
+from lockstep.node.readers.reading import NOT_AVAILABLE
 from lockstep.probe.record import Record
 from lockstep.report import Finding
 from tests.checks import recorded
@@ -120,8 +122,15 @@ def test_healthy_gpus_have_no_findings(
 
 def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, model: str) -> None:
     fleet = Fleet(tmp_path, model, branch)
-    context = fleet.with_readings(everywhere(fleet, monkeypatch))
-    assert [(one.rule, one.node, one.device, one.found) for one in of_gpus(context)] == []
+    readings = everywhere(fleet, monkeypatch)
+    found = of_gpus(fleet.with_readings(readings))
+    assert [(one.rule, one.node, one.device, one.found) for one in found] == []
+    # Without a finding, a reading that the driver does offer may still be missing.
+    offered = fleet.node(SICK).smi("--help-query-gpu").stdout
+    for name, field, _ in EVERY:
+        if str(readings[SICK][name].get("unread", "")).startswith(NOT_AVAILABLE):
+            assert f'"{field}"' not in offered
+            assert f'"{field.replace("_event_", "_throttle_")}"' not in offered
 
 
 FAULTS = (
@@ -154,18 +163,34 @@ def test_a_fault_is_named_with_its_node(
     named(tmp_path, monkeypatch, branch, (setting, rule, found, drains))
 
 
-def named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, fault: tuple[str, str, str, bool]
-) -> None:
-    setting, rule, found, drains = fault
-    fleet = Fleet(tmp_path, "a100", branch)
+def with_fault(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, setting: str, rule: str
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Return the readings of a worker with one faulty GPU, and the findings of a rule there."""
     sick = fleet.node(SICK)
     sick.set("3", setting)
     seen = fleet.read(sick, monkeypatch)
     peer = fleet.read(fleet.node("worker1"), monkeypatch)
     context = fleet.with_readings({SICK: seen, "worker1": peer})
-    here = [one for one in of_gpus(context) if SICK in one.node and one.rule == rule]
-    assert [one for one in here if found in one.found and one.status != "unknown"], here
+    return seen, [one for one in of_gpus(context) if SICK in one.node and one.rule == rule]
+
+
+def named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    branch: str,
+    fault: tuple[str, str, str, bool],
+    model: str = "a100",
+) -> None:
+    setting, rule, found, drains = fault
+    fleet = Fleet(tmp_path, model, branch)
+    seen, here = with_fault(fleet, monkeypatch, setting, rule)
+    said = [one for one in here if found in one.found and one.status != "unknown"]
+    assert said, here
+    # A GPU that is lost has its address, or the place of its row, instead of its index.
+    address = create.initial(model, GPUS, SICK)["gpu 3"]["pci.bus_id"].removeprefix("0000").lower()
+    places = {""} if rule == "gpu.count" else {"gpu3", "row 4", address}
+    assert {one.device for one in said} <= places
     judgements = local.judgements(fleet.context.plan.nodes[SICK])
     failed = {
         one.rule for one in judge(judgements, seen) if not one.unread and one.rule in GPU_RULES
@@ -176,7 +201,9 @@ def named(
 GPU_RULES = {rule.id for rule in all_rules() if rule.id.startswith("gpu.")}
 
 
-@pytest.mark.parametrize(("branch", "model"), [("470", "a100"), ("535", "h100"), ("550", "b200")])
+@pytest.mark.parametrize(
+    ("branch", "model"), [("418", "v100"), ("470", "a100"), ("535", "h100"), ("550", "b200")]
+)
 def test_what_a_driver_does_not_offer_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, branch: str, model: str
 ) -> None:

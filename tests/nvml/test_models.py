@@ -16,6 +16,8 @@ CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 NO_VALUE = ("[N/A]", "N/A", "[Requested functionality has been deprecated]")
 UNITS = re.compile(r" (MiB|W|MHz|%|us)$")
 MODELS = models.known()
+UNRECORDED = ("rtx_pro_6000",)
+"""No recording tells the clocks of the cores of these models, so their states have none."""
 
 
 def recorded() -> dict[str, str]:
@@ -117,11 +119,9 @@ def test_memory_adds_up(model: str) -> None:
     assert parts == int(values["bar1.total"])
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [name for name in MODELS if name not in UNRECORDED])
 def test_clocks_are_supported_ones(model: str) -> None:
     values = models.initial(model, slot=0, seed="worker1")
-    if "clocks.supported.memory" not in values:
-        return
     memory = values["clocks.supported.memory"].split(",")
     assert values["clocks.max.memory"] == memory[0]
     assert values.get("clocks.applications.memory", memory[0]) in memory

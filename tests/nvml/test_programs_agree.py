@@ -57,6 +57,9 @@ def test_nvidia_ml_py_reads_what_nvidia_smi_prints(tmp_path: Path) -> None:
     assert [
         [type(b)(a) for a, b in zip(*pair, strict=True)] for pair in zip(rows, read, strict=True)
     ] == read
+    assert [gpu["power.limit"] for gpu in found] == [700, 350, 700, 700]
+    assert [gpu["ecc.errors.uncorrected.volatile.total"] for gpu in found] == [0, 3, 0, 0]
+    assert found[2]["temperature.gpu"] == 77
     assert [gpu["links"] for gpu in found] == [18, 18, 17, 18]
     assert [gpu["remapped"][2] for gpu in found] == [0, 0, 1, 0]
     assert {gpu["fabric"] for gpu in found} == {3}, "completed"

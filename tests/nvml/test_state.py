@@ -55,6 +55,8 @@ def test_a_malformed_file_is_refused_with_its_place(
         (("0", "power.limit=350 kW"), '"350 kW" for power.limit: expected a number'),
         (("0", "pstate=P99"), '"P99" for pstate: expected one of P0, P1'),
         (("0", "uuid=GPU 1"), "for uuid: expected GPU-"),
+        (("0", f"name={'x' * 4001}"), "expected at most 4000 printable"),
+        (("0", "name=a\tb"), "expected at most 4000 printable"),
         (("0", "power.limit=error:NONE"), "expected error: and one of NOT_SUPPORTED"),
         (("0", "nvlink.36.crc=1"), 'unknown field "nvlink.36.crc"'),
         (("node", "drivers=ok"), 'unknown setting of the node "drivers"; similar: driver'),
@@ -63,8 +65,11 @@ def test_a_malformed_file_is_refused_with_its_place(
 def test_an_unknown_name_or_value_changes_nothing(
     node: SimulatedNode, capsys: pytest.CaptureFixture[str], words: tuple[str, str], said: str
 ) -> None:
+    """Nor does a right setting before the wrong one."""
     before = node.state.read_text(encoding="utf-8")
-    status, error = refused(capsys, "set", str(node.state), *words)
+    target, wrong = words
+    right = "hang_s=1" if target == "node" else "power.limit=300"
+    status, error = refused(capsys, "set", str(node.state), target, right, wrong)
     assert status == fields.EXIT_UNKNOWN_NAME
     assert said in error
     assert node.state.read_text(encoding="utf-8") == before
@@ -84,16 +89,29 @@ def test_settings_by_nvidia_smi_are_in_the_state_and_lost_at_a_boot(node: Simula
         ("-i", "0", "-mig", "1"),
     ):
         assert node.smi(*words).returncode == 0
-    names = ("power.limit", "clocks.sm", "compute_mode", "ecc.mode.current", "mig.mode.current")
+    limits = ("power.limit", "enforced.power.limit")
+    names = (*limits, "clocks.sm", "compute_mode", "ecc.mode.current", "mig.mode.current")
     assert asked(node, *names) == [
-        "400.00, 500, Prohibited, Enabled, Enabled",
-        "400.00, 500, Prohibited, Enabled, Disabled",
+        "400.00, 400.00, 500, Prohibited, Enabled, Enabled",
+        "400.00, 400.00, 500, Prohibited, Enabled, Disabled",
     ]
+    assert locked(node) == ["500,900"] * 2
     state.boot(str(node.state), "550.163.01")
     assert (
         asked(node, *names, "persistence_mode")
-        == ["700.00, 345, Default, Disabled, Disabled, Disabled"] * 2
+        == ["700.00, 700.00, 345, Default, Disabled, Disabled, Disabled"] * 2
     )
+    assert locked(node) == ["none"] * 2
+
+
+def locked(node: SimulatedNode) -> list[str]:
+    return [gpu["clocks.locked"] for gpu in state.slots(state.read(str(node.state)))]
+
+
+def test_a_boot_loads_another_driver(node: SimulatedNode) -> None:
+    state.boot(str(node.state), "535.261.03")
+    loaded = state.read(str(node.state))[fields.NODE]
+    assert (loaded["driver_version"], loaded["cuda_version"]) == ("535.261.03", "12.2")
 
 
 def test_mig_mode_survives_a_boot_on_ampere_only(tmp_path: Path) -> None:
@@ -121,9 +139,12 @@ def test_what_changed_is_shown_and_reset(
     assert "gpu 0 (removed)" in shown
     assert "gpu 1 (index 0, lost)" in shown
     assert "  power.limit=350.00 (was 700.00)" in shown
+    state.boot(str(node.state), "535.261.03")
     state.reset(str(node.state))
     state.main(["show", str(node.state)])
-    assert "was" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "was" not in shown
+    assert "driver_version=535.261.03\n" in shown, "it is no setting"
 
 
 def test_a_user_may_change_nothing(node: SimulatedNode) -> None:

@@ -171,6 +171,12 @@ def test_no_scheduler_no_slurm() -> None:
             ["3g.71gb", "2g.35gb", "1g.18gb+me"],
             "gpu:nvidia_h200_1g.18gb+me:8,gpu:nvidia_h200_2g.35gb:8,gpu:nvidia_h200_3g.71gb:8",
         ),
+        # The node check reads the types in the order of their texts, with the counts.
+        (
+            "h200",
+            ["1g.18gb", "1g.18gb+me"],
+            "gpu:nvidia_h200_1g.18gb+me:8,gpu:nvidia_h200_1g.18gb:8",
+        ),
         # Slurm cuts the product at the hyphen: NVIDIA A100-SXM4-80GB.
         ("a100", ["7g.80gb"], "gpu:nvidia_a100_7g.80gb:8"),
     ],

@@ -526,6 +526,21 @@ def test_slurms_view_is_read_with_its_reason(node: Node) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "gres",
+    [
+        "gpu:nvidia_h200_2g.35gb:4(S:0,2),gpu:nvidia_h200_3g.71gb:8(S:0-1)",
+        "gpu:nvidia_h200_3g.71gb:8(S:0-1),gpu:nvidia_h200_2g.35gb:4(S:0,2)",
+    ],
+)
+def test_the_order_of_slurms_types_says_nothing(node: Node, gres: str) -> None:
+    """slurmd lists the types of MIG devices in its own order, slurm.conf in another."""
+    node.tool("slurmctld", "")
+    node.tool("scontrol", f"echo 'NodeName=w1 CPUTot=8 Gres={gres} RealMemory=900 State=IDLE'")
+    found = node.read()["slurm.nodes"]["value"]["w1"]["gres"]
+    assert found == "gpu:nvidia_h200_2g.35gb:4,gpu:nvidia_h200_3g.71gb:8"
+
+
 def test_a_mark_behind_a_state_is_not_dropped(node: Node) -> None:
     """``~`` is powered down, ``!`` about to be (sinfo(1)): such a node is not simply idle."""
     node.tool("slurmctld", "")
