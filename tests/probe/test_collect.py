@@ -22,7 +22,7 @@ import pytest
 
 from lockstep.node.readers import collect, commands, take, tree
 from lockstep.probe.parse import parse
-from lockstep.probe.ship import LARGEST_COMMAND, PACKAGE, START, Request, command, sources
+from lockstep.probe.ship import LARGEST_COMMAND, MAIN, PACKAGE, START, Request, command, sources
 
 GPU_ROW = (
     "{index}, NVIDIA H200, GPU-{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
