@@ -42,6 +42,21 @@ def test_no_test_is_in_no_suite() -> None:
             assert any(chosen_by(suite, set(marks)) for suite in SUITES), marks
 
 
+def test_marks_of_machines_stay_in_the_folder_of_their_suites() -> None:
+    """A mark elsewhere takes a test out of the unit tests, and no other suite looks there."""
+    marks = "lab or slow or kernel"
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, "tests"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = {line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line}
+    assert found
+    assert {str(Path(name).parent) for name in found} == {"tests/lab"}
+
+
 def test_all_runs_every_suite() -> None:
     every = {suite.name for stage in run.TARGETS["all"] for suite in stage if suite}
     assert every == {suite.name for suite in SUITES}

@@ -17,11 +17,13 @@ HANGS_AFTER_S = 2400
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Allow tests of machines more time; what uses the cluster is a lab test, marked or not."""
+    """Allow tests of machines more time; what uses the cluster is a lab test, marked or not.
+
+    pytest calls this with the items of all folders, and other folders have fixtures of this name.
+    """
     here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
+    for item in (item for item in items if here in item.path.parents):
+        item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.lab)
 
