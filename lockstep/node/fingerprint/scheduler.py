@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lockstep.node.fingerprint.daemons import group_root
 from lockstep.node.fingerprint.entry import Domain, Entry
 from lockstep.node.fingerprint.exempt import Exempt
 from lockstep.node.readers.commands import Commands, installed
@@ -29,7 +30,7 @@ def read_slurmd(request: Request, commands: Commands) -> Iterator[Entry]:
     scontrol(1) asks slurmd itself. Without a local slurm.conf it would ask slurmctld for one.
     """
     local = any(found_by(path) for path in CONFIGURATIONS)
-    if not local or not found_by("/sys/fs/cgroup/**/slurmd.service") or not installed("scontrol"):
+    if not local or not found_by(f"{group_root()}/*/slurmd.service") or not installed("scontrol"):
         return
     fields = {}
     for line in commands.run("scontrol", "show", "slurmd").splitlines():
