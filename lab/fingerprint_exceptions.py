@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.exempt import Exempt
 
 LAB_UNITS = (
     Exempt("running",
-           r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", WHOLE,
+           r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
            "a container may not lower it (CAP_SYS_RESOURCE)"),
 )  # fmt: skip

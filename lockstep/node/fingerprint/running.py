@@ -284,7 +284,8 @@ def _reloads(files: Files, commands: Commands) -> Iterator[Entry]:
         ]
         if any(_younger(path, since) for path in (*paths, *folders)):
             suspects.add(unit)
-    if any(_younger(path, since) for path in ("/etc/systemd/system", "/run/systemd/system")):
+    folders = [path for path in ("/etc/systemd/system", "/run/systemd/system") if exists(path)]
+    if any(_younger(path, since) for path in folders):
         # A file or folder came or went, perhaps of a unit that now has none.
         kinds = (".service", ".socket", ".timer")
         suspects |= {u for u, s in loaded.items() if s.active == "active" and u.endswith(kinds)}
