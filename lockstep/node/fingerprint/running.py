@@ -1,0 +1,367 @@
+"""What runs against what is configured: an object exists only where the two disagree.
+
+One node alone suffices for these findings, and the configured value is the right one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from lockstep.node.fingerprint.daemons import Daemon, daemons_of, executable
+from lockstep.node.fingerprint.entry import Domain, Entry
+from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.expected import differences
+from lockstep.node.fingerprint.unitfiles import (
+    OF_CONTROL,
+    Files,
+    Settings,
+    files_of,
+    last,
+    settings_of,
+    words,
+)
+from lockstep.node.fingerprint.units import (
+    FAILING,
+    comes_and_goes,
+    enabled,
+    manager,
+    starter,
+    states,
+)
+from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.reading import Request, Unread
+from lockstep.node.readers.tree import (
+    below,
+    bytes_of,
+    exists,
+    found_by,
+    found_in,
+    is_folder,
+    line_of,
+    rooted,
+    text_of,
+)
+
+LOADED = "/run/systemd/systemd-units-load"
+"""systemd touches this file whenever it has loaded all units (manager.c, manager_ready)."""
+PULLS = (
+    "Wants",
+    "Requires",
+    "Requisite",
+    "BindsTo",
+    "Upholds",
+    "OnFailure",
+    "OnSuccess",
+    "Sockets",
+)
+PROGRAMS = re.compile(rb" (/(?:usr|opt|lib|lib64|bin|sbin)/\S*) \(deleted\)$", re.MULTILINE)
+CONFIGURATIONS = {
+    "munge.service": ("/etc/munge/munge.key",),
+    "chrony.service": ("/etc/chrony/chrony.conf", "/etc/chrony/conf.d/*.conf"),
+    "chronyd.service": ("/etc/chrony.conf",),
+    "containerd.service": ("/etc/containerd/config.toml",),
+    "rsyslog.service": ("/etc/rsyslog.conf", "/etc/rsyslog.d/*.conf"),
+    "sssd.service": ("/etc/sssd/sssd.conf", "/etc/sssd/conf.d/*.conf"),
+    "nvidia-dcgm-exporter.service": ("/etc/dcgm-exporter/*.csv",),
+}
+"""Daemons that read their configuration only when they start (munged(8), chronyd(8), ...)."""
+TICK_S = 0.1
+"""Error of a start time, which counts ticks of 10 ms."""
+NOT_AT_START = (*OF_CONTROL, "/run/systemd/generator", "/run/systemd/transient")
+"""What systemd writes anew at each daemon-reload, or applies at once."""
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_MODULE": 16, "CAP_SYS_RAWIO": 17, "CAP_SYS_ADMIN": 21,
+                "CAP_SYS_RESOURCE": 24, "CAP_SYS_TIME": 25, "CAP_MKNOD": 27,
+                "CAP_AUDIT_CONTROL": 30, "CAP_MAC_ADMIN": 33}  # fmt: skip
+"""capabilities(7), with the numbers of linux/capability.h."""
+CONTAINERS = ("systemd-nspawn", "lxc", "lxc-libvirt", "docker", "podman", "rkt", "wsl", "proot",
+              "openvz", "container-other", "pouch")  # fmt: skip
+"""systemd-detect-virt(1)."""
+CONDITIONS: dict[str, Callable[[str], bool]] = {
+    "ConditionPathExists": exists,
+    "ConditionPathIsDirectory": is_folder,
+    "ConditionPathIsSymbolicLink": lambda path: os.path.islink(rooted(path)),
+    "ConditionFileIsExecutable": lambda path: os.access(rooted(path), os.X_OK),
+    "ConditionDirectoryNotEmpty": lambda path: bool(below(path)),
+    "ConditionFileNotEmpty": lambda path: os.path.getsize(rooted(path)) > 0,
+}
+EXCEPTIONS_OF_RUNNING = (
+    Exempt("running", r"(irqbalance|dmesg|ubuntu-advantage)\.service: state", WHOLE,
+           "it ends when it has nothing to do"),
+    Exempt("running", r"(slurmd|slurmstepd)\.service: CPUs", WHOLE,
+           "slurmd moves itself to the specialized CPUs (slurm.conf, CpuSpecList, CoreSpecCount)"),
+    Exempt("running", r"(ssh|sshd)\.service: OOM score adjustment", WHOLE,
+           "sshd(8) sets -1000 itself"),
+    Exempt("running", r"systemd-udevd\.service: OOM score adjustment", WHOLE,
+           "systemd-udevd(8) sets -1000 itself"),
+    Exempt("running", r"(auditd\.service: nice|multipathd\.service: (policy|nice))", WHOLE,
+           "the daemon sets it itself (auditd.conf, priority_boost; multipathd)"),
+    Exempt("running", r"slurmd\.service: limit core file size", WHOLE,
+           "slurmd(8) raises it itself, so that steps can dump core"),
+    Exempt("running", r"munge\.service: limit core file size", WHOLE,
+           "munged(8) forbids its own core dumps, which would contain the key"),
+)  # fmt: skip
+
+
+def read_running(request: Request, commands: Commands) -> Iterator[Entry]:
+    """Yield what runs otherwise than its configuration says."""
+    daemons = [one for one in daemons_of(commands) if one.unit and " of user " not in one.unit]
+    files = files_of(commands)
+    yield from _attributes(daemons, files, manager(commands))
+    for daemon in daemons:
+        yield from _replaced(daemon)
+        yield from _changed(daemon, files)
+    yield from _states(files, commands)
+    yield from _reloads(files, commands)
+    yield from _manager(manager(commands))
+    yield from _names()
+
+
+def differ(subject: str, attribute: str, running: str, configured: str) -> Entry:
+    """Return the object of a disagreement."""
+    return Entry(f"{subject}: {attribute}", {"running": running, "configured": configured})
+
+
+def _attributes(daemons: list[Daemon], files: Files, properties: dict[str, str]) -> Iterator[Entry]:
+    # systemd-system.conf(5): CPUAffinity= is PID 1's own, and the default of all services.
+    defaults = settings_of(_manager_files())
+    cpus = words(defaults, "Manager.CPUAffinity")
+    for daemon, attribute, running, configured in differences(daemons, files, properties, cpus):
+        yield differ(daemon.unit, attribute, running, configured)
+
+
+def _replaced(daemon: Daemon) -> Iterator[Entry]:
+    """Yield a daemon whose program or library was replaced since it started."""
+    path, deleted = executable(daemon.process)
+    gone = {path} if deleted else set()
+    with suppress(Unread):
+        maps = bytes_of(f"{daemon.process}/maps")
+        if b" (deleted)" in maps:
+            gone |= {found.decode("utf-8", "replace") for found in PROGRAMS.findall(maps)}
+    if gone:
+        yield differ(daemon.unit, "program", "deleted: " + " ".join(sorted(gone)), "as on disk")
+
+
+def _changed(daemon: Daemon, files: Files) -> Iterator[Entry]:
+    """Yield a daemon that started before its unit's files in /etc and /run were changed."""
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    started = booted + int(daemon.stat[19]) / os.sysconf("SC_CLK_TCK")
+    if files.masked(daemon.unit):
+        return
+    newer = []
+    for path in (*files.sources(daemon.unit), *_read_at_start(daemon.unit, files)):
+        if path.startswith(("/etc/", "/run/systemd/")) and not path.startswith(NOT_AT_START):
+            with suppress(OSError):
+                if os.stat(rooted(path)).st_ctime > started + TICK_S:
+                    newer.append(path)
+    if newer:
+        yield differ(daemon.unit, "start", "before the last change of its files", " ".join(newer))
+
+
+def _read_at_start(unit: str, files: Files) -> Iterator[str]:
+    """Yield the files that a daemon reads only when it starts."""
+    for path in files.settings(unit).get("Service.EnvironmentFile", ()):
+        yield path.lstrip("-")
+    if unit.startswith("systemd-") and unit.endswith("d.service"):
+        # Such as journald.conf(5); reload is newer than most distributions.
+        name = unit[len("systemd-") : -len(".service")]
+        for folder in ("/etc/systemd", "/run/systemd"):
+            yield f"{folder}/{name}.conf"
+            yield from found_by(f"{folder}/{name}.conf.d/*.conf")
+    for pattern in CONFIGURATIONS.get(unit, ()):
+        yield from found_by(pattern)
+
+
+def _states(files: Files, commands: Commands) -> Iterator[Entry]:
+    """Yield units that are enabled but do not run, and the reverse."""
+    loaded, virtual = states(commands), manager(commands).get("Virtualization", "")
+    active = {unit for unit, state in loaded.items() if state.active == "active"}
+    pulled = _pulled(active, files)
+    failed = (unit for unit, state in loaded.items() if state.active in ("failed", FAILING))
+    for unit in sorted({files.real(name) for name in (*files.links, *active, *failed)}):
+        kind = unit.rpartition(".")[2]
+        if kind not in ("service", "socket", "timer", "path") or "@." in unit:
+            continue
+        state = loaded[unit].active if unit in loaded else "inactive"
+        said = enabled(unit, files)
+        if state in ("failed", FAILING):
+            yield differ(unit, "state", state, said)
+        elif state == "active" and said == "masked":
+            yield differ(unit, "state", "active", "masked")
+        elif state == "active" and said == "disabled":
+            started = (unit in pulled or last(files.settings(unit), "Service.BusName")
+                       or starter(unit, files))  # fmt: skip
+            if not started:
+                yield differ(unit, "state", "active", "disabled")
+        elif state == "inactive" and said.startswith("by ") and unit in files.fragments:
+            by = {files.real(folder.rpartition(".")[0]) for folder in files.wanted_by(unit)}
+            waits = comes_and_goes(unit, files) or _one_of(unit, files)
+            if by & active and not waits and conditions(files.settings(unit), virtual):
+                yield differ(unit, "state", "inactive", said)
+
+
+def _one_of(unit: str, files: Files) -> bool:
+    """Return whether a unit is a oneshot service, or its socket or timer waits for it."""
+    if unit.endswith(".service"):
+        return last(files.settings(unit), "Service.Type") == "oneshot" or bool(starter(unit, files))
+    return False
+
+
+def _pulled(active: set[str], files: Files) -> set[str]:
+    """Return the units that the files of active units pull in."""
+    found: set[str] = set()
+    for unit in active:
+        if unit.endswith((".service", ".target", ".socket", ".timer", ".path")):
+            settings = files.settings(unit)
+            for name in PULLS:
+                found.update(words(settings, f"Unit.{name}"))
+            for name in ("Service.Sockets", "Timer.Unit", "Path.Unit", "Socket.Service"):
+                found.update(words(settings, name))
+    return {files.real(unit) for unit in found}
+
+
+def _holds(setting: str, word: str, virtual: str) -> bool | None:
+    """Return whether one condition holds; None if that is not known here."""
+    if setting == "ConditionVirtualization":
+        kinds = {virtual or "no", "yes" if virtual else "no",
+                 ("container" if virtual in CONTAINERS else "vm") if virtual else "no"}  # fmt: skip
+        return word in kinds
+    if setting == "ConditionCapability":
+        bounding = found_in("/proc/1/status", r"^CapBnd:\s+(\w+)", "capabilities")
+        number = CAPABILITIES.get(word)
+        return None if number is None else bool(int(bounding, 16) >> number & 1)
+    if setting == "ConditionKernelCommandLine":
+        options = line_of("/proc/cmdline", "").split()
+        return word in options or any(option.startswith(f"{word}=") for option in options)
+    known = CONDITIONS.get(setting)
+    try:
+        return known(word) if known else None
+    except OSError:
+        return False
+
+
+def conditions(settings: Settings, virtual: str = "") -> bool:
+    """Return whether a unit's conditions hold; False as well if that cannot be known."""
+    triggers: list[bool] = []
+    for name, values in settings.items():
+        section, _, setting = name.partition(".")
+        if section != "Unit" or not setting.startswith(("Condition", "Assert")):
+            continue
+        for value in values:
+            word = value.lstrip("|!")
+            holds = _holds(setting, word, virtual)
+            if holds is None:
+                return False
+            if "!" in value[: len(value) - len(word)]:
+                holds = not holds
+            if value.startswith("|"):
+                triggers.append(holds)
+            elif not holds:
+                return False
+    return any(triggers) if triggers else True
+
+
+def _reloads(files: Files, commands: Commands) -> Iterator[Entry]:
+    """Yield the units whose files changed after systemd loaded them.
+
+    Only if a file is younger than the last loading of all units, systemd is asked.
+    """
+    try:
+        since = os.stat(rooted(LOADED)).st_mtime
+    except OSError:
+        return
+    loaded = states(commands)
+    suspects = set()
+    for unit, state in loaded.items():
+        if state.load == "not-found":
+            continue
+        paths = files.sources(unit)
+        folders = [
+            path for name in files.names(unit) for path in files.folders.get(f"{name}.d", ())
+        ]
+        if any(_younger(path, since) for path in (*paths, *folders)):
+            suspects.add(unit)
+    folders = [path for path in ("/etc/systemd/system", "/run/systemd/system") if exists(path)]
+    if any(_younger(path, since) for path in folders):
+        # A file or folder came or went, perhaps of a unit that now has none.
+        kinds = (".service", ".socket", ".timer")
+        suspects |= {u for u, s in loaded.items() if s.active == "active" and u.endswith(kinds)}
+    if not suspects:
+        return
+    wanted = sorted(suspects)
+    out = commands.run("systemctl", "show", "--no-pager", "-p", "NeedDaemonReload", "--", *wanted)
+    for number, block in enumerate(out.split("\n\n")):
+        if "NeedDaemonReload=yes" in block:
+            yield differ(
+                wanted[number], "unit files", "as of the last daemon-reload", "changed since"
+            )
+
+
+def _younger(path: str, since: float) -> bool:
+    if path.startswith(("/run/systemd/generator", "/run/systemd/transient")):
+        return False
+    try:
+        return os.lstat(rooted(path)).st_ctime > since
+    except OSError:
+        return True
+
+
+def _manager_files() -> list[str]:
+    """Return the files of systemd-system.conf(5) in the order in which they apply."""
+    chosen: dict[str, str] = {}
+    for folder in ("/etc", "/run", "/usr/local/lib", "/usr/lib"):
+        for name in below(f"{folder}/systemd/system.conf.d"):
+            if name.endswith(".conf"):
+                chosen.setdefault(name, f"{folder}/systemd/system.conf.d/{name}")
+    main = [f"{folder}/systemd/system.conf" for folder in ("/etc", "/run", "/usr/lib")]
+    return [next((path for path in main if exists(path)), main[0]),
+            *(chosen[name] for name in sorted(chosen))]  # fmt: skip
+
+
+OF_MANAGER = {"LogLevel": "info", "LogTarget": "", "ShowStatus": "", "DefaultTasksMax": "",
+              "DefaultLimitNOFILE": "", "DefaultLimitMEMLOCK": "", "DefaultOOMScoreAdjust": "",
+              "ServiceWatchdogs": "yes", "CtrlAltDelBurstAction": ""}  # fmt: skip
+"""Properties of PID 1 -> the default, or an empty text if only a configured one is compared."""
+
+
+def _manager(properties: dict[str, str]) -> Iterator[Entry]:
+    configured = settings_of(_manager_files())
+    line = line_of("/proc/cmdline", "")
+    for name, default in OF_MANAGER.items():
+        value = last(configured, f"Manager.{name}", default)
+        option = re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
+        word = re.search(rf"systemd\.{option}=(\S+)", line)
+        if word:
+            value = word.group(1)
+        running = properties.get(name, value)
+        plain = value.split(":")[-1]
+        if value and "%" not in value and not re.search(r"\d[KMGT]$", value) and running != plain:
+            yield differ("systemd", name, running, value)
+
+
+def _names() -> Iterator[Entry]:
+    """Yield the host's name and time zone if they are not those of the files."""
+    # hostname(5): lines that begin with "#" are comments.
+    lines = [line.strip() for line in text_of("/etc/hostname", "").splitlines()]
+    name = next((line for line in lines if line and not line.startswith("#")), "")
+    running = line_of("/proc/sys/kernel/hostname", "")
+    if name and running and name != running:
+        yield differ("host name", "name", running, name)
+    zone = line_of("/etc/timezone", "")  # Debian's own file, tzdata writes both
+    if zone:
+        link = os.path.realpath(rooted("/etc/localtime")).rpartition("/zoneinfo/")[2]
+        if link and _canonical(link) != _canonical(zone):
+            yield differ("time zone", "zone", link, zone)
+    if exists("/run/nologin") and not exists("/etc/nologin"):
+        yield differ("logins", "state", "refused by /run/nologin", "allowed")
+
+
+def _canonical(zone: str) -> str:
+    path = os.path.realpath(rooted(f"/usr/share/zoneinfo/{zone}"))
+    return path.rpartition("/zoneinfo/")[2]
+
+
+RUNNING = (Domain("running", read_running),)
