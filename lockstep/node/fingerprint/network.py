@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.ethtool import hashes_of, settings_of
@@ -32,26 +33,26 @@ STATE_FLAGS = frozenset({"LOWER_UP", "NO-CARRIER", "RUNNING", "DORMANT", "M-DOWN
 STATE = re.compile(
     r"ifindex|link_index|link_netnsid|ifname|operstate|qdisc|promiscuity|allmulti|addr_info|flags"
     r"|phys_\w+|parentbus|parentdev|stats\w*|linkmode|event|xdp|num_[rt]x_queues|link_kind"
-    r"|permaddr|vfinfo_list|info_slave_data\.(?:state|mii_status|link_failure_count|perm_hwaddr"
+    r"|permaddr|tso_max_\w+|vfinfo_list|info_slave_data\.(?:state|mii_status|link_failure_count|perm_hwaddr"
     r"|queue_id|ad_\w+|id|no|designated_\w+|\w*timer|topology_\w+|config_pending|fdb_n_learned"
     r"|mcast_eht_hosts_cnt|\w*root_\w+|bridge_id|backup_nhid|hold_timer)"
     r"|info_data\.(?:bridge_id|root_\w+|topology_\w+|\w*_timer|fdb_n_learned|active_slave|ad_info.*"
     r"|mii_status|querier_state.*|mcast_querier_\w*state.*|usedbcqueuelen|peer_notif_left)"
 )
-"""Keys of ip(8) that tell a state, a number or an identity; VFs are told apart below."""
+"""Keys of ip(8) that tell a state, a number or an identity; VFs are told apart below. A bridge
+keeps the least tso_max_size of ports that it had."""
 ORIGINS = {"0": "of the device", "1": "random", "2": "of another interface", "3": "set"}
 """Values of addr_assign_type (Documentation/ABI/testing/sysfs-class-net)."""
 Found = dict[str, list[Row]]
-_cache: dict[int, Found] = {}
+_shown: WeakKeyDictionary[Commands, Found] = WeakKeyDictionary()
 
 
 def shown_by_ip(commands: Commands) -> Found:
-    """Return what two runs of ip(8) show; all domains of one record use the same runs.
+    """Return what two runs of ip(8) show; all domains of one record share them.
 
     A command that an older kernel or ip lacks gives nothing, so each row says itself what it is.
     """
-    if id(commands) not in _cache:
-        _cache.clear()
+    if commands not in _shown:
         found: Found = {}
         for family, text in (("-4", FOR_IPV4), ("-6", FOR_IPV6)):
             # "-4" would also restrict addresses and routes; without it, all families are shown.
@@ -64,8 +65,8 @@ def shown_by_ip(commands: Commands) -> Found:
             for row in rows:
                 row["ip"] = family[1:]
                 found.setdefault(kind_of(row), []).append(row)
-        _cache[id(commands)] = found
-    return _cache[id(commands)]
+        _shown[commands] = found
+    return _shown[commands]
 
 
 def _rows(text: str) -> Iterator[Row]:

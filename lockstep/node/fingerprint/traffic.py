@@ -34,7 +34,7 @@ def read_transformations(request: Request, commands: Commands) -> Iterator[Entry
     for kind in ("policy", "state"):
         text = commands.run("ip", "xfrm", kind)
         for block in re.split(r"^(?=src )", text, flags=re.MULTILINE):
-            first, *rest = block.strip().splitlines() or [""]
+            first, *rest = [" ".join(line.split()) for line in block.strip().splitlines()] or [""]
             if not first:
                 continue
             lines = [
