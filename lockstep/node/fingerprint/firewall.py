@@ -22,7 +22,18 @@ EXCEPTIONS_OF_FIREWALL = (
         WHOLE,
         "A container engine makes the chain for one service, pod or network on this node.",
     ),
+    Exempt(
+        "firewall",
+        r".*\bf2b-\S+",
+        "rules",
+        "fail2ban adds the addresses that have tried to log in on this node.",
+    ),
 )
+OF_A_CONTAINER = re.compile(
+    r"-d \d[\d.]+/32 .*|.*--to-destination .*|-s (\d[\d.]+/32) -d \1 .*-j MASQUERADE"
+    r"|ip daddr \d[\d.]+ .*|.*\bdnat to .*|ip saddr (\d[\d.]+) ip daddr \2 .*masquerade"
+)
+"""Rules that Docker adds to its chains and to POSTROUTING for the ports of one container."""
 STATEFUL = re.compile(r"\bexpires [0-9dhms]+")
 
 
@@ -147,7 +158,7 @@ def _block(name: str, lines: list[str]) -> Fields:
     """Return the fields of a chain, in whose rules the order counts, or of a set."""
     if name.startswith("chain "):
         hooks = [line for line in lines if re.match(r"type \w+ hook ", line)]
-        rules = [line for line in lines if line not in hooks]
+        rules = lasting(name[6:], [line for line in lines if line not in hooks])
         fields = {"hook": "\n".join(hooks)} if hooks else {}
         return {**fields, "rules": "\n".join(rules)}
     text = " ".join(lines)
@@ -159,6 +170,13 @@ def _block(name: str, lines: list[str]) -> Fields:
     settings = text[: match.start()].strip()
     dynamic = "dynamic" in settings or "timeout" in settings
     return {"settings": settings, **({} if dynamic else {"elements": ", ".join(elements)})}
+
+
+def lasting(chain: str, rules: list[str]) -> list[str]:
+    """Return the rules of a chain without those of one container."""
+    if chain not in ("DOCKER", "POSTROUTING"):
+        return rules
+    return [rule for rule in rules if not OF_A_CONTAINER.fullmatch(rule)]
 
 
 def saved_objects(family: str, text: str, kind: str) -> Iterator[Entry]:
@@ -183,7 +201,7 @@ def saved_objects(family: str, text: str, kind: str) -> Iterator[Entry]:
             for chain, policy in sorted(policies.items()):
                 if policy == "ACCEPT" and chain not in rules:
                     continue
-                fields = {"rules": "\n".join(rules.get(chain, ()))}
+                fields = {"rules": "\n".join(lasting(chain, rules.get(chain, [])))}
                 if policy != "-":
                     fields["policy"] = policy
                 yield Entry(f"{kind} {family} {table} {chain}", fields)

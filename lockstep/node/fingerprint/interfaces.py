@@ -1,13 +1,12 @@
-"""Which network interfaces are configuration, and which come and go with containers."""
+"""Which network interfaces are configuration, which come and go with containers, and queues."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 
-from lockstep.node.readers.reading import Unread
-from lockstep.node.readers.tree import below, line_of
+from lockstep.node.fingerprint.entry import Fields
+from lockstep.node.fingerprint.sysfs import names_in, value_of
 
 NET = "/sys/class/net"
 OF_CONTAINERS = re.compile(r"(?:veth|cali|lxc|eni|azv|nodelocal)[0-9a-f]+|lxc_health|podman\d+-\w+")
@@ -26,12 +25,35 @@ def without_containers(names: Iterable[str]) -> list[str]:
     suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
     if not suspects:
         return names
-    indexes = {_line(name, "ifindex") for name in below(NET)}
-    gone = {name for name in suspects if _line(name, "iflink") not in indexes}
+    indexes = {value_of(f"{NET}/{name}/ifindex") for name in names_in(NET)}
+    gone = {name for name in suspects if value_of(f"{NET}/{name}/iflink") not in indexes}
     return [name for name in names if name not in gone]
 
 
-def _line(name: str, file: str) -> str:
-    with suppress(Unread):
-        return line_of(f"{NET}/{name}/{file}", "")
-    return ""
+OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")
+OF_A_QUEUE = {"rx": ("rps_cpus", "rps_flow_cnt"), "tx": ("xps_cpus", "xps_rxqs", "tx_maxrate")}
+"""Files in the folder of an interface, and in those of its receive and transmit queues
+(Documentation/networking/scaling.rst)."""
+
+
+def queues_of(name: str) -> Fields:
+    """Return how the queues of an interface are spread over CPUs, and when they are served."""
+    fields: Fields = {}
+    for file in OF_AN_INTERFACE:
+        value = value_of(f"{NET}/{name}/{file}")
+        if value is not None:
+            fields[file] = value
+    queues = names_in(f"{NET}/{name}/queues")
+    for way, files in OF_A_QUEUE.items():
+        for file in files:
+            values = [
+                (queue, value_of(f"{NET}/{name}/queues/{queue}/{file}"))
+                for queue in queues
+                if queue.startswith(way)
+            ]
+            set_to = {value for _, value in values if value is not None}
+            if len(set_to) == 1:
+                fields[file] = set_to.pop()
+            elif set_to:
+                fields[file] = ", ".join(f"{queue} {value}" for queue, value in values)
+    return fields

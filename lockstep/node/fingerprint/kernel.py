@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from lockstep.node.fingerprint.disks import Disks, mount_rows, plain
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import Exempt
-from lockstep.node.fingerprint.interfaces import NET, without_containers
 from lockstep.node.fingerprint.sysfs import common, names_in, value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
@@ -78,8 +77,6 @@ OF_A_DISK = (
     *("max_sectors_kb", "wbt_lat_usec", "write_cache", "add_random", "io_poll", "iostats"),
     *("io_timeout", "fua", "zoned"),
 )
-OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")
-OF_A_QUEUE = {"rx": ("rps_cpus", "rps_flow_cnt"), "tx": ("xps_cpus", "xps_rxqs", "tx_maxrate")}
 
 
 def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -100,7 +97,6 @@ def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
             yield Entry(f"{folder}/*/{file}", {"value": value})
     yield from _idle_states()
     yield from _disks()
-    yield from _queues()
     yield from _powered()
     yield from _switched()
     yield from _profiles()
@@ -155,31 +151,6 @@ def _disks() -> Iterator[Entry]:
         fields = {file: common(one.get(file) for one in every) for file in files}
         shown = {file: value for file, value in fields.items() if value is not None}
         yield Entry(f"disks without mount, {model}", {"number": str(len(every)), **shown})
-
-
-def _queues() -> Iterator[Entry]:
-    """Yield one object for each interface: how its queues are spread over CPUs."""
-    for name in without_containers(names_in(NET)):
-        fields: Fields = {}
-        for file in OF_AN_INTERFACE:
-            value = value_of(f"{NET}/{name}/{file}")
-            if value is not None:
-                fields[file] = value
-        queues = names_in(f"{NET}/{name}/queues")
-        for way, files in OF_A_QUEUE.items():
-            for file in files:
-                values = [
-                    (queue, value_of(f"{NET}/{name}/queues/{queue}/{file}"))
-                    for queue in queues
-                    if queue.startswith(way)
-                ]
-                set_to = {value for _, value in values if value is not None}
-                if len(set_to) == 1:
-                    fields[file] = set_to.pop()
-                elif set_to:
-                    fields[file] = ", ".join(f"{queue} {value}" for queue, value in values)
-        if fields:
-            yield Entry(f"queues of {name}", fields)
 
 
 def _powered() -> Iterator[Entry]:

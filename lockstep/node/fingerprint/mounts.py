@@ -19,8 +19,7 @@ EXCEPTIONS_OF_MOUNT = (
         "mount",
         r"/var/lib/(?:docker/(?:overlay2|containers|fuse-overlayfs)|containers/storage"
         r"/(?:overlay|overlay-containers)|kubelet/(?:pods|plugins)|enroot|apptainer|lxcfs)/.*"
-        r"|/run/(?:containerd|docker|containers|pyxis|k3s|crio)/.*|/run/netns(?: #\d+)?"
-        r"|/run/(?:netns|docker/netns)/(?:cni-|netns-)?[0-9a-f-]{12,}",
+        r"|/run/(?:containerd|docker|containers|pyxis|k3s|crio)/.*",
         WHOLE,
         "A container engine mounts it for one container.",
     ),
@@ -61,6 +60,8 @@ def read_mounts(request: Request, commands: Commands) -> Iterator[Entry]:
             automatic.append(place)
         elif any(place == top or place.startswith(f"{top}/") for top in automatic):
             continue  # autofs(8) mounts it when somebody uses it
+        if kind == "nsfs":
+            continue  # the domain netns has those with a name
         seen[place] = seen.get(place, 0) + 1
         name = place if seen[place] == 1 else f"{place} #{seen[place]}"
         yield Entry(name, _fields(before, after, disks, memory))
@@ -81,7 +82,7 @@ def _fields(before: list[str], after: list[str], disks: Disks, memory: int) -> F
         "options": ",".join(sorted(filter(None, options))),
         "super_options": ",".join(sorted(filter(None, of_super))),
         "propagation": ", ".join(propagation) or "private",
-        **({"folder": plain(before[3])} if before[3] != "/" and kind != "nsfs" else {}),
+        **({"folder": plain(before[3])} if before[3] != "/" else {}),
     }
 
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.ethtool import hashes_of, settings_of
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-from lockstep.node.fingerprint.interfaces import NET, without_containers
+from lockstep.node.fingerprint.interfaces import NET, queues_of, without_containers
 from lockstep.node.fingerprint.sysfs import value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -149,6 +149,7 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
         fields["address_origin"] = ORIGINS.get(origin or "", "unknown")
         if name in vlans:
             fields["vlans"] = vlans[name]
+        fields.update(queues_of(name))
         if name != "lo":
             fields.update(settings_of(name))
         if exists(f"{NET}/{name}/device"):
@@ -207,7 +208,7 @@ def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
                 and not re.fullmatch(r"tentative|deprecated|dadfailed|optimistic|protocol", key)
             }
             fields["lifetime"] = "limited" if about.get("dynamic") else "forever"
-            if not about.get("dynamic") and about.get("preferred_life_time") == 0:
+            if not about.get("dynamic") and about.get("deprecated"):
                 fields["lifetime"] += ", not preferred"
             name = f"{row['ifname']} {about.get('local', 'any')}/{about.get('prefixlen')}"
             yield Entry(name, fields)

@@ -70,7 +70,8 @@ def module(name: str, parameter: str, value: str) -> Change:
     folder = f"/sys/module/{name}/parameters"
     return Change(
         f"modprobe {name} {parameter}={value} (files on the lab's tmpfs)",
-        f"{WRITABLE}; mkdir -p {folder} /sys/module/nf_tables; echo {value} > {folder}/{parameter}; {PROTECTED}",
+        f"{WRITABLE}; mkdir -p {folder} /sys/module/nf_tables;"
+        f" echo {value} > {folder}/{parameter}; {PROTECTED}",
         f"{WRITABLE}; rm -r /sys/module; {PROTECTED}",
         "module",
         name,
@@ -144,13 +145,14 @@ KERNEL = (
         "command line",
         "mitigations=off on the command line",
     ),
-    bound("/sys/class/net/mgmt0/queues/rx-0/rps_cpus", "3", "kernel", "queues of mgmt0"),
-    bound("/sys/class/net/fabric0/gro_flush_timeout", "20000", "kernel", "queues of fabric0"),
+    bound("/sys/class/net/mgmt0/queues/rx-0/rps_cpus", "3", "interface", "mgmt0"),
+    bound("/sys/class/net/fabric0/gro_flush_timeout", "20000", "interface", "fabric0"),
     module("nvme_core", "io_timeout", "4294967295"),
     module("overlay", "metacopy", "Y"),
     Change(
         "echo ib_umad > /etc/modules-load.d/umad.conf, and no modprobe",
-        f"{WRITABLE}; mkdir -p /sys/module/nf_tables; {PROTECTED}; echo ib_umad > /etc/modules-load.d/umad.conf",
+        f"{WRITABLE}; mkdir -p /sys/module/nf_tables; {PROTECTED};"
+        " echo ib_umad > /etc/modules-load.d/umad.conf",
         f"rm /etc/modules-load.d/umad.conf; {WRITABLE}; rm -r /sys/module; {PROTECTED}",
         "running",
         "module ib_umad",
