@@ -101,7 +101,7 @@ def _endpoint(text: str) -> str:
 
 def without_counters(line: str) -> str:
     """Return a rule without packet and byte counts, expiry and handle."""
-    line = re.sub(r"\bcounter packets \d+ bytes \d+", "counter", line)
+    line = re.sub(r"\bpackets \d+ bytes \d+", "", line)
     line = re.sub(r"\s*# handle \d+", "", line)
     return " ".join(STATEFUL.sub("", line).split())
 

@@ -48,7 +48,8 @@ def identities() -> dict[str, list[str]]:
         address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
         found[f"MAC address of {interface}"] = address
     found.update(_made_addresses())
-    found.update(Disks().identities())
+    with suppress(Unread):
+        found.update(Disks().identities())
     found["NVMe host of this node"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
     for number, path in enumerate(found_by("/proc/driver/nvidia/gpus/*/information")):
         words = [line.partition(":") for line in _text(path).splitlines()]

@@ -32,7 +32,7 @@ FOR_IPV6 = "rule show\nmroute show\naddrlabel list\n"
 STATE_FLAGS = frozenset({"LOWER_UP", "NO-CARRIER", "RUNNING", "DORMANT", "M-DOWN", "ECHO"})
 STATE = re.compile(
     r"ifindex|link_index|link_netnsid|ifname|operstate|qdisc|promiscuity|allmulti|addr_info|flags"
-    r"|phys_\w+|parentbus|parentdev|stats\w*|linkmode|event|xdp|num_[rt]x_queues|link_kind"
+    r"|phys_\w+|parentbus|parentdev|stats.*|linkmode|event|xdp.*|num_[rt]x_queues|link_kind"
     r"|permaddr|tso_max_\w+|vfinfo_list|info_slave_data\.(?:state|mii_status|link_failure_count|perm_hwaddr"
     r"|queue_id|ad_\w+|id|no|designated_\w+|\w*timer|topology_\w+|config_pending|fdb_n_learned"
     r"|mcast_eht_hosts_cnt|\w*root_\w+|bridge_id|backup_nhid|hold_timer)"
@@ -60,7 +60,7 @@ def shown_by_ip(commands: Commands) -> Found:
             argv = ("ip", *given, "-force", "-json", "-details", "-batch", "-")
             status, out, err = commands.outcome(*argv, text=text)
             rows = list(_rows(out))
-            if not rows:
+            if not rows and family == "-4":  # a kernel may lack IPv6
                 raise Unread(f"ip: exit {status}: {(err.strip() or 'no output')[:200]}")
             for row in rows:
                 row["ip"] = family[1:]
