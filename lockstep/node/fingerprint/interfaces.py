@@ -31,9 +31,13 @@ def without_containers(names: Iterable[str]) -> list[str]:
 
 
 OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")
-OF_A_QUEUE = {"rx": ("rps_cpus", "rps_flow_cnt"), "tx": ("xps_cpus", "xps_rxqs", "tx_maxrate")}
+OF_A_QUEUE = (
+    ("rx-", "rps_cpus", ("rps_flow_cnt",)),
+    ("tx-", "xps_cpus", ("xps_rxqs", "tx_maxrate")),
+)
 """Files in the folder of an interface, and in those of its receive and transmit queues
-(Documentation/networking/scaling.rst)."""
+(Documentation/networking/scaling.rst): one that is read of each queue, and those that are read of
+the first, because a node may have a thousand queues."""
 
 
 def queues_of(name: str) -> Fields:
@@ -44,16 +48,16 @@ def queues_of(name: str) -> Fields:
         if value is not None:
             fields[file] = value
     queues = names_in(f"{NET}/{name}/queues")
-    for way, files in OF_A_QUEUE.items():
-        for file in files:
-            values = [
-                (queue, value_of(f"{NET}/{name}/queues/{queue}/{file}"))
-                for queue in queues
-                if queue.startswith(way)
-            ]
-            set_to = {value for _, value in values if value is not None}
-            if len(set_to) == 1:
-                fields[file] = set_to.pop()
-            elif set_to:
-                fields[file] = ", ".join(f"{queue} {value}" for queue, value in values)
+    for way, file, others in OF_A_QUEUE:
+        these = [queue for queue in queues if queue.startswith(way)]
+        values = {queue: value_of(f"{NET}/{name}/queues/{queue}/{file}") for queue in these}
+        known = {queue: value for queue, value in values.items() if value is not None}
+        if len(set(known.values())) == 1:
+            fields[file] = next(iter(known.values()))
+        elif known:
+            fields[file] = ", ".join(f"{queue} {value}" for queue, value in known.items())
+        for other in others:
+            value = value_of(f"{NET}/{name}/queues/{these[0]}/{other}") if these else None
+            if value is not None:
+                fields[other] = value
     return fields

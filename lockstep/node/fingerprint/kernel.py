@@ -31,6 +31,7 @@ PLAIN = (
     *(f"{CPU}/{name}" for name in ("online", "offline", "isolated", "nohz_full")),
     *(f"{CPU}/smt/{name}" for name in ("control", "active")),
     *(f"{CPU}/cpuidle/{name}" for name in ("current_driver", "current_governor")),
+    f"{CPU}/cpufreq/policy0/scaling_driver",
     *(f"{CPU}/intel_pstate/{name}" for name in ("status", "no_turbo", "min_perf_pct")),
     *(f"{CPU}/intel_pstate/{name}" for name in ("max_perf_pct", "hwp_dynamic_boost")),
     *(f"{CPU}/cpufreq/boost", f"{CPU}/amd_pstate/status", f"{CPU}/amd_pstate/prefcore"),
@@ -64,7 +65,6 @@ GLOBS = (
 """Files with one value, of which a machine may have several."""
 ALIKE = (
     (f"{CPU}/cpufreq", r"policy\d+", "scaling_governor"),
-    (f"{CPU}/cpufreq", r"policy\d+", "scaling_driver"),
     (f"{CPU}/cpufreq", r"policy\d+", "scaling_min_freq"),
     (f"{CPU}/cpufreq", r"policy\d+", "scaling_max_freq"),
     (f"{CPU}/cpufreq", r"policy\d+", "energy_performance_preference"),
@@ -111,16 +111,14 @@ def _one(path: str) -> Iterator[Entry]:
 
 def _idle_states() -> Iterator[Entry]:
     """Yield one object for each idle state: on how many CPUs it is disabled (cpuidle, sysfs)."""
+    cpus = [cpu for cpu in names_in(CPU) if re.fullmatch(r"cpu\d+", cpu)]
+    # All CPUs have the states of the first: listing each folder would double the cost.
+    states = names_in(f"{CPU}/cpu0/cpuidle")
     found: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
-    for cpu in names_in(CPU):
-        if not re.fullmatch(r"cpu\d+", cpu):
-            continue
-        for state in names_in(f"{CPU}/{cpu}/cpuidle"):
-            folder = f"{CPU}/{cpu}/cpuidle/{state}"
-            if state not in names:  # the first CPU tells the names of all
-                names[state] = value_of(f"{folder}/name") or state
-            found.setdefault(names[state], []).append(value_of(f"{folder}/disable") or "0")
+    for state in states:
+        name = value_of(f"{CPU}/cpu0/cpuidle/{state}/name") or state
+        disabled = (value_of(f"{CPU}/{cpu}/cpuidle/{state}/disable") for cpu in cpus)
+        found[name] = [value for value in disabled if value is not None]
     for name, values in sorted(found.items()):
         yield Entry(f"idle state {name}", {"disabled": common(values) or "0"})
 

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from lockstep.node.readers.tree import rooted
 
+SHORT = 1024
+"""The kernel gives a value of so few bytes at once."""
+
 
 def value_of(path: str) -> str | None:
     """Return a value with its words separated by single spaces; None if it cannot be read.
@@ -18,10 +21,11 @@ def value_of(path: str) -> str | None:
     except OSError:
         return None
     try:
-        parts = []
-        while part := os.read(file, 65536):
-            parts.append(part)
-        return " ".join(b"".join(parts).decode("utf-8", "replace").split())
+        data = part = os.read(file, 65536)
+        while len(part) > SHORT:
+            part = os.read(file, 65536)
+            data += part
+        return " ".join(data.decode("utf-8", "replace").split())
     except OSError:  # for example EIO: the value was never set
         return None
     finally:
