@@ -9,3 +9,21 @@ LAB_UNITS = (
            r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
            "a container may not lower it (CAP_SYS_RESOURCE)"),
 )  # fmt: skip
+"""What differs only in the lab: its machines share a kernel, and it mounts files of the host."""
+
+from __future__ import annotations
+
+from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+
+LAB_KERNEL = (
+    Exempt("mount", r"/", "source", "The lab's overlay has the name of the machine."),
+    Exempt("mount", r"/proc/kmsg", WHOLE, "systemd-nspawn mounts a file with a random name."),
+    Exempt("mount", r"/run/host/incoming(?: #2)?", "folder", "It has the name of the machine."),
+    Exempt(
+        "mount",
+        r"/proc/(?:sys/.*|cmdline|cpuinfo|swaps|irq/.*)|/sys/(?!fs/cgroup$).*",
+        WHOLE,
+        "systemd-nspawn protects values with mounts, and seeded changes bind /run/seed over them.",
+    ),
+    Exempt("running", r"mount /tmp", WHOLE, "systemd-nspawn mounts it with options of its own."),
+)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from collections.abc import Iterable
 from contextlib import suppress
 
+from lockstep.node.fingerprint.disks import Disks
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
 
@@ -45,6 +47,10 @@ def identities() -> dict[str, list[str]]:
     for interface in below("/sys/class/net"):
         address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
         found[f"MAC address of {interface}"] = address
+    found.update(_made_addresses())
+    with suppress(Unread):
+        found.update(Disks().identities())
+    found["NVMe host of this node"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
     for number, path in enumerate(found_by("/proc/driver/nvidia/gpus/*/information")):
         words = [line.partition(":") for line in _text(path).splitlines()]
         found[f"UUID of GPU {number}"] = [
@@ -54,6 +60,32 @@ def identities() -> dict[str, list[str]]:
         kind = path.rpartition("/")[2][len("ssh_host_") : -len("_key.pub")]
         found[f"{kind} host key"] = _text(path).split()[1:2]
     return {kind: values for kind, values in found.items() if values}
+
+
+def _made_addresses() -> dict[str, list[str]]:
+    """Return the IPv6 addresses that the kernel makes itself, as ip(8) writes them.
+
+    They end with the interface identifier of the MAC address (RFC 4291, appendix A); link-local
+    ones may also be made from a secret (RFC 7217), and are then the only one of the interface.
+    """
+    found: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for words in (line.split() for line in _text("/proc/net/if_inet6").splitlines()):
+        address, name = ipaddress.IPv6Address(bytes.fromhex(words[0])), words[5]
+        mac = bytes.fromhex("".join(_lines(f"/sys/class/net/{name}/address")).replace(":", ""))
+        ending = bytes([mac[0] ^ 2, *mac[1:3], 0xFF, 0xFE, *mac[3:]]) if len(mac) == 6 else b""
+        made = ending and address.packed.endswith(ending)
+        if made and address.is_link_local:
+            found[f"link-local address of {name}"] = [str(address)]
+        elif made:
+            network = ipaddress.IPv6Network((address, 64), strict=False)
+            found[f"address in {network} from the MAC address of {name}"] = [str(address)]
+        elif address.is_link_local:
+            others.setdefault(f"link-local address of {name}", []).append(str(address))
+    for kind, addresses in others.items():
+        if len(addresses) == 1:
+            found.setdefault(kind, addresses)
+    return found
 
 
 def _text(path: str) -> str:

@@ -78,12 +78,19 @@ OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro":
 """Commands of the ethtool ioctl (linux/ethtool.h); none of them changes a setting."""
 
 
-def ethtool(interface: str, command: int, size: int) -> bytes:
+def ethtool(interface: str, command: int, size: int, head: bytes = b"") -> bytes:
     """Return a driver's reply to an ethtool command; empty if the driver does not support it.
 
     The first word of the reply, which repeats the command, is left out.
+
+    Args:
+        interface: name of the interface.
+        command: the command.
+        size: bytes of the whole reply.
+        head: what follows the command in the request; the rest is zeros.
     """
-    answer = array.array("B", struct.pack("=I", command) + bytes(size - 4))
+    data = struct.pack("=I", command) + head
+    answer = array.array("B", data.ljust(size, b"\0"))
     request = struct.pack("16sP16x", interface.encode(), answer.buffer_info()[0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:

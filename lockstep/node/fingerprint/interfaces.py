@@ -1,0 +1,63 @@
+"""Which network interfaces are configuration, which come and go with containers, and queues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lockstep.node.fingerprint.entry import Fields
+from lockstep.node.fingerprint.sysfs import names_in, value_of
+
+NET = "/sys/class/net"
+OF_CONTAINERS = re.compile(r"(?:veth|cali|lxc|eni|azv|nodelocal)[0-9a-f]+|lxc_health|podman\d+-\w+")
+"""Names that Docker, Podman, Calico, Cilium and the AWS and Azure plug-ins give to the end of a
+pair whose other end is in a container."""
+
+
+def without_containers(names: Iterable[str]) -> list[str]:
+    """Return the interfaces that do not belong to a container.
+
+    Those of containers have a generated name, and their peer is in another network namespace, so
+    its index (Documentation/ABI/testing/sysfs-class-net, iflink) is no interface of this one. An
+    operator's own pair stays.
+    """
+    names = sorted(names)
+    suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
+    if not suspects:
+        return names
+    indexes = {value_of(f"{NET}/{name}/ifindex") for name in names_in(NET)}
+    gone = {name for name in suspects if value_of(f"{NET}/{name}/iflink") not in indexes}
+    return [name for name in names if name not in gone]
+
+
+OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")
+OF_A_QUEUE = (
+    ("rx-", "rps_cpus", ("rps_flow_cnt",)),
+    ("tx-", "xps_cpus", ("xps_rxqs", "tx_maxrate")),
+)
+"""Files in the folder of an interface, and in those of its receive and transmit queues
+(Documentation/networking/scaling.rst): one that is read of each queue, and those that are read of
+the first, because a node may have a thousand queues."""
+
+
+def queues_of(name: str) -> Fields:
+    """Return how the queues of an interface are spread over CPUs, and when they are served."""
+    fields: Fields = {}
+    for file in OF_AN_INTERFACE:
+        value = value_of(f"{NET}/{name}/{file}")
+        if value is not None:
+            fields[file] = value
+    queues = names_in(f"{NET}/{name}/queues")
+    for way, file, others in OF_A_QUEUE:
+        these = [queue for queue in queues if queue.startswith(way)]
+        values = {queue: value_of(f"{NET}/{name}/queues/{queue}/{file}") for queue in these}
+        known = {queue: value for queue, value in values.items() if value is not None}
+        if len(set(known.values())) == 1:
+            fields[file] = next(iter(known.values()))
+        elif known:
+            fields[file] = ", ".join(f"{queue} {value}" for queue, value in known.items())
+        for other in others:
+            value = value_of(f"{NET}/{name}/queues/{these[0]}/{other}") if these else None
+            if value is not None:
+                fields[other] = value
+    return fields
