@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from lockstep.node.fingerprint.accounts import EXCEPTIONS_OF_ACCOUNTS
 from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.packages import EXCEPTIONS_OF_PACKAGES
+from lockstep.node.fingerprint.places import EXCEPTIONS_OF_FILES
 
-EXCEPTIONS: tuple[Exempt, ...] = ()
+EXCEPTIONS: tuple[Exempt, ...] = (
+    *EXCEPTIONS_OF_FILES, *EXCEPTIONS_OF_PACKAGES, *EXCEPTIONS_OF_ACCOUNTS
+)  # fmt: skip
