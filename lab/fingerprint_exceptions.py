@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 
 LAB_UNITS = (
     Exempt("running",
            r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
            "a container may not lower it (CAP_SYS_RESOURCE)"),
 )  # fmt: skip
-"""What differs only in the lab: its machines share a kernel, and it mounts files of the host."""
-
-from __future__ import annotations
-
-from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-
 LAB_KERNEL = (
     Exempt("mount", r"/", "source", "The lab's overlay has the name of the machine."),
     Exempt("mount", r"/proc/kmsg", WHOLE, "systemd-nspawn mounts a file with a random name."),

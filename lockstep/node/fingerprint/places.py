@@ -1,0 +1,148 @@
+"""Where files of configuration lie, and which of them equal nodes do not share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.readers.tree import rows_of, text_of
+
+
+class Place(NamedTuple):
+    """A folder whose files are compared."""
+
+    path: str
+    largest: int = 4 << 20
+    """Bytes of the largest file that is read whole; of larger ones only the ends are."""
+    most: int = 0
+    """Entries of a folder that are compared one by one; of a larger one the domain ``program``
+    compares a sum. 0: all. It holds for folders two levels below the place."""
+    unowned: bool = False
+    """Whether files of packages are left to the domain ``program``."""
+
+
+RUN = "/run/systemd"
+PLACES: tuple[Place, ...] = (
+    Place("/etc"),
+    Place("/usr/local", 64 << 10, 500, unowned=True),
+    Place("/opt", 64 << 10, 500, unowned=True),
+    Place("/srv", 64 << 10, 500),
+    # A kernel belongs to a package, and what runs is a reading of its own.
+    Place("/boot", 1 << 20),
+    Place("/var/spool/cron"),
+    Place("/var/lib/systemd/linger"),
+    # What update-alternatives(1) chose, and whether by hand.
+    Place("/var/lib/alternatives"),
+    Place("/var/lib/dpkg/alternatives"),
+    # What is gone after the next boot: units of generators and of --runtime (systemd.unit(5)),
+    # and the folders of sysctl.d(5), modprobe.d(5), modules-load.d(5), tmpfiles.d(5), udev(7),
+    # environment.d(5).
+    *(
+        Place(f"{RUN}/{name}")
+        for name in (
+            *("generator", "generator.early", "generator.late", "system", "system.control"),
+            *("user", "user.control", "user-generators", "system-generators", "network"),
+            *("coredump.conf.d", "journald.conf.d", "logind.conf.d", "networkd.conf.d"),
+            *("oomd.conf.d", "resolved.conf.d", "sleep.conf.d", "system.conf.d"),
+            *("timesyncd.conf.d", "user.conf.d"),
+        )
+    ),
+    *(
+        Place(f"/run/{name}")
+        for name in (
+            *("environment.d", "modprobe.d", "modules-load.d", "sysctl.d", "tmpfiles.d"),
+            *("sudoers.d", "udev/rules.d"),
+        )
+    ),
+)
+PRUNED = frozenset(
+    ("/etc/.git", "/etc/.hg", "/etc/.bzr")  # etckeeper(8): the history, not the state
+)
+"""Folders that are not entered."""
+
+HOME_FOLDERS = (
+    *(".ssh", ".config/systemd", ".config/containers", ".config/enroot", ".config/environment.d"),
+    *(".config/pip", ".config/autostart", ".docker", ".pip", ".local/bin", ".local/share/systemd"),
+)
+"""Folders of a home that programs take settings from. All other folders are data."""
+GROWN = (
+    *(".bash_history", ".ash_history", ".zsh_history", ".sh_history", ".python_history"),
+    *(".mysql_history", ".psql_history", ".sqlite_history", ".node_repl_history", ".lesshst"),
+    *(".viminfo", ".wget-hsts", ".Xauthority", ".ICEauthority", ".sudo_as_admin_successful"),
+    *(".selected_editor", ".zcompdump", ".rediscli_history"),
+)
+"""Files of a home that programs write when somebody uses them."""
+NO_LOGIN = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
+
+FAR = (
+    *("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "pvfs2"),
+    *("wekafs", "glusterfs", "autofs", "panfs", "ocfs2", "gfs2", "virtiofs"),
+)
+"""File systems of other machines: they are the same on every node, and may hang."""
+
+
+def far_away() -> frozenset[str]:
+    """Return the mount points of file systems that other machines have too (proc_mounts(5))."""
+    return frozenset(
+        row[1].replace(r"\040", " ")
+        for row in rows_of("/proc/self/mounts")
+        if len(row) > 2 and (row[2] in FAR or row[2].startswith("fuse."))
+    )
+
+
+def homes() -> list[str]:
+    """Return the homes of local users who can log in (passwd(5))."""
+    found = set()
+    for line in text_of("/etc/passwd", "").splitlines():
+        words = line.split(":")
+        person = len(words) == 7 and words[2].isdigit() and not words[6].endswith(NO_LOGIN)
+        if person and words[5].strip("/") and words[5].startswith("/"):
+            if int(words[2]) == 0 or int(words[2]) >= 1000:
+                found.add(words[5].rstrip("/"))
+    compared = tuple(f"{place.path}/" for place in PLACES)
+    return sorted(home for home in found if not f"{home}/".startswith(compared))
+
+
+def _rows(field: str, *rows: tuple[str, str]) -> tuple[Exempt, ...]:
+    return tuple(Exempt("file", path, field, reason) for path, reason in rows)
+
+
+ACCOUNTS = "the users and groups are compared instead"
+EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
+    *_rows(
+        "content",
+        *((f"/etc/{name}", ACCOUNTS)
+          for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")),
+        (r"/etc/ssh/ssh_host_\w+_key", "each node has private keys of its own (sshd(8))"),
+        ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
+        ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
+        (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),
+        ("/etc/docker/key.json", "Docker makes a key for each installation"),
+        ("/etc/hostid", "zgenhostid(8) makes a random one"),
+        ("/etc/zfs/zpool.cache", "ZFS writes the GUIDs of disks and pools"),
+        (r"/etc/multipath/(wwids|bindings)", "multipathd(8) writes the serials of disks"),
+        (r"/etc/lvm/backup/[^/]+", "LVM writes times and UUIDs (vgcfgbackup(8))"),
+        (r"/etc/lvm/devices/system\.devices", "LVM writes serials of disks (lvmdevices(8))"),
+        (r"/etc/ssl/(private/ssl-cert-snakeoil\.key|certs/ssl-cert-snakeoil\.pem)",
+         "make-ssl-cert(8) makes a key for each installation"),
+        (r"/etc/(ssl/certs|pki/ca-trust/extracted)/java/cacerts",
+         "the store holds times; the certificates in it are files as well"),
+        (r"/etc/pki/consumer/(cert|key)\.pem", "identity of a subscription"),
+        ("/etc/insights-client/machine-id", "identity of a subscription"),
+        (r"/etc/popularity-contest\.conf", "it holds a random identity of the installation"),
+        (r"/boot/(initrd\.img-.*|initramfs-.*\.img)",
+         "it holds times, so that equal ones differ; its settings are files of /etc"),
+        ("/boot/grub/grubenv", "GRUB and grub-editenv(1) keep the state of the last boot"),
+    ),
+    *_rows(
+        WHOLE,
+        (r"/etc/\.pwd\.lock", "lckpwdf(3) makes it at the first change of a user"),
+        (r"/etc/(passwd|shadow|group|gshadow|subuid|subgid)-", "it holds the users before the last "
+         "change (passwd(5))"),
+        (r"/etc/lvm/archive/[^/]+_\d+-\d+\.vg", "LVM keeps old states (vgcfgbackup(8))"),
+        (r"/etc/pki/entitlement/\d+(-key)?\.pem", "identity of a subscription, in its name too"),
+        (r"/(root|.*/[^/]+)/\.ssh/known_hosts(\.old)?", "ssh(1) writes it at the first login"),
+        (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
+        (r"/(root|.*/[^/]+)/\.docker/(contexts|buildx)/.*\.lock", "a lock of the program"),
+    ),
+)  # fmt: skip
