@@ -21,3 +21,6 @@ LAB_KERNEL = (
     ),
     Exempt("running", r"mount /tmp", WHOLE, "systemd-nspawn mounts it with options of its own."),
 )
+
+EXCEPTIONS = (*LAB_UNITS, *LAB_KERNEL)
+"""All of them."""

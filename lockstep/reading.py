@@ -79,6 +79,7 @@ def now(
     *,
     containers: bool = False,
     through: str = "",
+    fingerprint: bool = False,
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
 
@@ -87,10 +88,17 @@ def now(
     """
     progress = Progress(len(plan.nodes if nodes is None else nodes), sys.stderr)
     try:
-        reading = gather(plan, nodes, containers=containers, through=through, tell=progress.tell)
+        reading = gather(
+            plan,
+            nodes,
+            containers=containers,
+            through=through,
+            fingerprint=fingerprint,
+            tell=progress.tell,
+        )
     finally:
         progress.end()
-    return with_branches(plan, reading)
+    return with_branches(plan, reading) if fingerprint else reading
 
 
 def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
@@ -125,6 +133,7 @@ def check_now(
     *,
     containers: bool = False,
     through: str = "",
+    fingerprint: bool = False,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
 
@@ -133,7 +142,7 @@ def check_now(
     """
     with store.opened(history_of(plan)):
         pass  # report an unusable history before reading any node
-    reading = now(plan, containers=containers, through=through)
+    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint)
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)

@@ -133,6 +133,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "inventories": {
         *("lockstep.inventory.plan_or_exit", "lockstep.plan", "lockstep.catalog", "lab.state"),
+        "lab.fingerprint_exceptions.EXCEPTIONS",
         *("lockstep.roles.declared", "lockstep.spec.every_package"),
     },
     # They send the probe as a check does, judge as it does, tell peers what the roles would do, and

@@ -38,7 +38,7 @@ def check_together(
     """Return one report on several clusters, whose nodes count as each other's peers."""
     nodes = [context.labelled(name) for context in contexts for name in context.plan.nodes]
     wanted = frozenset(nodes if limit is None else limit)
-    notes, of_drivers = GrowthNotes(), DriverNotes()
+    notes, of_drivers, without = GrowthNotes(), DriverNotes(), fingerprints.FingerprintNotes()
     views = {view.name: view for context in contexts for view in context.views.values()}
     evaluations = [
         Evaluation(rule, views, notes, of_drivers)
@@ -53,13 +53,18 @@ def check_together(
         *(evaluation.findings() for evaluation in evaluations),
     )
     by_rules = [*made]
-    of_fingerprints = fingerprints.made(rules, contexts, by_rules)
+    of_fingerprints = fingerprints.made(rules, contexts, by_rules, without)
     found = [raw for raw in (*by_rules, *of_fingerprints) if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
-        rules=tuple(rule.id for rule in rules if not rule.is_off),
-        notes=(*notes.texts(wanted), *of_drivers.texts(wanted)),
+        rules=tuple(
+            rule.id
+            for rule in rules
+            if not rule.is_off
+            and (not rule.id.startswith(FAMILY) or fingerprints.are_taken(contexts))
+        ),
+        notes=(*notes.texts(wanted), *of_drivers.texts(wanted), *without.texts(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),
     )
     report.findings.extend(raw.finding for raw in kept)

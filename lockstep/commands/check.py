@@ -85,7 +85,11 @@ def _checked(
     through: str,
 ) -> tuple[Reading, Report]:
     """Read the nodes or load saved records; return the records and their report."""
-    how = {"containers": arguments.containers, "through": through}
+    how = {
+        "containers": arguments.containers,
+        "through": through,
+        "fingerprint": arguments.fingerprint,
+    }
     if arguments.records is None and not arguments.no_history:
         return check_now(plan, rules, nodes, **how)
     reading = now(plan, **how) if arguments.records is None else saved_of(plan, arguments.records)
@@ -104,6 +108,11 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
     no_scheduler = plan.running(Service.SLURM_CONTROLLER) is None
     for wrong, problem in (
         (job is not None and through != SLURM, f"--job {job} needs --through slurm"),
+        (
+            through and arguments.fingerprint,
+            f"--through {through} cannot be used with --fingerprint: the program that takes "
+            "fingerprints is too long for the command of a job step",
+        ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (
             through and no_scheduler,
@@ -133,7 +142,11 @@ def _command(arguments: argparse.Namespace) -> str:
             for word in (f"--{name}", given[name])
             if given[name]
         ),
-        *(f"--{name.replace('_', '-')}" for name in ("containers", "no_history") if given[name]),
+        *(
+            f"--{name.replace('_', '-')}"
+            for name in ("containers", "fingerprint", "no_history")
+            if given[name]
+        ),
     ]
     return shlex.join(["lockstep", "check", arguments.inventory, *options])
 
@@ -156,6 +169,12 @@ COMMAND = Command(
             "--containers",
             action="store_true",
             help="in each container engine, start a container with all GPUs and check what it sees",
+        ),
+        Argument(
+            "--fingerprint",
+            action="store_true",
+            help="compare the whole configuration of the nodes, by hashes, and not only what rules "
+            "name",
         ),
         Argument(
             "--through",

@@ -110,6 +110,7 @@ def gather(
     *,
     containers: bool = False,
     through: str = "",
+    fingerprint: bool = False,
     asked: Mapping[str, Asked] | None = None,
     tell: Callable[[bool], None] = lambda failed: None,
 ) -> Reading:
@@ -121,6 +122,7 @@ def gather(
         containers: whether to start a container per engine and read its devices and limits.
         through: program that reads the workers, as in ``Share``; nodes that it does not reach are
             read directly.
+        fingerprint: whether to take fingerprints as well.
         asked: node -> what of its fingerprint to read, instead of a whole record.
         tell: function to call after each node, with True if the node failed.
 
@@ -137,7 +139,15 @@ def gather(
         """Read each group of nodes in a separate process."""
         at_once = max(1, AT_ONCE // len(parts))
         shares = [
-            share_of(plan, part, at_once, containers=containers, through=through, asked=asked)
+            share_of(
+                plan,
+                part,
+                at_once,
+                containers=containers,
+                through=through,
+                fingerprint=fingerprint,
+                asked=asked,
+            )
             for part in parts
         ]
         with _started(shares) as shards:
@@ -178,11 +188,17 @@ def share_of(
     *,
     containers: bool = False,
     through: str = "",
+    fingerprint: bool = False,
     asked: Mapping[str, Asked] | None = None,
 ) -> Share:
     """Return the instructions for a process that reads these nodes."""
     requests = {
-        name: request(plan.nodes[name], containers=containers, asked=(asked or {}).get(name, ()))
+        name: request(
+            plan.nodes[name],
+            containers=containers,
+            fingerprint=fingerprint and not through,
+            asked=(asked or {}).get(name, ()),
+        )
         for name in names
     }
     logins = {name: plan.login(name) for name in names}

@@ -37,7 +37,7 @@ from lockstep.fast.ssh import FailsAlone, SudoRefused
 from lockstep.fleet.share import Share, loads
 from lockstep.probe.lines import ProbeFormatError, Unreachable, node_line, printed
 from lockstep.probe.parts import joined
-from lockstep.probe.ship import Request, command
+from lockstep.probe.ship import Request, with_input
 from lockstep.pyinfra_internals import jump_host
 
 CONNECT_TIMEOUT_S = 10
@@ -129,7 +129,7 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
     made = credential(CREDENTIAL_TIMEOUT_S)
 
     def said(text: str, timeout_s: float) -> list[str]:
-        answer = _answer(state, head, lambda: text, timeout_s)
+        answer = _answer(state, head, lambda: (text, []), timeout_s)
         if isinstance(answer, Unreachable):
             print(f"{head}: {answer.reason}", file=sys.stderr)
             return []
@@ -163,7 +163,10 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
 def _one(state: State, node: str, share: Share, credential: Callable[[], str | None]) -> Got:
     request = replace(share.requests[node], own=share.own[node])
     answer = _answer(
-        state, node, lambda: command(replace(request, credential=credential())), NODE_TIMEOUT_S
+        state,
+        node,
+        lambda: with_input(replace(request, credential=credential())),
+        NODE_TIMEOUT_S,
     )
     if isinstance(answer, Unreachable):
         return answer
@@ -178,20 +181,27 @@ def _one(state: State, node: str, share: Share, credential: Callable[[], str | N
 
 
 def _answer(
-    state: State, node: str, text: Callable[[], str], timeout_s: float
+    state: State, node: str, text: Callable[[], tuple[str, list[str]]], timeout_s: float
 ) -> tuple[bool, CommandOutput] | Unreachable:
-    """Run a command on a node; return its success and its output, or why there is no answer."""
+    """Run a command on a node; return its success and its output, or why there is no answer.
+
+    Args:
+        state: pyinfra's state.
+        node: the name of the node.
+        text: returns the command and the lines of its standard input.
+        timeout_s: time limit of the command.
+    """
     host: Host = state.inventory.get_host(node)
     limit = Timeout.start_new(NODE_TIMEOUT_S)
     try:
         host.connect(show_errors=False, raise_exceptions=True)
         limit.close()
-        line = text()  # waits for the credential, outside this node's time limit
+        line, stdin = text()  # waits for the credential, outside this node's time limit
         limit = Timeout.start_new(timeout_s)
         # sudo is part of the command, because pyinfra's own sudo may ask for a password.
         prefix = "sudo -n -H " if host.data.get("_sudo") else ""
         return host.run_shell_command(
-            StringCommand(prefix + line), print_output=False, print_input=False
+            StringCommand(prefix + line), _stdin=stdin, print_output=False, print_input=False
         )
     except Timeout as timeout:
         if timeout is not limit:

@@ -11,18 +11,22 @@ Asked = tuple[tuple[str, str], ...]
 """Parts of a fingerprint, as in ``Request.asked``."""
 
 
-def request(plan: NodePlan, *, containers: bool = False, asked: Asked = ()) -> Request:
+def request(
+    plan: NodePlan, *, containers: bool = False, fingerprint: bool = False, asked: Asked = ()
+) -> Request:
     """Return the request for one node.
 
     Args:
         plan: the plan of the node.
         containers: whether to start one container per engine.
+        fingerprint: whether to take the fingerprint as well.
         asked: what of the fingerprint to read, and nothing else; empty: a whole record.
     """
     if asked:
         return Request(
             fingerprint=plan.spec.name,
             asked=asked,
+            exempt=_exempt(plan),
             housekeeping_cpus=plan.hardware.cpu.housekeeping,
         )
     hardware = plan.hardware
@@ -38,9 +42,15 @@ def request(plan: NodePlan, *, containers: bool = False, asked: Asked = ()) -> R
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.roles else (),
         spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
-        fingerprint=plan.spec.name,
+        fingerprint=plan.spec.name if fingerprint else "",
+        exempt=_exempt(plan) if fingerprint else (),
         housekeeping_cpus=hardware.cpu.housekeeping,
     )
+
+
+def _exempt(plan: NodePlan) -> tuple[tuple[str, str, str, str], ...]:
+    rows = plan.spec.checks.exceptions
+    return tuple((row.domain, row.object, row.field, row.reason) for row in rows)
 
 
 def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:

@@ -12,9 +12,9 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 
+from lockstep.node.readers.collect import collect
 from lockstep.node.readers.cpu import cpus
 from lockstep.node.readers.scheduling import run_in_background
-from lockstep.node.record.main import record
 
 MARKER = "LOCKSTEP-PART"
 LONGEST = 900
@@ -30,7 +30,7 @@ def main() -> None:
         sys.exit(f"this node is named {name!r}, but there is no request for a node of that name")
     request = requests[nodes[name]]
     run_in_background(cpus(request["housekeeping_cpus"]))
-    for line in parted(name, json.dumps(record(request), separators=(",", ":"))):
+    for line in parted(name, json.dumps(collect(request), separators=(",", ":"))):
         print(line)
 
 

@@ -88,8 +88,18 @@ def command(request: Request) -> str:
         ValueError: the request is too long for one command.
     """
     encoded = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
-    program = _packed(MAIN)
+    program = _packed(f"{PACKAGE}.collect")
     return _fitting(f'{PYTHON} -c "{program}" {encoded}')
+
+
+def with_input(request: Request) -> tuple[str, list[str]]:
+    """Return the command that reads a node, and its standard input.
+
+    The program with fingerprints is longer than an argument of a command may be.
+    """
+    if not request.fingerprint:
+        return command(request), []
+    return READS, [_packed(MAIN), json.dumps(asdict(request))]
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
@@ -230,6 +240,8 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
         modules: the modules to include, with their imports; empty: all modules of the probe.
     """
     texts = sources()
+    if start != MAIN:  # only this program takes fingerprints
+        texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
     if modules:
         needed = {start, *modules}
         for name in reversed(texts):  # each module precedes its imports

@@ -76,8 +76,22 @@ class SiteRule(Model):
     """
 
 
+class NotCompared(Model):
+    """What of the nodes' configuration the site does not compare."""
+
+    domain: str
+    """Domain of the fingerprint, such as "file"; ``lockstep rules`` lists them."""
+    object: Line
+    """Regular expression that matches the whole name of an object, such as a path."""
+    field: Line = EACH
+    """Name of the field that may differ; "*": the whole object."""
+    reason: Line
+    """The reason, for people who read the description."""
+
+
 class Checks(Model):
     """Site settings for the check."""
 
     overrides: tuple[Override, ...] = ()
     rules: tuple[SiteRule, ...] = ()
+    exceptions: tuple[NotCompared, ...] = ()

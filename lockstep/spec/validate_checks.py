@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from lockstep.catalog import checks as known
-from lockstep.spec.checks import EACH, Checks, Override, SiteRule
+from lockstep.spec.checks import EACH, Checks, NotCompared, Override, SiteRule
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem, Relation, violated
 
@@ -15,6 +16,8 @@ NUMBERS = ("within", "growth")
 """Kinds of rules that have a tolerance."""
 COMPARED = ("equal", "slots", "absolute")
 """Kinds of rules that can compare readings with a value from the description."""
+DOMAIN = "fingerprint."
+"""Rules whose names begin so compare a domain of the fingerprint."""
 FILLED_IN = ("inventory", "node", "role", "address", "device", "expected", "value")
 
 
@@ -23,6 +26,8 @@ def check_problems(checks: Checks) -> Iterator[Problem]:
     for number, override in enumerate(checks.overrides):
         earlier = checks.overrides[:number]
         yield from violated(("checks", "overrides", number), *_override(override, earlier))
+    for number, row in enumerate(checks.exceptions):
+        yield from violated(("checks", "exceptions", number), *_exception(row))
     ids = [rule.id for rule in checks.rules]
     for number, rule in enumerate(checks.rules):
         yield from violated(
@@ -41,6 +46,19 @@ def check_problems(checks: Checks) -> Iterator[Problem]:
         if rule.reading not in known.READINGS:
             allowed = f"{_near(rule.reading, known.READINGS)} (docs/record.schema.json)"
             yield Problem(("checks", "rules", number, "reading"), rule.reading, allowed)
+
+
+def _exception(row: NotCompared) -> Iterable[Relation]:
+    domains = [rule.removeprefix(DOMAIN) for rule in known.RULES if rule.startswith(DOMAIN)]
+    try:
+        re.compile(row.object)
+        wrong = ""
+    except re.error as error:
+        wrong = f"{row.object}: {error}"
+    return [
+        (row.domain not in domains, ("domain",), row.domain, _near(row.domain, domains)),
+        (bool(wrong), ("object",), wrong, "a regular expression"),
+    ]
 
 
 def class_problems(cluster: Cluster) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ import re
 from lockstep.checks.catalogue import all_rules, families
 from lockstep.checks.engine import REACHABLE
 from lockstep.checks.rule import Rule
+from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.readers.collect import OF_ROLES, READERS
 
 FILE = "lockstep/catalog/checks.json"
@@ -32,9 +33,11 @@ def problems() -> list[str]:
 
 def _covers_several(rule: Rule, name: str) -> bool:
     """Return whether this name in a rule stands for several readings or for none."""
-    # node.reachable has no reading. A rule about several readings names their common prefix.
+    # node.reachable has no reading, and no reader takes fingerprints. A rule about several readings
+    # names their common prefix.
     several = rule.look.items is not None and any(one.startswith(f"{name}.") for one in TAKEN)
-    return rule.id == REACHABLE or (several and name == rule.reading)
+    hashed = rule.id.startswith(FAMILY)
+    return hashed or rule.id == REACHABLE or (several and name == rule.reading)
 
 
 def text() -> str:

@@ -30,7 +30,6 @@ from lockstep.roles import declared
 from lockstep.secrets import Secrets
 from lockstep.spec import NodeRole, load
 from lockstep.when import HOUR_S
-from tests.checks.recorded_fingerprint import fingerprint, objects
 from tests.checks.recorded_gpus import AT_WORK, WORKING, healthy, names
 from tests.checks.recorded_machine import machine
 
@@ -326,7 +325,6 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             for name, worker in node.cluster.nodes.items()
             if worker.role is NodeRole.WORKER
         }
-    changes |= fingerprint(node.name, node.address, objects(node.name, node.address))
     for name, value in changes.items():
         record["readings"][name] = {"value": value}
     return record

@@ -89,13 +89,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """The credential that each node was given to decode."""
     given: dict[str, str | None] = {}
 
-    def command(request: Any) -> str:
+    def with_input(request: Any) -> tuple[str, list[str]]:
         given[f"node{len(given)}"] = request.credential
         assert request.listeners
         assert request.files
-        return "true"
+        return "true", []
 
-    monkeypatch.setattr(read_nodes, "command", command)
+    monkeypatch.setattr(read_nodes, "with_input", with_input)
     return given
 
 

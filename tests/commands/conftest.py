@@ -45,6 +45,7 @@ class Cluster:
         *,
         containers: bool = False,
         through: str = "",
+        fingerprint: bool = False,
         tell: Callable[[bool], None],
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""

@@ -22,7 +22,7 @@ import pytest
 
 from lockstep.node.readers import collect, commands, take, tree
 from lockstep.probe.parse import parse
-from lockstep.probe.ship import LARGEST_COMMAND, MAIN, PACKAGE, START, Request, command, sources
+from lockstep.probe.ship import LARGEST_COMMAND, PACKAGE, START, Request, command, sources
 
 GPU_ROW = (
     "{index}, NVIDIA H200, GPU-{index}, 00000000:83:00.0, 96.00.A5.00.03, 590.48.01, "
@@ -681,9 +681,9 @@ def test_a_traceback_names_the_line_of_the_source() -> None:
     done = subprocess.run(
         ["sh", "-c", " ".join([*words[:-1], "bm8="])], capture_output=True, text=True, check=False
     )
-    place = re.search(r'File "lockstep/node/record/main.py", line (\d+), in main', done.stderr)
+    place = re.search(r'File "lockstep/node/readers/collect.py", line (\d+), in main', done.stderr)
     assert place, done.stderr
-    line = sources()[MAIN].splitlines()[int(place.group(1)) - 1]
+    line = sources()[f"{PACKAGE}.collect"].splitlines()[int(place.group(1)) - 1]
     assert "json.loads(" in line
 
 

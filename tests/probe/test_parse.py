@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.node.record.main import MARKER as PRINTED
+from lockstep.node.readers.collect import MARKER as PRINTED
 from lockstep.probe.lines import MARKER, ProbeFormatError
 from lockstep.probe.parse import dumps, loads, parse, record
 from lockstep.probe.parse import text as written

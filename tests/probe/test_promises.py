@@ -64,6 +64,19 @@ READ_ONLY = (
     "* image inspect *",
     "ctr -n * images ls -q *",
     "systemctl is-active --quiet docker.service",
+    # The fingerprint's.
+    "bridge -json * show",
+    "ionice -p *",
+    "ip xfrm *",  # state, policy
+    "nft --stateless list ruleset",
+    "rpm -qa --qf *",
+    "runuser -u * -- *",  # the environment of a login
+    "scontrol show slurmd",
+    "ss -H -l -n -t -u -w -x -e --cgroup",
+    "systemctl list-units --all --plain --no-legend --no-pager",
+    "systemctl show --no-pager",
+    "systemctl show --no-pager -p NeedDaemonReload -- *",
+    "tc -details * show*",
     "docker info --format {{.LiveRestoreEnabled}}",
 )
 ON_REQUEST = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from lockstep.checks.context import Context, View
@@ -23,7 +23,7 @@ from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
-from lockstep.probe.record import Record, Unread
+from lockstep.probe.record import MISSING, Record, Unread
 from lockstep.report import Finding, Status, alike, fold
 
 READING = "fingerprint"
@@ -66,7 +66,7 @@ class Group:
 
 def _of(record: Record) -> Taken | None:
     value = record.get(READING)
-    return Taken.of(value) if isinstance(value, dict) and value["format"] == FORMAT else None
+    return Taken.of(value) if isinstance(value, dict) and value.get("format") == FORMAT else None
 
 
 def groups(contexts: Iterable[Context]) -> list[Group]:
@@ -76,13 +76,33 @@ def groups(contexts: Iterable[Context]) -> list[Group]:
     return [Group({view.name: view for view in same}) for same in kinds.values()]
 
 
+def are_taken(contexts: Iterable[Context]) -> bool:
+    """Return whether any node has a fingerprint."""
+    return any(_of(view.record) for one in contexts for view in one.views.values())
+
+
 def places(contexts: Iterable[Context]) -> list[Place]:
     """Return where fingerprints differ."""
     return [place for group in groups(contexts) for place in differing(group.taken)]
 
 
+@dataclass
+class FingerprintNotes:
+    """Nodes without a fingerprint: read through another program, or by an older Lockstep."""
+
+    without: set[str] = field(default_factory=set)
+
+    def texts(self, wanted: frozenset[str]) -> Iterator[str]:
+        """Yield the note about the nodes in ``wanted``."""
+        if nodes := self.without & wanted:
+            yield f"no fingerprint, so only what rules compare was compared: {fold(nodes)}"
+
+
 def made(
-    rules: Sequence[Rule], contexts: Sequence[Context], others: Iterable[RawFinding]
+    rules: Sequence[Rule],
+    contexts: Sequence[Context],
+    others: Iterable[RawFinding],
+    notes: FingerprintNotes,
 ) -> Iterator[RawFinding]:
     """Yield a finding for each object that differs and that no other finding explains.
 
@@ -90,6 +110,7 @@ def made(
         rules: the rules that were chosen.
         contexts: the clusters.
         others: the findings of all other rules.
+        notes: gets the nodes without a fingerprint.
     """
     chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
     if not chosen:
@@ -103,8 +124,8 @@ def made(
         for device in raw.covers
         for thing in raw.rule.explains(view, device)
     }
-    for group in groups(contexts):
-        yield from _of_group(group, chosen, known)
+    for group in groups(contexts) if are_taken(contexts) else ():
+        yield from _of_group(group, chosen, known, notes)
 
 
 def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
@@ -114,7 +135,10 @@ def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
 
 
 def _of_group(
-    group: Group, chosen: Mapping[str, Rule], known: set[tuple[str, Object]]
+    group: Group,
+    chosen: Mapping[str, Rule],
+    known: set[tuple[str, Object]],
+    notes: FingerprintNotes,
 ) -> Iterator[RawFinding]:
     taken, branches = group.taken, group.branches
     past = _past(group)
@@ -122,10 +146,12 @@ def _of_group(
         for domain, reason in one.unread.items():
             if domain in chosen:
                 yield _unread(chosen[domain], group.views[name], reason)
-    for view in group.views.values():
+    for name, view in group.views.items():
         value = view.record.get(READING)
-        if isinstance(value, Unread):
+        if isinstance(value, Unread) and value != MISSING:
             yield _unread(chosen[next(iter(chosen))], view, value.unread)
+        elif name not in taken:
+            notes.without.add(name)
     differ = [place for place in differing(taken) if shown(place.domain) in chosen]
     for difference in differences(differ, branches):
         domain = shown(difference.domain)

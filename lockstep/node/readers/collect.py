@@ -1,7 +1,10 @@
-"""The table of all readers."""
+"""The table of all readers, and the probe's main program."""
 
 from __future__ import annotations
 
+import base64
+import json
+import sys
 from typing import Any
 
 from lockstep.node.readers import (
@@ -30,8 +33,12 @@ from lockstep.node.readers import (
     units,
 )
 from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.cpu import cpus
 from lockstep.node.readers.reading import NOT_ASKED, Readings, Request
+from lockstep.node.readers.scheduling import run_in_background
 from lockstep.node.readers.take import Row, take
+
+MARKER = "LOCKSTEP-RECORD 1"
 
 OF_NVIDIA_SMI: tuple[Row, ...] = (
     (gpu.read_gpus, ("gpu.count", "gpu.lost", "gpu.answered_in_s", *gpu_fields.GPU_READINGS)),
@@ -193,3 +200,16 @@ def in_turn(only: frozenset[str]) -> list[list[Row]]:
     readers = [row for row in READERS if only & set(row[1])] if only else FOR_A_CHECK
     together = [[row for row in readers if row in OF_NVIDIA_SMI]]
     return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]
+
+
+def main() -> None:
+    """Read the request from the argument; print the record."""
+    request = json.loads(base64.b64decode(sys.argv[1]))
+    run_in_background(cpus(request.get("housekeeping_cpus", "")))
+    # The marker separates the record from a greeting that the login shell prints.
+    print(MARKER, flush=True)
+    print(json.dumps(collect(request), separators=(",", ":")), flush=True)
+
+
+if __name__ == "__main__":
+    main()

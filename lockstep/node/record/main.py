@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from typing import Any
 
 from lockstep.node.fingerprint.take import fingerprint
-from lockstep.node.readers.collect import in_turn
+from lockstep.node.readers.collect import MARKER, in_turn
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.cpu import cpus
-from lockstep.node.readers.reading import NOT_ASKED, Readings, Request
+from lockstep.node.readers.reading import Readings, Request
 from lockstep.node.readers.scheduling import run_in_background
 from lockstep.node.readers.take import take
 
-MARKER = "LOCKSTEP-RECORD 1"
 FINGERPRINT = ("fingerprint", "fingerprint.branches")
 
 
 def read_fingerprint(request: Request, commands: Commands) -> Readings:
-    """The fingerprint, if the request has the cluster's name."""
-    if not request.get("fingerprint"):
-        return dict.fromkeys(FINGERPRINT, NOT_ASKED)
-    found, shown = fingerprint(request, commands)
-    return {"fingerprint": found, "fingerprint.branches": shown}
+    """The fingerprint, and the parts that were asked for."""
+    return dict(zip(FINGERPRINT, fingerprint(request, commands)))  # noqa: B905  # Python 3.9
 
 
 def record(request: Request) -> dict[str, Any]:
-    """Return the record of this node; of a fingerprint of which parts are asked for, only these."""
+    """Return the record of this node; if parts of its fingerprint are asked for, only these."""
     readers = [] if request.get("asked") else in_turn(frozenset())
     return take([*readers, [(read_fingerprint, FINGERPRINT)]], request)
 
 
 def main() -> None:
-    """Read the request from the argument; print the record."""
-    request = json.loads(base64.b64decode(sys.argv[1]))
+    """Read the request from standard input; print the record."""
+    request = json.loads(sys.stdin.buffer.readline())
     run_in_background(cpus(request.get("housekeeping_cpus", "")))
     # The marker separates the record from a greeting that the login shell prints.
     print(MARKER, flush=True)
