@@ -1,0 +1,21 @@
+"""Changes that an operator makes on one node and forgets, by domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change, and the object whose difference must be found."""
+
+    name: str
+    script: str
+    """Shell script that root runs on the node."""
+    undo: str
+    """Shell script after which the node is as before."""
+    domain: str
+    object: str
+    """Name of the object in the fingerprint."""
+    alone: bool = False
+    """Whether the node alone shows it: what runs differs from what is configured."""
