@@ -142,6 +142,5 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/etc/pki/entitlement/\d+(-key)?\.pem", "identity of a subscription, in its name too"),
         (r"/(root|.*/[^/]+)/\.ssh/known_hosts(\.old)?", "ssh(1) writes it at the first login"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
-        (r"/(root|.*/[^/]+)/\.docker/(contexts|buildx)/.*\.lock", "a lock of the program"),
     ),
 )  # fmt: skip

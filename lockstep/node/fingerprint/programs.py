@@ -27,7 +27,7 @@ from lockstep.node.fingerprint.files import FOLDER, OPENED, basic, entries_below
 from lockstep.node.fingerprint.places import PLACES, far_away
 from lockstep.node.readers.commands import Commands, installed
 from lockstep.node.readers.reading import Request, Unread
-from lockstep.node.readers.tree import bytes_of, exists, rooted
+from lockstep.node.readers.tree import bytes_of, exists, found_by, rooted
 
 TOPS = ("/usr", "/opt")
 PROGRAMS = ("/usr/bin", "/usr/sbin")
@@ -39,8 +39,8 @@ LEFT_OUT = (
 )
 """What images of containers leave out (dpkg(1), --path-exclude)."""
 COMPILED = "__pycache__"
-SCRIPTS = (".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers")
-"""Scripts of packages in dpkg's own folder (deb(5)): only ctime shows that one was edited."""
+SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "config", "triggers")
+"""Scripts of packages in dpkg's own folder (deb(5))."""
 RPM_QUERY = "[%{FILENAMES}\\n]"
 
 EXCEPTIONS_OF_PROGRAMS: tuple[Exempt, ...] = (
@@ -100,6 +100,7 @@ class Programs:
         self.owned, self.far = Owned(commands), far_away()
         self.found: list[Entry] = []
         self.left = set(self.owned.packages)
+        self.scripts: dict[str, Fields] = {}
 
     def read(self) -> list[Entry]:
         """Return the objects."""
@@ -214,21 +215,19 @@ class Programs:
                 self.found.append(Entry(path, {"type": "absent", "package": package}))
 
     def _scripts(self) -> None:
-        """Add the scripts of packages that changed after the package was unpacked."""
-        for package, when in self.owned.unpacked.items():
-            for ending in SCRIPTS:
-                path = f"{ADMIN}/info/{package}{ending}"
-                with suppress(OSError):
-                    about = os.lstat(rooted(path))
-                    if about.st_ctime_ns > when + LATER_NS:
-                        with open(rooted(path), "rb") as file:
-                            md5 = digest(file.fileno())
-                        fields = {**basic(about), "package": package, "content": f"MD5 {md5}"}
-                        self.found.append(Entry(path, fields))
+        """Add the scripts of packages: one edited with its size and time restored shows no trace.
 
-
-LATER_NS = 600 * 10**9
-"""dpkg renames the scripts of a package after its list; installing takes less time than this."""
+        The content is part of the package's version, and neither list nor sums contain it.
+        """
+        for path in found_by(f"{ADMIN}/info/*.*"):
+            package, _, kind = path.rpartition("/")[2].rpartition(".")
+            if kind in SCRIPTS:
+                name = f"scripts of {package}"
+                with suppress(OSError), open(rooted(path), "rb") as file:
+                    about = os.fstat(file.fileno())
+                    mode = f"{stat.S_IMODE(about.st_mode):o}"
+                    self.scripts.setdefault(name, {})[kind] = f"MD5 {digest(file.fileno())}, {mode}"
+        self.found.extend(Entry(name, fields) for name, fields in self.scripts.items())
 
 
 def unusual(about: os.stat_result, path: str) -> bool:
@@ -278,7 +277,7 @@ def read_programs(_request: Request, commands: Commands) -> Iterator[Entry]:
 
     Objects: files and folders that no package owns; files whose content is not the package's;
     those with set-user-ID, set-group-ID, capabilities, or an unusual mode or owner; those that
-    are gone; large folders of additional software; edited scripts of packages. Fields: those of a
+    are gone; large folders of additional software; the scripts of packages. Fields: those of a
     file, with ``package``, ``content`` and ``shipped`` as hashes.
     """
     yield from Programs(commands).read()

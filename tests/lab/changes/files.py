@@ -22,13 +22,12 @@ os.setxattr(sys.argv[1], sys.argv[2], value)
 """What ``setfacl -m u:ops:rw`` does (acl(5)); the lab's machines lack it."""
 
 
-def edited(name: str, path: str, edit: str, kept: str = "") -> Change:
+def edited(name: str, path: str, edit: str) -> Change:
     """Return a change of a file by sed(1)."""
     where = shlex.quote(path)
     return Change(
         name,
-        f"cp -a {where} {SAVED} && sed -i {shlex.quote(edit)} {where}"
-        f" && ! cmp -s {where} {SAVED}{kept}",
+        f"cp -a {where} {SAVED} && sed -i {shlex.quote(edit)} {where} && ! cmp -s {where} {SAVED}",
         f"cp -a {SAVED} {where} && rm {SAVED}",
         "file",
         path,
@@ -40,9 +39,10 @@ def added(name: str, path: str, text: str, mode: str = "644") -> Change:
     where, folder = shlex.quote(path), shlex.quote(path.rpartition("/")[0])
     return Change(
         name,
-        f"test ! -e {where}; test -d {folder} || {{ mkdir -p {folder}; touch {SAVED}; }}; "
-        f"printf '%s\\n' {shlex.quote(text)} > {where} && chmod {mode} {where}",
-        f"rm {where}; test ! -e {SAVED} || {{ rmdir {folder}; rm {SAVED}; }}",
+        f"test ! -e {where} || exit 1; d={folder}; "
+        f"while test ! -d $d; do echo $d; d=$(dirname $d); done > {SAVED}; mkdir -p {folder} && printf '%s\\n' {shlex.quote(text)} > {where} && "
+        f"chmod {mode} {where}",
+        f"test -e {SAVED} && rm {where} && xargs -r rmdir < {SAVED}; rm {SAVED}",
         "file",
         path,
     )
@@ -85,8 +85,8 @@ EDITED = (
     edited("moduli: an own list", "/etc/ssh/moduli", "10d"),
     edited("profile: umask", "/etc/profile", "$a umask 077"),
     edited("bash.bashrc: an alias", "/etc/bash.bashrc", "$a alias ll=\"ls -l\""),
-    edited("environment: a proxy", "/etc/default/locale", "$a LC_TIME=de_DE.UTF-8"),
-    edited("login.defs: umask", "/etc/login.defs", "s/^UMASK.*/UMASK 077/"),
+    edited("default/locale: dates", "/etc/default/locale", "$a LC_TIME=de_DE.UTF-8"),
+    edited("login.defs: umask", "/etc/login.defs", "$a UMASK 077"),
     edited("adduser.conf: another folder of homes", "/etc/adduser.conf", "$a DHOME=/data/home"),
     edited("default/useradd: shell", "/etc/default/useradd", "$a SHELL=/bin/zsh"),
     edited("ld.so.conf: another folder first", "/etc/ld.so.conf", "1i /opt/lib"),
@@ -110,12 +110,12 @@ EDITED = (
            "$a tmpfs /scratch tmpfs size=1G,noauto 0 0"),
     edited("chrony: another server", "/etc/chrony/chrony.conf", "$a server 192.0.2.123"),
     edited("journald: no size limit", "/etc/systemd/journald.conf", "$a SystemMaxUse=10G"),
-    edited("logind: processes of users end", "/etc/systemd/logind.conf", "$a KillUserProcesses=yes"),
+    edited("logind: processes end", "/etc/systemd/logind.conf", "$a KillUserProcesses=yes"),
     edited("slurmd: options", "/etc/default/slurmd", "$a # SLURMD_OPTIONS=-vvv"),
     edited("ca-certificates: one is left out", "/etc/ca-certificates.conf",
            "s,^mozilla/ACCVRAIZ1,!&,"),
     edited("motd: a notice", "/etc/motd", "$a maintenance on Monday"),
-    edited("subuid by hand leaves the file's users", "/etc/issue", "$a Welcome"),
+    edited("issue: a greeting", "/etc/issue", "$a Welcome"),
     edited("root's .bashrc: PATH", "/root/.bashrc", "$a export PATH=/opt/bin:$PATH"),
     edited("home: .profile of ops", "/home/ops/.profile", "$a export CUDA_VISIBLE_DEVICES=0"),
     edited("home: another key of ops", "/home/ops/.ssh/authorized_keys",
@@ -203,13 +203,14 @@ RAN = (
         f"touch -r {SAVED} /etc/mime.types", f"cp -a {SAVED} /etc/mime.types && rm {SAVED}",
         "/etc/mime.types"),
     ran("a link instead of a file",
-        f"cp -a /etc/bindresvport.blacklist {SAVED} && ln -sf /dev/null /etc/bindresvport.blacklist",
-        f"rm /etc/bindresvport.blacklist && cp -a {SAVED} /etc/bindresvport.blacklist && rm {SAVED}",
-        "/etc/bindresvport.blacklist"),
-    ran("systemctl mask by hand", "ln -s /dev/null /etc/systemd/system/apt-daily.timer",
-        "rm /etc/systemd/system/apt-daily.timer", "/etc/systemd/system/apt-daily.timer"),
+        f"cp -a /etc/networks {SAVED} && ln -sf /dev/null /etc/networks",
+        f"test -e {SAVED} && rm /etc/networks && cp -a {SAVED} /etc/networks && rm {SAVED}",
+        "/etc/networks"),
+    ran("systemctl mask by hand", "ln -s /dev/null /etc/systemd/system/fstrim.timer",
+        "rm /etc/systemd/system/fstrim.timer", "/etc/systemd/system/fstrim.timer"),
     ran("loginctl enable-linger", "test -d /var/lib/systemd/linger || "
-        f"{{ mkdir /var/lib/systemd/linger; touch {SAVED}; }}; touch /var/lib/systemd/linger/daemon",
+        f"{{ mkdir /var/lib/systemd/linger; touch {SAVED}; }}; "
+        "touch /var/lib/systemd/linger/daemon",
         "rm /var/lib/systemd/linger/daemon; "
         f"test ! -e {SAVED} || {{ rmdir /var/lib/systemd/linger; rm {SAVED}; }}",
         "/var/lib/systemd/linger/daemon"),

@@ -8,7 +8,7 @@ QUIETLY = "DEBIAN_FRONTEND=noninteractive apt-get -q -y"
 SAVED = "/run/saved-accounts"
 ACCOUNTS = "passwd shadow group gshadow subuid subgid"
 KEPT = f"mkdir {SAVED} && for f in {ACCOUNTS}; do cp -a /etc/$f {SAVED}/; done && "
-RESTORED = f"for f in {ACCOUNTS}; do cp -a {SAVED}/$f /etc/; done; rm -r {SAVED}"
+RESTORED = f"for f in {ACCOUNTS}; do cp -a {SAVED}/$f /etc/ || exit 1; done; rm -r {SAVED}"
 BUILD = """
 cd "$(mktemp -d)" && mkdir -p x/DEBIAN x/etc && echo a=1 > x/etc/site-tool.conf &&
 echo /etc/site-tool.conf > x/DEBIAN/conffiles &&
