@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lockstep.node.readers.reading import Unread
-from lockstep.node.readers.tree import bytes_of, exists, rooted, text_of
+from lockstep.node.readers.tree import exists, rooted, text_of
 
 ADMIN = "/var/lib/dpkg"
 STATUS = f"{ADMIN}/status"
@@ -50,16 +50,18 @@ def _packages(_path: str, *_version: int) -> tuple[Package, ...]:
 
 def _package(paragraph: str) -> Package:
     text = f"\n{paragraph}\n"
-    want, error, state = (value_of("Status", text).split() + ["", "", ""])[:3]
+    want, error, state = [*value_of("Status", text).split(), "", "", ""][:3]
     start = text.find("\nConffiles:\n ")
-    conffiles = ()
+    conffiles: list[str] = []
     if start >= 0:
         end = start + len("\nConffiles:\n")
         while text.startswith(" ", end):
             end = text.find("\n", end) + 1
-        conffiles = tuple(text[start + len("\nConffiles:\n") : end].splitlines())
+        conffiles = text[start + len("\nConffiles:\n") : end].splitlines()
     architecture, version = value_of("Architecture", text), value_of("Version", text)
-    return Package(value_of("Package", text), architecture, version, want, error, state, conffiles)
+    return Package(
+        value_of("Package", text), architecture, version, want, error, state, tuple(conffiles)
+    )
 
 
 def value_of(field: str, paragraph: str) -> str:
@@ -104,16 +106,24 @@ def diversions() -> list[tuple[str, str, str]]:
     return [(a, b, c) for a, b, c in zip(lines[::3], lines[1::3], lines[2::3])]  # noqa: B905
 
 
-def lists() -> Iterator[tuple[str, str, int]]:
+def lists() -> Iterator[tuple[str, bytes, int]]:
     """Yield each package that has a list of files: its name, the list, and the list's ctime."""
     try:
-        with os.scandir(rooted(f"{ADMIN}/info")) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(".list"))
+        folder = os.open(rooted(f"{ADMIN}/info"), os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise Unread(f"{ADMIN}/info: {error.strerror}") from None
-    for name in names:
-        about = os.stat(rooted(f"{ADMIN}/info/{name}"))
-        yield name[: -len(".list")], f"{ADMIN}/info/{name}", about.st_ctime_ns
+    try:
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".list"):
+                file = os.open(name, os.O_RDONLY, dir_fd=folder)
+                try:
+                    about = os.fstat(file)
+                    data = os.read(file, about.st_size)
+                finally:
+                    os.close(file)
+                yield name[: -len(".list")], data, about.st_ctime_ns
+    finally:
+        os.close(folder)
 
 
 def owned_below(folders: tuple[str, ...]) -> frozenset[str]:
@@ -121,12 +131,12 @@ def owned_below(folders: tuple[str, ...]) -> frozenset[str]:
     found: set[str] = set()
     if not has_dpkg():
         return frozenset()
-    starts = [f"\n{folder}/".encode() for folder in folders]
-    for _, path, _ in lists():
-        data = bytes_of(path)
+    inside = tuple(f"{folder}/" for folder in folders)
+    starts = [f"\n{folder}".encode() for folder in inside]
+    for _, data, _ in lists():
         if any(start in data for start in starts):
             lines = data.decode("utf-8", "surrogateescape").split("\n")
-            found.update(line for line in lines if line.startswith(folders))
+            found.update(line for line in lines if line.startswith(inside))
     return frozenset(found)
 
 

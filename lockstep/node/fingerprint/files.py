@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 
 from lockstep.node.fingerprint.attributes import (
     add_attributes,
@@ -49,6 +50,18 @@ READERS = 0o4
 SEARCHERS = 0o1
 SNAKEOIL = "ssl-cert-snakeoil.pem"
 """A link to it in /etc/ssl/certs has a name that is the hash of a subject with the host's name."""
+UNOWNED = (
+    *("/usr/local/lib/lockstep/", "/usr/local/libexec/lockstep/"),
+    "/usr/local/lib/python3",  # for pip; packages install below /usr/lib (Debian Python Policy 3.1)
+)
+BASE = frozenset(
+    f"/usr/local/{name}"
+    for name in (
+        *("bin", "etc", "games", "include", "lib", "libexec", "man", "sbin", "share", "share/man"),
+        *("src", "lib64", "lib/lockstep", "libexec/lockstep"),
+    )
+)
+"""What base-files (Debian), filesystem (RHEL) and Lockstep make: no list has to be looked into."""
 CRONTABS = "/var/spool/cron/"
 CRON_HEADER = (b"# DO NOT EDIT", b"# (")
 """crontab(1) begins a file with lines that hold the time of installation."""
@@ -56,12 +69,18 @@ CRON_HEADER = (b"# DO NOT EDIT", b"# (")
 
 def basic(about: os.stat_result) -> Fields:
     """Return the fields that every file has."""
-    kind = stat.S_IFMT(about.st_mode)
-    fields = {"type": KINDS.get(kind, "unknown"), "owner": owner_of(about.st_uid, about.st_gid)}
-    if kind != stat.S_IFLNK:
-        fields["mode"] = f"{stat.S_IMODE(about.st_mode):o}"
-    if kind in (stat.S_IFCHR, stat.S_IFBLK):
+    fields = dict(_basic(about.st_mode, about.st_uid, about.st_gid))
+    if stat.S_IFMT(about.st_mode) in (stat.S_IFCHR, stat.S_IFBLK):
         fields["device"] = f"{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}"
+    return fields
+
+
+@lru_cache(maxsize=1024)
+def _basic(mode: int, user: int, group: int) -> Fields:
+    kind = stat.S_IFMT(mode)
+    fields = {"type": KINDS.get(kind, "unknown"), "owner": owner_of(user, group)}
+    if kind != stat.S_IFLNK:
+        fields["mode"] = f"{stat.S_IMODE(mode):o}"
     return fields
 
 
@@ -71,75 +90,87 @@ class Files:
     def __init__(self) -> None:
         """Read what is known about files beforehand."""
         forget_names()
+        _basic.cache_clear()
+        self.found: list[Entry] = []
         self.conffiles = conffiles()
-        self.seen: set[str] = set()
-        self.owned = owned_below(("/opt", "/usr/local"))
         self.far = far_away()
+        self._seen: set[str] = set()
+        self._owned: frozenset[str] | None = None
+        self._md5 = hashlib.md5(usedforsecurity=False)
 
-    def place(self, place: Place) -> Iterator[Entry]:
-        """Yield a folder and all below it."""
-        yield from self._folder(place, place.path, rooted(place.path), None, True, 0)
+    def read(self) -> list[Entry]:
+        """Return all files."""
+        for place in PLACES:
+            self._folder(place, place.path, rooted(place.path), None, True, 0)
+        for home in homes():
+            if not any(f"{home}/".startswith(f"{far}/") for far in self.far):
+                self._home(home)
+        self._missing()
+        return self.found
 
-    def home(self, home: str) -> Iterator[Entry]:
-        """Yield a home's settings: its hidden files, and the folders that programs look into."""
-        if any(home == far or home.startswith(f"{far}/") for far in self.far):
-            return
+    def _home(self, home: str) -> None:
+        """Read a home's hidden files, and the folders that programs take settings from."""
         place = Place(home)
         with suppress(OSError):
             opened = os.open(rooted(home), FOLDER)
             try:
                 about = os.fstat(opened)
-                public = bool(about.st_mode & SEARCHERS) and home != "/root"
-                yield Entry(home, self._open_fields(opened, basic(about)))
-                for entry in self._listed(opened):
-                    if entry.name[0] == "." and not entry.name.startswith(GROWN):
-                        if not entry.is_dir(follow_symlinks=False):
-                            yield from self._entry(place, home, entry, opened, public, 0)
+                fields = basic(about)
+                add_attributes(opened, fields)
+                self.found.append(Entry(home, fields))
+                public = bool(about.st_mode & SEARCHERS)
+                for entry in _listed(opened):
+                    name, folder = entry.name, entry.is_dir(follow_symlinks=False)
+                    if name[0] == "." and not folder and not name.startswith(GROWN):
+                        self._entry(place, home, entry, opened, public, 0)
                 for name in HOME_FOLDERS:
                     path = f"{home}/{name}"
-                    yield from self._folder(place, path, rooted(path), None, public, 0)
+                    self._folder(place, path, rooted(path), None, public, 0)
             finally:
                 os.close(opened)
 
-    def missing(self) -> Iterator[Entry]:
-        """Yield the files of configuration that a package shipped and that are not there."""
+    def _missing(self) -> None:
+        """Add the files of configuration that a package shipped and that are not there."""
         for path, shipped in self.conffiles.items():
-            if path not in self.seen and not os.path.lexists(rooted(path)):
-                yield Entry(
-                    path, {"type": "absent", "package": shipped.package, "shipped": "removed"}
-                )
+            if path not in self._seen and not os.path.lexists(rooted(path)):
+                fields = {"type": "absent", "package": shipped.package, "shipped": "removed"}
+                self.found.append(Entry(path, fields))
 
-    @staticmethod
-    def _open_fields(opened: int, fields: Fields) -> Fields:
-        add_attributes(opened, fields)
-        return fields
+    def _is_owned(self, path: str) -> bool:
+        """Return whether a file of additional software belongs to a package.
 
-    @staticmethod
-    def _listed(opened: int) -> list[os.DirEntry[str]]:
-        with os.scandir(opened) as entries:
-            return list(entries)
+        The packages' lists are read only if there is such a file beside UNOWNED.
+        """
+        if path.startswith(UNOWNED):
+            return False
+        if self._owned is None:
+            self._owned = owned_below(tuple(place.path for place in PLACES if place.unowned))
+        return path in self._owned
 
     def _folder(
         self, place: Place, path: str, name: str, inside: int | None, public: bool, depth: int
-    ) -> Iterator[Entry]:
+    ) -> None:
         try:
             opened = os.open(name, FOLDER, dir_fd=inside)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            yield Entry(path, {"type": "folder", "content": f"unread: {error.strerror}"})
+            unread = f"unread: {error.strerror}"
+            self.found.append(Entry(path, {"type": "folder", "content": unread}))
             return
         try:
             about = os.fstat(opened)
-            fields = self._open_fields(opened, basic(about))
-            entries = self._listed(opened)
+            fields = basic(about)
+            add_attributes(opened, fields)
+            entries = _listed(opened)
             if place.most and depth >= 2 and entries_below(opened, place.most) > place.most:
                 fields["entries"] = f"more than {place.most}"
                 entries = []
-            yield Entry(path, fields)
+            if depth == 0 or not place.unowned or path in BASE or not self._is_owned(path):
+                self.found.append(Entry(path, fields))
             public = public and bool(about.st_mode & SEARCHERS)
             for entry in entries:
-                yield from self._entry(place, path, entry, opened, public, depth)
+                self._entry(place, path, entry, opened, public, depth)
         finally:
             os.close(opened)
 
@@ -151,32 +182,30 @@ class Files:
         inside: int,
         public: bool,
         depth: int,
-    ) -> Iterator[Entry]:
+    ) -> None:
         name = entry.name
         path = f"{folder}/{name}"
-        if path in self.far or path in PRUNED or path in self.owned:
-            # A package's folder may hold files that belong to none.
-            if path not in self.owned or not entry.is_dir(follow_symlinks=False):
-                return
+        if path in self.far or path in PRUNED:
+            return
         try:
             about = entry.stat(follow_symlinks=False)
         except OSError:  # it was removed in the meantime
             return
         kind = stat.S_IFMT(about.st_mode)
         if kind == stat.S_IFDIR:
-            for found in self._folder(place, path, name, inside, public, depth + 1):
-                if found.name not in self.owned:
-                    yield found
+            self._folder(place, path, name, inside, public, depth + 1)
+            return
+        if place.unowned and path not in BASE and self._is_owned(path):
             return
         fields = basic(about)
         if kind == stat.S_IFREG:
             self._read(place, path, name, inside, about, public, fields)
         elif kind == stat.S_IFLNK:
             with suppress(OSError):
-                fields["target"] = os.readlink(name, dir_fd=inside)
-            if fields.get("target", "").endswith(SNAKEOIL):
-                return
-        yield Entry(path, fields)
+                fields["target"] = target = os.readlink(name, dir_fd=inside)
+                if target.endswith(SNAKEOIL):
+                    return
+        self.found.append(Entry(path, fields))
 
     def _read(
         self,
@@ -200,16 +229,22 @@ class Files:
             return
         shipped = self.conffiles.get(path)
         if shipped is not None:
-            self.seen.add(path)
+            self._seen.add(path)
             fields["package"] = shipped.package
             if isinstance(data, bytes):
-                same = hashlib.md5(data).hexdigest() == shipped.md5  # noqa: S324
-                fields["shipped"] = "yes" if same else "changed"
+                digest = self._md5.copy()  # twenty times as fast as a new one
+                digest.update(data)
+                fields["shipped"] = "yes" if digest.hexdigest() == shipped.md5 else "changed"
         if isinstance(data, bytes):
             if path.startswith(CRONTABS):
                 data = without_header(data)
             data = content(data)
         fields["content"] = data if public and about.st_mode & READERS else Secret(data)
+
+
+def _listed(opened: int) -> list[os.DirEntry[str]]:
+    with os.scandir(opened) as entries:
+        return list(entries)
 
 
 def entries_below(opened: int, most: int) -> int:
@@ -246,12 +281,7 @@ def read_files(_request: Request, _commands: Commands) -> Iterator[Entry]:
     ``xattr NAME``. A file of configuration of a Debian package has ``package``, and whether its
     content is as shipped.
     """
-    files = Files()
-    for place in PLACES:
-        yield from files.place(place)
-    for home in homes():
-        yield from files.home(home)
-    yield from files.missing()
+    yield from Files().read()
 
 
 FILES: tuple[Domain, ...] = (Domain("file", read_files, buckets=64),)

@@ -96,11 +96,10 @@ def homes() -> list[str]:
     for line in text_of("/etc/passwd", "").splitlines():
         words = line.split(":")
         person = len(words) == 7 and words[2].isdigit() and not words[6].endswith(NO_LOGIN)
-        if person and words[5].strip("/") and words[5].startswith("/"):
-            if int(words[2]) == 0 or int(words[2]) >= 1000:
-                found.add(words[5].rstrip("/"))
+        if person and (words[2] == "0" or int(words[2]) >= 1000) and words[5][:1] == "/":
+            found.add(words[5].rstrip("/"))
     compared = tuple(f"{place.path}/" for place in PLACES)
-    return sorted(home for home in found if not f"{home}/".startswith(compared))
+    return sorted(home for home in found if home and not f"{home}/".startswith(compared))
 
 
 def _rows(field: str, *rows: tuple[str, str]) -> tuple[Exempt, ...]:
@@ -143,6 +142,5 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/etc/pki/entitlement/\d+(-key)?\.pem", "identity of a subscription, in its name too"),
         (r"/(root|.*/[^/]+)/\.ssh/known_hosts(\.old)?", "ssh(1) writes it at the first login"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
-        (r"/(root|.*/[^/]+)/\.docker/(contexts|buildx)/.*\.lock", "a lock of the program"),
     ),
 )  # fmt: skip
