@@ -7,5 +7,5 @@ from lockstep.node.fingerprint.exempt import Exempt
 LAB_UNITS = (
     Exempt("running",
            r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
-           "a container may not lower it (CAP_SYS_RESOURCE)"),
+           "A container may not lower it (CAP_SYS_RESOURCE)."),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 from lockstep.node.fingerprint.bolt import Bolt
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.protected import shown_line
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import below, bytes_of, exists, found_by, text_of
@@ -99,8 +100,8 @@ def _docker_containers() -> Iterator[Entry]:
                 {
                     "restart": policy,
                     "image": str(inside.get("Image", "")),
-                    "command": _text(
-                        [*(inside.get("Entrypoint") or ()), *(inside.get("Cmd") or ())]
+                    "command": shown_line(
+                        " ".join([*(inside.get("Entrypoint") or ()), *(inside.get("Cmd") or ())])
                     ),
                     "binds": _text(sorted(host.get("Binds") or ())),
                     "network": str(host.get("NetworkMode", "")),

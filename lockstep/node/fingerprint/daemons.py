@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from lockstep.node.fingerprint.unitfiles import Files, files_of, last, words
+from lockstep.node.fingerprint.unitfiles import Files, files_of, words
 from lockstep.node.fingerprint.units import comes_and_goes
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
@@ -33,6 +33,10 @@ INTERACTIVE = frozenset({
     "keyboxd",
 })  # fmt: skip
 """Programs that a login leaves behind. A daemon in a shell is a child of that shell."""
+LAUNCHERS = frozenset(
+    f"{name}.service" for name in ("ssh", "sshd", "cron", "crond", "atd", "rc-local", "slurmd")
+)
+"""Services whose sessions and jobs may leave daemons in their own control group."""
 FIRST_USER = 1000
 """Processes of people are no configuration (login.defs(5), UID_MIN)."""
 
@@ -96,6 +100,7 @@ def daemons_of(commands: Commands) -> list[Daemon]:
     lingering = set(below("/var/lib/systemd/linger"))
     of_unit: dict[str, list[Daemon]] = {}
     by_hand: list[Daemon] = []
+    left: list[Daemon] = []
     for group in groups(folder):
         unit = service_of(group)
         if " of user " in unit and unit.rpartition(" ")[2] not in lingering:
@@ -110,14 +115,17 @@ def daemons_of(commands: Commands) -> list[Daemon]:
                 stat = text_of(f"{process}/stat").rpartition(")")[2].split()
                 if unit:
                     of_unit.setdefault(unit, []).append(Daemon(unit, unit, group, process, stat))
+                    if unit in LAUNCHERS and stat[1] == "1" and stat[0] != "Z":
+                        left.append(Daemon("", "", group, process, stat))
                 elif number != "1" and stat[1] == "1" and stat[0] != "Z":
                     by_hand.append(Daemon("", "", group, process, stat))
     found = [
         _main(unit, some, files)
         for unit, some in of_unit.items()
-        if last(files.settings(unit), "Service.Type") != "oneshot"
-        and not comes_and_goes(unit, files)
+        if not comes_and_goes(unit, files)
     ]
+    main = {one.process for one in found}
+    by_hand += (one for one in left if one.process not in main)
     return sorted([*found, *_named(by_hand)])
 
 

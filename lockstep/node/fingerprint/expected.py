@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import lru_cache
 
 from lockstep.node.fingerprint.daemons import Daemon, account
-from lockstep.node.fingerprint.processes import OF_SYSTEMD, POLICIES, PROTECTED, limits
+from lockstep.node.fingerprint.processes import OF_SYSTEMD, POLICIES, limits
+from lockstep.node.fingerprint.protected import looks_secret
 from lockstep.node.fingerprint.unitfiles import Files, Settings, last, truth, words
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import bytes_of, line_of, rooted, text_of
@@ -183,7 +184,7 @@ def _environment(daemon: Daemon, settings: Settings) -> Iterator[tuple[str, str,
         if OF_SYSTEMD.fullmatch(name) or "%" in value or (of_files and name in running):
             continue
         now = running.get(name, "absent")
-        if PROTECTED.fullmatch(name) or PROTECTED.fullmatch(value):
+        if looks_secret(name, value):
             if now != value:
                 yield f"environment {name}", "another value", "a value that is not shown"
         else:

@@ -27,9 +27,9 @@ PERSONAL = re.compile(
 )
 """Paths of sockets of logins, containers and jobs; their names have random parts."""
 EXCEPTIONS_OF_LISTENERS = (
-    Exempt("listener", r"udp .*:(68|546)", WHOLE, "a DHCP client, while it asks"),
+    Exempt("listener", r"udp .*:(68|546)", WHOLE, "It is a DHCP client, while it asks."),
     Exempt("listener", r"unix /run/systemd/(userdb/io\.systemd\.Machine|machined/.*)", WHOLE,
-           "systemd-machined starts when somebody asks"),
+           "systemd-machined starts when somebody asks."),
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from lockstep.node.fingerprint.unitfiles import (
 )
 from lockstep.node.fingerprint.units import (
     FAILING,
+    RANDOM,
     comes_and_goes,
     enabled,
     manager,
@@ -46,8 +47,9 @@ from lockstep.node.readers.tree import (
     text_of,
 )
 
-LOADED = "/run/systemd/systemd-units-load"
-"""systemd touches this file whenever it has loaded all units (manager.c, manager_ready)."""
+LOADED = ("/run/systemd/systemd-units-load", "/run/systemd/generator")
+"""systemd touches the file whenever it has loaded all units (manager.c, manager_ready). Older
+versions only make the folder anew."""
 PULLS = (
     "Wants",
     "Requires",
@@ -90,19 +92,20 @@ CONDITIONS: dict[str, Callable[[str], bool]] = {
 }
 EXCEPTIONS_OF_RUNNING = (
     Exempt("running", r"(irqbalance|dmesg|ubuntu-advantage)\.service: state", WHOLE,
-           "it ends when it has nothing to do"),
-    Exempt("running", r"(slurmd|slurmstepd)\.service: CPUs", WHOLE,
-           "slurmd moves itself to the specialized CPUs (slurm.conf, CpuSpecList, CoreSpecCount)"),
-    Exempt("running", r"(ssh|sshd)\.service: OOM score adjustment", WHOLE,
-           "sshd(8) sets -1000 itself"),
-    Exempt("running", r"systemd-udevd\.service: OOM score adjustment", WHOLE,
-           "systemd-udevd(8) sets -1000 itself"),
-    Exempt("running", r"(auditd\.service: nice|multipathd\.service: (policy|nice))", WHOLE,
-           "the daemon sets it itself (auditd.conf, priority_boost; multipathd)"),
+           "It ends when it has nothing to do."),
+    Exempt("running",
+           r"(sshd?@[\d-].*|systemd-coredump@.*|user(-runtime-dir)?@\d+)\.service: state", WHOLE,
+           "It is one connection, crash or login."),
+    Exempt("running", r"slurmd\.service: CPUs", WHOLE,
+           "slurmd(8) moves itself to the specialized CPUs (slurm.conf(5), CpuSpecList)."),
     Exempt("running", r"slurmd\.service: limit core file size", WHOLE,
-           "slurmd(8) raises it itself, so that steps can dump core"),
+           "slurmd(8) raises it itself, so that steps can dump core."),
+    Exempt("running", r"(sshd?|systemd-udevd)\.service: OOM score adjustment", WHOLE,
+           "The daemon sets -1000 itself (sshd, oom_adjust_setup; systemd-udevd(8))."),
+    Exempt("running", r"(auditd\.service: nice|multipathd\.service: (policy|nice))", WHOLE,
+           "The daemon sets it itself (auditd.conf(5), priority_boost)."),
     Exempt("running", r"munge\.service: limit core file size", WHOLE,
-           "munged(8) forbids its own core dumps, which would contain the key"),
+           "munged(8) forbids its own core dumps, which would contain the key."),
 )  # fmt: skip
 
 
@@ -183,7 +186,9 @@ def _states(files: Files, commands: Commands) -> Iterator[Entry]:
     failed = (unit for unit, state in loaded.items() if state.active in ("failed", FAILING))
     for unit in sorted({files.real(name) for name in (*files.links, *active, *failed)}):
         kind = unit.rpartition(".")[2]
-        if kind not in ("service", "socket", "timer", "path") or "@." in unit:
+        if RANDOM.fullmatch(unit) or "@." in unit:
+            continue
+        if kind not in ("service", "socket", "timer", "path"):
             continue
         state = loaded[unit].active if unit in loaded else "inactive"
         said = enabled(unit, files)
@@ -269,9 +274,8 @@ def _reloads(files: Files, commands: Commands) -> Iterator[Entry]:
 
     Only if a file is younger than the last loading of all units, systemd is asked.
     """
-    try:
-        since = os.stat(rooted(LOADED)).st_mtime
-    except OSError:
+    since = max((os.stat(rooted(path)).st_mtime for path in LOADED if exists(path)), default=0.0)
+    if not since:
         return
     loaded = states(commands)
     suspects = set()

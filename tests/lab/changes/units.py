@@ -183,11 +183,17 @@ PROCESSES = (
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /usr/local/bin/monitord ] "
            "&& kill ${p#/proc/}; done; rm /usr/local/bin/monitord; sleep 0.5",
            "process", "by hand: /usr/local/bin/monitord"),
-    Change("a second instance of a daemon by hand", "cp /bin/sleep /opt/agent; "
+    Change("a second daemon by hand", "cp /bin/sleep /opt/agent; "
            "for i in 1 2; do (setsid /opt/agent 1000$i >/dev/null 2>&1 &); done; sleep 0.5",
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/agent ] "
            "&& kill ${p#/proc/}; done; rm /opt/agent; sleep 0.5",
            "process", "by hand: /opt/agent #2"),
+    Change("a daemon that an ssh session left", "cp /bin/sleep /opt/left; "
+           "setsid /opt/left 100000 >/dev/null 2>&1 & sleep 0.3; for p in /proc/[0-9]*; do "
+           "[ \"$(readlink $p/exe)\" = /opt/left ] && echo ${p#/proc/} > "
+           "/sys/fs/cgroup/system.slice/ssh.service/cgroup.procs; done; sleep 0.3",
+           "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/left ] "
+           "&& kill ${p#/proc/}; done; rm /opt/left; sleep 0.5", "process", "by hand: /opt/left"),
     Change("nice by a drop-in", drop_in(CHRONY, "[Service]\\nNice=-5", again(CHRONY)),
            without(CHRONY, f"; systemctl restart {CHRONY}"), "process", CHRONY),
     Change("a variable by a drop-in",

@@ -207,3 +207,14 @@ def test_control_groups_of_version_1(node: Node) -> None:
     node.file("/sys/fs/cgroup/cpu/system.slice/munge.service/cpu.shares", "1024\n")
     assert node.read("cgroup") == {"system.slice/munge.service": {"memory.limit_in_bytes": "4096"}}
     assert "munge.service" in node.read("process")
+
+
+def test_daemons_that_a_session_left_in_the_control_group_of_sshd(node: Node) -> None:
+    node.daemon("ssh", 800)
+    node.group("system.slice/ssh.service", 800, 801, 802)
+    node.process(800, "/usr/sbin/sshd", start=7)
+    node.process(801, "/opt/agent", start=9)
+    node.process(802, "/usr/sbin/sshd-session", parent=800, start=8)
+    seen = node.read("process")
+    assert "by hand: /opt/agent" in seen
+    assert len(seen) == 5

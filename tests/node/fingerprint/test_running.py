@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from lockstep.node.fingerprint.expected import numbers, ranges
-from lockstep.node.fingerprint.running import LOADED, conditions
+from lockstep.node.fingerprint.running import conditions
 from lockstep.node.fingerprint.unitfiles import settings_of
 from tests.node.fingerprint.daemon_node import ADMIN, LIMITS, STATUS, UNITS, Node, node
 
 __all__ = ["node"]
+LOADED = "/run/systemd/systemd-units-load"
 DROP_IN = f"{ADMIN}/munge.service.d/50.conf"
 
 
