@@ -244,6 +244,19 @@ RUNNING = (
            "rm /etc/systemd/journald.conf.d/zz.conf; rmdir --ignore-fail-on-non-empty "
            "/etc/systemd/journald.conf.d", "running", "systemd-journald.service: start",
            alone=True),
+    Change("a file of options without restart",
+           "echo '# local' >> /etc/default/prometheus-node-exporter",
+           "sed -i '/^# local$/d' /etc/default/prometheus-node-exporter; "
+           f"systemctl restart {EXPORTER}",
+           "running", f"{EXPORTER}: start", alone=True),
+    Change("fstab without daemon-reload", "cp -p /etc/fstab /root/kept; "
+           "echo '# head:/old /old nfs noauto 0 0' >> /etc/fstab",
+           "cp -p /root/kept /etc/fstab; rm /root/kept; systemctl daemon-reload",
+           "running", "systemd: /etc/fstab", alone=True),
+    Change("manager's settings without daemon-reload",
+           "printf '[Manager]\\nDefaultRestartSec=7\\n' > /etc/systemd/system.conf.d/zz.conf",
+           "rm /etc/systemd/system.conf.d/zz.conf; systemctl daemon-reload",
+           "running", "systemd: /etc/systemd/system.conf.d/zz.conf", alone=True),
     Change("core dumps allowed for a daemon", f"prlimit -p {pid(DCGM)} --core=unlimited:",
            f"prlimit -p {pid(DCGM)} --core=0:", "running", f"{DCGM}: limit core file size",
            alone=True),
@@ -273,7 +286,8 @@ TIMES = (
            "systemctl stop 'run-*.timer'", "timer", "systemd-run: /usr/bin/sync"),
     Change("a job of at", "mkdir -p /var/spool/cron/atjobs; printf '#!/bin/sh\\numask 22\\n"
            "cd /root || {\\n echo Execution directory inaccessible >&2\\n exit 1\\n}\\nreboot\\n' "
-           "> /var/spool/cron/atjobs/a0000101bd4a8e", "rm -r /var/spool/cron/atjobs",
+           "> /var/spool/cron/atjobs/a0000101bd4a8e", "rm -r /var/spool/cron/atjobs; "
+           "rmdir --ignore-fail-on-non-empty /var/spool/cron",
            "timer", "at job 1"),
 )  # fmt: skip
 LISTENERS = (
@@ -315,7 +329,11 @@ ENGINES = (
            "docker create --name agent --network none --restart always localhost/lockstep-check:1",
            "docker rm agent", "engine", "docker container agent"),
     Change("a network of Podman", "podman network create --disable-dns site",
-           "podman network rm site", "engine", "podman network site"),
+           "podman network rm site; rmdir --ignore-fail-on-non-empty /etc/containers/networks",
+           "engine", "podman network site"),
+    Change("a login to a registry", "mkdir -p /root/.docker; echo '{\"auths\": {\"site\": "
+           "{\"auth\": \"YTpi\"}}}' > /root/.docker/config.json", "rm -r /root/.docker",
+           "engine", "file /root/.docker/config.json"),
     Change("a volume of Podman", "podman volume create data", "podman volume rm data",
            "engine", "podman volume data"),
     Change("a further name of an image in Podman",

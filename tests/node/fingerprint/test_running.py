@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lockstep.node.fingerprint.conditions import conditions
 from lockstep.node.fingerprint.expected import numbers, ranges
-from lockstep.node.fingerprint.running import conditions
 from lockstep.node.fingerprint.unitfiles import settings_of
 from tests.node.fingerprint.daemon_node import ADMIN, LIMITS, STATUS, UNITS, Node, node
 
@@ -229,6 +229,15 @@ def test_systemd_is_asked_only_about_units_with_younger_files(node: Node) -> Non
     assert "munge.service: unit files" in node.read("running")
     node.reload = "no"
     assert node.read("running") == {}
+
+
+@pytest.mark.parametrize("path", ["/etc/fstab", "/etc/systemd/system.conf.d/1.conf"])
+def test_files_that_systemd_reads_at_each_reload(node: Node, path: str) -> None:
+    node.file(path, "[Manager]\n")
+    os.utime(node.file(LOADED), (time.time() + 9, time.time() + 9))
+    assert node.read("running") == {}
+    os.utime(node.file(LOADED), (5, 5))
+    assert f"systemd: {path}" in node.read("running")
 
 
 @pytest.mark.parametrize(
