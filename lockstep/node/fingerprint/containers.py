@@ -126,10 +126,6 @@ def _podman() -> Iterator[Entry]:
         for image in _json(path) or ():
             for name in image.get("names") or ():
                 yield Entry(f"podman image {name}", {"id": str(image.get("id", ""))})
-    for path in found_by(f"{PODMAN}/*-containers/containers.json"):
-        for container in _json(path) or ():
-            for name in container.get("names") or ():
-                yield Entry(f"podman container {name}", {"image": str(container.get("image", ""))})
     for path in found_by("/etc/containers/networks/*.json"):
         about = _json(path)
         fields = {

@@ -121,6 +121,11 @@ STATES = (
            "systemctl disable site.service; rm /opt/site.service", "unit", "site.service"),
     Change("no clock by timedatectl", "timedatectl set-ntp false", "timedatectl set-ntp true",
            "unit", CHRONY),
+    Change("any file of a user's units", "mkdir -p /var/lib/systemd/linger "
+           "/root/.config/systemd/user; touch /var/lib/systemd/linger/root; "
+           "printf '[Service]\\n' > /root/.config/systemd/user/mine.service",
+           "rm /var/lib/systemd/linger/root /root/.config/systemd/user/mine.service; cd /root && "
+           "rmdir -p --ignore-fail-on-non-empty .config/systemd/user", "unit", "user root"),
     Change("a user lingers by loginctl", "loginctl enable-linger nobody; sleep 1",
            "loginctl disable-linger nobody; sleep 2; systemctl stop user@65534.service",
            "unit", "user nobody"),
@@ -194,6 +199,14 @@ PROCESSES = (
            "/sys/fs/cgroup/system.slice/ssh.service/cgroup.procs; done; sleep 0.3",
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/left ] "
            "&& kill ${p#/proc/}; done; rm /opt/left; sleep 0.5", "process", "by hand: /opt/left"),
+    Change("a unit of a user that lingers", "mkdir -p /root/.config/systemd/user; printf "
+           "'[Service]\\nExecStart=/bin/sleep inf\\n' > /root/.config/systemd/user/mine.service; "
+           "loginctl enable-linger root; sleep 2; "
+           "XDG_RUNTIME_DIR=/run/user/0 systemctl --user start mine.service; sleep 0.5",
+           "loginctl disable-linger root; systemctl stop user@0.service; rm -r "
+           "/root/.config/systemd/user/mine.service; cd /root && "
+           "rmdir -p --ignore-fail-on-non-empty .config/systemd/user; sleep 1",
+           "process", "mine.service of user root"),
     Change("nice by a drop-in", drop_in(CHRONY, "[Service]\\nNice=-5", again(CHRONY)),
            without(CHRONY, f"; systemctl restart {CHRONY}"), "process", CHRONY),
     Change("a variable by a drop-in",
