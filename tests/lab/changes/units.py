@@ -282,6 +282,14 @@ RUNNING = (
     Change("the host's name until the next boot", "cp /proc/sys/kernel/hostname /run/kept; "
            "hostname spare9", "hostname \"$(cat /run/kept)\"; rm /run/kept",
            "running", "host name: name", alone=True),
+    Change("settings of journald until the next boot", "mkdir -p /run/systemd/journald.conf.d; "
+           "printf '[Journal]\\nStorage=volatile\\n' > /run/systemd/journald.conf.d/a.conf",
+           "rm -r /run/systemd/journald.conf.d", "running", "systemd-journald.service: start",
+           alone=True),
+    Change("settings of logind without restart", "mkdir -p /etc/systemd/logind.conf.d; printf "
+           "'[Login]\\nKillUserProcesses=yes\\n' > /etc/systemd/logind.conf.d/zz.conf",
+           "rm /etc/systemd/logind.conf.d/zz.conf; rmdir --ignore-fail-on-non-empty "
+           "/etc/systemd/logind.conf.d", "running", "systemd-logind.service: start", alone=True),
     Change("logins refused", "touch /run/nologin", "rm /run/nologin", "running",
            "logins: state", alone=True),
 )  # fmt: skip
