@@ -29,10 +29,12 @@ WORK = re.compile(
 SESSION = re.compile(r"session-\w+\.scope|init\.scope|app-.*\.scope|run-.*\.scope|tmux-.*\.scope")
 INTERACTIVE = frozenset({
     *("login", "agetty", "tmux", "screen", "ssh-agent", "gpg-agent", "dbus-daemon", "dbus-launch"),
-    *("bash", "sh", "dash", "zsh", "sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
+    *("sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
     "keyboxd",
 })  # fmt: skip
-"""Programs that a login leaves behind. A daemon in a shell is a child of that shell."""
+"""Programs that a login leaves behind."""
+INTERPRETERS = re.compile(r"(ba|da|z|k|c|tc)?sh|(python|perl|ruby|node|java|php|lua)[\d.]*")
+"""Programs whose script says more than they do."""
 LAUNCHERS = frozenset(
     f"{name}.service" for name in ("ssh", "sshd", "cron", "crond", "atd", "rc-local", "slurmd")
 )
@@ -96,6 +98,7 @@ def service_of(group: str) -> str:
 @lru_cache(maxsize=1)
 def daemons_of(commands: Commands) -> list[Daemon]:
     """Return all daemons, sorted by name."""
+    _accounts.cache_clear()
     files, folder = files_of(commands), group_root()
     lingering = set(below("/var/lib/systemd/linger"))
     of_unit: dict[str, list[Daemon]] = {}
@@ -152,6 +155,13 @@ def _named(by_hand: list[Daemon]) -> Iterator[Daemon]:
         if not path or os.path.basename(path) in INTERACTIVE or _is_of_people(one.process):
             continue
         with suppress(Unread):
+            words = bytes_of(f"{one.process}/cmdline").rstrip(b"\0").split(b"\0")
+            interpreter = INTERPRETERS.fullmatch(os.path.basename(path))
+            if interpreter and len(words) == 1:  # a shell of a login
+                continue
+            scripts = [word for word in words[1:] if not word.startswith(b"-")]
+            if interpreter and scripts and words[1] != b"-c":
+                path += " " + scripts[0].decode("utf-8", "replace")
             called.setdefault(path, []).append((command_line(one.process), one))
     for path, some in called.items():
         for number, (_, one) in enumerate(sorted(some, key=lambda pair: pair[0]), 1):

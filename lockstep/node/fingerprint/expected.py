@@ -30,11 +30,14 @@ def differences(
     daemons: list[Daemon], files: Files, properties: Mapping[str, str], cpus: list[str]
 ) -> Iterator[Difference]:
     """Yield the attributes in which a process differs from its unit."""
+    _online.cache_clear()
+    _first_cpus.cache_clear()
     for daemon in daemons:
         settings = files.settings(daemon.unit)
         if not settings:
             continue
-        with suppress(Unread, IndexError):  # the process has ended in the meantime
+        # The process has ended in the meantime, or a setting has a value of a newer systemd.
+        with suppress(Unread, IndexError, ValueError, KeyError):
             for attribute, running, configured in (
                 *_priorities(daemon, settings, properties),
                 *_status(daemon, settings, cpus),
@@ -155,8 +158,8 @@ def _limits(
         # In a container systemd cannot exceed its own limit, and sets that (setrlimit_closest).
         bound = most.get(line, "- -").split()[1]
         same = running[1] == hard or (_less(bound, hard) and running[1] == bound)
-        # Programs raise this soft limit to the hard one (Go does since 1.19).
-        raised = name == "NOFILE" and running[0] == running[1]
+        # Programs raise this soft limit, often to the hard one (Go does since 1.19).
+        raised = name == "NOFILE" and (running[0] == running[1] or _less(soft, running[0]))
         same = same and (raised or running[0] == (running[1] if _less(running[1], soft) else soft))
         plain = all(text.isdigit() or text == "unlimited" for text in (soft, hard))
         if hard and plain and not same:

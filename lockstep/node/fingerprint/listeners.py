@@ -16,7 +16,7 @@ KINDS = {"tcp": "tcp", "udp": "udp", "u_str": "unix", "u_seq": "unix",
          "v_str": "vsock", "p_raw": "packet", "p_dgr": "packet", "???": "raw", "mptcp": "mptcp",
          "sctp": "sctp", "raw": "raw", "icmp6": "raw"}  # fmt: skip
 EPHEMERAL = re.compile(
-    r"containerd\.service|(.*_)?slurmstepd\.scope|crio\.service|kubelet\.service|kernel"
+    r"containerd\.service|slurmstepd\.scope|crio\.service|kubelet\.service|kernel"
 )
 """Who listens on a port that the kernel chose: containerd's streams, NFS locks, Slurm's steps."""
 REMOTE_CALLS = re.compile(r"(rpc-statd|rpc-statd-notify|nfs-mountd|rpcbind|ypbind)\.service")
@@ -101,7 +101,8 @@ def _owner(line: str) -> str | None:
         number = int(user[len("user-") : -len(".slice")])
         return None if number >= 1000 else f"{LOGIN}{account(str(number))}"
     units = [part for part in parts if part.endswith((".service", ".scope", ".socket"))]
-    return units[0] if units else "/" + "/".join(parts)
+    # Slurm puts the node's name before this one.
+    return "slurmstepd.scope" if slurm else units[0] if units else "/" + "/".join(parts)
 
 
 LISTENERS = (Domain("listener", read_listeners),)

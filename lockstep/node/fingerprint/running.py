@@ -85,8 +85,12 @@ EXCEPTIONS_OF_RUNNING = (
            "slurmd(8) raises it itself, so that steps can dump core."),
     Exempt("running", r"(sshd?|systemd-udevd)\.service: OOM score adjustment", WHOLE,
            "The daemon sets -1000 itself (sshd, oom_adjust_setup; systemd-udevd(8))."),
-    Exempt("running", r"(auditd\.service: nice|multipathd\.service: (policy|nice))", WHOLE,
+    Exempt("running", r"auditd\.service: nice", WHOLE,
            "The daemon sets it itself (auditd.conf(5), priority_boost)."),
+    Exempt("running", r"(multipathd|corosync)\.service: (policy|nice)", WHOLE,
+           "The daemon takes a real-time priority itself (corosync.conf(5), sched_rr)."),
+    Exempt("running", r"ntp(d|sec)?\.service: limit (locked memory|stack size)", WHOLE,
+           "The daemon sets it itself (ntp.conf(5), rlimit)."),
     Exempt("running", r"munge\.service: limit core file size", WHOLE,
            "munged(8) forbids its own core dumps, which would contain the key."),
 )  # fmt: skip

@@ -221,7 +221,12 @@ def _of_manager(properties: dict[str, str]) -> Fields:
     if "DefaultTasksMax" in fields:
         fields["DefaultTasksMax"] = tasks(fields["DefaultTasksMax"])
     if "Environment" in fields:
-        for variable in shlex.split(fields.pop("Environment")):
+        variables = fields.pop("Environment")
+        try:
+            listed = shlex.split(variables)
+        except ValueError:
+            listed = variables.split()
+        for variable in listed:
             name, _, value = variable.partition("=")
             fields[f"environment {name}"] = shown(name, value)
     return fields

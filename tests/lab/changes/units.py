@@ -188,6 +188,11 @@ PROCESSES = (
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /usr/local/bin/monitord ] "
            "&& kill ${p#/proc/}; done; rm /usr/local/bin/monitord; sleep 0.5",
            "process", "by hand: /usr/local/bin/monitord"),
+    Change("a script by hand", "printf 'while true; do sleep 1; done\\n' > /opt/watch.sh; "
+           "setsid sh /opt/watch.sh >/dev/null 2>&1 & sleep 0.5",
+           "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q '^sh /opt/watch.sh' "
+           "&& kill ${p#/proc/}; done; rm /opt/watch.sh; sleep 1.5",
+           "process", "by hand: /usr/bin/dash /opt/watch.sh"),
     Change("a second daemon by hand", "cp /bin/sleep /opt/agent; "
            "for i in 1 2; do (setsid /opt/agent 1000$i >/dev/null 2>&1 &); done; sleep 0.5",
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/agent ] "

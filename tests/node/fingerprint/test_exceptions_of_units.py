@@ -24,6 +24,7 @@ ROWS = [
     ("running", "ssh.service: OOM score adjustment", "ssh.service: CPUs"),
     ("running", "auditd.service: nice", "auditd.service: policy"),
     ("running", "multipathd.service: policy", "multipathd.service: state"),
+    ("running", "ntpsec.service: limit locked memory", "ntpsec.service: limit open files"),
     ("running", "munge.service: limit core file size", "munge.service: limit stack size"),
     ("running", "docker.service: OOM score adjustment", "slurmd.service: OOM score adjustment"),
     ("listener", "udp 0.0.0.0:68", "udp 0.0.0.0:67"),

@@ -28,7 +28,7 @@ def test_a_port_has_its_unit(node: Node) -> None:
     [
         ("/system.slice/containerd.service", 41017, "chosen by the kernel for containerd.service"),
         ("/system.slice/n1_slurmstepd.scope/system", 41017,
-         "chosen by the kernel for n1_slurmstepd.scope"),
+         "chosen by the kernel for slurmstepd.scope"),
         ("/system.slice/agent.service", 41017, "41017"),
         ("/system.slice/containerd.service", 1338, "1338"),
         ("/system.slice/echo.socket", 7, "7"),

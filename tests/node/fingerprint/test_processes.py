@@ -150,6 +150,22 @@ def test_daemons_by_hand(node: Node, group: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("/usr/bin/python3.13", "-u", "/opt/a.py", "-v"), "/usr/bin/python3.13 /opt/a.py"),
+        (("/usr/bin/bash", "./loop.sh"), "/usr/bin/bash ./loop.sh"),
+        (("/usr/bin/bash", "-c", "while true; do date; done"), "/usr/bin/bash"),
+        (("/usr/bin/bash",), ""),
+    ],
+)
+def test_scripts_by_hand(node: Node, command: tuple[str, ...], name: str) -> None:
+    node.group("init.scope", 1, 500)
+    node.process(500, *command)
+    names = {one for one in node.read("process") if one.startswith("by hand")}
+    assert names == ({f"by hand: {name}"} if name else set())
+
+
+@pytest.mark.parametrize(
     "group",
     ["system.slice/slurmstepd.scope/job_7/step_0/user", "system.slice/docker-0a.scope",
      "kubepods.slice/pod.scope", "system.slice/n1_slurmstepd.scope/job_7"],

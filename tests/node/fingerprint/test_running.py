@@ -98,6 +98,16 @@ def test_a_cpuset_of_the_control_group_is_respected(node: Node) -> None:
 def test_a_soft_limit_of_files_that_the_program_raised(node: Node) -> None:
     node.file("/proc/200/limits", LIMITS.replace("1024  ", "524288"))
     assert node.read("running") == {}
+    node.file("/proc/200/limits", LIMITS.replace("1024  ", "4096  "))
+    assert node.read("running") == {}
+    node.file("/proc/200/limits", LIMITS.replace("1024  ", "512   "))
+    assert "munge.service: limit open files" in node.read("running")
+
+
+def test_a_setting_that_is_not_understood_hides_no_other_service(node: Node) -> None:
+    node.file(DROP_IN, "[Service]\nNice=low\n")
+    node.process(300, "/usr/sbin/slurmd", "-F", nice=5)
+    assert list(node.read("running")) == ["slurm.service: nice"]
 
 
 def test_a_container_that_cannot_exceed_its_own_limit(node: Node) -> None:
