@@ -7,7 +7,7 @@ from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 LAB_UNITS = (
     Exempt("running",
            r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
-           "a container may not lower it (CAP_SYS_RESOURCE)"),
+           "A container may not lower it (CAP_SYS_RESOURCE)."),
 )  # fmt: skip
 LAB_KERNEL = (
     Exempt("mount", r"/", "source", "The lab's overlay has the name of the machine."),

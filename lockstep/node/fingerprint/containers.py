@@ -12,14 +12,20 @@ from contextlib import suppress
 from typing import Any
 
 from lockstep.node.fingerprint.bolt import Bolt
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.protected import shown_line
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import below, bytes_of, exists, found_by, text_of
 
 DOCKER = "/var/lib/docker"
 PODMAN = "/var/lib/containers/storage"
+OF_ROOT = (
+    *("/root/.docker/config.json", "/root/.config/containers/*.*", "/run/containers/0/auth.json"),
+    *("/run/user/0/containers/auth.json", "/root/.config/enroot/*", "/root/.apptainer/*.*"),
+)
+"""Files of root's own settings and registries (docker-login(1), containers-auth.json(5))."""
 RANDOM = re.compile(r"[0-9a-f]{64}")
 NETWORK = ("networkType", "enableIPv6", "internal", "attachable", "ingress", "scope", "ipamType")
 """Settings of a network (libnetwork, network.go)."""
@@ -47,6 +53,9 @@ def read_engines(request: Request, commands: Commands) -> Iterator[Entry]:
     if exists(f"{DOCKER}/swarm/docker-state.json"):
         yield Entry("docker swarm", {"member": "yes"})
     yield from _podman()
+    for path in OF_ROOT:
+        for file in found_by(path):
+            yield Entry(f"file {file}", {"content": Secret(text_of(file))})
 
 
 def _json(path: str) -> Any:
@@ -99,8 +108,8 @@ def _docker_containers() -> Iterator[Entry]:
                 {
                     "restart": policy,
                     "image": str(inside.get("Image", "")),
-                    "command": _text(
-                        [*(inside.get("Entrypoint") or ()), *(inside.get("Cmd") or ())]
+                    "command": shown_line(
+                        " ".join([*(inside.get("Entrypoint") or ()), *(inside.get("Cmd") or ())])
                     ),
                     "binds": _text(sorted(host.get("Binds") or ())),
                     "network": str(host.get("NetworkMode", "")),
@@ -117,10 +126,6 @@ def _podman() -> Iterator[Entry]:
         for image in _json(path) or ():
             for name in image.get("names") or ():
                 yield Entry(f"podman image {name}", {"id": str(image.get("id", ""))})
-    for path in found_by(f"{PODMAN}/*-containers/containers.json"):
-        for container in _json(path) or ():
-            for name in container.get("names") or ():
-                yield Entry(f"podman container {name}", {"image": str(container.get("image", ""))})
     for path in found_by("/etc/containers/networks/*.json"):
         about = _json(path)
         fields = {

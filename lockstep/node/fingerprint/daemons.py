@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from lockstep.node.fingerprint.unitfiles import Files, files_of, last, words
+from lockstep.node.fingerprint.unitfiles import Files, files_of, words
 from lockstep.node.fingerprint.units import comes_and_goes
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
@@ -29,10 +29,16 @@ WORK = re.compile(
 SESSION = re.compile(r"session-\w+\.scope|init\.scope|app-.*\.scope|run-.*\.scope|tmux-.*\.scope")
 INTERACTIVE = frozenset({
     *("login", "agetty", "tmux", "screen", "ssh-agent", "gpg-agent", "dbus-daemon", "dbus-launch"),
-    *("bash", "sh", "dash", "zsh", "sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
+    *("sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
     "keyboxd",
 })  # fmt: skip
-"""Programs that a login leaves behind. A daemon in a shell is a child of that shell."""
+"""Programs that a login leaves behind."""
+INTERPRETERS = re.compile(r"(ba|da|z|k|c|tc)?sh|(python|perl|ruby|node|java|php|lua)[\d.]*")
+"""Programs whose script says more than they do."""
+LAUNCHERS = frozenset(
+    f"{name}.service" for name in ("ssh", "sshd", "cron", "crond", "atd", "rc-local", "slurmd")
+)
+"""Services whose sessions and jobs may leave daemons in their own control group."""
 FIRST_USER = 1000
 """Processes of people are no configuration (login.defs(5), UID_MIN)."""
 
@@ -92,10 +98,12 @@ def service_of(group: str) -> str:
 @lru_cache(maxsize=1)
 def daemons_of(commands: Commands) -> list[Daemon]:
     """Return all daemons, sorted by name."""
+    _accounts.cache_clear()
     files, folder = files_of(commands), group_root()
     lingering = set(below("/var/lib/systemd/linger"))
     of_unit: dict[str, list[Daemon]] = {}
     by_hand: list[Daemon] = []
+    left: list[Daemon] = []
     for group in groups(folder):
         unit = service_of(group)
         if " of user " in unit and unit.rpartition(" ")[2] not in lingering:
@@ -110,14 +118,17 @@ def daemons_of(commands: Commands) -> list[Daemon]:
                 stat = text_of(f"{process}/stat").rpartition(")")[2].split()
                 if unit:
                     of_unit.setdefault(unit, []).append(Daemon(unit, unit, group, process, stat))
+                    if unit in LAUNCHERS and stat[1] == "1" and stat[0] != "Z":
+                        left.append(Daemon("", "", group, process, stat))
                 elif number != "1" and stat[1] == "1" and stat[0] != "Z":
                     by_hand.append(Daemon("", "", group, process, stat))
     found = [
         _main(unit, some, files)
         for unit, some in of_unit.items()
-        if last(files.settings(unit), "Service.Type") != "oneshot"
-        and not comes_and_goes(unit, files)
+        if not comes_and_goes(unit, files)
     ]
+    main = {one.process for one in found}
+    by_hand += (one for one in left if one.process not in main)
     return sorted([*found, *_named(by_hand)])
 
 
@@ -144,6 +155,13 @@ def _named(by_hand: list[Daemon]) -> Iterator[Daemon]:
         if not path or os.path.basename(path) in INTERACTIVE or _is_of_people(one.process):
             continue
         with suppress(Unread):
+            words = bytes_of(f"{one.process}/cmdline").rstrip(b"\0").split(b"\0")
+            interpreter = INTERPRETERS.fullmatch(os.path.basename(path))
+            if interpreter and len(words) == 1:  # a shell of a login
+                continue
+            scripts = [word for word in words[1:] if not word.startswith(b"-")]
+            if interpreter and scripts and words[1] != b"-c":
+                path += " " + scripts[0].decode("utf-8", "replace")
             called.setdefault(path, []).append((command_line(one.process), one))
     for path, some in called.items():
         for number, (_, one) in enumerate(sorted(some, key=lambda pair: pair[0]), 1):

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import lru_cache
 
 from lockstep.node.fingerprint.daemons import Daemon, account
-from lockstep.node.fingerprint.processes import OF_SYSTEMD, POLICIES, PROTECTED, limits
+from lockstep.node.fingerprint.processes import OF_SYSTEMD, POLICIES, limits
+from lockstep.node.fingerprint.protected import looks_secret
 from lockstep.node.fingerprint.unitfiles import Files, Settings, last, truth, words
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import bytes_of, line_of, rooted, text_of
@@ -29,11 +30,14 @@ def differences(
     daemons: list[Daemon], files: Files, properties: Mapping[str, str], cpus: list[str]
 ) -> Iterator[Difference]:
     """Yield the attributes in which a process differs from its unit."""
+    _online.cache_clear()
+    _first_cpus.cache_clear()
     for daemon in daemons:
         settings = files.settings(daemon.unit)
         if not settings:
             continue
-        with suppress(Unread, IndexError):  # the process has ended in the meantime
+        # The process has ended in the meantime, or a setting has a value of a newer systemd.
+        with suppress(Unread, IndexError, ValueError, KeyError):
             for attribute, running, configured in (
                 *_priorities(daemon, settings, properties),
                 *_status(daemon, settings, cpus),
@@ -154,8 +158,8 @@ def _limits(
         # In a container systemd cannot exceed its own limit, and sets that (setrlimit_closest).
         bound = most.get(line, "- -").split()[1]
         same = running[1] == hard or (_less(bound, hard) and running[1] == bound)
-        # Programs raise this soft limit to the hard one (Go does since 1.19).
-        raised = name == "NOFILE" and running[0] == running[1]
+        # Programs raise this soft limit, often to the hard one (Go does since 1.19).
+        raised = name == "NOFILE" and (running[0] == running[1] or _less(soft, running[0]))
         same = same and (raised or running[0] == (running[1] if _less(running[1], soft) else soft))
         plain = all(text.isdigit() or text == "unlimited" for text in (soft, hard))
         if hard and plain and not same:
@@ -183,7 +187,7 @@ def _environment(daemon: Daemon, settings: Settings) -> Iterator[tuple[str, str,
         if OF_SYSTEMD.fullmatch(name) or "%" in value or (of_files and name in running):
             continue
         now = running.get(name, "absent")
-        if PROTECTED.fullmatch(name) or PROTECTED.fullmatch(value):
+        if looks_secret(name, value):
             if now != value:
                 yield f"environment {name}", "another value", "a value that is not shown"
         else:

@@ -16,10 +16,14 @@ KINDS = {"tcp": "tcp", "udp": "udp", "u_str": "unix", "u_seq": "unix",
          "v_str": "vsock", "p_raw": "packet", "p_dgr": "packet", "???": "raw", "mptcp": "mptcp",
          "sctp": "sctp", "raw": "raw", "icmp6": "raw"}  # fmt: skip
 EPHEMERAL = re.compile(
-    r"containerd\.service|rpc-statd\.service|rpc-statd-notify\.service|nfs-mountd\.service"
-    r"|(.*_)?slurmstepd\.scope|crio\.service|kubelet\.service|kernel"
+    r"containerd\.service|slurmstepd\.scope|crio\.service|kubelet\.service|kernel"
 )
 """Who listens on a port that the kernel chose: containerd's streams, NFS locks, Slurm's steps."""
+REMOTE_CALLS = re.compile(r"(rpc-statd|rpc-statd-notify|nfs-mountd|rpcbind|ypbind)\.service")
+"""Services that take any free port, also a privileged one, and register it (rpcbind(8))."""
+FIXED = frozenset({"111", "2049", "20048"})
+"""Ports of these services that are always the same."""
+LOGIN = "login of "
 PERSONAL = re.compile(
     r"@?/(tmp|run/user|var/tmp|home|root|dev/shm)/.*|@[0-9a-f]{5}"
     r"|.*/containerd/s/[0-9a-f]{32,}|.*/docker/libnetwork/[0-9a-f]+\.sock"
@@ -27,9 +31,9 @@ PERSONAL = re.compile(
 )
 """Paths of sockets of logins, containers and jobs; their names have random parts."""
 EXCEPTIONS_OF_LISTENERS = (
-    Exempt("listener", r"udp .*:(68|546)", WHOLE, "a DHCP client, while it asks"),
+    Exempt("listener", r"udp .*:(68|546)", WHOLE, "It is a DHCP client, while it asks."),
     Exempt("listener", r"unix /run/systemd/(userdb/io\.systemd\.Machine|machined/.*)", WHOLE,
-           "systemd-machined starts when somebody asks"),
+           "systemd-machined starts when somebody asks."),
 )  # fmt: skip
 
 
@@ -57,8 +61,14 @@ def read_listeners(request: Request, commands: Commands) -> Iterator[Entry]:
         if port.isdigit() and low <= int(port) <= high:
             if kind == "udp":  # a client that waits for its answer
                 continue
+            if owner.startswith(LOGIN):  # srun(1) and others that talk to a person
+                continue
             if EPHEMERAL.fullmatch(owner):
                 port = f"chosen by the kernel for {owner}"
+        if REMOTE_CALLS.fullmatch(owner) and port not in FIXED:
+            port = f"chosen by {owner}"
+        if owner.startswith(LOGIN) and address in ("127.0.0.1", "[::1]"):
+            continue  # ssh(1) forwards X11 and ports there
         fields = {"unit": owner}
         user = re.search(r" uid:(\d+)", line)
         fields["user"] = account(user.group(1)) if user else "root"
@@ -89,9 +99,10 @@ def _owner(line: str) -> str | None:
     user = next((part for part in parts if re.fullmatch(r"user-\d+\.slice", part)), "")
     if user:
         number = int(user[len("user-") : -len(".slice")])
-        return None if number >= 1000 else f"login of {account(str(number))}"
+        return None if number >= 1000 else f"{LOGIN}{account(str(number))}"
     units = [part for part in parts if part.endswith((".service", ".scope", ".socket"))]
-    return units[0] if units else "/" + "/".join(parts)
+    # Slurm puts the node's name before this one.
+    return "slurmstepd.scope" if slurm else units[0] if units else "/" + "/".join(parts)
 
 
 LISTENERS = (Domain("listener", read_listeners),)

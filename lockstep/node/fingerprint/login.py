@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import Exempt
-from lockstep.node.fingerprint.processes import PROTECTED
+from lockstep.node.fingerprint.protected import shown
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
 from lockstep.node.readers.tree import text_of
@@ -64,8 +64,7 @@ def _fields(out: str) -> Fields:
     for text in parts[-1].split("\0"):
         name, sign, value = text.partition("=")
         if sign and not HIDDEN.fullmatch(name):
-            secret = PROTECTED.fullmatch(name) or PROTECTED.fullmatch(value)
-            fields[f"environment {name}"] = Secret(value) if secret else value
+            fields[f"environment {name}"] = shown(name, value)
     return fields
 
 

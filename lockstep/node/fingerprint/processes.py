@@ -16,8 +16,9 @@ from lockstep.node.fingerprint.daemons import (
     group_root,
     groups,
 )
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
-from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields
+from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.protected import shown, shown_line
 from lockstep.node.fingerprint.units import tasks
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -37,11 +38,6 @@ OF_LOGIN = re.compile(
     r"|WINDOWID|DISPLAY|TMUX\w*|STY|LC_\w+|SUDO_\w+|HIST\w+|PS1|VTE_VERSION|USER|LOGNAME|HOME"
 )
 """Variables of the shell that started a daemon by hand."""
-PROTECTED = re.compile(
-    r"(?i).*(passw|passphrase|token|secret|credential|api_?key|private|auth|_key\b).*|.*://[^/@ ]+:"
-    r"[^/@ ]+@.*", re.DOTALL
-)  # fmt: skip
-"""What looks like a secret, in a variable's name or as a part of an address."""
 STATUS = {
     "Cpus_allowed_list": "CPUs", "Mems_allowed_list": "memory nodes", "Umask": "umask",
     "NoNewPrivs": "no new privileges", "Seccomp": "seccomp", "CapEff": "capabilities effective",
@@ -72,7 +68,9 @@ CONTROLS_1 = {
     "pids": ("pids.max",),
 }  # fmt: skip
 """Control groups of version 1: controller -> files."""
-EXCEPTIONS_OF_PROCESSES: tuple[Exempt, ...] = ()
+EXCEPTIONS_OF_PROCESSES = (
+    Exempt("process", r"sshd?@[\d-].*\.service", WHOLE, "It is one connection of a person."),
+)
 
 
 def read_processes(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -111,7 +109,7 @@ def fields_of(daemon: Daemon) -> Fields:
     line = command_line(process)
     fields = {
         "executable": path,
-        "command": Secret(line) if PROTECTED.fullmatch(line) else line,
+        "command": shown_line(line),
         "control group": re.sub(r"/session-\w+\.scope", "/session", daemon.group),
         "nice": stat[16],
         "policy": POLICIES.get(stat[38], stat[38]),
@@ -174,8 +172,7 @@ def _environment(daemon: Daemon, line: str) -> Fields:
             continue
         if not daemon.unit and OF_LOGIN.fullmatch(name):
             continue
-        secret = PROTECTED.fullmatch(name) or PROTECTED.fullmatch(value)
-        fields[f"environment {name}"] = Secret(value) if secret else value
+        fields[f"environment {name}"] = shown(name, value)
     return fields
 
 

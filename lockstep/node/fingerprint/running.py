@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
+from lockstep.node.fingerprint.conditions import conditions
 from lockstep.node.fingerprint.daemons import Daemon, daemons_of, executable
 from lockstep.node.fingerprint.entry import Domain, Entry
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
@@ -18,7 +19,6 @@ from lockstep.node.fingerprint.expected import differences
 from lockstep.node.fingerprint.unitfiles import (
     OF_CONTROL,
     Files,
-    Settings,
     files_of,
     last,
     settings_of,
@@ -26,6 +26,7 @@ from lockstep.node.fingerprint.unitfiles import (
 )
 from lockstep.node.fingerprint.units import (
     FAILING,
+    RANDOM,
     comes_and_goes,
     enabled,
     manager,
@@ -39,15 +40,14 @@ from lockstep.node.readers.tree import (
     bytes_of,
     exists,
     found_by,
-    found_in,
-    is_folder,
     line_of,
     rooted,
     text_of,
 )
 
-LOADED = "/run/systemd/systemd-units-load"
-"""systemd touches this file whenever it has loaded all units (manager.c, manager_ready)."""
+LOADED = ("/run/systemd/systemd-units-load", "/run/systemd/generator")
+"""systemd touches the file whenever it has loaded all units (manager.c, manager_ready). Older
+versions only make the folder anew."""
 PULLS = (
     "Wants",
     "Requires",
@@ -73,36 +73,26 @@ TICK_S = 0.1
 """Error of a start time, which counts ticks of 10 ms."""
 NOT_AT_START = (*OF_CONTROL, "/run/systemd/generator", "/run/systemd/transient")
 """What systemd writes anew at each daemon-reload, or applies at once."""
-CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_MODULE": 16, "CAP_SYS_RAWIO": 17, "CAP_SYS_ADMIN": 21,
-                "CAP_SYS_RESOURCE": 24, "CAP_SYS_TIME": 25, "CAP_MKNOD": 27,
-                "CAP_AUDIT_CONTROL": 30, "CAP_MAC_ADMIN": 33}  # fmt: skip
-"""capabilities(7), with the numbers of linux/capability.h."""
-CONTAINERS = ("systemd-nspawn", "lxc", "lxc-libvirt", "docker", "podman", "rkt", "wsl", "proot",
-              "openvz", "container-other", "pouch")  # fmt: skip
-"""systemd-detect-virt(1)."""
-CONDITIONS: dict[str, Callable[[str], bool]] = {
-    "ConditionPathExists": exists,
-    "ConditionPathIsDirectory": is_folder,
-    "ConditionPathIsSymbolicLink": lambda path: os.path.islink(rooted(path)),
-    "ConditionFileIsExecutable": lambda path: os.access(rooted(path), os.X_OK),
-    "ConditionDirectoryNotEmpty": lambda path: bool(below(path)),
-    "ConditionFileNotEmpty": lambda path: os.path.getsize(rooted(path)) > 0,
-}
 EXCEPTIONS_OF_RUNNING = (
-    Exempt("running", r"(irqbalance|dmesg|ubuntu-advantage)\.service: state", WHOLE,
-           "it ends when it has nothing to do"),
-    Exempt("running", r"(slurmd|slurmstepd)\.service: CPUs", WHOLE,
-           "slurmd moves itself to the specialized CPUs (slurm.conf, CpuSpecList, CoreSpecCount)"),
-    Exempt("running", r"(ssh|sshd)\.service: OOM score adjustment", WHOLE,
-           "sshd(8) sets -1000 itself"),
-    Exempt("running", r"systemd-udevd\.service: OOM score adjustment", WHOLE,
-           "systemd-udevd(8) sets -1000 itself"),
-    Exempt("running", r"(auditd\.service: nice|multipathd\.service: (policy|nice))", WHOLE,
-           "the daemon sets it itself (auditd.conf, priority_boost; multipathd)"),
+    Exempt("running", r"(irqbalance|thermald|dmesg|ubuntu-advantage)\.service: state", WHOLE,
+           "It ends when it has nothing to do."),
+    Exempt("running",
+           r"(sshd?@[\d-].*|systemd-coredump@.*|user(-runtime-dir)?@\d+)\.service: state", WHOLE,
+           "It is one connection, crash or login."),
+    Exempt("running", r"slurmd\.service: CPUs", WHOLE,
+           "slurmd(8) moves itself to the specialized CPUs (slurm.conf(5), CpuSpecList)."),
     Exempt("running", r"slurmd\.service: limit core file size", WHOLE,
-           "slurmd(8) raises it itself, so that steps can dump core"),
+           "slurmd(8) raises it itself, so that steps can dump core."),
+    Exempt("running", r"(sshd?|systemd-udevd)\.service: OOM score adjustment", WHOLE,
+           "The daemon sets -1000 itself (sshd, oom_adjust_setup; systemd-udevd(8))."),
+    Exempt("running", r"auditd\.service: nice", WHOLE,
+           "The daemon sets it itself (auditd.conf(5), priority_boost)."),
+    Exempt("running", r"(multipathd|corosync)\.service: (policy|nice)", WHOLE,
+           "The daemon takes a real-time priority itself (corosync.conf(5), sched_rr)."),
+    Exempt("running", r"ntp(d|sec)?\.service: limit (locked memory|stack size)", WHOLE,
+           "The daemon sets it itself (ntp.conf(5), rlimit)."),
     Exempt("running", r"munge\.service: limit core file size", WHOLE,
-           "munged(8) forbids its own core dumps, which would contain the key"),
+           "munged(8) forbids its own core dumps, which would contain the key."),
 )  # fmt: skip
 
 
@@ -111,8 +101,9 @@ def read_running(request: Request, commands: Commands) -> Iterator[Entry]:
     daemons = [one for one in daemons_of(commands) if one.unit and " of user " not in one.unit]
     files = files_of(commands)
     yield from _attributes(daemons, files, manager(commands))
+    yield from _replaced("systemd", "/proc/1")
     for daemon in daemons:
-        yield from _replaced(daemon)
+        yield from _replaced(daemon.unit, daemon.process)
         yield from _changed(daemon, files)
     yield from _states(files, commands)
     yield from _reloads(files, commands)
@@ -133,16 +124,16 @@ def _attributes(daemons: list[Daemon], files: Files, properties: dict[str, str])
         yield differ(daemon.unit, attribute, running, configured)
 
 
-def _replaced(daemon: Daemon) -> Iterator[Entry]:
+def _replaced(unit: str, process: str) -> Iterator[Entry]:
     """Yield a daemon whose program or library was replaced since it started."""
-    path, deleted = executable(daemon.process)
+    path, deleted = executable(process)
     gone = {path} if deleted else set()
     with suppress(Unread):
-        maps = bytes_of(f"{daemon.process}/maps")
+        maps = bytes_of(f"{process}/maps")
         if b" (deleted)" in maps:
             gone |= {found.decode("utf-8", "replace") for found in PROGRAMS.findall(maps)}
     if gone:
-        yield differ(daemon.unit, "program", "deleted: " + " ".join(sorted(gone)), "as on disk")
+        yield differ(unit, "program", "deleted: " + " ".join(sorted(gone)), "as on disk")
 
 
 def _changed(daemon: Daemon, files: Files) -> Iterator[Entry]:
@@ -155,7 +146,8 @@ def _changed(daemon: Daemon, files: Files) -> Iterator[Entry]:
     for path in (*files.sources(daemon.unit), *_read_at_start(daemon.unit, files)):
         if path.startswith(("/etc/", "/run/systemd/")) and not path.startswith(NOT_AT_START):
             with suppress(OSError):
-                if os.stat(rooted(path)).st_ctime > started + TICK_S:
+                # As systemd does: an edit that was undone with its time is none.
+                if os.stat(rooted(path)).st_mtime > started + TICK_S:
                     newer.append(path)
     if newer:
         yield differ(daemon.unit, "start", "before the last change of its files", " ".join(newer))
@@ -183,7 +175,9 @@ def _states(files: Files, commands: Commands) -> Iterator[Entry]:
     failed = (unit for unit, state in loaded.items() if state.active in ("failed", FAILING))
     for unit in sorted({files.real(name) for name in (*files.links, *active, *failed)}):
         kind = unit.rpartition(".")[2]
-        if kind not in ("service", "socket", "timer", "path") or "@." in unit:
+        if RANDOM.fullmatch(unit) or "@." in unit:
+            continue
+        if kind not in ("service", "socket", "timer", "path"):
             continue
         state = loaded[unit].active if unit in loaded else "inactive"
         said = enabled(unit, files)
@@ -223,56 +217,18 @@ def _pulled(active: set[str], files: Files) -> set[str]:
     return {files.real(unit) for unit in found}
 
 
-def _holds(setting: str, word: str, virtual: str) -> bool | None:
-    """Return whether one condition holds; None if that is not known here."""
-    if setting == "ConditionVirtualization":
-        kinds = {virtual or "no", "yes" if virtual else "no",
-                 ("container" if virtual in CONTAINERS else "vm") if virtual else "no"}  # fmt: skip
-        return word in kinds
-    if setting == "ConditionCapability":
-        bounding = found_in("/proc/1/status", r"^CapBnd:\s+(\w+)", "capabilities")
-        number = CAPABILITIES.get(word)
-        return None if number is None else bool(int(bounding, 16) >> number & 1)
-    if setting == "ConditionKernelCommandLine":
-        options = line_of("/proc/cmdline", "").split()
-        return word in options or any(option.startswith(f"{word}=") for option in options)
-    known = CONDITIONS.get(setting)
-    try:
-        return known(word) if known else None
-    except OSError:
-        return False
-
-
-def conditions(settings: Settings, virtual: str = "") -> bool:
-    """Return whether a unit's conditions hold; False as well if that cannot be known."""
-    triggers: list[bool] = []
-    for name, values in settings.items():
-        section, _, setting = name.partition(".")
-        if section != "Unit" or not setting.startswith(("Condition", "Assert")):
-            continue
-        for value in values:
-            word = value.lstrip("|!")
-            holds = _holds(setting, word, virtual)
-            if holds is None:
-                return False
-            if "!" in value[: len(value) - len(word)]:
-                holds = not holds
-            if value.startswith("|"):
-                triggers.append(holds)
-            elif not holds:
-                return False
-    return any(triggers) if triggers else True
-
-
 def _reloads(files: Files, commands: Commands) -> Iterator[Entry]:
     """Yield the units whose files changed after systemd loaded them.
 
     Only if a file is younger than the last loading of all units, systemd is asked.
     """
-    try:
-        since = os.stat(rooted(LOADED)).st_mtime
-    except OSError:
+    since = max((os.stat(rooted(path)).st_mtime for path in LOADED if exists(path)), default=0.0)
+    if not since:
         return
+    for path in (*_manager_files(), "/etc/fstab", "/etc/crypttab"):
+        # systemd reads them, or runs its generators, at each daemon-reload.
+        if exists(path) and os.stat(rooted(path)).st_mtime > since:
+            yield differ("systemd", path, "as of the last daemon-reload", "changed since")
     loaded = states(commands)
     suspects = set()
     for unit, state in loaded.items():

@@ -43,6 +43,7 @@ class Files:
         """Units with a file, link or drop-in that no package brought."""
         self.folders: dict[str, list[str]] = {}
         """Name of a drop-in folder -> its paths, in the order of ``FOLDERS``."""
+        self._called: dict[str, list[str]] = {}
         self._parsed: dict[str, Settings] = {}
         for folder in FOLDERS:
             if not os.path.islink(rooted(os.path.dirname(os.path.dirname(folder)))):
@@ -83,7 +84,10 @@ class Files:
 
     def names(self, unit: str) -> list[str]:
         """Return the names under which a unit's files are found: itself, aliases, template."""
-        found = [unit, *sorted(alias for alias, real in self.aliases.items() if real == unit)]
+        if not self._called:
+            for alias, real in sorted(self.aliases.items()):
+                self._called.setdefault(real, []).append(alias)
+        found = [unit, *self._called.get(unit, ())]
         prefix, at, rest = unit.partition("@")
         if at and not rest.startswith("."):
             found.append(f"{prefix}@.{unit.rpartition('.')[2]}")

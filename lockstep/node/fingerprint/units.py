@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.protected import shown
 from lockstep.node.fingerprint.unitfiles import OF_CONTROL, Files, files_of, last, truth, words
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
@@ -47,15 +49,18 @@ MANAGER = (
 )
 """Properties of PID 1 that somebody sets (systemd-system.conf(5), systemctl(1))."""
 EXCEPTIONS_OF_UNITS = (
-    Exempt("unit", r"user(-runtime-dir)?@\d+\.service", WHOLE, "exists while a user is logged in"),
-    Exempt("unit", r"sshd?@[\d-].*\.service", WHOLE, "one connection; the name has a counter"),
+    Exempt("unit", r"user(-runtime-dir)?@\d+\.service", WHOLE,
+           "It exists while a user is logged in."),
+    Exempt("unit", r"sshd?@[\d-].*\.service", WHOLE,
+           "It is one connection; its name has a counter."),
     Exempt("unit", r"(systemd-fsck|lvm2-pvscan|systemd-cryptsetup)@.*", WHOLE,
-           "the instance is named after a disk"),
-    Exempt("unit", r"systemd-coredump@.*", WHOLE, "one crash; the name has a counter"),
+           "The instance is named after a disk."),
+    Exempt("unit", r"systemd-coredump@.*", WHOLE, "It is one crash; its name has a counter."),
     Exempt("unit", r"(systemd-hostnamed|systemd-localed|systemd-timedated)\.service", "active",
-           "starts when somebody asks, and ends after 30 s without work"),
+           "It starts when somebody asks, and ends after 30 s without work."),
     Exempt("unit", r"(packagekit|fwupd|udisks2|polkit|rtkit-daemon)\.service", "active",
-           "dbus starts it when somebody asks"),
+           "dbus starts it when somebody asks."),
+    Exempt("unit", r"(libvirtd|virt\w+d)\.service", "active", "It ends after 120 s without work."),
 )  # fmt: skip
 
 
@@ -106,7 +111,7 @@ def read_units(request: Request, commands: Commands) -> Iterator[Entry]:
         kind = unit.rpartition(".")[2]
         if kind in OF_FILES and state.active != "failed" and unit not in files.of_admin:
             continue
-        if kind not in KINDS:
+        if kind not in KINDS or (kind == "scope" and unit not in files.of_admin):
             continue
         fields = _fields(unit, state, files)
         if fields:
@@ -155,7 +160,7 @@ def enabled(unit: str, files: Files) -> str:
     """Return what systemctl(1) says to ``is-enabled``, with the units that want this one."""
     if files.masked(unit):
         return "masked"
-    wanted = [folder for folder in files.wanted_by(unit) if not folder.startswith("dbus.")]
+    wanted = files.wanted_by(unit)
     if wanted:
         return "by " + " ".join(wanted)
     fragment = files.fragment(unit)
@@ -216,8 +221,14 @@ def _of_manager(properties: dict[str, str]) -> Fields:
     if "DefaultTasksMax" in fields:
         fields["DefaultTasksMax"] = tasks(fields["DefaultTasksMax"])
     if "Environment" in fields:
-        fields["Environment"] = "\n".join(sorted(fields["Environment"].split()))
-    # systemctl(1), "set-environment": what a variable contains, anybody may ask systemd.
+        variables = fields.pop("Environment")
+        try:
+            listed = shlex.split(variables)
+        except ValueError:
+            listed = variables.split()
+        for variable in listed:
+            name, _, value = variable.partition("=")
+            fields[f"environment {name}"] = shown(name, value)
     return fields
 
 

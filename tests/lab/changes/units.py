@@ -121,6 +121,11 @@ STATES = (
            "systemctl disable site.service; rm /opt/site.service", "unit", "site.service"),
     Change("no clock by timedatectl", "timedatectl set-ntp false", "timedatectl set-ntp true",
            "unit", CHRONY),
+    Change("any file of a user's units", "mkdir -p /var/lib/systemd/linger "
+           "/root/.config/systemd/user; touch /var/lib/systemd/linger/root; "
+           "printf '[Service]\\n' > /root/.config/systemd/user/mine.service",
+           "rm /var/lib/systemd/linger/root /root/.config/systemd/user/mine.service; cd /root && "
+           "rmdir -p --ignore-fail-on-non-empty .config/systemd/user", "unit", "user root"),
     Change("a user lingers by loginctl", "loginctl enable-linger nobody; sleep 1",
            "loginctl disable-linger nobody; sleep 2; systemctl stop user@65534.service",
            "unit", "user nobody"),
@@ -183,11 +188,30 @@ PROCESSES = (
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /usr/local/bin/monitord ] "
            "&& kill ${p#/proc/}; done; rm /usr/local/bin/monitord; sleep 0.5",
            "process", "by hand: /usr/local/bin/monitord"),
-    Change("a second instance of a daemon by hand", "cp /bin/sleep /opt/agent; "
+    Change("a script by hand", "printf 'while true; do sleep 1; done\\n' > /opt/watch.sh; "
+           "setsid sh /opt/watch.sh >/dev/null 2>&1 & sleep 0.5",
+           "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q '^sh /opt/watch.sh' "
+           "&& kill ${p#/proc/}; done; rm /opt/watch.sh; sleep 1.5",
+           "process", "by hand: /usr/bin/dash /opt/watch.sh"),
+    Change("a second daemon by hand", "cp /bin/sleep /opt/agent; "
            "for i in 1 2; do (setsid /opt/agent 1000$i >/dev/null 2>&1 &); done; sleep 0.5",
            "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/agent ] "
            "&& kill ${p#/proc/}; done; rm /opt/agent; sleep 0.5",
            "process", "by hand: /opt/agent #2"),
+    Change("a daemon that an ssh session left", "cp /bin/sleep /opt/left; "
+           "setsid /opt/left 100000 >/dev/null 2>&1 & sleep 0.3; for p in /proc/[0-9]*; do "
+           "[ \"$(readlink $p/exe)\" = /opt/left ] && echo ${p#/proc/} > "
+           "/sys/fs/cgroup/system.slice/ssh.service/cgroup.procs; done; sleep 0.3",
+           "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/left ] "
+           "&& kill ${p#/proc/}; done; rm /opt/left; sleep 0.5", "process", "by hand: /opt/left"),
+    Change("a unit of a user that lingers", "mkdir -p /root/.config/systemd/user; printf "
+           "'[Service]\\nExecStart=/bin/sleep inf\\n' > /root/.config/systemd/user/mine.service; "
+           "loginctl enable-linger root; sleep 2; "
+           "XDG_RUNTIME_DIR=/run/user/0 systemctl --user start mine.service; sleep 0.5",
+           "loginctl disable-linger root; systemctl stop user@0.service; rm -r "
+           "/root/.config/systemd/user/mine.service; cd /root && "
+           "rmdir -p --ignore-fail-on-non-empty .config/systemd/user; sleep 1",
+           "process", "mine.service of user root"),
     Change("nice by a drop-in", drop_in(CHRONY, "[Service]\\nNice=-5", again(CHRONY)),
            without(CHRONY, f"; systemctl restart {CHRONY}"), "process", CHRONY),
     Change("a variable by a drop-in",
@@ -238,6 +262,19 @@ RUNNING = (
            "rm /etc/systemd/journald.conf.d/zz.conf; rmdir --ignore-fail-on-non-empty "
            "/etc/systemd/journald.conf.d", "running", "systemd-journald.service: start",
            alone=True),
+    Change("a file of options without restart",
+           "echo '# local' >> /etc/default/prometheus-node-exporter",
+           "sed -i '/^# local$/d' /etc/default/prometheus-node-exporter; "
+           f"systemctl restart {EXPORTER}",
+           "running", f"{EXPORTER}: start", alone=True),
+    Change("fstab without daemon-reload", "cp -p /etc/fstab /root/kept; "
+           "echo '# head:/old /old nfs noauto 0 0' >> /etc/fstab",
+           "cp -p /root/kept /etc/fstab; rm /root/kept; systemctl daemon-reload",
+           "running", "systemd: /etc/fstab", alone=True),
+    Change("manager's settings without daemon-reload",
+           "printf '[Manager]\\nDefaultRestartSec=7\\n' > /etc/systemd/system.conf.d/zz.conf",
+           "rm /etc/systemd/system.conf.d/zz.conf; systemctl daemon-reload",
+           "running", "systemd: /etc/systemd/system.conf.d/zz.conf", alone=True),
     Change("core dumps allowed for a daemon", f"prlimit -p {pid(DCGM)} --core=unlimited:",
            f"prlimit -p {pid(DCGM)} --core=0:", "running", f"{DCGM}: limit core file size",
            alone=True),
@@ -250,6 +287,14 @@ RUNNING = (
     Change("the host's name until the next boot", "cp /proc/sys/kernel/hostname /run/kept; "
            "hostname spare9", "hostname \"$(cat /run/kept)\"; rm /run/kept",
            "running", "host name: name", alone=True),
+    Change("settings of journald until the next boot", "mkdir -p /run/systemd/journald.conf.d; "
+           "printf '[Journal]\\nStorage=volatile\\n' > /run/systemd/journald.conf.d/a.conf",
+           "rm -r /run/systemd/journald.conf.d", "running", "systemd-journald.service: start",
+           alone=True),
+    Change("settings of logind without restart", "mkdir -p /etc/systemd/logind.conf.d; printf "
+           "'[Login]\\nKillUserProcesses=yes\\n' > /etc/systemd/logind.conf.d/zz.conf",
+           "rm /etc/systemd/logind.conf.d/zz.conf; rmdir --ignore-fail-on-non-empty "
+           "/etc/systemd/logind.conf.d", "running", "systemd-logind.service: start", alone=True),
     Change("logins refused", "touch /run/nologin", "rm /run/nologin", "running",
            "logins: state", alone=True),
 )  # fmt: skip
@@ -267,7 +312,8 @@ TIMES = (
            "systemctl stop 'run-*.timer'", "timer", "systemd-run: /usr/bin/sync"),
     Change("a job of at", "mkdir -p /var/spool/cron/atjobs; printf '#!/bin/sh\\numask 22\\n"
            "cd /root || {\\n echo Execution directory inaccessible >&2\\n exit 1\\n}\\nreboot\\n' "
-           "> /var/spool/cron/atjobs/a0000101bd4a8e", "rm -r /var/spool/cron/atjobs",
+           "> /var/spool/cron/atjobs/a0000101bd4a8e", "rm -r /var/spool/cron/atjobs; "
+           "rmdir --ignore-fail-on-non-empty /var/spool/cron",
            "timer", "at job 1"),
 )  # fmt: skip
 LISTENERS = (
@@ -309,7 +355,11 @@ ENGINES = (
            "docker create --name agent --network none --restart always localhost/lockstep-check:1",
            "docker rm agent", "engine", "docker container agent"),
     Change("a network of Podman", "podman network create --disable-dns site",
-           "podman network rm site", "engine", "podman network site"),
+           "podman network rm site; rmdir --ignore-fail-on-non-empty /etc/containers/networks",
+           "engine", "podman network site"),
+    Change("a login to a registry", "mkdir -p /root/.docker; echo '{\"auths\": {\"site\": "
+           "{\"auth\": \"YTpi\"}}}' > /root/.docker/config.json", "rm -r /root/.docker",
+           "engine", "file /root/.docker/config.json"),
     Change("a volume of Podman", "podman volume create data", "podman volume rm data",
            "engine", "podman volume data"),
     Change("a further name of an image in Podman",

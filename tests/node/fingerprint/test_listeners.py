@@ -28,11 +28,10 @@ def test_a_port_has_its_unit(node: Node) -> None:
     [
         ("/system.slice/containerd.service", 41017, "chosen by the kernel for containerd.service"),
         ("/system.slice/n1_slurmstepd.scope/system", 41017,
-         "chosen by the kernel for n1_slurmstepd.scope"),
+         "chosen by the kernel for slurmstepd.scope"),
         ("/system.slice/agent.service", 41017, "41017"),
         ("/system.slice/containerd.service", 1338, "1338"),
         ("/system.slice/echo.socket", 7, "7"),
-        ("/user.slice/user-0.slice/session-3.scope", 8000, "8000"),
     ],
 )  # fmt: skip
 def test_names_of_ports(node: Node, group: str, port: int, name: str) -> None:
@@ -49,6 +48,24 @@ def test_names_of_ports(node: Node, group: str, port: int, name: str) -> None:
 )  # fmt: skip
 def test_ports_of_jobs_containers_and_people_are_no_objects(node: Node, group: str) -> None:
     assert listeners(node, SSH.replace("/system.slice/ssh.service", group)) == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "address", "names"),
+    [
+        ("/system.slice/rpc-statd.service", "0.0.0.0:731",
+         ["tcp 0.0.0.0:chosen by rpc-statd.service"]),
+        ("/system.slice/rpcbind.service", "0.0.0.0:111", ["tcp 0.0.0.0:111"]),
+        ("/user.slice/user-0.slice/session-3.scope", "0.0.0.0:8000", ["tcp 0.0.0.0:8000"]),
+        ("/user.slice/user-0.slice/session-3.scope", "127.0.0.1:6010", []),
+        ("/user.slice/user-0.slice/session-3.scope", "0.0.0.0:41000", []),
+    ],
+)  # fmt: skip
+def test_ports_of_remote_calls_and_logins(
+    node: Node, group: str, address: str, names: list[str]
+) -> None:
+    line = SSH.replace("0.0.0.0:22", address, 1).replace("/system.slice/ssh.service", group)
+    assert list(listeners(node, line)) == names
 
 
 def test_a_port_of_the_kernel(node: Node) -> None:

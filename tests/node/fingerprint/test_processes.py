@@ -150,6 +150,22 @@ def test_daemons_by_hand(node: Node, group: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("/usr/bin/python3.13", "-u", "/opt/a.py", "-v"), "/usr/bin/python3.13 /opt/a.py"),
+        (("/usr/bin/bash", "./loop.sh"), "/usr/bin/bash ./loop.sh"),
+        (("/usr/bin/bash", "-c", "while true; do date; done"), "/usr/bin/bash"),
+        (("/usr/bin/bash",), ""),
+    ],
+)
+def test_scripts_by_hand(node: Node, command: tuple[str, ...], name: str) -> None:
+    node.group("init.scope", 1, 500)
+    node.process(500, *command)
+    names = {one for one in node.read("process") if one.startswith("by hand")}
+    assert names == ({f"by hand: {name}"} if name else set())
+
+
+@pytest.mark.parametrize(
     "group",
     ["system.slice/slurmstepd.scope/job_7/step_0/user", "system.slice/docker-0a.scope",
      "kubepods.slice/pod.scope", "system.slice/n1_slurmstepd.scope/job_7"],
@@ -207,3 +223,14 @@ def test_control_groups_of_version_1(node: Node) -> None:
     node.file("/sys/fs/cgroup/cpu/system.slice/munge.service/cpu.shares", "1024\n")
     assert node.read("cgroup") == {"system.slice/munge.service": {"memory.limit_in_bytes": "4096"}}
     assert "munge.service" in node.read("process")
+
+
+def test_daemons_that_a_session_left_in_the_control_group_of_sshd(node: Node) -> None:
+    node.daemon("ssh", 800)
+    node.group("system.slice/ssh.service", 800, 801, 802)
+    node.process(800, "/usr/sbin/sshd", start=7)
+    node.process(801, "/opt/agent", start=9)
+    node.process(802, "/usr/sbin/sshd-session", parent=800, start=8)
+    seen = node.read("process")
+    assert "by hand: /opt/agent" in seen
+    assert len(seen) == 5

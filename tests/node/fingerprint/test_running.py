@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from lockstep.node.fingerprint.conditions import conditions
 from lockstep.node.fingerprint.expected import numbers, ranges
-from lockstep.node.fingerprint.running import LOADED, conditions
 from lockstep.node.fingerprint.unitfiles import settings_of
 from tests.node.fingerprint.daemon_node import ADMIN, LIMITS, STATUS, UNITS, Node, node
 
 __all__ = ["node"]
+LOADED = "/run/systemd/systemd-units-load"
 DROP_IN = f"{ADMIN}/munge.service.d/50.conf"
 
 
@@ -97,6 +98,16 @@ def test_a_cpuset_of_the_control_group_is_respected(node: Node) -> None:
 def test_a_soft_limit_of_files_that_the_program_raised(node: Node) -> None:
     node.file("/proc/200/limits", LIMITS.replace("1024  ", "524288"))
     assert node.read("running") == {}
+    node.file("/proc/200/limits", LIMITS.replace("1024  ", "4096  "))
+    assert node.read("running") == {}
+    node.file("/proc/200/limits", LIMITS.replace("1024  ", "512   "))
+    assert "munge.service: limit open files" in node.read("running")
+
+
+def test_a_setting_that_is_not_understood_hides_no_other_service(node: Node) -> None:
+    node.file(DROP_IN, "[Service]\nNice=low\n")
+    node.process(300, "/usr/sbin/slurmd", "-F", nice=5)
+    assert list(node.read("running")) == ["slurm.service: nice"]
 
 
 def test_a_container_that_cannot_exceed_its_own_limit(node: Node) -> None:
@@ -228,6 +239,15 @@ def test_systemd_is_asked_only_about_units_with_younger_files(node: Node) -> Non
     assert "munge.service: unit files" in node.read("running")
     node.reload = "no"
     assert node.read("running") == {}
+
+
+@pytest.mark.parametrize("path", ["/etc/fstab", "/etc/systemd/system.conf.d/1.conf"])
+def test_files_that_systemd_reads_at_each_reload(node: Node, path: str) -> None:
+    node.file(path, "[Manager]\n")
+    os.utime(node.file(LOADED), (time.time() + 9, time.time() + 9))
+    assert node.read("running") == {}
+    os.utime(node.file(LOADED), (5, 5))
+    assert f"systemd: {path}" in node.read("running")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_pid_1_has_its_own_object(node: Node) -> None:
     node.manager["LogLevel"] = "debug"
     node.manager["Environment"] = "B=2 A=1"
     after = node.read("unit")["systemd"]
-    assert (after["LogLevel"], after["Environment"]) == ("debug", "A=1\nB=2")
+    assert (after["LogLevel"], after["environment B"]) == ("debug", "2")
 
 
 def test_the_kernels_limit_of_tasks_may_differ_by_a_few_pages(node: Node) -> None:
