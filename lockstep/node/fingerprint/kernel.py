@@ -77,6 +77,7 @@ OF_A_DISK = (
     *("max_sectors_kb", "wbt_lat_usec", "write_cache", "add_random", "io_poll", "iostats"),
     *("io_timeout", "fua", "zoned"),
 )
+OF_AN_ARRAY = ("level", "raid_disks", "chunk_size", "metadata_version", "consistency_policy")
 
 
 def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -135,12 +136,12 @@ def _disks() -> Iterator[Entry]:
         fields["read_only"] = value_of(f"{folder}/ro")
         for file in ("timeout", "eh_timeout", "queue_depth"):  # SCSI disks only
             fields[file] = value_of(f"{folder}/device/{file}")
+        for file in OF_AN_ARRAY:  # Documentation/admin-guide/md.rst
+            fields[file] = value_of(f"{folder}/md/{file}")
         known = {key: value for key, value in fields.items() if value is not None}
         role = disks.role(f"/dev/{name}")
         if role != f"/dev/{name}":
             yield Entry(role, known)
-        elif re.match(r"dm-\d+$", name):
-            yield Entry(f"mapped device {value_of(f'{folder}/dm/name')}", known)
         else:
             model = value_of(f"{folder}/device/model") or name.rstrip("0123456789")
             spare.setdefault(model, []).append(known)

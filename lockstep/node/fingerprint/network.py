@@ -136,7 +136,7 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
         for function in row.get("vfinfo_list", ()):
             number = function.get("vf")
             for path, value in flat(function):
-                if path not in ("vf", "address", "broadcast") and "stats" not in path:
+                if not re.search(r"^vf$|address|broadcast|guid|stats", path):
                     fields[f"vf{number}.{path}"] = value
         if "xdp" in row:
             fields["xdp"] = str(row["xdp"].get("mode"))

@@ -13,6 +13,7 @@ import pytest
 from lockstep.node.fingerprint import ethtool, network, traffic
 from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.identity import identities
+from lockstep.node.fingerprint.sysctl import read_sysctl
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from tests.probe.test_collect import Node, node
@@ -421,6 +422,7 @@ def test_addresses_that_the_kernel_makes_are_identities(node: Node) -> None:
         f"fe80000000000000{made} 02 40 20 80    eth77\n"
         f"20010db800000000{made} 02 40 00 00    eth77\n"
         "20010db8000000000000000000000077 02 40 00 80    eth77\n"
+        "20010db8000000011234567812345678 02 40 00 200    eth77\n"
         "fe80000000000000dead00000000beef 03 40 20 80    eth78\n"
         "fe800000000000000000000000000001 04 40 20 80    eth79\n"
         "fe800000000000000000000000000002 04 40 20 80    eth79\n",
@@ -429,6 +431,23 @@ def test_addresses_that_the_kernel_makes_are_identities(node: Node) -> None:
     assert seen == {
         "MAC address of eth77": ["02:00:00:00:00:77"],
         "link-local address of eth77": ["fe80::ff:fe00:77"],
-        "address in 2001:db8::/64 from the MAC address of eth77": ["2001:db8::ff:fe00:77"],
+        "made address in 2001:db8::/64 of eth77": ["2001:db8::ff:fe00:77"],
+        "made address in 2001:db8:0:1::/64 of eth77": ["2001:db8:0:1:1234:5678:1234:5678"],
         "link-local address of eth78": ["fe80::dead:0:0:beef"],
     }
+
+
+def test_bridges_of_docker_are_told_by_their_network(node: Node) -> None:
+    name = "br-0123456789ab"
+    node.file(f"/sys/class/net/{name}/address", "02:42:00:00:00:77\n")
+    node.file(f"/proc/sys/net/ipv4/conf/{name}/forwarding", "1\n")
+    node.file(
+        "/proc/net/route",
+        "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+        f"{name} 000012AC 00000000 0001 0 0 0 0000FFFF 0 0 0\n",
+    )
+    kind = "bridge of the network 172.18.0.0/16"
+    seen = identities()
+    assert seen[kind] == [name]
+    assert seen[f"MAC address of {kind}"] == ["02:42:00:00:00:77"]
+    assert objects(read_sysctl) == {f"net.ipv4.conf.<{kind}>": {"forwarding": "1"}}
