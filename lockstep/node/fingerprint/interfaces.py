@@ -14,6 +14,9 @@ NET = "/sys/class/net"
 OF_CONTAINERS = re.compile(r"(?:veth|cali|lxc|eni|azv|nodelocal)[0-9a-f]+|lxc_health|podman\d+-\w+")
 """Names that Docker, Podman, Calico, Cilium and the AWS and Azure plug-ins give to the end of a
 pair whose other end is in a container."""
+ON_DEMAND = re.compile(r"(?:cni-)?podman\d+")
+"""Bridges that Podman makes with the first container and removes with the last
+(podman-network(1)); Docker's are there as long as Docker runs."""
 
 
 def without_containers(names: Iterable[str]) -> list[str]:
@@ -23,7 +26,7 @@ def without_containers(names: Iterable[str]) -> list[str]:
     its index (Documentation/ABI/testing/sysfs-class-net, iflink) is no interface of this one. An
     operator's own pair stays.
     """
-    names = sorted(names)
+    names = sorted(name for name in names if not ON_DEMAND.fullmatch(name))
     suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
     if not suspects:
         return names

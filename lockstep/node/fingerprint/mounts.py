@@ -25,6 +25,12 @@ EXCEPTIONS_OF_MOUNT = (
     ),
     Exempt(
         "mount",
+        r"/run/netns(?: #\d+)?",
+        WHOLE,
+        "Podman and ip-netns(8) bind it to itself when they make their first namespace.",
+    ),
+    Exempt(
+        "mount",
         r"/run/(?:user/\d+(?:/.*)?|credentials/.*|systemd/(?:unit-root|namespace-|mount-rootfs).*)",
         WHOLE,
         "systemd mounts it for a login or for a process of a unit (credentials: systemd.exec(5)).",

@@ -171,7 +171,8 @@ def test_virtual_functions_and_programs(node: Node) -> None:
 def test_interfaces_of_containers_are_left_out(node: Node) -> None:
     node.file("/sys/class/net/veth1a2b3c4/iflink", "9\n")
     node.file("/sys/class/net/eth77/ifindex", "2\n")
-    prints(node, [[ETH, PORT], [{**ROUTE, "dev": "veth1a2b3c4"}]])
+    podman = {**BRIDGE, "ifname": "podman0"}
+    prints(node, [[ETH, PORT, podman], [{**ROUTE, "dev": "veth1a2b3c4"}]])
     assert set(objects(network.read_interfaces)) == {"eth77"}
     assert objects(network.read_routes) == {}
     node.file("/sys/class/net/eth78/ifindex", "9\n")
@@ -222,6 +223,24 @@ def test_an_address_without_its_lifetime(plain: Node) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("local", "protocol", "shown"),
+    [
+        ("fe80::ff:fe00:77", None, False),
+        ("fe80::1234", "kernel_ll", False),
+        ("fe80::5", None, True),
+        ("fe80::ff:fe00:77", "static", True),
+    ],
+)
+def test_link_local_addresses_of_the_kernel_are_left_out(
+    node: Node, local: str, protocol: str | None, shown: bool
+) -> None:
+    about = {"family": "inet6", "local": local, "prefixlen": 64, "scope": "link"}
+    about.update({"protocol": protocol} if protocol else {})
+    prints(node, [[{**ETH, "addr_info": [about]}]])
+    assert (f"eth77 {local}/64" in objects(network.read_addresses)) == shown
+
+
 def test_a_route_without_the_state_of_its_link(plain: Node) -> None:
     assert objects(network.read_routes) == {
         "10.9.0.0/16": {
@@ -241,6 +260,7 @@ def test_routes_are_told_by_table_metric_and_interface(node: Node) -> None:
         {**ROUTE, "table": "100"},
         {**ROUTE, "protocol": "kernel"},
         {**ROUTE, "table": "local", "protocol": "kernel"},
+        {**ROUTE, "dst": "fe80::/64", "protocol": "kernel"},
     ]
     prints(node, [[ETH], rows])
     assert set(objects(network.read_routes)) == {
