@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
@@ -40,20 +40,24 @@ STATEFUL = re.compile(r"\bexpires [0-9dhms]+")
 def read_firewall(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each chain, set and table; empty chains that accept are left out.
 
-    ``nft`` shows all tables. It shows the matches of iptables only by name, so iptables-save adds
-    these; it also serves where nft is not installed.
+    The tables of iptables are read with its own program, which shows all of each match, whether
+    nft is installed or not; it leaves out those that nft has written.
     """
-    shown = ""
     if _loaded("nf_tables"):
+        covered: set[str] = set()
+        for family, program in (("ip", "iptables-nft-save"), ("ip6", "ip6tables-nft-save")):
+            if installed(program):
+                text = commands.run(program)
+                covered |= {f"table {family} {name}" for name in TABLE.findall(text)}
+                yield from saved_objects(FAMILIES[family], text, "iptables")
         if installed("nft"):
-            shown = commands.run("nft", "--stateless", "list", "ruleset")
-            yield from nft_objects(shown)
-        if not installed("nft") or re.search(r"\bxt (?:match|target)\b", shown):
-            for family, program in (("IPv4", "iptables-nft-save"), ("IPv6", "ip6tables-nft-save")):
-                if installed(program):
-                    yield from saved_objects(family, commands.run(program), "iptables")
+            yield from nft_objects(commands.run("nft", "--stateless", "list", "ruleset"), covered)
     yield from _legacy(commands)
     yield from _balanced()
+
+
+FAMILIES = {"ip": "IPv4", "ip6": "IPv6"}
+TABLE = re.compile(r"^\*(\w+)", re.MULTILINE)
 
 
 def _loaded(module: str) -> bool:
@@ -106,8 +110,13 @@ def without_counters(line: str) -> str:
     return " ".join(STATEFUL.sub("", line).split())
 
 
-def nft_objects(text: str) -> Iterator[Entry]:
-    """Yield the objects of a ruleset (nft(8)): a table, and each thing in its braces."""
+def nft_objects(text: str, covered: Container[str] = ()) -> Iterator[Entry]:
+    """Yield the objects of a ruleset (nft(8)): a table, and each thing in its braces.
+
+    Args:
+        text: the ruleset.
+        covered: tables that are left out.
+    """
     table = ""
     inner: list[str] = []
     name, depth = "", 0
@@ -121,7 +130,7 @@ def nft_objects(text: str) -> Iterator[Entry]:
         if depth == 0 and line.startswith("table "):
             table, flags, pending, depth = line.rstrip(" {"), [], [], 1
         elif depth == 1 and line == "}":
-            if pending or flags:
+            if (pending or flags) and table not in covered:
                 yield Entry(table, {"flags": ", ".join(flags)})
                 yield from pending
             depth = 0

@@ -155,17 +155,20 @@ def test_without_nft_iptables_shows_its_tables(node: Node) -> None:
     assert set(firewall(node)) == {"iptables IPv4 filter FORWARD", "iptables IPv4 filter DOCKER"}
 
 
-def test_iptables_explains_what_nft_shows_only_by_name(node: Node) -> None:
+def test_the_tables_of_iptables_are_read_once(node: Node) -> None:
     node.file("/sys/module/nf_tables/initstate", "live\n")
     node.file("/saved", SAVED)
     node.tool("iptables-nft-save", f"exec /bin/cat {node.root}/saved")
-    table = "echo table ip filter {; echo chain FORWARD {; echo %s; echo }; echo }"
-    node.tool("nft", table % "accept")
+    without = firewall(node)
+    table = "echo table %s {; echo chain FORWARD {; echo accept; echo }; echo }"
+    node.tool("nft", table % "ip filter")
+    assert firewall(node) == without
+    node.tool("nft", table % "inet filter")
+    assert set(firewall(node)) - set(without) == {"table inet filter", "inet filter chain FORWARD"}
+    # A table with rules of nft, which iptables cannot show.
+    node.file("/saved", "# Table `filter' is incompatible, use 'nft' tool.\n")
+    node.tool("nft", table % "ip filter")
     assert set(firewall(node)) == {"table ip filter", "ip filter chain FORWARD"}
-    node.tool(
-        "nft", "echo table ip filter {; echo chain FORWARD {; echo xt match time; echo }; echo }"
-    )
-    assert "iptables IPv4 filter FORWARD" in firewall(node)
 
 
 def test_legacy_tables(node: Node) -> None:
