@@ -12,10 +12,10 @@ from lockstep.node.readers.tree import exists
 
 DRIVER, WAKE, COALESCE, RINGS, PAUSE, STRINGS = 0x03, 0x05, 0x0E, 0x10, 0x12, 0x1B
 PRIVATE, HASH, COUNT, TABLE, FEATURES, CHANNELS = 0x27, 0x29, 0x37, 0x38, 0x3A, 0x3C
-ENERGY, LINK, CORRECTION = 0x44, 0x4C, 0x50
+ENERGY, LINK, CORRECTION, FLOWS_SET = 0x44, 0x4C, 0x50, 0x2E
 """Commands of linux/ethtool.h: ETHTOOL_GDRVINFO, _GWOL, _GCOALESCE, _GRINGPARAM, _GPAUSEPARAM,
 _GSTRINGS, _GPFLAGS, _GRXFH, _GSSET_INFO, _GRXFHINDIR, _GFEATURES, _GCHANNELS, _GEEE,
-_GLINKSETTINGS, _GFECPARAM."""
+_GLINKSETTINGS, _GFECPARAM, _GRXCLSRLCNT."""
 OF_PRIVATE, OF_FEATURES = 2, 4
 """Sets of texts: ETH_SS_PRIV_FLAGS, ETH_SS_FEATURES."""
 NAMES = {
@@ -150,6 +150,10 @@ def _spread(interface: str) -> Fields:
         even = queues == tuple(at % (max(queues) + 1) for at in range(len(queues)))
         shown = f"evenly over {max(queues) + 1}" if even else " ".join(map(str, queues))
         fields["spread"] = shown
+    # struct ethtool_rxnfc ends with the number of rules, and each rule has its own place.
+    reply = ethtool(interface, FLOWS_SET, 192)
+    if len(reply) >= 188:
+        fields["flow_rules"] = str(struct.unpack("=I", reply[184:188])[0])
     return fields
 
 
@@ -159,6 +163,6 @@ def hashes_of(interface: str) -> Fields:
     with suppress(Unread):
         for flow, number in FLOWS.items():
             reply = _with_head(interface, HASH, struct.pack("=I", number), 184)
-            if reply:
+            if len(reply) >= 12:
                 fields[f"hash_{flow}"] = hex(struct.unpack("=Q", reply[4:12])[0])
     return fields

@@ -75,7 +75,7 @@ value, because the entries' numbers mean nothing to an operator."""
 OF_A_DISK = (
     *("scheduler", "read_ahead_kb", "nr_requests", "rotational", "nomerges", "rq_affinity"),
     *("max_sectors_kb", "wbt_lat_usec", "write_cache", "add_random", "io_poll", "iostats"),
-    *("io_timeout", "fua", "zoned"),
+    *("io_timeout", "fua", "zoned", "discard_max_bytes", "stable_writes"),
 )
 OF_AN_ARRAY = ("level", "raid_disks", "chunk_size", "metadata_version", "consistency_policy")
 
@@ -102,6 +102,7 @@ def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
     yield from _switched()
     yield from _profiles()
     yield from _formats()
+    yield from _attached()
 
 
 def _one(path: str) -> Iterator[Entry]:
@@ -198,6 +199,22 @@ def _formats() -> Iterator[Entry]:
                         f"binary format {name}", {"value": value_of(f"{folder}/{name}") or ""}
                     )
             return
+
+
+def _attached() -> Iterator[Entry]:
+    """Yield the files behind loop devices, disks in memory, and BPF objects that are pinned."""
+    for path in found_by("/sys/block/loop*/loop/backing_file"):
+        file = value_of(path) or ""
+        if not file.startswith("/var/lib/snapd/"):
+            yield Entry(f"loop device of {file}", {"read_only": value_of(f"{path[:-18]}/ro") or ""})
+    for folder in found_by("/sys/block/zram*"):
+        size = value_of(f"{folder}/disksize")
+        if size not in (None, "0"):
+            kind = value_of(f"{folder}/comp_algorithm") or ""
+            yield Entry(os.path.basename(folder), {"size": size or "", "algorithm": kind})
+    for name in names_in("/sys/fs/bpf"):
+        if not name.endswith(".debug"):  # the kernel's own
+            yield Entry(f"BPF object {name}", {"state": "pinned"})
 
 
 KERNEL: tuple[Domain, ...] = (Domain("kernel", read_kernel, 4),)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.node.fingerprint import ethtool, network, traffic
+from lockstep.node.fingerprint import ethtool, netlink, network, traffic
 from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.identity import identities
 from lockstep.node.fingerprint.sysctl import read_sysctl
@@ -370,7 +370,11 @@ def test_classes_and_filters_without_counters(node: Node) -> None:
     }
 
 
-def test_ipsec_is_asked_only_where_the_kernel_has_it(node: Node) -> None:
+def test_ipsec_is_asked_only_where_the_kernel_has_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: dict[int, list[bytes] | None] = {}
+    monkeypatch.setattr(traffic, "dump", lambda protocol, kind: answers.get(kind))
     node.file("/proc/net/netlink", "sk Eth Pid Groups\n0 0 0 0\n0 6 77 0\n")
     assert objects(traffic.read_transformations) == {}
     node.file("/proc/net/netlink", "sk Eth Pid Groups\n0 0 0 0\n0 6 0 0\n")
@@ -386,6 +390,10 @@ def test_ipsec_is_asked_only_where_the_kernel_has_it(node: Node) -> None:
         "state src 10.0.0.1 dst 10.0.0.2 proto esp": {
             "settings": "proto esp mode transport\nenc cbc(aes)"
         },
+    }
+    answers[netlink.GET_POLICIES] = []
+    assert set(objects(traffic.read_transformations)) == {
+        "state src 10.0.0.1 dst 10.0.0.2 proto esp"
     }
 
 
@@ -471,3 +479,11 @@ def test_bridges_of_docker_are_told_by_their_network(node: Node) -> None:
     assert seen[kind] == [name]
     assert seen[f"MAC address of {kind}"] == ["02:42:00:00:00:77"]
     assert objects(read_sysctl) == {f"net.ipv4.conf.<{kind}>": {"forwarding": "1"}}
+
+
+def test_the_kernel_says_what_it_has() -> None:
+    """Any machine has a loopback interface; RTM_GETLINK is 18, of NETLINK_ROUTE."""
+    links = netlink.dump(0, 18, struct.pack("=BBHiII", 0, 0, 0, 0, 0, 0))
+    assert links
+    assert any(b"lo\0" in link for link in links)
+    assert netlink.dump(0, 9999) is None
