@@ -49,7 +49,7 @@ def settings_of(interface: str) -> Fields:
     for field, (command, names) in NAMES.items():
         with suppress(Unread):
             words = words_of(interface, command, len(names) + 2 * (command in (WAKE, ENERGY)))
-            named = {name: word for name, word in zip(names, words, strict=False) if name}
+            named = {name: words[at] for at, name in enumerate(names) if name and words}
             for way in ("rx", "tx"):
                 if named.get(f"adaptive_{way}"):  # then the driver itself sets these
                     named.pop(f"{way}_usecs"), named.pop(f"{way}_frames")
@@ -65,9 +65,9 @@ def firmware_of(interface: str) -> Fields:
     """Return the driver of an interface, and the version of its firmware."""
     with suppress(Unread):
         reply = ethtool(interface, DRIVER, 196)
-        names = ("driver", "driver_version", "firmware")
-        texts = [reply[at : at + 32].split(b"\0")[0].decode() for at in (0, 32, 64)]
-        return {name: text for name, text in zip(names, texts, strict=False) if text}
+        names = {"driver": 0, "driver_version": 32, "firmware": 64}
+        texts = {name: reply[at : at + 32].split(b"\0")[0].decode() for name, at in names.items()}
+        return {name: text for name, text in texts.items() if text}
     return {}
 
 

@@ -177,7 +177,7 @@ def _groups() -> dict[str, list[str]]:
     name = ""
     for words in rows_of("/proc/net/igmp", after=1) if exists("/proc/net/igmp") else ():
         if words[0].isdigit():
-            name = words[1]
+            name = words[1].rstrip(":")  # a long name touches the colon
         elif len(words[0]) == 8:
             address = ".".join(str(int(words[0][at : at + 2], 16)) for at in (6, 4, 2, 0))
             low = int("".join(words[0][at : at + 2] for at in (6, 4, 2, 0)), 16) & 0x7FFFFF

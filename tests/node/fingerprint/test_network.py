@@ -195,7 +195,8 @@ def test_groups_that_somebody_joined(plain: Node) -> None:
         "/proc/net/igmp",
         "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n"
         "2\teth77     :     2      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n"
-        "\t\t\t\tFB0000E0     1 0:00000000\t\t0\n",
+        "\t\t\t\tFB0000E0     1 0:00000000\t\t0\n"
+        "3\tbr77-with-long: 1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n",
     )
     plain.file(
         "/proc/net/igmp6",
@@ -206,8 +207,11 @@ def test_groups_that_somebody_joined(plain: Node) -> None:
     plain.file(
         "/proc/net/dev_mcast",
         "2    eth77 1 0 01005e000001\n2    eth77 1 0 01005e0000fb\n2    eth77 1 0 3333000000fb\n"
-        "2    eth77 1 0 3333ff000103\n2    eth77 1 0 0180c200000e\n2    eth77 1 0 333300000001\n",
+        "2    eth77 1 0 3333ff000103\n2    eth77 1 0 0180c200000e\n2    eth77 1 0 333300000001\n"
+        "3    br77-with-long 1 0 01005e000001\n",
     )
+    prints(plain, [[ETH, {**BRIDGE, "ifname": "br77-with-long"}]])
+    assert "groups" not in objects(network.read_interfaces)["br77-with-long"]
     seen = objects(network.read_interfaces)["eth77"]["groups"]
     assert seen == "0180c200000e, 224.0.0.251, ff02:0000:0000:0000:0000:0000:0000:00fb"
 
