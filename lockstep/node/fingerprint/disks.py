@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lockstep.node.readers.tree import below, resolved, rows_of
+from lockstep.node.readers.tree import below, line_of, resolved, rows_of
 
-PARTITION = re.compile(r"(nvme\d+n\d+|mmcblk\d+|nbd\d+|[a-z]+?d[a-z]+)(?:p?(\d+))?")
-"""Names of disks and their partitions (Linux device list, Documentation/admin-guide/devices.rst).
-Names of mapped devices and arrays are configured, so they stay."""
+PARTITION = re.compile(r"(nvme\d+n\d+|mmcblk\d+|nbd\d+|md\d+|[a-z]+?d[a-z]+)(?:p?(\d+))?")
+"""Names of disks, arrays and their partitions (Documentation/admin-guide/devices.rst). The kernel
+numbers them as it finds them. Names of mapped devices are configured, so they stay."""
+MAPPED = re.compile(r"/dev/(dm-\d+)")
 LINKS = ("uuid", "partuuid")
 
 
@@ -54,7 +55,14 @@ class Disks:
                 self.roles.setdefault(match.group(1), "root" if place == "/" else place)
 
     def role(self, device: str) -> str:
-        """Return a device as a part of the disk with its role; the same text if it is none."""
+        """Return a device as a part of the disk with its role; the same text if it has none.
+
+        A mapped device is told by its name (/proc/swaps has its number).
+        """
+        mapped = MAPPED.fullmatch(device)
+        if mapped:
+            name = line_of(f"/sys/block/{mapped.group(1)}/dm/name", "")
+            return f"/dev/mapper/{name}" if name else device
         match = PARTITION.fullmatch(device.rpartition("/")[2]) if "/dev/" in device else None
         role = self.roles.get(match.group(1)) if match else None
         if match is None or role is None:

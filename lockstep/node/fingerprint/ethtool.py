@@ -12,10 +12,10 @@ from lockstep.node.readers.tree import exists
 
 DRIVER, WAKE, COALESCE, RINGS, PAUSE, STRINGS = 0x03, 0x05, 0x0E, 0x10, 0x12, 0x1B
 PRIVATE, HASH, COUNT, TABLE, FEATURES, CHANNELS = 0x27, 0x29, 0x37, 0x38, 0x3A, 0x3C
-ENERGY, LINK, CORRECTION = 0x44, 0x4C, 0x50
+ENERGY, LINK, CORRECTION, FLOWS_SET = 0x44, 0x4C, 0x50, 0x2E
 """Commands of linux/ethtool.h: ETHTOOL_GDRVINFO, _GWOL, _GCOALESCE, _GRINGPARAM, _GPAUSEPARAM,
 _GSTRINGS, _GPFLAGS, _GRXFH, _GSSET_INFO, _GRXFHINDIR, _GFEATURES, _GCHANNELS, _GEEE,
-_GLINKSETTINGS, _GFECPARAM."""
+_GLINKSETTINGS, _GFECPARAM, _GRXCLSRLCNT."""
 OF_PRIVATE, OF_FEATURES = 2, 4
 """Sets of texts: ETH_SS_PRIV_FLAGS, ETH_SS_FEATURES."""
 NAMES = {
@@ -49,7 +49,7 @@ def settings_of(interface: str) -> Fields:
     for field, (command, names) in NAMES.items():
         with suppress(Unread):
             words = words_of(interface, command, len(names) + 2 * (command in (WAKE, ENERGY)))
-            named = {name: word for name, word in zip(names, words, strict=False) if name}
+            named = {name: words[at] for at, name in enumerate(names) if name and words}
             for way in ("rx", "tx"):
                 if named.get(f"adaptive_{way}"):  # then the driver itself sets these
                     named.pop(f"{way}_usecs"), named.pop(f"{way}_frames")
@@ -65,9 +65,9 @@ def firmware_of(interface: str) -> Fields:
     """Return the driver of an interface, and the version of its firmware."""
     with suppress(Unread):
         reply = ethtool(interface, DRIVER, 196)
-        names = ("driver", "driver_version", "firmware")
-        texts = [reply[at : at + 32].split(b"\0")[0].decode() for at in (0, 32, 64)]
-        return {name: text for name, text in zip(names, texts, strict=False) if text}
+        names = {"driver": 0, "driver_version": 32, "firmware": 64}
+        texts = {name: reply[at : at + 32].split(b"\0")[0].decode() for name, at in names.items()}
+        return {name: text for name, text in texts.items() if text}
     return {}
 
 
@@ -150,6 +150,10 @@ def _spread(interface: str) -> Fields:
         even = queues == tuple(at % (max(queues) + 1) for at in range(len(queues)))
         shown = f"evenly over {max(queues) + 1}" if even else " ".join(map(str, queues))
         fields["spread"] = shown
+    # struct ethtool_rxnfc ends with the number of rules, and each rule has its own place.
+    reply = ethtool(interface, FLOWS_SET, 192)
+    if len(reply) >= 188:
+        fields["flow_rules"] = str(struct.unpack("=I", reply[184:188])[0])
     return fields
 
 
@@ -159,6 +163,6 @@ def hashes_of(interface: str) -> Fields:
     with suppress(Unread):
         for flow, number in FLOWS.items():
             reply = _with_head(interface, HASH, struct.pack("=I", number), 184)
-            if reply:
+            if len(reply) >= 12:
                 fields[f"hash_{flow}"] = hex(struct.unpack("=Q", reply[4:12])[0])
     return fields

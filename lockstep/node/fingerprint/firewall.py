@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.netlink import GET_TABLES, NETFILTER, dump
 from lockstep.node.readers.commands import Commands, installed
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import exists, is_folder, text_of
@@ -37,23 +38,59 @@ OF_A_CONTAINER = re.compile(
 STATEFUL = re.compile(r"\bexpires [0-9dhms]+")
 
 
+FAMILIES = {
+    # Number in linux/netfilter.h: name in nft(8), name here, program.
+    2: ("ip", "iptables IPv4", "iptables-nft-save"),
+    10: ("ip6", "iptables IPv6", "ip6tables-nft-save"),
+    3: ("arp", "arptables", "arptables-nft-save"),
+    7: ("bridge", "ebtables", "ebtables-nft-save"),
+}
+TABLE = re.compile(r"^\*(\w+)", re.MULTILINE)
+
+
 def read_firewall(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each chain, set and table; empty chains that accept are left out.
 
-    ``nft`` shows all tables. It shows the matches of iptables only by name, so iptables-save adds
-    these; it also serves where nft is not installed.
+    The tables of iptables are read with its own program, which shows all of each match, whether
+    nft is installed or not; it leaves out those that nft has written.
     """
-    shown = ""
     if _loaded("nf_tables"):
-        if installed("nft"):
-            shown = commands.run("nft", "--stateless", "list", "ruleset")
-            yield from nft_objects(shown)
-        if not installed("nft") or re.search(r"\bxt (?:match|target)\b", shown):
-            for family, program in (("IPv4", "iptables-nft-save"), ("IPv6", "ip6tables-nft-save")):
-                if installed(program):
-                    yield from saved_objects(family, commands.run(program), "iptables")
+        present = tables()
+        covered: set[str] = set()
+        for number, (family, shown, program) in FAMILIES.items():
+            if (present is None or number in present) and installed(program):
+                text = commands.run(program)
+                covered |= {f"table {family} {name}" for name in TABLE.findall(text)}
+                yield from saved_objects(shown, text)
+        if present != [] and installed("nft"):
+            yield from nft_objects(commands.run("nft", "--stateless", "list", "ruleset"), covered)
     yield from _legacy(commands)
     yield from _balanced()
+    if _loaded("ip_set") and installed("ipset"):
+        yield from set_objects(commands.run("ipset", "save"))
+
+
+def tables() -> list[int] | None:
+    """Return the family of each table of nftables; None if the kernel does not say."""
+    # struct nfgenmsg, here and in the answer; family 0 means all.
+    found = dump(NETFILTER, GET_TABLES, bytes(4))
+    return None if found is None else [message[0] for message in found if message]
+
+
+def set_objects(text: str) -> Iterator[Entry]:
+    """Yield the sets of ipset(8); entries with a timeout were added by a program."""
+    sets: dict[str, Fields] = {}
+    entries: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["create"]:
+            sets[words[1]] = {"settings": " ".join(words[2:])}
+        elif words[:1] == ["add"] and "timeout" not in words:
+            entries.setdefault(words[1], []).append(" ".join(words[2:]))
+    for name, fields in sets.items():
+        yield Entry(
+            f"ipset {name}", {**fields, "elements": "\n".join(sorted(entries.get(name, [])))}
+        )
 
 
 def _loaded(module: str) -> bool:
@@ -75,7 +112,7 @@ def _legacy(commands: Commands) -> Iterator[Entry]:
     ):
         if exists(names) and text_of(names).strip():
             with suppress(Unread):  # a kernel has tables, and nobody has installed the program
-                yield from saved_objects(family, commands.run(program), "legacy iptables")
+                yield from saved_objects(f"legacy iptables {family}", commands.run(program))
 
 
 def _balanced() -> Iterator[Entry]:
@@ -106,8 +143,13 @@ def without_counters(line: str) -> str:
     return " ".join(STATEFUL.sub("", line).split())
 
 
-def nft_objects(text: str) -> Iterator[Entry]:
-    """Yield the objects of a ruleset (nft(8)): a table, and each thing in its braces."""
+def nft_objects(text: str, covered: Container[str] = ()) -> Iterator[Entry]:
+    """Yield the objects of a ruleset (nft(8)): a table, and each thing in its braces.
+
+    Args:
+        text: the ruleset.
+        covered: tables that are left out.
+    """
     table = ""
     inner: list[str] = []
     name, depth = "", 0
@@ -121,7 +163,7 @@ def nft_objects(text: str) -> Iterator[Entry]:
         if depth == 0 and line.startswith("table "):
             table, flags, pending, depth = line.rstrip(" {"), [], [], 1
         elif depth == 1 and line == "}":
-            if pending or flags:
+            if (pending or flags) and table not in covered:
                 yield Entry(table, {"flags": ", ".join(flags)})
                 yield from pending
             depth = 0
@@ -179,32 +221,31 @@ def lasting(chain: str, rules: list[str]) -> list[str]:
     return [rule for rule in rules if not OF_A_CONTAINER.fullmatch(rule)]
 
 
-def saved_objects(family: str, text: str, kind: str) -> Iterator[Entry]:
-    """Yield the chains of iptables-save(8).
+def saved_objects(kind: str, text: str) -> Iterator[Entry]:
+    """Yield the chains of iptables-save(8); its kin write no COMMIT behind a table.
 
     ``iptables -A`` and ``-D`` leave a table with nothing but empty chains that accept, which does
     not filter; such chains are left out.
     """
     table = ""
-    policies: dict[str, str] = {}
-    rules: dict[str, list[str]] = {}
+    policies: dict[tuple[str, str], str] = {}
+    rules: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
         if line.startswith("*"):
-            table, policies, rules = line[1:], {}, {}
+            table = line[1:]
         elif line.startswith(":"):
             chain, policy = line[1:].split()[:2]
-            policies[chain] = policy
+            policies[table, chain] = policy
         elif line.startswith("-A "):
             chain = line.split()[1]
-            rules.setdefault(chain, []).append(re.sub(r"^-A \S+ ", "", line))
-        elif line == "COMMIT":
-            for chain, policy in sorted(policies.items()):
-                if policy == "ACCEPT" and chain not in rules:
-                    continue
-                fields = {"rules": "\n".join(lasting(chain, rules.get(chain, [])))}
-                if policy != "-":
-                    fields["policy"] = policy
-                yield Entry(f"{kind} {family} {table} {chain}", fields)
+            rules.setdefault((table, chain), []).append(re.sub(r"^-A \S+ ", "", line))
+    for (table, chain), policy in sorted(policies.items()):
+        here = rules.get((table, chain), [])
+        if here or policy != "ACCEPT":
+            fields = {"rules": "\n".join(lasting(chain, here))}
+            if policy != "-":
+                fields["policy"] = policy
+            yield Entry(f"{kind} {table} {chain}", fields)
 
 
 FIREWALL: tuple[Domain, ...] = (Domain("firewall", read_firewall),)

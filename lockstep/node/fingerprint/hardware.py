@@ -21,9 +21,8 @@ EXCEPTIONS_OF_HARDWARE: tuple[Exempt, ...] = ()
 PCI = "/sys/bus/pci/devices"
 DMI = "/sys/class/dmi/id"
 OF_A_DEVICE = (
-    *("vendor", "device", "subsystem_vendor", "subsystem_device", "class", "revision"),
-    *("enable", "driver_override", "numa_node", "d3cold_allowed", "sriov_numvfs"),
-    *("broken_parity_status", "msi_bus", "reset_method", "power/control"),
+    *("subsystem_vendor", "subsystem_device", "class", "revision", "driver_override"),
+    *("numa_node", "d3cold_allowed", "sriov_numvfs", "power/control"),
 )
 UNNAMED = ("0x0604", "0x0600", "0x0601", "0x0880", "0x1101")
 """Classes of bridges and parts of the processor: several hundred that an operator never sets, so

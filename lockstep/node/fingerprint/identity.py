@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from lockstep.node.fingerprint.disks import Disks
+from lockstep.node.fingerprint.interfaces import called
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
 
@@ -42,12 +43,15 @@ def identities() -> dict[str, list[str]]:
     found = {
         kind: [v for v in values if len(v) >= 8 and " " not in v] for kind, values in found.items()
     }
-    boot = found["boot ID"]
-    found["boot ID"] = [*boot, *(value.replace("-", "") for value in boot)]
-    for interface in below("/sys/class/net"):
+    boot = found["boot ID of this node"]
+    found["boot ID of this node"] = [*boot, *(value.replace("-", "") for value in boot)]
+    interfaces = below("/sys/class/net")
+    renamed = called(interfaces)
+    found.update({kind: [name] for name, kind in renamed.items()})
+    for interface in interfaces:
         address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
-        found[f"MAC address of {interface}"] = address
-    found.update(_made_addresses())
+        found[f"MAC address of {renamed.get(interface, interface)}"] = address
+    found.update(_made_addresses(renamed))
     with suppress(Unread):
         found.update(Disks().identities())
     found["NVMe host of this node"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
@@ -62,11 +66,16 @@ def identities() -> dict[str, list[str]]:
     return {kind: values for kind, values in found.items() if values}
 
 
-def _made_addresses() -> dict[str, list[str]]:
-    """Return the IPv6 addresses that the kernel makes itself, as ip(8) writes them.
+PERMANENT = 0x80
+"""IFA_F_PERMANENT of linux/if_addr.h: nobody limits the lifetime of the address."""
 
-    They end with the interface identifier of the MAC address (RFC 4291, appendix A); link-local
-    ones may also be made from a secret (RFC 7217), and are then the only one of the interface.
+
+def _made_addresses(renamed: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the IPv6 addresses that nobody configured, as ip(8) writes them.
+
+    The kernel makes link-local ones of the MAC address (RFC 4291, appendix A) or of a secret (RFC
+    7217); of the latter kind an interface has only one. Global ones with a limited lifetime are
+    from a router or a DHCP server.
     """
     found: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
@@ -74,12 +83,13 @@ def _made_addresses() -> dict[str, list[str]]:
         address, name = ipaddress.IPv6Address(bytes.fromhex(words[0])), words[5]
         mac = bytes.fromhex("".join(_lines(f"/sys/class/net/{name}/address")).replace(":", ""))
         ending = bytes([mac[0] ^ 2, *mac[1:3], 0xFF, 0xFE, *mac[3:]]) if len(mac) == 6 else b""
-        made = ending and address.packed.endswith(ending)
-        if made and address.is_link_local:
-            found[f"link-local address of {name}"] = [str(address)]
-        elif made:
+        made = bool(ending) and address.packed.endswith(ending)
+        name = renamed.get(name, name)
+        if not address.is_link_local and (made or not int(words[4], 16) & PERMANENT):
             network = ipaddress.IPv6Network((address, 64), strict=False)
-            found[f"address in {network} from the MAC address of {name}"] = [str(address)]
+            found.setdefault(f"made address in {network} of {name}", []).append(str(address))
+        elif made:
+            found[f"link-local address of {name}"] = [str(address)]
         elif address.is_link_local:
             others.setdefault(f"link-local address of {name}", []).append(str(address))
     for kind, addresses in others.items():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
 
 from lockstep.node.fingerprint.entry import Fields
 from lockstep.node.fingerprint.sysfs import names_in, value_of
+from lockstep.node.readers.tree import rows_of
 
 NET = "/sys/class/net"
 OF_CONTAINERS = re.compile(r"(?:veth|cali|lxc|eni|azv|nodelocal)[0-9a-f]+|lxc_health|podman\d+-\w+")
 """Names that Docker, Podman, Calico, Cilium and the AWS and Azure plug-ins give to the end of a
 pair whose other end is in a container."""
+ON_DEMAND = re.compile(r"(?:cni-)?podman\d+")
+"""Bridges that Podman makes with the first container and removes with the last
+(podman-network(1)); Docker's are there as long as Docker runs."""
 
 
 def without_containers(names: Iterable[str]) -> list[str]:
@@ -21,13 +26,35 @@ def without_containers(names: Iterable[str]) -> list[str]:
     its index (Documentation/ABI/testing/sysfs-class-net, iflink) is no interface of this one. An
     operator's own pair stays.
     """
-    names = sorted(names)
+    names = sorted(name for name in names if not ON_DEMAND.fullmatch(name))
     suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
     if not suspects:
         return names
     indexes = {value_of(f"{NET}/{name}/ifindex") for name in names_in(NET)}
     gone = {name for name in suspects if value_of(f"{NET}/{name}/iflink") not in indexes}
     return [name for name in names if name not in gone]
+
+
+OF_DOCKER = re.compile(r"br-[0-9a-f]{12}")
+"""Name that Docker gives to the bridge of a network: the beginning of the network's random ID."""
+
+
+def called(names: Iterable[str]) -> dict[str, str]:
+    """Return the names of interfaces on all equal nodes, where they are not the names here.
+
+    A bridge of Docker is told by its network, which /proc/net/route has in hexadecimal, the first
+    byte last (proc_pid_net_route(5)).
+    """
+    bridges = {name for name in names if OF_DOCKER.fullmatch(name)}
+    found: dict[str, str] = {}
+    for words in rows_of("/proc/net/route", after=1) if bridges else ():
+        if words[0] in bridges and words[1] != "00000000":
+            address, mask = (
+                ".".join(str(byte) for byte in bytes.fromhex(words[at])[::-1]) for at in (1, 7)
+            )
+            bits = str(ipaddress.IPv4Network(f"{address}/{mask}"))
+            found.setdefault(words[0], f"bridge of the network {bits}")
+    return found
 
 
 OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")

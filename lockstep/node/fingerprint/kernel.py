@@ -75,8 +75,9 @@ value, because the entries' numbers mean nothing to an operator."""
 OF_A_DISK = (
     *("scheduler", "read_ahead_kb", "nr_requests", "rotational", "nomerges", "rq_affinity"),
     *("max_sectors_kb", "wbt_lat_usec", "write_cache", "add_random", "io_poll", "iostats"),
-    *("io_timeout", "fua", "zoned"),
+    *("io_timeout", "fua", "zoned", "discard_max_bytes", "stable_writes"),
 )
+OF_AN_ARRAY = ("level", "raid_disks", "chunk_size", "metadata_version", "consistency_policy")
 
 
 def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -101,6 +102,7 @@ def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
     yield from _switched()
     yield from _profiles()
     yield from _formats()
+    yield from _attached()
 
 
 def _one(path: str) -> Iterator[Entry]:
@@ -135,12 +137,12 @@ def _disks() -> Iterator[Entry]:
         fields["read_only"] = value_of(f"{folder}/ro")
         for file in ("timeout", "eh_timeout", "queue_depth"):  # SCSI disks only
             fields[file] = value_of(f"{folder}/device/{file}")
+        for file in OF_AN_ARRAY:  # Documentation/admin-guide/md.rst
+            fields[file] = value_of(f"{folder}/md/{file}")
         known = {key: value for key, value in fields.items() if value is not None}
         role = disks.role(f"/dev/{name}")
         if role != f"/dev/{name}":
             yield Entry(role, known)
-        elif re.match(r"dm-\d+$", name):
-            yield Entry(f"mapped device {value_of(f'{folder}/dm/name')}", known)
         else:
             model = value_of(f"{folder}/device/model") or name.rstrip("0123456789")
             spare.setdefault(model, []).append(known)
@@ -197,6 +199,22 @@ def _formats() -> Iterator[Entry]:
                         f"binary format {name}", {"value": value_of(f"{folder}/{name}") or ""}
                     )
             return
+
+
+def _attached() -> Iterator[Entry]:
+    """Yield the files behind loop devices, disks in memory, and BPF objects that are pinned."""
+    for path in found_by("/sys/block/loop*/loop/backing_file"):
+        file = value_of(path) or ""
+        if not file.startswith("/var/lib/snapd/"):
+            yield Entry(f"loop device of {file}", {"read_only": value_of(f"{path[:-18]}/ro") or ""})
+    for folder in found_by("/sys/block/zram*"):
+        size = value_of(f"{folder}/disksize")
+        if size not in (None, "0"):
+            kind = value_of(f"{folder}/comp_algorithm") or ""
+            yield Entry(os.path.basename(folder), {"size": size or "", "algorithm": kind})
+    for name in names_in("/sys/fs/bpf"):
+        if not name.endswith(".debug"):  # the kernel's own
+            yield Entry(f"BPF object {name}", {"state": "pinned"})
 
 
 KERNEL: tuple[Domain, ...] = (Domain("kernel", read_kernel, 4),)

@@ -31,6 +31,24 @@ EXCEPTIONS_OF_MODULE = (
         "parameter max_cache_size_bytes",
         "The kernel computes it from the memory size at boot.",
     ),
+    *(
+        Exempt(
+            "module",
+            "fuse",
+            f"parameter {name}",
+            "The kernel computes it from the memory size at boot (sanitize_global_limit()).",
+        )
+        for name in ("max_user_bgreq", "max_user_congthresh")
+    ),
+    *(
+        Exempt("module", module, f"parameter {name}", "A sysctl or /sys/kernel has the value.")
+        for module, names in (
+            ("kernel", ("panic", "panic_on_warn", "panic_print")),
+            ("rcupdate", ("rcu_expedited", "rcu_normal")),
+            ("nf_conntrack", ("acct", "tstamp", "hashsize")),
+        )
+        for name in names
+    ),
     Exempt(
         "module", "nfs", "parameter nfs4_unique_id", "It identifies the client (kernel-parameters)."
     ),

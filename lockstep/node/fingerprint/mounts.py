@@ -25,6 +25,12 @@ EXCEPTIONS_OF_MOUNT = (
     ),
     Exempt(
         "mount",
+        r"/run/netns(?: #\d+)?",
+        WHOLE,
+        "Podman and ip-netns(8) bind it to itself when they make their first namespace.",
+    ),
+    Exempt(
+        "mount",
         r"/run/(?:user/\d+(?:/.*)?|credentials/.*|systemd/(?:unit-root|namespace-|mount-rootfs).*)",
         WHOLE,
         "systemd mounts it for a login or for a process of a unit (credentials: systemd.exec(5)).",
@@ -116,7 +122,11 @@ def read_swaps(request: Request, commands: Commands) -> Iterator[Entry]:
         yield Entry(name, {"type": words[1], "size_kb": words[2], "priority": automatic})
 
 
+UNITS = ("/etc/systemd/system", "/usr/lib/systemd/system")
 FLAGS = ("ro", "nosuid", "nodev", "noexec", "sync", "dirsync", "nodiratime", "nosymfollow")
+READ_ONLY = ("iso9660", "squashfs", "erofs")
+NEGOTIATED = ("vers", "nfsvers", "rsize", "wsize", "addr", "clientaddr")
+"""Options on which client and server agree (nfs(5))."""
 TIMES = ("noatime", "relatime", "strictatime")
 UNSEEN = re.compile(r"(?:x-|comment=|_netdev|nofail|noauto|auto|defaults|user|owner|group).*")
 
@@ -133,20 +143,24 @@ def _fstab() -> Iterator[tuple[str, str, str, list[str]]]:
 def _units(ending: str) -> Iterator[tuple[str, dict[str, str], bool]]:
     """Yield each mount or swap unit, its settings, and whether it is enabled.
 
-    A file in /etc replaces one in /usr (systemd.unit(5)); a link to /dev/null masks it.
+    A file in /etc replaces one in /usr, a link to /dev/null masks it, and drop-ins are read after
+    it (systemd.unit(5)). Generators make units of swap areas that fstab does not have.
     """
     seen: set[str] = set()
-    for folder in ("/etc/systemd/system", "/usr/lib/systemd/system"):
+    generated = ("/run/systemd/generator", "/run/systemd/generator.late")
+    for folder in (*UNITS, *(generated if ending == "swap" else ())):
         for path in found_by(f"{folder}/*.{ending}"):
             name = os.path.basename(path)
             if name in seen:
                 continue
             seen.add(name)
             settings = {}
-            for line in text_of(path, "").splitlines():
-                key, assigned, value = line.partition("=")
-                if assigned:
-                    settings[key.strip()] = value.strip().replace("%%", "%")
+            drop_ins = [one for top in UNITS[::-1] for one in found_by(f"{top}/{name}.d/*.conf")]
+            for file in (path, *drop_ins):
+                for line in text_of(file, "").splitlines():
+                    key, assigned, value = line.partition("=")
+                    if assigned:
+                        settings[key.strip()] = value.strip().replace("%%", "%")
             wanted = found_by(f"/etc/systemd/system/*.[rw]*s/{name}")
             yield path, settings, bool(wanted)
 
@@ -171,7 +185,7 @@ def read_running_mounts(request: Request, commands: Commands) -> Iterator[Entry]
     listed = {place for _, place, _, _ in _fstab()}
     for path, settings, enabled in _units("mount"):
         place = settings.get("Where", "")
-        if place and place not in listed:
+        if place and place not in listed and "%" not in place:
             options = settings.get("Options", "").split(",")
             source, kind = settings.get("What", ""), settings.get("Type", "auto")
             yield from _compared(place, source, kind, options, enabled, path, running)
@@ -224,17 +238,18 @@ def _compared(
     bound = {"bind", "rbind"} & set(options)
     if not bound and kind not in ("auto", "none", after[0]) and "," not in kind:
         differ(f"type {after[0]}", f"type {kind}")
-    alike = _device(source) == _device(plain(after[1]))
-    if not bound and source.startswith(("/", "UUID=", "LABEL=", "PART")) and not alike:
+    if not bound and _is_another(source, plain(after[1]), after[0]):
         differ(f"source {_role(plain(after[1]))}", f"source {_role(_device(source))}")
     now = {*before[5].split(","), *(after[2].split(",") if len(after) > 2 else ())}
+    # Options for users imply others (mount(8)), and some types are always read-only.
+    implied = {"user", "users", "owner", "group"} & set(options) or after[0] in READ_ONLY
     for flag in FLAGS:
         opposite = flag[2:] if flag.startswith("no") else "rw" if flag == "ro" else f"no {flag}"
         if (flag in now) != (flag in options):
             # Options that a file system or systemd adds are not in the table: only "ro" counts.
             if flag in options:
                 differ(opposite, flag)
-            elif file == "/etc/fstab" and flag in ("ro", "noexec"):
+            elif file == "/etc/fstab" and flag in ("ro", "noexec") and not implied:
                 differ(flag, opposite)
     wanted_time = [one for one in TIMES if one in options]
     now_time = next((one for one in TIMES if one in now), "strictatime")
@@ -245,10 +260,22 @@ def _compared(
         key, assigned, value = option.partition("=")
         if not assigned or UNSEEN.fullmatch(option) or "%" in value or key not in values:
             continue
+        if key in NEGOTIATED or (key in ("uid", "gid") and not value.isdigit()):
+            continue
         if _bytes(values[key].partition("=")[2]) != _bytes(value):
             differ(values[key], option)
     if is_now:
         yield _differs(name, ", ".join(is_now), ", ".join(is_set), file)
+
+
+def _is_another(configured: str, running: str, kind: str) -> bool:
+    """Return whether a mount has another source than configured; false if nobody can tell."""
+    if kind.startswith("nfs") or kind == "lustre":
+        return configured.rstrip("/") != running.rstrip("/")
+    found = _device(configured)
+    # A link that udev has not made tells nothing, and the kernel calls what it mounted /dev/root.
+    unknown = found.startswith("/dev/disk/") or running == "/dev/root"
+    return found.startswith("/") and not unknown and found != _device(running)
 
 
 def _role(device: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -136,7 +137,7 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
         for function in row.get("vfinfo_list", ()):
             number = function.get("vf")
             for path, value in flat(function):
-                if path not in ("vf", "address", "broadcast") and "stats" not in path:
+                if not re.search(r"^vf$|address|broadcast|guid|stats", path):
                     fields[f"vf{number}.{path}"] = value
         if "xdp" in row:
             fields["xdp"] = str(row["xdp"].get("mode"))
@@ -176,7 +177,7 @@ def _groups() -> dict[str, list[str]]:
     name = ""
     for words in rows_of("/proc/net/igmp", after=1) if exists("/proc/net/igmp") else ():
         if words[0].isdigit():
-            name = words[1]
+            name = words[1].rstrip(":")  # a long name touches the colon
         elif len(words[0]) == 8:
             address = ".".join(str(int(words[0][at : at + 2], 16)) for at in (6, 4, 2, 0))
             low = int("".join(words[0][at : at + 2] for at in (6, 4, 2, 0)), 16) & 0x7FFFFF
@@ -196,10 +197,14 @@ def _groups() -> dict[str, list[str]]:
 
 
 def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
-    """One object for each address of an interface; privacy addresses (RFC 8981) are left out."""
+    """One object for each address of an interface.
+
+    Privacy addresses (RFC 8981) are left out, and the link-local address that the kernel makes when
+    a link comes up for the first time: of Docker's bridge, with the first container.
+    """
     for row in links(commands):
         for about in row["addr_info"]:
-            if about.get("temporary") or not about:
+            if about.get("temporary") or not about or _made(about, row.get("address", "")):
                 continue
             fields = {
                 key: value
@@ -214,16 +219,33 @@ def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
             yield Entry(name, fields)
 
 
+def _made(about: Row, mac: str) -> bool:
+    """Return whether the kernel has made a link-local address (RFC 4291, appendix A).
+
+    It says so since version 5.18 (IFAPROT_KERNEL_LL); before, the MAC address tells.
+    """
+    if about.get("family") != "inet6" or about.get("scope") != "link":
+        return False
+    parts = mac.split(":")
+    if len(parts) != 6 or "protocol" in about:
+        return about.get("protocol") == "kernel_ll"
+    words = [int(parts[0], 16) ^ 2, *(int(part, 16) for part in parts[1:])]
+    made = bytes([*words[:3], 0xFF, 0xFE, *words[3:]])
+    return ipaddress.IPv6Address(about["local"]).packed.endswith(made)
+
+
 def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each route, of all tables and families.
 
-    The kernel's own rows of the table local follow from the addresses, so they are left out.
+    The kernel's own rows of the table local follow from the addresses, and those to link-local
+    ones from the state of the links, so they are left out.
     """
     found = shown_by_ip(commands)
     kept = {row["ifname"] for row in links(commands)}
     entries = []
     for row in found.get("route", ()):
-        if row.get("table") == "local" and row.get("protocol") == "kernel":
+        own = row.get("protocol") == "kernel"
+        if own and (row.get("table") == "local" or row.get("dst") == "fe80::/64"):
             continue
         if row.get("dev", "lo") not in kept or "cache" in row:
             continue

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-from lockstep.node.fingerprint.interfaces import without_containers
-from lockstep.node.fingerprint.sysfs import value_of
+from lockstep.node.fingerprint.interfaces import called, without_containers
+from lockstep.node.fingerprint.sysfs import names_in, value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.kernel import SYSCTL_FOLDERS, matches, sysctl_path
 from lockstep.node.readers.reading import Request, Unread
@@ -98,8 +98,12 @@ def _folder(folder: str, memory: int) -> Iterator[Entry]:
         entries = sorted(found, key=lambda entry: entry.name)
     names = [entry.name for entry in entries]
     if PER_INTERFACE.fullmatch(folder):
+        renamed = called(names)
         for name in without_containers(names):
-            yield Entry(key_of(f"{folder}/{name}"), _values(f"{folder}/{name}"))
+            key = key_of(f"{folder}/{name}")
+            if name in renamed:
+                key = key.replace(name, f"<{renamed[name]}>")
+            yield Entry(key, _values(f"{folder}/{name}"))
         return
     for entry in entries:
         path = f"{folder}/{entry.name}".lstrip("/")
@@ -182,10 +186,13 @@ def configured() -> dict[str, tuple[str, str]]:
             table.pop(key, None)  # the last line wins, so it moves to the end
             table[key] = (" ".join(value.split()), files[name])
     found: dict[str, tuple[str, str]] = {}
+    present = set(without_containers(names_in(f"{TOP}/net/ipv4/conf"))) if patterns else set()
     for pattern, setting in patterns.items():
         for path in found_by(f"{TOP}/{pattern}"):
             key = path[len(TOP) + 1 :]
-            if key not in excluded and matches(key, pattern):
+            parts = key.split("/")
+            of_container = PER_INTERFACE.match(key) and parts[3] not in present
+            if key not in excluded and matches(key, pattern) and not of_container:
                 found[key] = setting
     return {**found, **plain}
 

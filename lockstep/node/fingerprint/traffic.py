@@ -7,31 +7,20 @@ from collections.abc import Iterator
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.interfaces import NET, without_containers
+from lockstep.node.fingerprint.netlink import GET_POLICIES, GET_STATES, XFRM, dump, present
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
-from lockstep.node.readers.tree import exists, is_folder, rows_of
-
-
-def _has_netlink(protocol: str) -> bool:
-    """Return whether the kernel answers to a netlink family already.
-
-    A socket of a family without its module would load the module; the kernel's own sockets are
-    listed with port 0 (proc_net_netlink in net/netlink/af_netlink.c).
-    """
-    rows = rows_of("/proc/net/netlink", after=1) if exists("/proc/net/netlink") else []
-    return any(row[1:3] == [protocol, "0"] for row in rows)
-
-
-XFRM = "6"
-"""NETLINK_XFRM of linux/netlink.h."""
+from lockstep.node.readers.tree import is_folder
 
 
 def read_transformations(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each IPsec policy and security association, without keys and counters."""
-    if not _has_netlink(XFRM):
+    if not present(XFRM):
         return
     entries: dict[str, Fields] = {}
-    for kind in ("policy", "state"):
+    for kind, message in (("policy", GET_POLICIES), ("state", GET_STATES)):
+        if dump(XFRM, message) == []:
+            continue
         text = commands.run("ip", "xfrm", kind)
         for block in re.split(r"^(?=src )", text, flags=re.MULTILINE):
             first, *rest = [" ".join(line.split()) for line in block.strip().splitlines()] or [""]

@@ -429,6 +429,18 @@ FILTERS = (
         "iptables IPv6 filter INPUT",
     ),
     done(
+        "arptables -A INPUT -s 192.0.2.1 -j DROP",
+        "arptables -D INPUT -s 192.0.2.1 -j DROP",
+        "firewall",
+        "arptables filter INPUT",
+    ),
+    done(
+        "ebtables -A FORWARD -p IPv6 -j DROP",
+        "ebtables -D FORWARD -p IPv6 -j DROP",
+        "firewall",
+        "ebtables filter FORWARD",
+    ),
+    done(
         "iptables-legacy -A INPUT -s 192.0.2.1 -j DROP",
         "iptables-legacy -D INPUT -s 192.0.2.1 -j DROP",
         "firewall",

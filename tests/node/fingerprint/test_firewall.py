@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from lockstep.node.fingerprint import firewall as firewall_reader
 from lockstep.node.fingerprint.entry import Fields
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
 from lockstep.node.fingerprint.firewall import (
@@ -69,6 +70,12 @@ COMMIT
 """
 
 
+@pytest.fixture(autouse=True)
+def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of these tests does not tell its tables."""
+    monkeypatch.setattr(firewall_reader, "tables", lambda: None)
+
+
 def tables(text: str) -> dict[str, Fields]:
     return {entry.name: entry.fields for entry in nft_objects(text)}
 
@@ -119,7 +126,7 @@ def test_the_order_of_rules_counts() -> None:
 
 
 def test_chains_of_iptables_without_counters_and_rules_of_containers() -> None:
-    seen = {entry.name: entry.fields for entry in saved_objects("IPv4", SAVED, "iptables")}
+    seen = {entry.name: entry.fields for entry in saved_objects("iptables IPv4", SAVED)}
     assert seen == {
         "iptables IPv4 filter FORWARD": {"policy": "DROP", "rules": "-o docker0 -j DOCKER"},
         "iptables IPv4 filter DOCKER": {"rules": "! -i docker0 -o docker0 -j DROP"},
@@ -155,17 +162,20 @@ def test_without_nft_iptables_shows_its_tables(node: Node) -> None:
     assert set(firewall(node)) == {"iptables IPv4 filter FORWARD", "iptables IPv4 filter DOCKER"}
 
 
-def test_iptables_explains_what_nft_shows_only_by_name(node: Node) -> None:
+def test_the_tables_of_iptables_are_read_once(node: Node) -> None:
     node.file("/sys/module/nf_tables/initstate", "live\n")
     node.file("/saved", SAVED)
     node.tool("iptables-nft-save", f"exec /bin/cat {node.root}/saved")
-    table = "echo table ip filter {; echo chain FORWARD {; echo %s; echo }; echo }"
-    node.tool("nft", table % "accept")
+    without = firewall(node)
+    table = "echo table %s {; echo chain FORWARD {; echo accept; echo }; echo }"
+    node.tool("nft", table % "ip filter")
+    assert firewall(node) == without
+    node.tool("nft", table % "inet filter")
+    assert set(firewall(node)) - set(without) == {"table inet filter", "inet filter chain FORWARD"}
+    # A table with rules of nft, which iptables cannot show.
+    node.file("/saved", "# Table `filter' is incompatible, use 'nft' tool.\n")
+    node.tool("nft", table % "ip filter")
     assert set(firewall(node)) == {"table ip filter", "ip filter chain FORWARD"}
-    node.tool(
-        "nft", "echo table ip filter {; echo chain FORWARD {; echo xt match time; echo }; echo }"
-    )
-    assert "iptables IPv4 filter FORWARD" in firewall(node)
 
 
 def test_legacy_tables(node: Node) -> None:
@@ -201,4 +211,45 @@ def test_services_of_ipvs(node: Node) -> None:
     )
     assert firewall(node) == {
         "IPVS TCP 10.0.0.1:80": {"scheduler": "rr", "10.0.0.2:80": "Masq, weight 1"}
+    }
+
+
+def test_only_families_with_tables_are_asked_for(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.file("/sys/module/nf_tables/initstate", "live\n")
+    programs = ("nft", "iptables-nft-save", "ip6tables-nft-save", "ebtables-nft-save")
+    for name in programs:
+        node.tool(name, ":")
+    for families, expected in (([], []), ([7, 7], ["ebtables-nft-save", "nft"])):
+        monkeypatch.setattr(firewall_reader, "tables", lambda families=families: families)
+        commands = Commands()
+        assert list(read_firewall({}, commands)) == []
+        assert [ran["argv"][0] for ran in commands.ran] == expected
+
+
+def test_frames_and_addresses_of_the_link(node: Node) -> None:
+    node.file("/sys/module/nf_tables/initstate", "live\n")
+    for program in ("arptables-nft-save", "ebtables-nft-save"):
+        node.tool(program, "printf '*filter\\n:INPUT ACCEPT\\n:OUTPUT DROP\\n-A INPUT -j DROP\\n'")
+    assert firewall(node) == {
+        f"{kind} filter {chain}": fields
+        for kind in ("arptables", "ebtables")
+        for chain, fields in (
+            ("INPUT", {"rules": "-j DROP", "policy": "ACCEPT"}),
+            ("OUTPUT", {"rules": "", "policy": "DROP"}),
+        )
+    }
+
+
+def test_sets_of_ipset(node: Node) -> None:
+    node.file("/sys/module/ip_set/initstate", "live\n")
+    node.tool(
+        "ipset",
+        "echo create site hash:net; echo add site 10.9.0.0/16; echo add site 10.1.0.0/16;"
+        " echo create banned hash:ip timeout 600; echo add banned 192.0.2.1 timeout 77",
+    )
+    assert firewall(node) == {
+        "ipset site": {"settings": "hash:net", "elements": "10.1.0.0/16\n10.9.0.0/16"},
+        "ipset banned": {"settings": "hash:ip timeout 600", "elements": ""},
     }

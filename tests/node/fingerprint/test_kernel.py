@@ -100,6 +100,21 @@ def test_looking_for_binary_formats_does_not_mount_them(node: Node) -> None:
     assert found(read_kernel)["binary format qemu"] == {"value": "enabled"}
 
 
+def test_what_is_attached(node: Node) -> None:
+    for number, file in enumerate(("/var/lib/snapd/x.snap", "/root/disk.img")):
+        node.file(f"/sys/block/loop{number}/loop/backing_file", f"{file}\n")
+        node.file(f"/sys/block/loop{number}/ro", "1\n")
+    for number, size in enumerate(("0", "1048576")):
+        node.file(f"/sys/block/zram{number}/disksize", f"{size}\n")
+    for name in ("maps.debug", "limiter"):
+        node.file(f"/sys/fs/bpf/{name}", "")
+    seen = found(read_kernel)
+    assert seen["loop device of /root/disk.img"] == {"read_only": "1"}
+    assert seen["zram1"]["size"] == "1048576"
+    assert seen["BPF object limiter"] == {"state": "pinned"}
+    assert not [name for name in seen if "snap" in name or "zram0" in name or "debug" in name]
+
+
 def test_modules_with_their_parameters(node: Node) -> None:
     node.file("/sys/module/nvme_core/initstate", "live\n")
     node.file("/sys/module/nvme_core/version", "1.0\n")

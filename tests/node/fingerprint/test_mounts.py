@@ -107,14 +107,14 @@ def test_mounts_of_containers_jobs_and_logins_are_left_out(node: Node) -> None:
                     "/var/lib/docker/overlay2/0123/merged",
                     "/var/lib/containers/storage/overlay/0123/merged",
                     "/var/lib/kubelet/pods/1/volumes",
-                    "/run/netns/cni-8a3f",
+                    "/run/netns",
                     "/var/spool/slurmd/job_7",
                     "/var/lib/docker",
                 )
             )
         ),
     )
-    assert set(mounts()) == {"/", "/var/lib/docker", "/run/netns/cni-8a3f"}
+    assert set(mounts()) == {"/", "/var/lib/docker"}
 
 
 def test_what_is_mounted_on_demand_is_left_out(node: Node) -> None:
@@ -196,6 +196,7 @@ def test_what_fstab_says_and_nobody_did(node: Node) -> None:
         (SCRATCH.replace("nvme0n1", "sdb"), "source disk of role /scratch", "source /dev/nvme0n1"),
         (SCRATCH.replace("noquota", "logbsize=32k"), "logbsize=32k", "logbsize=256k"),
         (SCRATCH.replace("noquota", "logbsize=262144"), "", ""),
+        (SCRATCH.replace("/dev/nvme0n1", "/dev/root"), "", ""),
     ],
 )
 def test_a_mount_that_is_not_as_in_fstab(
@@ -230,4 +231,50 @@ def test_the_uuids_of_disks_are_identities(node: Node) -> None:
     assert Disks().identities() == {"UUID of partition 2 of the disk of role root": ["4c-77"]}
     # The source of a mount may be given by it.
     node.file("/etc/fstab", "UUID=4c-77 / ext4 defaults 0 1\n")
+    assert running() == {}
+
+
+def test_arrays_and_mapped_devices(node: Node) -> None:
+    mounted(node, SCRATCH.replace("nvme0n1", "md127"))
+    assert mounts()["/scratch"]["source"] == "disk of role /scratch"
+    node.file("/sys/block/dm-1/dm/name", "vg-swap\n")
+    node.file("/proc/swaps", "Filename Type Size Used Priority\n/dev/dm-1 partition 1 0 -2\n")
+    assert [entry.name for entry in read_swaps({}, Commands())] == ["/dev/mapper/vg-swap"]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "healthy"),
+    [
+        ("nfs4 filer:/data rw,vers=4.2,rsize=524288", "vers=4,rsize=1048576,hard", True),
+        ("nfs4 filer:/data/ rw,timeo=600", "timeo=600", True),
+        ("nfs4 other:/data rw", "defaults", False),
+        ("nfs4 filer:/data rw,timeo=600", "timeo=900", False),
+    ],
+)
+def test_a_mount_of_a_file_server(node: Node, line: str, options: str, healthy: bool) -> None:
+    node.file("/etc/fstab", f"filer:/data /data nfs4 {options} 0 0\n")
+    mounted(node, f"30 21 0:40 / /data rw,relatime - {line}")
+    assert ("mount /data" not in running()) == healthy
+
+
+def test_options_that_mean_others_and_unknown_labels(node: Node) -> None:
+    mounted(
+        node,
+        "30 21 0:40 / /stick rw,nosuid,nodev,noexec - vfat /dev/sdb1 rw",
+        "31 21 0:41 / /images ro - squashfs /images.sq ro",
+    )
+    node.file(
+        "/etc/fstab",
+        "LABEL=unknown /stick vfat user,gid=disk 0 0\n/images.sq /images auto loop 0 0\n"
+        "LABEL=root / ext4 defaults 0 1\n",
+    )
+    assert running() == {}
+
+
+def test_a_drop_in_of_a_mount_unit(node: Node) -> None:
+    unit = "[Mount]\nWhat=tmpfs\nWhere=/tmp\nType=tmpfs\nOptions=nosuid,size=50%%\n"
+    node.file("/usr/lib/systemd/system/tmp.mount", unit)
+    mounted(node, "40 21 0:60 / /tmp rw,noexec - tmpfs tmpfs rw")
+    assert running()["mount /tmp"]["configured"] == "nosuid"
+    node.file("/etc/systemd/system/tmp.mount.d/x.conf", "[Mount]\nOptions=noexec\n")
     assert running() == {}

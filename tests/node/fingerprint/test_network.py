@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from lockstep.node.fingerprint import ethtool, network, traffic
+from lockstep.node.fingerprint import ethtool, netlink, network, traffic
 from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.identity import identities
+from lockstep.node.fingerprint.sysctl import read_sysctl
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from tests.probe.test_collect import Node, node
@@ -170,7 +171,8 @@ def test_virtual_functions_and_programs(node: Node) -> None:
 def test_interfaces_of_containers_are_left_out(node: Node) -> None:
     node.file("/sys/class/net/veth1a2b3c4/iflink", "9\n")
     node.file("/sys/class/net/eth77/ifindex", "2\n")
-    prints(node, [[ETH, PORT], [{**ROUTE, "dev": "veth1a2b3c4"}]])
+    podman = {**BRIDGE, "ifname": "podman0"}
+    prints(node, [[ETH, PORT, podman], [{**ROUTE, "dev": "veth1a2b3c4"}]])
     assert set(objects(network.read_interfaces)) == {"eth77"}
     assert objects(network.read_routes) == {}
     node.file("/sys/class/net/eth78/ifindex", "9\n")
@@ -193,7 +195,8 @@ def test_groups_that_somebody_joined(plain: Node) -> None:
         "/proc/net/igmp",
         "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n"
         "2\teth77     :     2      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n"
-        "\t\t\t\tFB0000E0     1 0:00000000\t\t0\n",
+        "\t\t\t\tFB0000E0     1 0:00000000\t\t0\n"
+        "3\tbr77-with-long: 1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n",
     )
     plain.file(
         "/proc/net/igmp6",
@@ -204,8 +207,11 @@ def test_groups_that_somebody_joined(plain: Node) -> None:
     plain.file(
         "/proc/net/dev_mcast",
         "2    eth77 1 0 01005e000001\n2    eth77 1 0 01005e0000fb\n2    eth77 1 0 3333000000fb\n"
-        "2    eth77 1 0 3333ff000103\n2    eth77 1 0 0180c200000e\n2    eth77 1 0 333300000001\n",
+        "2    eth77 1 0 3333ff000103\n2    eth77 1 0 0180c200000e\n2    eth77 1 0 333300000001\n"
+        "3    br77-with-long 1 0 01005e000001\n",
     )
+    prints(plain, [[ETH, {**BRIDGE, "ifname": "br77-with-long"}]])
+    assert "groups" not in objects(network.read_interfaces)["br77-with-long"]
     seen = objects(network.read_interfaces)["eth77"]["groups"]
     assert seen == "0180c200000e, 224.0.0.251, ff02:0000:0000:0000:0000:0000:0000:00fb"
 
@@ -219,6 +225,24 @@ def test_an_address_without_its_lifetime(plain: Node) -> None:
             "lifetime": "limited",
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("local", "protocol", "shown"),
+    [
+        ("fe80::ff:fe00:77", None, False),
+        ("fe80::1234", "kernel_ll", False),
+        ("fe80::5", None, True),
+        ("fe80::ff:fe00:77", "static", True),
+    ],
+)
+def test_link_local_addresses_of_the_kernel_are_left_out(
+    node: Node, local: str, protocol: str | None, shown: bool
+) -> None:
+    about = {"family": "inet6", "local": local, "prefixlen": 64, "scope": "link"}
+    about.update({"protocol": protocol} if protocol else {})
+    prints(node, [[{**ETH, "addr_info": [about]}]])
+    assert (f"eth77 {local}/64" in objects(network.read_addresses)) == shown
 
 
 def test_a_route_without_the_state_of_its_link(plain: Node) -> None:
@@ -240,6 +264,7 @@ def test_routes_are_told_by_table_metric_and_interface(node: Node) -> None:
         {**ROUTE, "table": "100"},
         {**ROUTE, "protocol": "kernel"},
         {**ROUTE, "table": "local", "protocol": "kernel"},
+        {**ROUTE, "dst": "fe80::/64", "protocol": "kernel"},
     ]
     prints(node, [[ETH], rows])
     assert set(objects(network.read_routes)) == {
@@ -349,7 +374,11 @@ def test_classes_and_filters_without_counters(node: Node) -> None:
     }
 
 
-def test_ipsec_is_asked_only_where_the_kernel_has_it(node: Node) -> None:
+def test_ipsec_is_asked_only_where_the_kernel_has_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: dict[int, list[bytes] | None] = {}
+    monkeypatch.setattr(traffic, "dump", lambda protocol, kind: answers.get(kind))
     node.file("/proc/net/netlink", "sk Eth Pid Groups\n0 0 0 0\n0 6 77 0\n")
     assert objects(traffic.read_transformations) == {}
     node.file("/proc/net/netlink", "sk Eth Pid Groups\n0 0 0 0\n0 6 0 0\n")
@@ -365,6 +394,10 @@ def test_ipsec_is_asked_only_where_the_kernel_has_it(node: Node) -> None:
         "state src 10.0.0.1 dst 10.0.0.2 proto esp": {
             "settings": "proto esp mode transport\nenc cbc(aes)"
         },
+    }
+    answers[netlink.GET_POLICIES] = []
+    assert set(objects(traffic.read_transformations)) == {
+        "state src 10.0.0.1 dst 10.0.0.2 proto esp"
     }
 
 
@@ -421,6 +454,7 @@ def test_addresses_that_the_kernel_makes_are_identities(node: Node) -> None:
         f"fe80000000000000{made} 02 40 20 80    eth77\n"
         f"20010db800000000{made} 02 40 00 00    eth77\n"
         "20010db8000000000000000000000077 02 40 00 80    eth77\n"
+        "20010db8000000011234567812345678 02 40 00 200    eth77\n"
         "fe80000000000000dead00000000beef 03 40 20 80    eth78\n"
         "fe800000000000000000000000000001 04 40 20 80    eth79\n"
         "fe800000000000000000000000000002 04 40 20 80    eth79\n",
@@ -429,6 +463,31 @@ def test_addresses_that_the_kernel_makes_are_identities(node: Node) -> None:
     assert seen == {
         "MAC address of eth77": ["02:00:00:00:00:77"],
         "link-local address of eth77": ["fe80::ff:fe00:77"],
-        "address in 2001:db8::/64 from the MAC address of eth77": ["2001:db8::ff:fe00:77"],
+        "made address in 2001:db8::/64 of eth77": ["2001:db8::ff:fe00:77"],
+        "made address in 2001:db8:0:1::/64 of eth77": ["2001:db8:0:1:1234:5678:1234:5678"],
         "link-local address of eth78": ["fe80::dead:0:0:beef"],
     }
+
+
+def test_bridges_of_docker_are_told_by_their_network(node: Node) -> None:
+    name = "br-0123456789ab"
+    node.file(f"/sys/class/net/{name}/address", "02:42:00:00:00:77\n")
+    node.file(f"/proc/sys/net/ipv4/conf/{name}/forwarding", "1\n")
+    node.file(
+        "/proc/net/route",
+        "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+        f"{name} 000012AC 00000000 0001 0 0 0 0000FFFF 0 0 0\n",
+    )
+    kind = "bridge of the network 172.18.0.0/16"
+    seen = identities()
+    assert seen[kind] == [name]
+    assert seen[f"MAC address of {kind}"] == ["02:42:00:00:00:77"]
+    assert objects(read_sysctl) == {f"net.ipv4.conf.<{kind}>": {"forwarding": "1"}}
+
+
+def test_the_kernel_says_what_it_has() -> None:
+    """Any machine has a loopback interface; RTM_GETLINK is 18, of NETLINK_ROUTE."""
+    links = netlink.dump(0, 18, struct.pack("=BBHiII", 0, 0, 0, 0, 0, 0))
+    assert links
+    assert any(b"lo\0" in link for link in links)
+    assert netlink.dump(0, 9999) is None

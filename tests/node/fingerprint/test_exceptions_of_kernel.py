@@ -1,0 +1,100 @@
+"""What is not compared of kernel and network, and its neighbours, which are."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.node.fingerprint.entry import Entry
+from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
+from lockstep.node.fingerprint.firewall import EXCEPTIONS_OF_FIREWALL
+from lockstep.node.fingerprint.modules import EXCEPTIONS_OF_MODULE
+from lockstep.node.fingerprint.mounts import EXCEPTIONS_OF_MOUNT
+from lockstep.node.fingerprint.network import EXCEPTIONS_OF_NETWORK
+from lockstep.node.fingerprint.sysctl import EXCEPTIONS_OF_SYSCTL
+
+ROWS = (
+    *EXCEPTIONS_OF_SYSCTL,
+    *EXCEPTIONS_OF_MOUNT,
+    *EXCEPTIONS_OF_NETWORK,
+    *EXCEPTIONS_OF_FIREWALL,
+    *EXCEPTIONS_OF_MODULE,
+)
+TABLE = by_domain(ROWS)
+FIELD = "value"
+LEFT_OUT = (
+    ("sysctl", "fs.dentry-state"),
+    ("sysctl", "net.netfilter.nf_conntrack_count"),
+    ("sysctl", "lnet.stats"),
+    ("sysctl", "kernel.spl.kmem.kmem_alloc"),
+    ("sysctl", "net.core.netdev_rss_key"),
+    ("sysctl", "kernel.tainted"),
+    ("sysctl", "kernel.perf_event_max_sample_rate"),
+    ("mount", "/var/lib/docker/overlay2/0123/merged"),
+    ("mount", "/run/netns"),
+    ("mount", "/run/user/1000"),
+    ("mount", "/run/credentials/systemd-journald.service"),
+    ("mount", "/var/spool/slurmd/job_container/77/job_77"),
+    ("mount", "/proc/sys/fs/binfmt_misc #2"),
+    ("netns", "cni-8a3f2b1c-77aa-44bb-99cc-0123456789ab"),
+    ("firewall", "iptables IPv4 nat KUBE-SEP-ABCDEFGHIJKLMNOP"),
+    ("firewall", "iptables IPv4 nat CNI-0123456789abcdef01234567"),
+)
+COMPARED = (
+    ("sysctl", "fs.file-max"),
+    ("sysctl", "net.netfilter.nf_conntrack_max"),
+    ("sysctl", "lnet.debug"),
+    ("sysctl", "kernel.spl.hostid"),
+    ("sysctl", "net.core.rmem_max"),
+    ("sysctl", "kernel.perf_event_paranoid"),
+    ("mount", "/var/lib/docker"),
+    ("mount", "/var/lib/docker/overlay2"),
+    ("mount", "/run/user"),
+    ("mount", "/run"),
+    ("mount", "/var/spool/slurmd"),
+    ("mount", "/proc/sys/fs/binfmt_misc"),
+    ("netns", "blue"),
+    ("firewall", "iptables IPv4 nat KUBE-SERVICES"),
+    ("firewall", "iptables IPv4 filter INPUT"),
+)
+FIELDS = (
+    ("sysctl", "net.ipv6.conf.eth0", "stable_secret", "accept_ra"),
+    ("firewall", "iptables IPv4 filter f2b-sshd", "rules", "policy"),
+    ("module", "nfs", "parameter nfs4_unique_id", "parameter callback_tcpport"),
+    ("module", "dm_bufio", "parameter peak_allocated_bytes", "parameter max_age_seconds"),
+    ("module", "fuse", "parameter max_user_bgreq", "parameter enable_uring"),
+    ("module", "kernel", "parameter panic", "parameter pause_on_oops"),
+    ("module", "nf_conntrack", "parameter hashsize", "parameter expect_hashsize"),
+    ("module", "dm_mod", "parameter stats_current_allocated_bytes", "parameter swap_bios"),
+)
+
+
+@pytest.mark.parametrize(("domain", "name"), LEFT_OUT)
+def test_it_is_left_out(domain: str, name: str) -> None:
+    assert without_exceptions(domain, Entry(name, {FIELD: "7"}), TABLE) is None
+
+
+@pytest.mark.parametrize(("domain", "name"), COMPARED)
+def test_its_neighbour_is_compared(domain: str, name: str) -> None:
+    assert without_exceptions(domain, Entry(name, {FIELD: "7"}), TABLE) == {FIELD: "7"}
+
+
+@pytest.mark.parametrize(("domain", "name", "gone", "kept"), FIELDS)
+def test_a_field_is_left_out(domain: str, name: str, gone: str, kept: str) -> None:
+    entry = Entry(name, {gone: "7", kept: "8"})
+    assert without_exceptions(domain, entry, TABLE) == {kept: "8"}
+
+
+def test_each_exception_has_an_example_and_a_reason() -> None:
+    for row in ROWS:
+        table = by_domain([row])
+        examples = [
+            *((domain, Entry(name, {FIELD: ""})) for domain, name in LEFT_OUT),
+            *((domain, Entry(name, {gone: ""})) for domain, name, gone, _ in FIELDS),
+        ]
+        hit = [
+            entry.name
+            for domain, entry in examples
+            if without_exceptions(domain, entry, table) in (None, {})
+        ]
+        assert hit or row.domain == "module", row
+        assert row.reason.endswith("."), row
