@@ -77,8 +77,9 @@ def groups(contexts: Iterable[Context]) -> list[Group]:
 
 
 def are_taken(contexts: Iterable[Context]) -> bool:
-    """Return whether any node has a fingerprint."""
-    return any(_of(view.record) for one in contexts for view in one.views.values())
+    """Return whether any node has a fingerprint, or could not take it."""
+    values = (view.record.get(READING) for one in contexts for view in one.views.values())
+    return any(value != MISSING for value in values)
 
 
 def places(contexts: Iterable[Context]) -> list[Place]:

@@ -43,8 +43,8 @@ def identities() -> dict[str, list[str]]:
     found = {
         kind: [v for v in values if len(v) >= 8 and " " not in v] for kind, values in found.items()
     }
-    boot = found["boot ID of this node"]
-    found["boot ID of this node"] = [*boot, *(value.replace("-", "") for value in boot)]
+    boot = found["boot ID"]
+    found["boot ID"] = [*boot, *(value.replace("-", "") for value in boot)]
     interfaces = below("/sys/class/net")
     renamed = called(interfaces)
     found.update({kind: [name] for name, kind in renamed.items()})
@@ -54,7 +54,7 @@ def identities() -> dict[str, list[str]]:
     found.update(_made_addresses(renamed))
     with suppress(Unread):
         found.update(Disks().identities())
-    found["NVMe host of this node"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
+    found["NVMe host"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
     for number, path in enumerate(found_by("/proc/driver/nvidia/gpus/*/information")):
         words = [line.partition(":") for line in _text(path).splitlines()]
         found[f"UUID of GPU {number}"] = [
