@@ -174,3 +174,40 @@ def test_a_rule_takes_the_place_of_the_fingerprint() -> None:
     start = recorded.mutated(recorded.consistent(), NODE, "files", (path, "sha256"), "0" * 64)
     (finding,) = report(of(file={path: {"content": "x"}}), start).findings
     assert (finding.rule, finding.device) == ("file.content", path)
+
+
+def test_consequences_are_part_of_their_cause() -> None:
+    unit = {
+        "file": {"/etc/systemd/system/x.service.d/50-a.conf": {"content": "[Service]\nNice=5\n"}},
+        "unit": {"x.service": {"active": "active"}},
+        "process": {"x.service": {"nice": "5"}},
+        "listener": {"tcp *:99": {"unit": "x.service"}},
+        "running": {"x.service: nice": {"running": "5", "configured": "0"}},
+    }
+    finding = only(of(changes={domain: dict(objects) for domain, objects in unit.items()}))
+    assert finding.device == "/etc/systemd/system/x.service.d/50-a.conf"
+    assert "also differs: running x.service: nice, unit x.service, process x.service" in (
+        finding.detail
+    )
+
+
+def test_two_causes_are_two_findings() -> None:
+    found = report(of(file={"/etc/a": {"mode": "1"}}, unit={"x.service": {"active": "active"}}))
+    assert [(one.rule, one.device) for one in found.findings] == [
+        ("fingerprint.file", "/etc/a"),
+        ("fingerprint.unit", "x.service"),
+    ]
+
+
+def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
+    start = recorded.mutated(
+        recorded.consistent(), NODE, "units", ("slurmd.service", "active"), "failed"
+    )
+    path = "/etc/systemd/system/slurmd.service.d/override.conf"
+    found = report(
+        of(process={"slurmd.service": {"nice": "5"}}, file={path: {"content": "x"}}), start
+    ).findings
+    assert [(one.rule, one.device) for one in found] == [
+        ("unit.active", "slurmd.service"),
+        ("fingerprint.file", path),
+    ]

@@ -8,7 +8,7 @@ from typing import cast
 
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
-from lockstep.checks.fingerprint.decide import PACKAGE, By, verdict
+from lockstep.checks.fingerprint.decide import PACKAGE, By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
@@ -18,10 +18,10 @@ from lockstep.checks.fingerprint.objects import (
     unanswered,
 )
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
-from lockstep.checks.objects import Object
+from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
-from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
+from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
 from lockstep.report import Finding, Status, alike, fold
@@ -116,17 +116,17 @@ def made(
     chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
     if not chosen:
         return
-    known = {
-        (node, thing)
-        for raw in others
-        if raw.finding.status != Status.UNKNOWN.value
-        for node in raw.nodes
-        for view in _views(contexts, node)
-        for device in raw.covers
-        for thing in raw.rule.explains(view, device)
-    }
+    known: dict[str, frozenset[str]] = {}
+    for raw in others:
+        for node in raw.nodes if raw.finding.status != Status.UNKNOWN.value else ():
+            for view in _views(contexts, node):
+                explained = (
+                    of_object(one) for d in raw.covers for one in raw.rule.explains(view, d)
+                )
+                known[node] = known.get(node, frozenset()).union(*explained)
     for group in groups(contexts) if are_taken(contexts) else ():
-        yield from _of_group(group, chosen, known, notes)
+        yield from _not_read(group, chosen, notes)
+        yield from joined(_of_group(group, chosen), known)
 
 
 def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
@@ -135,44 +135,52 @@ def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
             yield context.views[node]
 
 
-def _of_group(
-    group: Group,
-    chosen: Mapping[str, Rule],
-    known: set[tuple[str, Object]],
-    notes: FingerprintNotes,
+def _not_read(
+    group: Group, chosen: Mapping[str, Rule], notes: FingerprintNotes
 ) -> Iterator[RawFinding]:
-    taken, branches = group.taken, group.branches
-    past = _past(group)
-    for name, one in taken.items():
-        for domain, reason in one.unread.items():
-            if domain in chosen:
-                yield _unread(chosen[domain], group.views[name], reason)
+    """Yield a finding for each node or domain that could not be read."""
+    taken = group.taken
     for name, view in group.views.items():
         value = view.record.get(READING)
         if isinstance(value, Unread) and value != MISSING:
             yield _unread(chosen[next(iter(chosen))], view, value.unread)
         elif name not in taken:
             notes.without.add(name)
-    differ = [place for place in differing(taken) if shown(place.domain) in chosen]
-    for difference in differences(differ, branches):
-        domain = shown(difference.domain)
-        thing = Object(DOMAINS[domain][1], difference.name)
-        rule = chosen[domain]
-        decided = verdict(difference, taken, past)
-        if difference.domain == RUNNING:
-            yield from _running(rule, difference, known, thing)
-        elif decided.right is None:
-            if not any((node, thing) in known for side in difference.sides for node in side.nodes):
-                yield _undecided(rule, difference)
         else:
-            for side in difference.sides:
-                for node in side.nodes if side is not decided.right else ():
-                    if (node, thing) not in known:
-                        yield _wrong(rule, difference, node, side, decided.right, decided.by)
-    for place in unanswered(differ, branches):
+            for domain, reason in taken[name].unread.items():
+                if domain in chosen:
+                    yield _unread(chosen[domain], view, reason)
+    for place in unanswered(_differing(taken, chosen), group.branches):
         for nodes in place.sides[1:] or place.sides:
             for node in nodes:
                 yield _not_shown(chosen[shown(place.domain)], place, node)
+
+
+def _differing(taken: Mapping[str, Taken], chosen: Mapping[str, Rule]) -> list[Place]:
+    return [place for place in differing(taken) if shown(place.domain) in chosen]
+
+
+def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
+    taken, past = group.taken, _past(group)
+    for difference in differences(_differing(taken, chosen), group.branches):
+        domain = shown(difference.domain)
+        rule = chosen[domain]
+        decided = verdict(difference, taken, past)
+        fields = next((side.fields for side in difference.sides if side.fields is not None), None)
+        about = subjects(domain, difference.name, fields)
+        for raw in _findings(rule, difference, decided):
+            yield Found(domain, difference.name, raw, about)
+
+
+def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[RawFinding]:
+    if difference.domain == RUNNING:
+        yield from _running(rule, difference)
+    elif decided.right is None:
+        yield _undecided(rule, difference)
+    else:
+        for side in difference.sides:
+            for node in side.nodes if side is not decided.right else ():
+                yield _wrong(rule, difference, node, side, decided.right, decided.by)
 
 
 def _past(group: Group) -> list[dict[str, Taken]]:
@@ -215,19 +223,14 @@ def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Si
     return f"on {node}: make {name} as on {fold(right.nodes)}"
 
 
-def _running(
-    rule: Rule, difference: Difference, known: set[tuple[str, Object]], thing: Object
-) -> Iterator[RawFinding]:
+def _running(rule: Rule, difference: Difference) -> Iterator[RawFinding]:
     for side in difference.sides:
         for node in side.nodes if side.fields is not None else ():
-            if (node, thing) in known:
-                continue
-            fields = side.fields or {}
             yield _raw(
                 rule,
                 node,
                 difference.name,
-                (fields.get("running", ""), fields.get("configured", "")),
+                ((side.fields or {}).get("running", ""), (side.fields or {}).get("configured", "")),
                 By.CONFIGURED.value,
                 f"on {node}: apply the configured value, or change the configuration",
             )

@@ -5,42 +5,41 @@ The engine does not evaluate these rules: ``checks.fingerprint`` compares the ha
 
 from __future__ import annotations
 
-from lockstep.checks.objects import ObjectKind
 from lockstep.checks.rule import ERROR, WARNING, Rule, Severities, by_hand
 
 FAMILY = "fingerprint."
 
-DOMAINS: dict[str, tuple[str, ObjectKind, Severities]] = {
-    "file": ("Files of the configuration", ObjectKind.FILE, WARNING),
-    "package": ("Installed packages", ObjectKind.PACKAGE, WARNING),
-    "user": ("Users", ObjectKind.USER, WARNING),
-    "group": ("Groups", ObjectKind.USER, WARNING),
-    "unit": ("Units of systemd and their states", ObjectKind.UNIT, WARNING),
-    "process": ("Daemons with their limits, priorities and CPUs", ObjectKind.UNIT, WARNING),
-    "running": ("Running settings against configured ones", ObjectKind.UNIT, ERROR),
-    "listener": ("Listening sockets", ObjectKind.LISTENER, WARNING),
-    "timer": ("Timers and planned jobs", ObjectKind.UNIT, WARNING),
-    "cgroup": ("Control groups that no unit made", ObjectKind.UNIT, WARNING),
-    "engine": ("Networks, images and containers of container engines", ObjectKind.UNIT, WARNING),
-    "slurmd": ("What slurmd found on its node", ObjectKind.UNIT, WARNING),
-    "sysctl": ("Kernel parameters", ObjectKind.SYSCTL, WARNING),
-    "kernel": ("Settings of the kernel and its devices", ObjectKind.SYSTEM_FILE, WARNING),
-    "module": ("Kernel modules with their parameters", ObjectKind.KERNEL_MODULE, WARNING),
-    "interface": ("Network interfaces", ObjectKind.INTERFACE, WARNING),
-    "address": ("Network addresses", ObjectKind.INTERFACE, WARNING),
-    "route": ("Routes", ObjectKind.INTERFACE, WARNING),
-    "rule": ("Routing rules", ObjectKind.INTERFACE, WARNING),
-    "neighbour": ("Permanent neighbours", ObjectKind.INTERFACE, WARNING),
-    "nexthop": ("Next hops", ObjectKind.INTERFACE, WARNING),
-    "netns": ("Network namespaces", ObjectKind.INTERFACE, WARNING),
-    "xfrm": ("IPsec states and policies", ObjectKind.INTERFACE, WARNING),
-    "tc": ("Traffic control", ObjectKind.INTERFACE, WARNING),
-    "firewall": ("Packet filters", ObjectKind.INTERFACE, WARNING),
-    "mount": ("Mounts", ObjectKind.MOUNT, WARNING),
-    "swap": ("Swap areas", ObjectKind.MOUNT, WARNING),
-    "hardware": ("Hardware and firmware", ObjectKind.SYSTEM_FILE, WARNING),
+DOMAINS: dict[str, tuple[str, Severities]] = {
+    "file": ("Files of the configuration", WARNING),
+    "package": ("Installed packages", WARNING),
+    "user": ("Users", WARNING),
+    "group": ("Groups", WARNING),
+    "unit": ("Units of systemd and their states", WARNING),
+    "process": ("Daemons with their limits, priorities and CPUs", WARNING),
+    "running": ("Running settings against configured ones", ERROR),
+    "listener": ("Listening sockets", WARNING),
+    "timer": ("Timers and planned jobs", WARNING),
+    "cgroup": ("Control groups that no unit made", WARNING),
+    "engine": ("Networks, images and containers of container engines", WARNING),
+    "slurmd": ("What slurmd found on its node", WARNING),
+    "sysctl": ("Kernel parameters", WARNING),
+    "kernel": ("Settings of the kernel and its devices", WARNING),
+    "module": ("Kernel modules with their parameters", WARNING),
+    "interface": ("Network interfaces", WARNING),
+    "address": ("Network addresses", WARNING),
+    "route": ("Routes", WARNING),
+    "rule": ("Routing rules", WARNING),
+    "neighbour": ("Permanent neighbours", WARNING),
+    "nexthop": ("Next hops", WARNING),
+    "netns": ("Network namespaces", WARNING),
+    "xfrm": ("IPsec states and policies", WARNING),
+    "tc": ("Traffic control", WARNING),
+    "firewall": ("Packet filters", WARNING),
+    "mount": ("Mounts", WARNING),
+    "swap": ("Swap areas", WARNING),
+    "hardware": ("Hardware and firmware", WARNING),
 }
-"""Domain -> what it has, the kind of its objects, and how severe a difference is."""
+"""Domain -> what it has, and how severe a difference is."""
 
 RULES = tuple(
     Rule(
@@ -54,5 +53,5 @@ RULES = tuple(
         repair=by_hand("make {device} on {node} as on its peers"),
         objects=lambda view, device: (),
     )
-    for domain, (title, _, severity) in DOMAINS.items()
+    for domain, (title, severity) in DOMAINS.items()
 )

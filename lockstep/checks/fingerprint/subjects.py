@@ -1,0 +1,128 @@
+"""Joins differences with one cause: a unit's file, the unit, its process and its listeners."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lockstep.checks.fingerprint.objects import Fields
+from lockstep.checks.objects import Object, ObjectKind
+from lockstep.checks.raw_findings import RawFinding
+
+UNIT_FILE = re.compile(
+    r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/(?:system|system\.control|transient)/"
+    r"(?:[^/]+\.(?:wants|requires|upholds)/)?(?P<unit>[^/]+?)(?:\.d(?:/.*)?)?"
+)
+UNIT = re.compile(r"(?P<unit>\S+\.(?:service|socket|timer|target|path|mount|slice|scope))(?::.*)?")
+UNITS = {"file": UNIT_FILE, **dict.fromkeys(("unit", "timer", "process", "running"), UNIT)}
+"""Domain -> the pattern that finds a unit in the name of an object."""
+ORDER = (
+    *("package", "file", "user", "group", "module", "sysctl", "kernel", "hardware"),
+    *("interface", "mount", "swap", "engine", "running", "unit", "timer", "process"),
+)
+"""Domains whose difference is the cause rather than the effect, the first first."""
+EFFECTS = frozenset({"running", "unit", "timer", "process", "listener", "address", "route"})
+"""Domains whose differences follow from others. Differences of other domains are shown unless a
+rule names the object itself."""
+OF_KINDS = {
+    ObjectKind.FILE: "file",
+    ObjectKind.INTERFACE: "interface",
+    ObjectKind.KERNEL_MODULE: "module",
+    ObjectKind.MOUNT: "mount",
+    ObjectKind.PACKAGE: "package",
+    ObjectKind.SYSCTL: "sysctl",
+    ObjectKind.SYSTEM_FILE: "kernel",
+    ObjectKind.UNIT: "unit",
+    ObjectKind.USER: "user",
+}
+ALSO = 6
+"""At most so many consequences are named."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, and what it is about."""
+
+    domain: str
+    name: str
+    raw: RawFinding
+    subjects: frozenset[str]
+
+
+def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
+    """Return what an object belongs to, such as ``unit slurmd.service``."""
+    fields = fields or {}
+    found = {f"{domain} {name}"}
+    match = UNITS[domain].fullmatch(name) if domain in UNITS else None
+    if match is not None:
+        found.add(f"unit {match['unit']}")
+    elif domain == "running":
+        found.add(name)  # "sysctl vm.swappiness", "mount /data"
+    elif domain == "group":
+        found.add(f"user {name}")
+    elif domain == "address":
+        found.add(f"interface {name.partition(' ')[0]}")
+    if domain == "package":
+        found.add(f"package {name.partition(':')[0]}")
+    elif "package" in fields:
+        found.add(f"package {fields['package']}")
+    if "dev" in fields:
+        found.add(f"interface {fields['dev']}")
+    if domain == "listener" and "unit" in fields:
+        found.add(f"unit {fields['unit']}")
+    return frozenset(found)
+
+
+def of_object(thing: Object) -> frozenset[str]:
+    """Return the subjects of an object that a rule names."""
+    domain = OF_KINDS.get(thing.kind, "")
+    return subjects(domain, thing.name, None) if domain else frozenset()
+
+
+def joined(found: Iterable[Found], known: Mapping[str, frozenset[str]]) -> list[RawFinding]:
+    """Return one finding for each cause.
+
+    Args:
+        found: all findings of a group of nodes.
+        known: node -> the subjects that findings of rules explain.
+    """
+    by_nodes: dict[frozenset[str], list[Found]] = {}
+    for one in found:
+        explained = frozenset().union(*(known.get(node, frozenset()) for node in one.raw.nodes))
+        itself = f"{one.domain} {one.name}" in explained
+        if not itself and not (one.domain in EFFECTS and one.subjects & explained):
+            by_nodes.setdefault(one.raw.nodes, []).append(one)
+    return [raw for same in by_nodes.values() for raw in _of_nodes(same)]
+
+
+def _of_nodes(found: list[Found]) -> list[RawFinding]:
+    causes: list[tuple[set[str], list[Found]]] = []
+    seen: set[tuple[str, str]] = set()
+    for one in sorted(found, key=lambda one: (_rank(one.domain), one.name)):
+        if (one.domain, one.name) in seen:
+            continue  # a file's secret content and its mode differ
+        seen.add((one.domain, one.name))
+        together = [cause for cause in causes if cause[0] & one.subjects]
+        if together and one.domain in EFFECTS:
+            subjects, members = together[0]
+            subjects |= one.subjects
+            members.append(one)
+        else:
+            causes.append((set(one.subjects), [one]))
+    return [_with_effects(members) for _, members in causes]
+
+
+def _rank(domain: str) -> int:
+    return ORDER.index(domain) if domain in ORDER else len(ORDER)
+
+
+def _with_effects(members: list[Found]) -> RawFinding:
+    first, *others = members
+    if not others:
+        return first.raw
+    named = [f"{one.domain} {one.name}" for one in others[:ALSO]]
+    more = f" and {len(others) - ALSO} more" if len(others) > ALSO else ""
+    parts = (first.raw.finding.detail, f"also differs: {', '.join(named)}{more}")
+    detail = "; ".join(part for part in parts if part)
+    return replace(first.raw, finding=replace(first.raw.finding, detail=detail))
