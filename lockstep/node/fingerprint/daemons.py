@@ -203,6 +203,6 @@ def _accounts(path: str, root: str) -> dict[str, str]:
 
 def account(number: str, path: str = "/etc/passwd") -> str:
     """Return the name of a user or group; numbers of DynamicUser= are "dynamic"."""
-    if 61184 <= int(number) <= 65519:  # systemd.exec(5), DynamicUser=
-        return "dynamic"
-    return _accounts(path, rooted("")).get(number, number)
+    name = _accounts(path, rooted("")).get(number)
+    # systemd.exec(5), DynamicUser=. Debian has static accounts in this range, such as slurm.
+    return name or ("dynamic" if 61184 <= int(number) <= 65519 else number)

@@ -71,6 +71,12 @@ def test_changes_of_a_file(node: Node, file: str, text: str, field: str, value: 
     assert after[field] == value
 
 
+def test_a_static_account_in_the_range_of_dynamic_ones(node: Node) -> None:
+    node.file("/etc/passwd", "slurm:x:64030:64030::/:/bin/false\n")
+    node.file("/proc/200/status", STATUS.format(uid=64030))
+    assert node.read("process")["munge.service"]["user"] == "slurm"
+
+
 def test_what_differs_from_start_to_start_is_dropped(node: Node) -> None:
     before = node.read("process")
     variables = ("INVOCATION_ID=7", "JOURNAL_STREAM=9:1", "LISTEN_PID=5", "SYSTEMD_EXEC_PID=200",
