@@ -104,13 +104,21 @@ def _of_nodes(found: list[Found]) -> list[RawFinding]:
             continue  # a file's secret content and its mode differ
         seen.add((one.domain, one.name))
         together = [cause for cause in causes if cause[0] & one.subjects]
-        if together and one.domain in EFFECTS:
+        folder = ("file", one.name.rpartition("/")[0])
+        below = [cause for cause in causes if one.domain == "file" and _has(cause[1], folder)]
+        together = below or (together if one.domain in EFFECTS else [])
+        if together:
             subjects, members = together[0]
             subjects |= one.subjects
             members.append(one)
         else:
             causes.append((set(one.subjects), [one]))
     return [_with_effects(members) for _, members in causes]
+
+
+def _has(members: list[Found], place: tuple[str, str]) -> bool:
+    """Return whether a folder is among the differences of one cause."""
+    return any((one.domain, one.name) == place for one in members)
 
 
 def _rank(domain: str) -> int:
