@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
+import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from lockstep.node.fingerprint.disks import Disks
-from lockstep.node.fingerprint.interfaces import called
+from lockstep.node.fingerprint.interfaces import called, interface_identifier
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
 
@@ -80,18 +80,19 @@ def _made_addresses(renamed: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for words in (line.split() for line in _text("/proc/net/if_inet6").splitlines()):
-        address, name = ipaddress.IPv6Address(bytes.fromhex(words[0])), words[5]
-        mac = bytes.fromhex("".join(_lines(f"/sys/class/net/{name}/address")).replace(":", ""))
-        ending = bytes([mac[0] ^ 2, *mac[1:3], 0xFF, 0xFE, *mac[3:]]) if len(mac) == 6 else b""
-        made = bool(ending) and address.packed.endswith(ending)
+        packed, name = bytes.fromhex(words[0]), words[5]
+        address = socket.inet_ntop(socket.AF_INET6, packed)
+        ending = interface_identifier("".join(_lines(f"/sys/class/net/{name}/address")))
+        made = bool(ending) and packed.endswith(ending)
         name = renamed.get(name, name)
-        if not address.is_link_local and (made or not int(words[4], 16) & PERMANENT):
-            network = ipaddress.IPv6Network((address, 64), strict=False)
-            found.setdefault(f"made address in {network} of {name}", []).append(str(address))
+        is_local = packed[0] == 0xFE and packed[1] & 0xC0 == 0x80
+        if not is_local and (made or not int(words[4], 16) & PERMANENT):
+            network = socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8))
+            found.setdefault(f"made address in {network}/64 of {name}", []).append(address)
         elif made:
-            found[f"link-local address of {name}"] = [str(address)]
-        elif address.is_link_local:
-            others.setdefault(f"link-local address of {name}", []).append(str(address))
+            found[f"link-local address of {name}"] = [address]
+        elif is_local:
+            others.setdefault(f"link-local address of {name}", []).append(address)
     for kind, addresses in others.items():
         if len(addresses) == 1:
             found.setdefault(kind, addresses)

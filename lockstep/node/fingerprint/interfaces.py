@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable
 
@@ -49,12 +48,22 @@ def called(names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for words in rows_of("/proc/net/route", after=1) if bridges else ():
         if words[0] in bridges and words[1] != "00000000":
-            address, mask = (
-                ".".join(str(byte) for byte in bytes.fromhex(words[at])[::-1]) for at in (1, 7)
-            )
-            bits = str(ipaddress.IPv4Network(f"{address}/{mask}"))
-            found.setdefault(words[0], f"bridge of the network {bits}")
+            address = ".".join(str(byte) for byte in bytes.fromhex(words[1])[::-1])
+            bits = bin(int(words[7], 16)).count("1")
+            found.setdefault(words[0], f"bridge of the network {address}/{bits}")
     return found
+
+
+def interface_identifier(mac: str) -> bytes:
+    """Return how an IPv6 address ends that is made of a MAC address (RFC 4291, appendix A).
+
+    Empty if it is no MAC address of six bytes.
+    """
+    parts = mac.split(":")
+    if len(parts) != 6:
+        return b""
+    first, *others = (int(part, 16) for part in parts)
+    return bytes([first ^ 2, *others[:2], 0xFF, 0xFE, *others[2:]])
 
 
 OF_AN_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "proto_down", "mode")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
+import socket
 from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,7 +12,12 @@ from weakref import WeakKeyDictionary
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.ethtool import hashes_of, settings_of
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-from lockstep.node.fingerprint.interfaces import NET, queues_of, without_containers
+from lockstep.node.fingerprint.interfaces import (
+    NET,
+    interface_identifier,
+    queues_of,
+    without_containers,
+)
 from lockstep.node.fingerprint.sysfs import value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -220,18 +225,16 @@ def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
 
 
 def _made(about: Row, mac: str) -> bool:
-    """Return whether the kernel has made a link-local address (RFC 4291, appendix A).
+    """Return whether the kernel has made a link-local address.
 
     It says so since version 5.18 (IFAPROT_KERNEL_LL); before, the MAC address tells.
     """
     if about.get("family") != "inet6" or about.get("scope") != "link":
         return False
-    parts = mac.split(":")
-    if len(parts) != 6 or "protocol" in about:
+    ending = interface_identifier(mac)
+    if not ending or "protocol" in about:
         return about.get("protocol") == "kernel_ll"
-    words = [int(parts[0], 16) ^ 2, *(int(part, 16) for part in parts[1:])]
-    made = bytes([*words[:3], 0xFF, 0xFE, *words[3:]])
-    return ipaddress.IPv6Address(about["local"]).packed.endswith(made)
+    return socket.inet_pton(socket.AF_INET6, about["local"]).endswith(ending)
 
 
 def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
