@@ -28,6 +28,7 @@ from lockstep.node.fingerprint.places import (
     Place,
     far_away,
     homes,
+    shared,
 )
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
@@ -62,9 +63,6 @@ BASE = frozenset(
     )
 )
 """What base-files (Debian), filesystem (RHEL) and Lockstep make: no list has to be looked into."""
-CRONTABS = "/var/spool/cron/"
-CRON_HEADER = (b"# DO NOT EDIT", b"# (")
-"""crontab(1) begins a file with lines that hold the time of installation."""
 
 
 def basic(about: os.stat_result) -> Fields:
@@ -101,7 +99,8 @@ class Files:
     def read(self) -> list[Entry]:
         """Return all files."""
         for place in PLACES:
-            self._folder(place, place.path, rooted(place.path), None, True, 0)
+            if place.path not in self.far:
+                self._folder(place, place.path, rooted(place.path), None, True, 0)
         for home in homes():
             if not any(f"{home}/".startswith(f"{far}/") for far in self.far):
                 self._home(home)
@@ -152,7 +151,13 @@ class Files:
     ) -> None:
         try:
             opened = os.open(name, FOLDER, dir_fd=inside)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            # A place is a link: it is compared, but not where it leads to.
+            with suppress(OSError):
+                fields = {**basic(os.lstat(rooted(path))), "target": os.readlink(rooted(path))}
+                self.found.append(Entry(path, fields))
             return
         except OSError as error:
             unread = f"unread: {error.strerror}"
@@ -205,6 +210,8 @@ class Files:
                 fields["target"] = target = os.readlink(name, dir_fd=inside)
                 if target.endswith(SNAKEOIL):
                     return
+                if path in self.conffiles:
+                    fields.update(package=self.conffiles[path].package, shipped="changed")
         self.found.append(Entry(path, fields))
 
     def _read(
@@ -236,9 +243,7 @@ class Files:
                 digest.update(data)
                 fields["shipped"] = "yes" if digest.hexdigest() == shipped.md5 else "changed"
         if isinstance(data, bytes):
-            if path.startswith(CRONTABS):
-                data = without_header(data)
-            data = content(data)
+            data = content(shared(path, data))
         fields["content"] = data if public and about.st_mode & READERS else Secret(data)
 
 
@@ -263,14 +268,6 @@ def entries_below(opened: int, most: int) -> int:
                     finally:
                         os.close(inside)
     return count
-
-
-def without_header(data: bytes) -> bytes:
-    """Return a crontab without the lines that crontab(1) puts before it."""
-    lines = data.splitlines(keepends=True)
-    while lines and lines[0].startswith(CRON_HEADER):
-        del lines[0]
-    return b"".join(lines)
 
 
 def read_files(_request: Request, _commands: Commands) -> Iterator[Entry]:

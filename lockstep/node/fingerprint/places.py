@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
@@ -62,16 +63,42 @@ PRUNED = frozenset(
 
 HOME_FOLDERS = (
     *(".ssh", ".config/systemd", ".config/containers", ".config/enroot", ".config/environment.d"),
-    *(".config/pip", ".config/autostart", ".docker", ".pip", ".local/bin", ".local/share/systemd"),
+    *(
+        ".config/pip",
+        ".config/autostart",
+        ".docker",
+        ".pip",
+        ".local/bin",
+        ".local/share/systemd/user",
+    ),
 )
 """Folders of a home that programs take settings from. All other folders are data."""
 GROWN = (
     *(".bash_history", ".ash_history", ".zsh_history", ".sh_history", ".python_history"),
     *(".mysql_history", ".psql_history", ".sqlite_history", ".node_repl_history", ".lesshst"),
     *(".viminfo", ".wget-hsts", ".Xauthority", ".ICEauthority", ".sudo_as_admin_successful"),
-    *(".selected_editor", ".zcompdump", ".rediscli_history"),
+    *(".selected_editor", ".zcompdump", ".rediscli_history", ".rnd", ".pulse-cookie", ".esd_auth"),
+    *(".motd_shown", ".cloud-locale-test", ".xsession-errors"),
 )
 """Files of a home that programs write when somebody uses them."""
+VARYING: tuple[tuple[re.Pattern[str], re.Pattern[bytes]], ...] = (
+    # crontab(1) puts lines with the time of installation before a file.
+    (
+        re.compile(r"/var/spool/cron/.*"),
+        re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n)*"),
+    ),
+    # NetworkManager makes the UUID of a connection, and writes when it was used last.
+    (
+        re.compile(r"/etc/NetworkManager/system-connections/.*"),
+        re.compile(rb"^(uuid|timestamp)=.*\n", re.MULTILINE),
+    ),
+    (
+        re.compile(r"/etc/sysconfig/network-scripts/ifcfg-.*"),
+        re.compile(rb"^UUID=.*\n", re.MULTILINE),
+    ),
+)
+"""Files, and lines in them that equal nodes do not share."""
+VARYING_IN = ("/var/spool/cron/", "/etc/NetworkManager/", "/etc/sysconfig/")
 NO_LOGIN = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
 
 FAR = (
@@ -88,6 +115,15 @@ def far_away() -> frozenset[str]:
         for row in rows_of("/proc/self/mounts")
         if len(row) > 2 and (row[2] in FAR or row[2].startswith("fuse."))
     )
+
+
+def shared(path: str, data: bytes) -> bytes:
+    """Return the content of a file without the lines that equal nodes do not share."""
+    if path.startswith(VARYING_IN):
+        for paths, lines in VARYING:
+            if paths.fullmatch(path):
+                data = lines.sub(b"", data)
+    return data
 
 
 def homes() -> list[str]:
@@ -112,7 +148,8 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         "content",
         *((f"/etc/{name}", ACCOUNTS)
           for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid")),
-        (r"/etc/ssh/ssh_host_\w+_key", "each node has private keys of its own (sshd(8))"),
+        (r"/etc/ssh/ssh_host_\w+_key(-cert\.pub)?",
+         "each node has private keys of its own (sshd(8))"),
         ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),
@@ -126,12 +163,20 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "make-ssl-cert(8) makes a key for each installation"),
         (r"/etc/(ssl/certs|pki/ca-trust/extracted)/java/cacerts",
          "the store holds times; the certificates in it are files as well"),
+        (r"/etc/pki/tls/(private/localhost\.key|certs/localhost\.crt)",
+         "mod_ssl makes a key for each installation"),
+        (r"/etc/krb5\.keytab", "each host has keys of its own (Kerberos)"),
+        (r"/etc/salt/pki/minion/minion\.(pem|pub)", "each node has keys of its own (Salt)"),
+        ("/etc/iscsi/initiatorname.iscsi", "each node has a name of its own (iscsid(8))"),
         (r"/etc/pki/consumer/(cert|key)\.pem", "identity of a subscription"),
         ("/etc/insights-client/machine-id", "identity of a subscription"),
         (r"/etc/popularity-contest\.conf", "it holds a random identity of the installation"),
         (r"/boot/(initrd\.img-.*|initramfs-.*\.img)",
          "it holds times, so that equal ones differ; its settings are files of /etc"),
-        ("/boot/grub/grubenv", "GRUB and grub-editenv(1) keep the state of the last boot"),
+        (r"/boot/efi/[^/]+/[^/]+/initrd", "as above (kernel-install(8))"),
+        (r"/boot/(efi/)?loader/random-seed", "systemd-boot(7) writes it at each boot"),
+        (r"/boot/(efi/EFI/[^/]+|grub2?)/grubenv",
+         "GRUB and grub-editenv(1) keep the state of the last boot"),
     ),
     *_rows(
         WHOLE,
@@ -141,6 +186,10 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/etc/lvm/archive/[^/]+_\d+-\d+\.vg", "LVM keeps old states (vgcfgbackup(8))"),
         (r"/etc/pki/entitlement/\d+(-key)?\.pem", "identity of a subscription, in its name too"),
         (r"/(root|.*/[^/]+)/\.ssh/known_hosts(\.old)?", "ssh(1) writes it at the first login"),
+        ("/etc/containers/networks",
+         "podman(1) makes the folder at its first use; the networks in it are compared"),
+        (r"/(root|.*/[^/]+)/\.docker/(buildx(/.*)?|\.token_seed(\.lock)?)",
+         "docker buildx keeps the times of its use"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
     ),
 )  # fmt: skip

@@ -40,7 +40,8 @@ def added(name: str, path: str, text: str, mode: str = "644") -> Change:
     return Change(
         name,
         f"test ! -e {where} || exit 1; d={folder}; "
-        f"while test ! -d $d; do echo $d; d=$(dirname $d); done > {SAVED}; mkdir -p {folder} && printf '%s\\n' {shlex.quote(text)} > {where} && "
+        f"while test ! -d $d; do echo $d; d=$(dirname $d); done > {SAVED}; "
+        f"mkdir -p {folder} && printf '%s\\n' {shlex.quote(text)} > {where} && "
         f"chmod {mode} {where}",
         f"test -e {SAVED} && rm {where} && xargs -r rmdir < {SAVED}; rm {SAVED}",
         "file",
