@@ -40,12 +40,9 @@ def bucket_of(name: str, buckets: int) -> int:
 
 def hash_of(domain: str, name: str, fields: Mapping[str, str]) -> int:
     """Return the hash of an object."""
-    state = hashlib.blake2b(digest_size=BYTES)
-    for text in (domain, name, *(part for field in sorted(fields.items()) for part in field)):
-        data = text.encode("utf-8", "surrogateescape")
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return int.from_bytes(state.digest(), "big")
+    parts = (domain, name, *(part for field in sorted(fields.items()) for part in field))
+    data = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=BYTES).digest(), "big")
 
 
 def hexadecimal(number: int) -> str:
@@ -56,31 +53,28 @@ def hexadecimal(number: int) -> str:
 class Sums:
     """The sums of one domain, and its touched objects."""
 
-    def __init__(self, domain: str, buckets: int, own: Own) -> None:
+    def __init__(self, domain: str, buckets: int) -> None:
         """Begin with no object."""
-        self.domain, self.own = domain, own
+        self.domain = domain
         self.sums = [0] * buckets
         self.touched: dict[str, Hashes] = {}
         self.count = 0
 
-    def add(self, name: str, fields: Fields) -> tuple[str, Fields, int]:
-        """Add an object; return its name and the fields with identities replaced, and its bucket.
+    def add(self, name: str, called: str, fields: Fields, changed: Fields) -> tuple[str, int]:
+        """Add an object; return its name with identities replaced, and its bucket.
 
-        The fields are only those that contain an identity; an object that is not touched has none,
-        and keeps its name.
+        Args:
+            name: its name.
+            called: its name with identities replaced.
+            fields: its fields.
+            changed: the fields that contain an identity, with it replaced.
         """
         self.count += 1
         bucket = bucket_of(name, len(self.sums))
         raw = hash_of(self.domain, name, fields)
-        called = self.own.replaced(name)
-        changed = {
-            field: new
-            for field, value in fields.items()
-            if (new := self.own.replaced(value)) is not value
-        }
         if called is name and not changed:
             self.sums[bucket] ^= raw
-            return name, {}, bucket
+            return name, bucket
         # Objects that get the same name, such as routes to two own addresses, are numbered.
         unique, number = called, 1
         while unique in self.touched:
@@ -88,7 +82,7 @@ class Sums:
             unique = f"{called} #{number}"
         hashes = [raw, hash_of(self.domain, unique, {**fields, **changed})]
         self.touched[unique] = [*map(hexadecimal, hashes), str(bucket)]
-        return unique, changed, bucket
+        return unique, bucket
 
 
 class Fingerprint:
@@ -133,20 +127,28 @@ class Fingerprint:
         fields = without_exceptions(domain.name, entry, self.exceptions)
         if fields is None:
             return
-        shown = {k: v for k, v in fields.items() if not isinstance(v, Secret)}
-        self._sum(domain.name, domain.buckets, entry.name, shown)
-        if len(shown) < len(fields):
-            secrets = {k: self._keyed(v) for k, v in fields.items() if isinstance(v, Secret)}
-            self._sum(domain.name + PROTECTED, domain.buckets, entry.name, secrets)
+        called, replaced = self.own.replaced(entry.name), self.own.replaced
+        changed = {k: new for k, v in fields.items() if (new := replaced(v)) is not v}
+        secret = {k for k, v in fields.items() if isinstance(v, Secret)}
+        shown = fields
+        if secret:
+            hidden, own = ({k: self._keyed(every[k]) for k in secret & every.keys()}
+                           for every in (fields, changed))  # fmt: skip
+            self._sum(domain.name + PROTECTED, domain.buckets, entry.name, called, hidden, own)
+            shown = {k: v for k, v in fields.items() if k not in secret}
+            changed = {k: v for k, v in changed.items() if k not in secret}
+        self._sum(domain.name, domain.buckets, entry.name, called, shown, changed)
 
-    def _sum(self, domain: str, buckets: int, name: str, fields: Fields) -> None:
+    def _sum(
+        self, domain: str, buckets: int, name: str, called: str, fields: Fields, changed: Fields
+    ) -> None:
         if domain not in self.sums:
-            self.sums[domain] = Sums(domain, buckets, self.own)
-        called, replaced, bucket = self.sums[domain].add(name, fields)
+            self.sums[domain] = Sums(domain, buckets)
+        unique, bucket = self.sums[domain].add(name, called, fields, changed)
         asked = self.asked.get(domain, ())
-        for place in (called, f"#{bucket}"):
+        for place in (unique, f"#{bucket}"):
             if place in asked:
-                self.branches[domain][place][called] = [fields, replaced]
+                self.branches[domain][place][unique] = [fields, changed]
 
     def _keyed(self, value: str) -> str:
         data = value.encode("utf-8", "surrogateescape")

@@ -106,6 +106,16 @@ def test_a_secret_is_hashed_with_the_key_and_never_shown() -> None:
     assert rekeyed["key"] != same["key"]
 
 
+def test_an_identity_in_a_secret_is_replaced_as_well() -> None:
+    both = [
+        sums(node, Entry("/a", {"mode": "600", "content": Secret(f"name {node}")}))
+        for node in ("alpha", "beta")
+    ]
+    (one, other) = (answer["touched"]["file!"]["/a"] for answer in both)
+    assert one[0] != other[0]
+    assert one[1] == other[1]
+
+
 def test_a_domain_that_fails_halfway_has_no_sums() -> None:
     def entries() -> Iterator[Entry]:
         yield Entry("/a", {"x": "1"})
