@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from lockstep.node.fingerprint.domains import DOMAINS
+from lockstep.node.fingerprint.containers import ENGINES
 from lockstep.node.fingerprint.entry import Fields
 from lockstep.node.fingerprint.exceptions import EXCEPTIONS
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
+from lockstep.node.fingerprint.listeners import LISTENERS
+from lockstep.node.fingerprint.login import LOGIN
+from lockstep.node.fingerprint.processes import PROCESSES
+from lockstep.node.fingerprint.running import RUNNING
+from lockstep.node.fingerprint.scheduler import SCHEDULER
+from lockstep.node.fingerprint.timers import TIMERS
+from lockstep.node.fingerprint.units import UNITS as UNIT_DOMAINS
 from lockstep.node.readers import commands, tree
 from lockstep.node.readers.commands import Commands
 
+DOMAINS = (
+    *(*UNIT_DOMAINS, *PROCESSES, *RUNNING, *LISTENERS),
+    *(*TIMERS, *SCHEDULER, *ENGINES, *LOGIN),
+)
 UNITS = "/usr/lib/systemd/system"
 ADMIN = "/etc/systemd/system"
 STATUS = """State:\tS (sleeping)

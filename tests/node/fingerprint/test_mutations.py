@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lockstep.node.fingerprint.domains import DOMAINS
 from lockstep.node.fingerprint.exceptions import EXCEPTIONS
 from lockstep.node.fingerprint.own import Own
 from lockstep.node.fingerprint.tree import Fingerprint
 from lockstep.node.readers.commands import Commands
 from tests.lab.changes.units import CHANGES
-from tests.node.fingerprint.daemon_node import Node, node
+from tests.node.fingerprint.daemon_node import DOMAINS, Node, node
 
 __all__ = ["node"]
 SHELL = "printf '{umask}\\n==\\n==\\n==\\n==\\n==\\n==\\nPATH=/bin\\0'"
