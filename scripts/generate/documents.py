@@ -8,6 +8,7 @@ from pathlib import Path
 from scripts.generate import (
     check_names,
     coverage_page,
+    exceptions_page,
     nvidia_tables,
     record_schemas,
     rule_counts,
@@ -23,6 +24,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     rules_page.files,
     rule_counts.files,
     coverage_page.files,
+    exceptions_page.files,
     record_schemas.files,
     nvidia_tables.files,
     write.files,

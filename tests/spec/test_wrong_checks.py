@@ -189,3 +189,25 @@ def test_a_wrong_rule_shows_beside_a_wrong_node() -> None:
     wanted["checks"] = {"overrides": [{"rule": "gpu.vbio", "off": "x"}]}
     fields = {problem.path[0] for problem in spec.load(wanted, declared())[1]}
     assert fields == {"nodes", "checks"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "value", "allowed"),
+    [
+        ({"domain": "flie"}, ("domain",), "flie", "file"),
+        ({"object": "/etc/(a"}, ("object",), "/etc/(a: missing ), ", "a regular expression"),
+    ],
+)
+def test_an_exception_names_a_domain_and_a_pattern(
+    wrong: dict[str, str], field: tuple[str, ...], value: str, allowed: str
+) -> None:
+    right = {"domain": "file", "object": "/etc/a", "reason": "ours"}
+    found = problem(exceptions=[{**right, **wrong}])
+    assert found.path == ("checks", "exceptions", 0, *field)
+    assert str(found.value).startswith(value)
+    assert allowed in found.allowed
+
+
+def test_an_exception_needs_a_reason() -> None:
+    found = problem(exceptions=[{"domain": "file", "object": "/etc/a"}])
+    assert found.path == ("checks", "exceptions", 0, "reason")
