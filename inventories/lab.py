@@ -7,7 +7,7 @@ the nodes themselves.
 import json
 from pathlib import Path
 
-from lab.fingerprint_exceptions import EXCEPTIONS
+from lab.fingerprint_exceptions import EXCEPTIONS as _EXCEPTIONS
 from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
 from lockstep.inventory import plan_or_exit
@@ -142,7 +142,7 @@ _cluster = plan_or_exit(
             "known_hosts": _lab.known_hosts,
         },
         "scheduler": {"kind": "slurm", "partitions": []},
-        "checks": {"exceptions": [row._asdict() for row in EXCEPTIONS]},
+        "checks": {"exceptions": [row._asdict() for row in _EXCEPTIONS]},
         "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
         "software": _software,
     },
