@@ -38,7 +38,9 @@ def of_slurm(lab: Lab) -> str:
     return lab.on("head", f"scontrol -o show node {NODE}")
 
 
-@pytest.mark.parametrize("branch", BRANCHES)
+@pytest.mark.parametrize(
+    "branch", ["470", *(pytest.param(name, marks=pytest.mark.slow) for name in BRANCHES[1:])]
+)
 def test_a_worker_runs_the_program_of_another_branch(node: Lab, branch: str) -> None:
     query = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | uniq -c"
     installed = node.on(NODE, query)
