@@ -126,6 +126,18 @@ def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
     return {**reading, **added}
 
 
+def without_branches(reading: Reading) -> Reading:
+    """Return records without the objects that were shown for one report: they are large."""
+    return {
+        name: got.model_copy(
+            update={"readings": {k: v for k, v in got.readings.items() if k != BRANCHES}}
+        )
+        if isinstance(got, Record) and BRANCHES in got.readings
+        else got
+        for name, got in reading.items()
+    }
+
+
 def check_now(
     plan: ClusterPlan,
     rules: Sequence[Rule],
@@ -148,7 +160,7 @@ def check_now(
         before, latest = records.earlier(history, reading, counters, read_at)
         differing = asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
         past = records.before(history, differing, {READING}, PAST_CHECKS)
-        records.save(history, reading, read_at)
+        records.save(history, without_branches(reading), read_at)
     report = check(rules, context(plan, reading, before, latest, past), limit)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}

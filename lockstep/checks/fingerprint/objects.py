@@ -39,8 +39,8 @@ class Difference:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes that were compared."""
-        return sum(len(side.nodes) for side in self.sides)
+        """The number of nodes that were compared, also those that were not asked."""
+        return sum(map(len, self.place.sides))
 
 
 def asked(places: Iterable[Place]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -56,31 +56,34 @@ def asked(places: Iterable[Place]) -> dict[str, tuple[tuple[str, str], ...]]:
 
 def differences(places: Iterable[Place], answers: Mapping[str, Branches]) -> Iterator[Difference]:
     """Yield the objects that differ; ``answers`` has the branches of each node that was asked."""
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[object, ...]] = set()
     for place in places:
-        found = {
-            side: _objects(place, answers[side[0]]) for side in place.sides if side[0] in answers
-        }
+        found = {side: shown for side in place.sides if (shown := _objects(place, side, answers))
+                 is not None}  # fmt: skip
         if len(found) < min(len(place.sides), 2):
             continue  # a node did not answer; ``unanswered`` reports it
         for name in dict.fromkeys(name for objects in found.values() for name in objects):
             sides = _sides({side: objects.get(name) for side, objects in found.items()})
-            if (len(sides) > 1 or place.domain == RUNNING) and (place.domain, name) not in seen:
-                seen.add((place.domain, name))
+            alone = place.domain == RUNNING
+            key = (place.domain, name, place.sides if alone else None)
+            if (len(sides) > 1 or alone) and key not in seen:
+                seen.add(key)
                 yield Difference(place.domain, name, sides, place)
 
 
 def unanswered(places: Iterable[Place], answers: Mapping[str, Branches]) -> Iterator[Place]:
     """Yield the places whose fields are not known."""
     for place in places:
-        known = sum(side[0] in answers for side in place.sides)
+        known = sum(_objects(place, side, answers) is not None for side in place.sides)
         if known < min(len(place.sides), 2):
             yield place
 
 
-def _objects(place: Place, branches: Branches) -> Mapping[str, list[Fields]]:
-    """Return the objects of a place: those of the bucket, or the touched object."""
-    return branches.get(place.domain, {}).get(place.name, {})
+def _objects(
+    place: Place, side: tuple[str, ...], answers: Mapping[str, Branches]
+) -> Mapping[str, list[Fields]] | None:
+    """Return the objects of a place on one side; None if its node did not show them."""
+    return answers.get(side[0], {}).get(place.domain, {}).get(place.name)
 
 
 def _sides(found: Mapping[tuple[str, ...], list[Fields] | None]) -> tuple[Side, ...]:

@@ -62,8 +62,11 @@ def _of_domain(domain: str, nodes: Mapping[str, Taken]) -> Iterator[Place]:
     for name in dict.fromkeys(name for objects in touched.values() for name in objects):
         hashes = {node: found[name] for node, found in touched.items() if name in found}
         if domain != RUNNING and 2 * len(hashes) > len(among):
-            values: dict[str, Hashable] = {**dict.fromkeys(among), **_agreeing(hashes)}
-            yield from _place(domain, name, values)
+            # Elsewhere the object is part of its bucket, or is missing.
+            number = int(next(iter(hashes.values()))[2])
+            others = _of_bucket({node: sums[node] for node in among if node not in hashes}, number)
+            values: dict[str, Hashable] = {node: ("", text) for node, text in others.items()}
+            yield from _place(domain, name, {**values, **_agreeing(hashes)})
         else:
             # On most nodes it is in the sum, if there is one.
             for node, (raw, _, bucket) in hashes.items():

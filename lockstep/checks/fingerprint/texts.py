@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from lockstep.checks.fingerprint.objects import Fields
 
@@ -11,6 +12,11 @@ LINES = 10
 LONGEST = 120
 """Characters of a value that are shown."""
 ABSENT = "absent"
+CONTENT = "content"
+SECRET = re.compile(
+    r"pass|pwd|secret|token|credential|private|api.?key|bearer|://[^/@\s]+:[^/@\s]+@", re.IGNORECASE
+)
+HIDDEN = "(a line that may have a secret)"
 
 
 def found(one: Fields | None, other: Fields | None) -> str:
@@ -18,7 +24,10 @@ def found(one: Fields | None, other: Fields | None) -> str:
     if one is None:
         return ABSENT
     if other is None:
-        return _short(", ".join(f"{name} {_line(value)}" for name, value in sorted(one.items())))
+        # The content may be protected on the other side.
+        kept = {name: value for name, value in one.items() if name != CONTENT}
+        own = (f"{name} {_line(value)}" for name, value in sorted(kept.items()))
+        return _short(", ".join(own)) or "present"
     parts = [_field(name, one.get(name), other.get(name)) for name in _names(one, other)]
     return _short("; ".join(parts))
 
@@ -28,20 +37,28 @@ def detail(wrong: Fields | None, right: Fields | None) -> str:
     if wrong is None or right is None:
         return ""
     lines = [
-        _short(line)
+        _short(_shown(line))
         for name in _names(wrong, right)
         if "\n" in wrong.get(name, "") + right.get(name, "")
-        for line in difflib.unified_diff(
-            right.get(name, "").splitlines(), wrong.get(name, "").splitlines(), lineterm="", n=0
-        )
-        if not line.startswith(("---", "+++", "@@"))
+        for line in [
+            *difflib.unified_diff(
+                right.get(name, "").splitlines(), wrong.get(name, "").splitlines(), lineterm="", n=0
+            )
+        ][2:]  # without the names of the sides
+        if not line.startswith("@@")
     ]
     more = f" | and {len(lines) - LINES} more" if len(lines) > LINES else ""
     return " | ".join(lines[:LINES]) + more
 
 
 def _names(one: Fields, other: Fields) -> list[str]:
-    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+    """Return the fields that differ; a content that one side protects is shown on no side."""
+    return [
+        name
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+        and (name != CONTENT or (CONTENT in one and CONTENT in other))
+    ]
 
 
 def _field(name: str, value: str | None, other: str | None) -> str:
@@ -51,8 +68,16 @@ def _field(name: str, value: str | None, other: str | None) -> str:
         return f"{name} {_line(value)}"
     own = [line for line in value.splitlines() if line not in (other or "").splitlines()]
     if len(own) == 1:
-        return f"{name}: {own[0].strip()}"
-    return f"{name}: {len(own)} other lines" if own else f"{name}: lines are missing"
+        return f"{name}: {_shown(own[0].strip())}"
+    if own:
+        return f"{name}: {len(own)} other lines"
+    same = sorted(value.splitlines()) == sorted((other or "").splitlines())
+    return f"{name}: lines in another order" if same else f"{name}: lines are missing"
+
+
+def _shown(line: str) -> str:
+    """Return a line, or a note instead of one that looks like a secret."""
+    return HIDDEN if SECRET.search(line) else line
 
 
 def _line(value: str) -> str:

@@ -22,10 +22,10 @@ from lockstep.node.readers.tree import below, bytes_of, exists, found_by, text_o
 DOCKER = "/var/lib/docker"
 PODMAN = "/var/lib/containers/storage"
 OF_ROOT = (
-    *("/root/.docker/config.json", "/root/.config/containers/*.*", "/run/containers/0/auth.json"),
-    *("/run/user/0/containers/auth.json", "/root/.config/enroot/*", "/root/.apptainer/*.*"),
+    *("/run/containers/0/auth.json", "/run/user/0/containers/auth.json"),
+    *("/root/.apptainer/*.yaml", "/root/.apptainer/*.json"),
 )
-"""Files of root's own settings and registries (docker-login(1), containers-auth.json(5))."""
+"""Files of root's registries that are outside of the homes' dotfiles (containers-auth.json(5))."""
 RANDOM = re.compile(r"[0-9a-f]{64}")
 NETWORK = ("networkType", "enableIPv6", "internal", "attachable", "ingress", "scope", "ipamType")
 """Settings of a network (libnetwork, network.go)."""
@@ -40,14 +40,14 @@ def read_engines(request: Request, commands: Commands) -> Iterator[Entry]:
     for name in below(f"{DOCKER}/volumes"):
         if name not in ("metadata.db", "backingFsBlockDev") and not RANDOM.fullmatch(name):
             options = text_of(f"{DOCKER}/volumes/{name}/opts.json", "")
-            yield Entry(f"docker volume {name}", {"options": options})
+            yield Entry(f"docker volume {name}", {"options": Secret(options)})
     for name in below(f"{DOCKER}/plugins"):
         if RANDOM.fullmatch(name):
             found = _json(f"{DOCKER}/plugins/{name}/config.json")
             about = found.get("plugin", {})
             fields = {
                 "enabled": str(about.get("Enabled")),
-                "settings": _text(about.get("Settings")),
+                "settings": Secret(_text(about.get("Settings"))),
             }
             yield Entry(f"docker plugin {about.get('Name', '')}", fields)
     if exists(f"{DOCKER}/swarm/docker-state.json"):

@@ -30,9 +30,9 @@ SESSION = re.compile(r"session-\w+\.scope|init\.scope|app-.*\.scope|run-.*\.scop
 INTERACTIVE = frozenset({
     *("login", "agetty", "tmux", "screen", "ssh-agent", "gpg-agent", "dbus-daemon", "dbus-launch"),
     *("sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
-    "keyboxd",
+    *("keyboxd", "slurmstepd"),
 })  # fmt: skip
-"""Programs that a login leaves behind."""
+"""Programs that a login or a job has started."""
 INTERPRETERS = re.compile(r"(ba|da|z|k|c|tc)?sh|(python|perl|ruby|node|java|php|lua)[\d.]*")
 """Programs whose script says more than they do."""
 LAUNCHERS = frozenset(

@@ -32,7 +32,7 @@ from lockstep.node.fingerprint.places import (
 )
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
-from lockstep.node.readers.tree import rooted
+from lockstep.node.readers.tree import resolved, rooted
 
 EDGE = 16 << 10
 """Bytes that are read at each end of a large file."""
@@ -102,8 +102,10 @@ class Files:
             if place.path not in self.far:
                 self._folder(place, place.path, rooted(place.path), None, True, 0)
         for home in homes():
-            if not any(f"{home}/".startswith(f"{far}/") for far in self.far):
-                self._home(home)
+            # /home may be a link to a file system of other machines.
+            real = resolved(home)
+            if not any(f"{real}/".startswith(f"{far}/") for far in self.far):
+                self._home(real)
         self._missing()
         return self.found
 

@@ -7,7 +7,7 @@ import re
 from lockstep.node.fingerprint.entry import Secret
 
 NAMES = re.compile(
-    r".*(passw|passphrase|token|secret|credential|api_?key|private|auth|_key(_|$)).*",
+    r".*(pass|pwd|pw$|token|secret|credential|key$|key_|private|auth|jwt|dsn|bearer|cookie).*",
     re.IGNORECASE | re.DOTALL,
 )
 ADDRESS = re.compile(r"://[^/@\s]+:[^/@\s]+@")

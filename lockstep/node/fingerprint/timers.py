@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.protected import shown_line
 from lockstep.node.fingerprint.unitfiles import Files, files_of, last, words
 from lockstep.node.fingerprint.units import RANDOM, states
 from lockstep.node.readers.commands import Commands
@@ -35,7 +36,7 @@ def read_timers(request: Request, commands: Commands) -> Iterator[Entry]:
             fields = _timer(unit, files)
             name = unit
             if RANDOM.fullmatch(unit):
-                name = f"systemd-run: {fields['command']}"
+                name = f"systemd-run: {fields['command'].partition(' ')[0]}"
                 random[name] = random.get(name, 0) + 1
                 name += f" #{random[name]}" if random[name] > 1 else ""
             yield Entry(name, fields)
@@ -50,9 +51,11 @@ def _timer(unit: str, files: Files) -> Fields:
         for name in WHEN
         if settings.get(f"Timer.{name}")
     }
-    fields["command"] = "\n".join(files.settings(started).get("Service.ExecStart", ()))
+    started_with = files.settings(started).get("Service.ExecStart", ())
+    fields["command"] = shown_line("\n".join(started_with))
     if RANDOM.fullmatch(unit):
-        fields["command"] = " ".join(words(files.settings(started), "Service.ExecStart"))
+        line = " ".join(words(files.settings(started), "Service.ExecStart"))
+        fields["command"] = shown_line(line)
         # systemd-run(1) computes the time from now.
         for name in ("OnActiveSec", "OnBootSec", "OnStartupSec"):
             fields.pop(name, None)

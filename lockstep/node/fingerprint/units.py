@@ -6,20 +6,19 @@ PID 1 for the properties of all units takes 0.4 s of CPU time.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
+from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 from lockstep.node.fingerprint.protected import shown
 from lockstep.node.fingerprint.unitfiles import OF_CONTROL, Files, files_of, last, truth, words
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
-from lockstep.node.readers.tree import below, mounts, rooted, text_of
+from lockstep.node.readers.tree import below, text_of
 
 STATES = {"activating": "active", "reloading": "active", "refreshing": "active",
           "deactivating": "active", "maintenance": "active"}  # fmt: skip
@@ -31,10 +30,8 @@ OF_FILES = ("mount", "swap", "device", "scope", "slice", "automount")
 objects only if they failed, or if somebody made a file for them."""
 RANDOM = re.compile(r"run-(?:[rpu]?[0-9a-f]+(?:-i?\d+)?)\.\w+")
 """Names that systemd-run(1) invents."""
-USER_UNITS = ".config/systemd/user"
 OF_BOOT = ("Unit.ConditionNeedsUpdate", "Unit.ConditionFirstBoot", "Unit.ConditionPathIsMountPoint")
 """Conditions of services that run at the first boot, or at the first one after an update."""
-REMOTE = ("nfs", "autofs", "lustre", "gpfs", "ceph", "beegfs", "fuse", "cifs", "9p", "smb", "afs")
 MANAGER = (
     *("LogLevel", "LogTarget", "Environment", "ConfirmSpawn", "RuntimeWatchdogUSec"),
     *("RuntimeWatchdogPreUSec", "RebootWatchdogUSec", "ServiceWatchdogs", "DefaultStandardOutput"),
@@ -249,27 +246,12 @@ def tasks(limit: str) -> str:
 
 
 def _lingering() -> Iterator[Entry]:
-    """Yield the users whose units run without a login (loginctl(1), "enable-linger")."""
-    homes = {row.split(":")[0]: row.split(":")[5] for row in
-             text_of("/etc/passwd", "").splitlines() if row.count(":") >= 6}  # fmt: skip
+    """Yield the users whose units run without a login (loginctl(1), "enable-linger").
+
+    The units are files of their homes.
+    """
     for user in below("/var/lib/systemd/linger"):
-        fields = {"units run without login": "yes"}
-        home = homes.get(user, "")
-        if home and not _remote(home):
-            own = f"{home}/{USER_UNITS}"
-            for folder, folders, names in os.walk(rooted(own)):
-                folders.sort()
-                for name in sorted(names):
-                    path = f"{folder[len(rooted('')) :]}/{name}"
-                    fields[path[len(own) + 1 :]] = Secret(text_of(path, ""))
-        yield Entry(f"user {user}", fields)
-
-
-def _remote(path: str) -> bool:
-    """Return whether a path is on a file system that may hang or that other nodes share."""
-    inside = [row for row in mounts() if (path + "/").startswith(row[1].rstrip("/") + "/")]
-    kind = max(inside, key=lambda row: len(row[1]))[2] if inside else ""
-    return kind.startswith(REMOTE)
+        yield Entry(f"user {user}", {"units run without login": "yes"})
 
 
 UNITS = (Domain("unit", read_units, 8),)

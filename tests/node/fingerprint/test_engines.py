@@ -84,7 +84,7 @@ def test_images_volumes_and_containers(node: Node) -> None:
         node.file(f"{folder}/hostconfig.json", json.dumps({"RestartPolicy": {"Name": policy}}))
         node.file(f"{folder}/config.v2.json",
                   json.dumps({"Name": f"/{name}", "Config": {"Image": "tool:1"}}))  # fmt: skip
-    node.file("/root/.docker/config.json", '{"auths": {"site": {}}}')
+    node.file("/run/containers/0/auth.json", '{"auths": {"site": {}}}')
     storage = "/var/lib/containers/storage"
     node.file(f"{storage}/overlay-images/images.json", json.dumps([{"id": ID, "names": ["t:1"]}]))
     network = {"name": "site", "id": "5", "created": "x", "driver": "bridge"}
@@ -92,10 +92,10 @@ def test_images_volumes_and_containers(node: Node) -> None:
     seen = node.read("engine")
     assert sorted(seen) == [
         "docker container agent", "docker image tool:1", "docker volume data",
-        "file /root/.docker/config.json", "podman image t:1", "podman network site",
+        "file /run/containers/0/auth.json", "podman image t:1", "podman network site",
     ]  # fmt: skip
     assert seen["podman network site"] == {"driver": "bridge"}
-    assert isinstance(seen["file /root/.docker/config.json"]["content"], Secret)
+    assert isinstance(seen["file /run/containers/0/auth.json"]["content"], Secret)
     assert seen["docker container agent"]["restart"] == "always"
 
 

@@ -49,7 +49,8 @@ def test_timers_of_systemd_run_are_called_by_their_command(node: Node) -> None:
         node.file(f"{folder}/{name}.timer", f"[Timer]\nOnActiveSec={len(name)}h\n")
         node.file(f"{folder}/{name}.service", '[Service]\nExecStart="/bin/sync" "-f"\n')
         seen = node.read("timer")
-        assert list(seen) == ["systemd-run: /bin/sync -f"]
+        assert list(seen) == ["systemd-run: /bin/sync"]
+        assert seen["systemd-run: /bin/sync"]["command"] == "/bin/sync -f"
         assert before in (None, seen)
         before = seen
 
