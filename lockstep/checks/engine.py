@@ -53,6 +53,7 @@ def check_together(
         *(evaluation.findings() for evaluation in evaluations),
     )
     by_rules = [*made]
+    taken = fingerprints.are_taken(contexts)
     of_fingerprints = fingerprints.made(rules, contexts, by_rules, without)
     found = [raw for raw in (*by_rules, *of_fingerprints) if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
@@ -61,8 +62,7 @@ def check_together(
         rules=tuple(
             rule.id
             for rule in rules
-            if not rule.is_off
-            and (not rule.id.startswith(FAMILY) or fingerprints.are_taken(contexts))
+            if not rule.is_off and (taken or not rule.id.startswith(FAMILY))
         ),
         notes=(*notes.texts(wanted), *of_drivers.texts(wanted), *without.texts(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),

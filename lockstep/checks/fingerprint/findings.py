@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 from lockstep.checks.context import Context, View
@@ -48,12 +49,12 @@ class Group:
 
     views: Mapping[str, View]
 
-    @property
+    @cached_property
     def taken(self) -> dict[str, Taken]:
         """The fingerprints of the nodes that have one."""
         return {name: found for name, view in self.views.items() if (found := _of(view.record))}
 
-    @property
+    @cached_property
     def branches(self) -> dict[str, Branches]:
         """The fields of the nodes that were asked for them."""
         found = {name: view.record.get(BRANCHES) for name, view in self.views.items()}
@@ -62,6 +63,15 @@ class Group:
             for name, value in found.items()
             if isinstance(value, dict) and value
         }
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Where the fingerprints differ."""
+        return tuple(differing(self.taken))
+
+    def places_of(self, chosen: Mapping[str, Rule]) -> list[Place]:
+        """Return the places in the domains of the chosen rules."""
+        return [place for place in self.places if shown(place.domain) in chosen]
 
 
 def _of(record: Record) -> Taken | None:
@@ -84,7 +94,7 @@ def are_taken(contexts: Iterable[Context]) -> bool:
 
 def places(contexts: Iterable[Context]) -> list[Place]:
     """Return where fingerprints differ."""
-    return [place for group in groups(contexts) for place in differing(group.taken)]
+    return [place for group in groups(contexts) for place in group.places]
 
 
 @dataclass
@@ -114,7 +124,7 @@ def made(
         notes: gets the nodes without a fingerprint.
     """
     chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
-    if not chosen:
+    if not chosen or not are_taken(contexts):
         return
     known: dict[str, frozenset[str]] = {}
     for raw in others:
@@ -124,7 +134,7 @@ def made(
                     of_object(one) for d in raw.covers for one in raw.rule.explains(view, d)
                 )
                 known[node] = known.get(node, frozenset()).union(*explained)
-    for group in groups(contexts) if are_taken(contexts) else ():
+    for group in groups(contexts):
         yield from _not_read(group, chosen, notes)
         yield from joined(_of_group(group, chosen), known)
 
@@ -150,7 +160,7 @@ def _not_read(
             for domain, reason in taken[name].unread.items():
                 if domain in chosen:
                     yield _unread(chosen[domain], view, reason)
-    for name, domains in _hidden(unanswered(_differing(taken, chosen), group.branches)).items():
+    for name, domains in _hidden(unanswered(group.places_of(chosen), group.branches)).items():
         for domain, number in domains.items():
             yield _not_shown(chosen[domain], name, number)
 
@@ -165,13 +175,9 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
     return found
 
 
-def _differing(taken: Mapping[str, Taken], chosen: Mapping[str, Rule]) -> list[Place]:
-    return [place for place in differing(taken) if shown(place.domain) in chosen]
-
-
 def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
     taken, past = group.taken, _past(group)
-    for difference in differences(_differing(taken, chosen), group.branches):
+    for difference in differences(group.places_of(chosen), group.branches):
         domain = shown(difference.domain)
         rule = chosen[domain]
         decided = verdict(difference, taken, past)
