@@ -20,11 +20,20 @@ from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
+from lockstep.fleet.request import Asked
 from lockstep.history import findings, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import load
-from lockstep.probe.record import MISSING, Reading, Record, Unreachable, only_records
+from lockstep.probe.record import (
+    MISSING,
+    Reading,
+    Record,
+    Taken,
+    Unreachable,
+    Unread,
+    only_records,
+)
 from lockstep.report import Report, count, fold
 from lockstep.when import utc
 
@@ -101,25 +110,23 @@ def now(
     return with_branches(plan, reading) if fingerprint else reading
 
 
+def _to_ask(plan: ClusterPlan, reading: Reading) -> dict[str, Asked]:
+    """Return the further question about fingerprints that differ: node -> what to show."""
+    return asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+
+
 def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
     """Ask nodes whose fingerprints differ for the objects, and add the answers to their records.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
     """
-    wanted = asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+    wanted = _to_ask(plan, reading)
     if not wanted:
         return reading
     answers = only_records(gather(plan, wanted.keys(), asked=wanted))
     added = {
-        name: record.model_copy(
-            update={
-                "readings": {
-                    **record.readings,
-                    BRANCHES: answers[name].readings.get(BRANCHES, MISSING),
-                }
-            }
-        )
+        name: _changed(record, {BRANCHES: answers[name].readings.get(BRANCHES, MISSING)})
         for name, record in only_records(reading).items()
         if name in answers
     }
@@ -128,14 +135,18 @@ def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
 
 def without_branches(reading: Reading) -> Reading:
     """Return records without the objects that were shown for one report: they are large."""
-    return {
-        name: got.model_copy(
-            update={"readings": {k: v for k, v in got.readings.items() if k != BRANCHES}}
-        )
-        if isinstance(got, Record) and BRANCHES in got.readings
-        else got
-        for name, got in reading.items()
+    kept = {
+        name: _changed(record, {}, without=BRANCHES)
+        for name, record in only_records(reading).items()
+        if BRANCHES in record.readings
     }
+    return {**reading, **kept}
+
+
+def _changed(record: Record, new: Mapping[str, Taken | Unread], without: str = "") -> Record:
+    """Return a record with other readings, and without one."""
+    readings = {name: value for name, value in record.readings.items() if name != without}
+    return record.model_copy(update={"readings": {**readings, **new}})
 
 
 def check_now(
@@ -158,7 +169,7 @@ def check_now(
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)
-        differing = asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+        differing = _to_ask(plan, reading) if fingerprint else ()
         past = records.before(history, differing, {READING}, PAST_CHECKS)
         records.save(history, without_branches(reading), read_at)
     report = check(rules, context(plan, reading, before, latest, past), limit)
