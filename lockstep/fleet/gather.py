@@ -205,7 +205,8 @@ def share_of(
     workers = {name for name in names if plan.nodes[name].role is NodeRole.WORKER}
     controller = plan.running(Service.SLURM_CONTROLLER)
     first = "" if controller is None or asked else controller.name
-    identities = {name: own(plan.nodes[name]) for name in names}
+    hashed = [name for name in names if requests[name].fingerprint]
+    identities = {name: own(plan.nodes[name]) for name in hashed}
     return Share(requests, logins, identities, first, workers, at_once, through)
 
 

@@ -161,7 +161,7 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
 
 
 def _one(state: State, node: str, share: Share, credential: Callable[[], str | None]) -> Got:
-    request = replace(share.requests[node], own=share.own[node])
+    request = replace(share.requests[node], own=share.own.get(node, ()))
     answer = _answer(
         state,
         node,

@@ -18,7 +18,8 @@ class Share:
     logins: Mapping[str, dict[str, Any]]
     """Node name -> the data that pyinfra needs to connect to it."""
     own: Mapping[str, tuple[tuple[str, str], ...]]
-    """Node name -> its identities (``Request.own``), which would make every request another one."""
+    """Node whose fingerprint is taken -> its identities (``Request.own``), which would make every
+    request another one."""
     controller: str = ""
     """The node that makes the munge credential for the others to decode; "" if there is none."""
     workers: Collection[str] = ()
