@@ -6,7 +6,7 @@ from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 
 LAB_UNITS = (
     Exempt("running",
-           r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", "*",
+           r"(containerd|docker|dbus|systemd-journald)\.service: OOM score adjustment", WHOLE,
            "A container may not lower it (CAP_SYS_RESOURCE)."),
 )  # fmt: skip
 LAB_KERNEL = (
