@@ -204,7 +204,7 @@ def test_a_service_that_ends_by_itself_is_no_daemon(node: Node) -> None:
 
 def test_pid_1(node: Node) -> None:
     before = node.read("process")["systemd"]
-    node.process(1, "/usr/lib/systemd/systemd", "--deserialize=32", parent=0)
+    node.process(1, "/usr/lib/systemd/systemd", "--system", "--deserialize=32", parent=0)
     assert node.read("process")["systemd"] == before
 
 
