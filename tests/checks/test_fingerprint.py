@@ -216,6 +216,24 @@ def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
     ]
 
 
+def test_a_rule_that_names_the_other_side_is_right() -> None:
+    """Of two workers, one runs a service that the description wants; the other one stopped it."""
+    start = recorded.mutated(two(), "worker2", "units", ("slurmd.service", "active"), "inactive")
+    running = of("worker3", process={"slurmd.service": {"nice": "0"}})
+    found = report(running, start).findings
+    assert not [one for one in found if one.rule.startswith(FAMILY)]
+    assert fingerprints_of(two(), running), "without the rule's finding, it is one"
+
+
+def test_a_rule_about_a_package_explains_the_package() -> None:
+    drift = "0.5.15-4+drift"
+    start = recorded.mutated(recorded.consistent(), NODE, "packages", ("munge",), drift)
+    package = {"munge:amd64": {"version": drift}}
+    found = report(of(package=dict(package)), start).findings
+    assert {one.rule for one in found} == {"package.version"}
+    assert {one.rule for one in report(of(package=dict(package)))} == {"fingerprint.package"}
+
+
 def hidden(context: Context, node: str, domain: str) -> Context:
     """Return the cluster in which a node could not read a domain when it was asked again."""
     record = context.reading[node]

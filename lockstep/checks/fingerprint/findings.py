@@ -184,7 +184,8 @@ def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
         for raw in _findings(rule, difference, decided):
-            yield Found(domain, difference.name, raw, about)
+            right = decided.right.nodes if decided.right else ()
+            yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
 
 
 def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[RawFinding]:

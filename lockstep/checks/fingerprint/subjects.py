@@ -49,6 +49,15 @@ class Found:
     name: str
     raw: RawFinding
     subjects: frozenset[str]
+    parties: frozenset[str]
+    """The nodes on whose values the verdict depends. If a rule names the object on any of them, the
+    rule knows better which side is right."""
+
+    @property
+    def itself(self) -> str:
+        """The subject that the object itself is."""
+        name = self.name.partition(":")[0] if self.domain == "package" else self.name
+        return f"{self.domain} {name}"
 
 
 def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
@@ -90,8 +99,8 @@ def joined(found: Iterable[Found], known: Mapping[str, frozenset[str]]) -> list[
     """
     by_nodes: dict[frozenset[str], list[Found]] = {}
     for one in found:
-        explained = frozenset().union(*(known.get(node, frozenset()) for node in one.raw.nodes))
-        itself = f"{one.domain} {one.name}" in explained
+        explained = frozenset().union(*(known.get(node, frozenset()) for node in one.parties))
+        itself = one.itself in explained
         if not itself and not (one.domain in EFFECTS and one.subjects & explained):
             by_nodes.setdefault(one.raw.nodes, []).append(one)
     return [raw for same in by_nodes.values() for raw in _of_nodes(same)]
