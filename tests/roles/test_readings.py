@@ -79,6 +79,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     slurm.newly_named("a", "/etc/hosts"),
     slurm.slurm_node("worker01"),
     slurm.is_healthy(),
+    slurm.new_nodes(),
     settings.settings(("vm.swappiness",), ("munge.service",)),
 )
 """One of each kind."""
