@@ -19,10 +19,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Severity(enum.Enum):
-    """How badly a finding affects the jobs on the node."""
+    """How badly a finding affects the node and its jobs; the worst comes first."""
 
     ERROR = "error"
+    """It can break the node, or open it to somebody."""
     WARNING = "warning"
+    """It can slow the node, or jobs with this node."""
+    NOTICE = "notice"
+    """It has no such effect. Reports fold notices, but they count as all findings do."""
+
+
+def worst(severities: Iterable[Severity]) -> Severity:
+    """Return the worst of some severities, of which there is at least one."""
+    return min(severities, key=[*Severity].index)
 
 
 class Status(enum.Enum):
@@ -139,14 +148,18 @@ class Report:
         return (*off, *self.notes)
 
     def __iter__(self) -> Iterator[Finding]:
-        """Yield the findings in a fixed order: errors first, then by rule, node and device."""
-        return iter(sorted(self.findings, key=lambda f: (f.severity, f.rule, f.node, f.device)))
+        """Yield the findings in a fixed order: the worst first, then by rule, node and device."""
+        rank = [severity.value for severity in Severity].index
+        return iter(
+            sorted(self.findings, key=lambda f: (rank(f.severity), f.rule, f.node, f.device))
+        )
 
     @property
     def exit_status(self) -> ExitStatus:
         """Return 0 for no findings, 1 for differences, 2 if all findings are unread values.
 
-        A pending reboot counts as a difference between the desired and the running state.
+        Notices count: nodes that differ are not equal. A pending reboot counts as a difference
+        between the desired and the running state.
         """
         found = {finding.status for finding in (*self.findings, *self.hidden)}
         if not found:

@@ -10,7 +10,7 @@ from lockstep.spec.fields import Model, Name, SiteRuleId
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-SEVERITIES = Literal["error", "warning"]
+SEVERITIES = Literal["error", "warning", "notice"]
 
 EACH = "*"
 """Wildcard key in a path; it matches every item. A finding names the matched item as its device."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -15,19 +15,21 @@ from lockstep.checks.fingerprint.decide import PACKAGE, By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
+    Fields,
     Side,
     differences,
     shown,
     unanswered,
 )
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
+from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
-from lockstep.report import Finding, Status, alike, count, fold
+from lockstep.report import Finding, Severity, Status, alike, count, fold, worst
 
 READING = "fingerprint"
 BRANCHES = "fingerprint.branches"
@@ -123,7 +125,11 @@ def made(
         others: the findings of all other rules.
         notes: gets the nodes without a fingerprint.
     """
-    chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
+    chosen = {
+        rule.id.removeprefix(FAMILY): rule
+        for rule in rules
+        if rule.id.startswith(FAMILY) and not rule.is_off
+    }
     if not chosen or not are_taken(contexts):
         return
     known: dict[str, frozenset[str]] = {}
@@ -183,19 +189,35 @@ def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
         decided = verdict(difference, taken, past)
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
-        for raw in _findings(rule, difference, decided):
+        for raw in _findings(group, rule, difference, decided):
             yield Found(domain, difference.name, raw, about)
 
 
-def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[RawFinding]:
-    if difference.domain == RUNNING:
-        yield from _running(rule, difference)
-    elif decided.right is None:
-        yield _undecided(rule, difference)
-    else:
-        for side in difference.sides:
-            for node in side.nodes if side is not decided.right else ():
-                yield _wrong(rule, difference, node, side, decided.right, decided.by)
+def _findings(
+    group: Group, rule: Rule, difference: Difference, decided: Verdict
+) -> Iterator[RawFinding]:
+    if decided.right is None and difference.domain != RUNNING:
+        yield _undecided(group, rule, difference)
+        return
+    for side in difference.sides:
+        for node in side.nodes if side is not decided.right else ():
+            view = group.views[node]
+            if not rule.judges(view):
+                continue
+            if decided.right is not None:
+                yield _wrong(view, rule, difference, side, decided.right, decided.by)
+            elif side.fields is not None:
+                yield _running(view, rule, difference, side.fields)
+
+
+def _severity(
+    view: View, rule: Rule, difference: Difference, wrong: Fields | None, right: Fields | None
+) -> Severity:
+    change = rule.change(view)
+    if change is not None and change.severity is not None:
+        return Severity(change.severity)
+    domain = shown(difference.domain)
+    return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
 def _past(group: Group) -> list[dict[str, Taken]]:
@@ -209,19 +231,20 @@ def _past(group: Group) -> list[dict[str, Taken]]:
 
 
 def _wrong(
-    rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By
+    view: View, rule: Rule, difference: Difference, side: Side, right: Side, by: By
 ) -> RawFinding:
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
     return _raw(
         rule,
-        node,
+        view.name,
         difference.name,
         (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
         reference,
-        _repair(rule, difference, node, side, right, by),
+        _repair(rule, difference, view.plan.name, side, right, by),
         texts.detail(side.fields, right.fields),
+        severity=_severity(view, rule, difference, side.fields, right.fields),
     )
 
 
@@ -239,42 +262,44 @@ def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Si
     return f"on {node}: make {name} as on {fold(right.nodes)}"
 
 
-def _running(rule: Rule, difference: Difference) -> Iterator[RawFinding]:
-    for side in difference.sides:
-        for node in side.nodes if side.fields is not None else ():
-            yield _raw(
-                rule,
-                node,
-                difference.name,
-                ((side.fields or {}).get("running", ""), (side.fields or {}).get("configured", "")),
-                By.CONFIGURED.value,
-                f"on {node}: apply the configured value, or change the configuration",
-            )
+def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
+    return _raw(
+        rule,
+        view.name,
+        difference.name,
+        (fields.get("running", ""), fields.get("configured", "")),
+        By.CONFIGURED.value,
+        f"on {view.plan.name}: apply the configured value, or change the configuration",
+        severity=_severity(view, rule, difference, fields, None),
+    )
 
 
-def _undecided(rule: Rule, difference: Difference) -> RawFinding:
+def _undecided(group: Group, rule: Rule, difference: Difference) -> RawFinding:
     nodes = [node for side in difference.sides for node in side.nodes]
-    first = difference.sides[0].fields
+    first, *others = difference.sides
     sides = "; ".join(
-        f"{texts.found(side.fields, first if side.fields is not first else None)} "
+        f"{texts.found(side.fields, first.fields if side is not first else None)} "
         f"on {fold(side.nodes)}"
         for side in difference.sides
     )
-    finding = Finding(
-        rule=rule.id,
-        node=fold(nodes),
-        device=difference.name,
-        field=READING,
-        found=sides,
-        expected=f"the same on {fold(nodes)}",
-        reference=By.MAJORITY.value,
-        repair="decide which value is right, and set it on the other nodes",
-        severity=rule.severity.differs.value,
-        status=Status.UNDECIDED.value,
-        detail=texts.detail(difference.sides[1].fields, first),
+    severities = {
+        _severity(group.views[node], rule, difference, side.fields, first.fields)
+        for side in others
+        for node in side.nodes
+    }
+    raw = _raw(
+        rule,
+        fold(nodes),
+        difference.name,
+        (sides, f"the same on {fold(nodes)}"),
+        By.MAJORITY.value,
+        "decide which value is right, and set it on the other nodes",
+        texts.detail(others[0].fields, first.fields),
+        Status.UNDECIDED,
+        worst(severities),
     )
     parties = tuple(frozenset(side.nodes) for side in difference.sides)
-    return RawFinding(finding, frozenset(nodes), rule, sides=parties)
+    return replace(raw, nodes=frozenset(nodes), sides=parties)
 
 
 def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
@@ -310,6 +335,7 @@ def _raw(
     repair: str,
     detail: str = "",
     status: Status = Status.DIFFERS,
+    severity: Severity | None = None,
 ) -> RawFinding:
     found, expected = texts_
     finding = Finding(
@@ -321,7 +347,7 @@ def _raw(
         expected=expected,
         reference=reference,
         repair=repair,
-        severity=rule.severity.differs.value,
+        severity=(severity or rule.severity.unread).value,
         status=status.value,
         detail=detail,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lockstep.checks.fingerprint.objects import Fields
 from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.raw_findings import RawFinding
-from lockstep.report import Severity
+from lockstep.report import Severity, worst
 
 UNIT_FILE = re.compile(
     r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/(?:system|system\.control|transient)/"
@@ -134,6 +134,6 @@ def _with_effects(members: list[Found]) -> RawFinding:
     more = f" and {len(others) - ALSO} more" if len(others) > ALSO else ""
     parts = (first.raw.finding.detail, f"also differs: {', '.join(named)}{more}")
     detail = "; ".join(part for part in parts if part)
-    errors = [one for one in members if one.raw.finding.severity == Severity.ERROR.value]
-    severity = (errors or members)[0].raw.finding.severity
-    return replace(first.raw, finding=replace(first.raw.finding, detail=detail, severity=severity))
+    severity = worst(Severity(one.raw.finding.severity) for one in members)
+    finding = replace(first.raw.finding, detail=detail, severity=severity.value)
+    return replace(first.raw, finding=finding)

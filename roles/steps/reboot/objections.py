@@ -49,15 +49,15 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
 def objections(findings: list[dict[str, Any]], node: str) -> str:
     """Return, as text, the findings that keep a node out of service; "" for none.
 
-    These do not count: the state in Slurm, which the rollout or an administrator changes; warnings;
-    and differences from peers that have not been rebooted yet.
+    These do not count: the state in Slurm, which the rollout or an administrator changes; warnings
+    and notices; and differences from peers that have not been rebooted yet.
     """
     against = [
         finding
         for finding in findings
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
-        and finding["severity"] != "warning"
+        and finding["severity"] == "error"
         # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
         and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
     ]
