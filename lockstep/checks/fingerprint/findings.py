@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import cast
 
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
-from lockstep.checks.fingerprint.decide import PACKAGE, By, Verdict, verdict
+from lockstep.checks.fingerprint.decide import By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
@@ -22,6 +21,8 @@ from lockstep.checks.fingerprint.objects import (
     unanswered,
 )
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
+from lockstep.checks.fingerprint.reverting import Repair, repair
+from lockstep.checks.fingerprint.reverting.case import Case
 from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
 from lockstep.checks.raw_findings import RawFinding
@@ -33,16 +34,6 @@ from lockstep.report import Finding, Severity, Status, alike, count, fold, worst
 
 READING = "fingerprint"
 BRANCHES = "fingerprint.branches"
-
-REMOVALS = {
-    "file": "rm {device}",
-    "unit": "systemctl disable --now {device}",
-    "user": "userdel {device}",
-    "group": "groupdel {device}",
-}
-"""Domain -> the command that removes an object which no package owns."""
-PLAIN = re.compile(r"[\w@.:+/-]+")
-"""Names that mean nothing else to a shell."""
 
 
 @dataclass(frozen=True)
@@ -236,30 +227,18 @@ def _wrong(
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
+    domain, family = shown(difference.domain), view.plan.cluster.release.family
+    case = Case(difference.name, side.fields, right.fields, family)
     return _raw(
         rule,
         view.name,
         difference.name,
         (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
         reference,
-        _repair(rule, difference, view.plan.name, side, right, by),
+        repair(view, domain, case, right.nodes),
         texts.detail(side.fields, right.fields),
         severity=_severity(view, rule, difference, side.fields, right.fields),
     )
-
-
-def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By) -> str:
-    domain, name = shown(difference.domain), difference.name
-    package = (side.fields or right.fields or {}).get(PACKAGE)
-    if by is By.PACKAGE and package:
-        return (
-            f"on {node}: apt-get install --reinstall -o Dpkg::Options::=--force-confmiss,confnew "
-            f"{package}"
-        )
-    removable = domain in REMOVALS and PLAIN.fullmatch(name)
-    if right.fields is None and removable and (side.fields or {}).get("type") != "folder":
-        return f"on {node}: {REMOVALS[domain].format(device=name)}"
-    return f"on {node}: make {name} as on {fold(right.nodes)}"
 
 
 def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
@@ -269,7 +248,7 @@ def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> 
         difference.name,
         (fields.get("running", ""), fields.get("configured", "")),
         By.CONFIGURED.value,
-        f"on {view.plan.name}: apply the configured value, or change the configuration",
+        repair(view, RUNNING, Case(difference.name, fields, fields), ()),
         severity=_severity(view, rule, difference, fields, None),
     )
 
@@ -293,7 +272,7 @@ def _undecided(group: Group, rule: Rule, difference: Difference) -> RawFinding:
         difference.name,
         (sides, f"the same on {fold(nodes)}"),
         By.MAJORITY.value,
-        "decide which value is right, and set it on the other nodes",
+        Repair("decide which value is right, and set it on the other nodes"),
         texts.detail(others[0].fields, first.fields),
         Status.UNDECIDED,
         worst(severities),
@@ -309,7 +288,7 @@ def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
         "",
         (f"{count(number, 'difference')}, of objects that were not read", "none"),
         By.MAJORITY.value,
-        f"check again; if {node} is another kind of node, describe it as one",
+        Repair(f"check again; if {node} is another kind of node, describe it as one"),
         status=Status.UNKNOWN,
     )
 
@@ -321,7 +300,7 @@ def _unread(rule: Rule, view: View, reason: str) -> RawFinding:
         "",
         (f"not read: {reason}", "a reading"),
         By.MAJORITY.value,
-        f"find the cause on {view.plan.name}, then check again",
+        Repair(f"find the cause on {view.plan.name}, then check again"),
         status=Status.UNKNOWN,
     )
 
@@ -332,7 +311,7 @@ def _raw(
     device: str,
     texts_: tuple[str, str],
     reference: str,
-    repair: str,
+    repaired: Repair,
     detail: str = "",
     status: Status = Status.DIFFERS,
     severity: Severity | None = None,
@@ -346,7 +325,8 @@ def _raw(
         found=found,
         expected=expected,
         reference=reference,
-        repair=repair,
+        repair=repaired.text,
+        roles=repaired.roles,
         severity=(severity or rule.severity.unread).value,
         status=status.value,
         detail=detail,
