@@ -6,9 +6,10 @@ every command that checks nodes comes from ``Report.exit_status``.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
@@ -65,6 +66,41 @@ class ExitStatus(enum.IntEnum):
     WRONG_USE = 3
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a site can accept of a finding: an object, or an item of a rule."""
+
+    rule: str
+    object: str
+    nodes: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+    """Field -> hashes of what was found; "" is the whole object."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A difference that a site accepts, which is no finding."""
+
+    rule: str
+    node: str
+    device: str
+    field: str
+    """The field that may differ; "" for the whole object."""
+    found: str
+    by: str
+    until: str
+    """The last day, in UTC: ``2027-01-31``."""
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Return the difference, its author and its reason as one line."""
+        place = " ".join(filter(None, (self.rule, self.node, self.device, self.field)))
+        return (
+            f"{place}: {self.found or 'any value'}, until {self.until} by {self.by}: {self.reason}"
+        )
+
+
 @dataclass(frozen=True, order=True)
 class Finding:
     """One difference or failed reading.
@@ -91,6 +127,8 @@ class Finding:
     """Time since which every check has had this finding; "" if there is no history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
+    parts: tuple[Part, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """The object and its consequences, if a fingerprint found them."""
 
     @property
     def label(self) -> str:
@@ -137,6 +175,8 @@ class Report:
     """Rules that the site's description switches off."""
     hidden: list[Finding] = field(default_factory=list)
     """Findings that are not shown; the counts and the exit status include them."""
+    accepted: list[Accepted] = field(default_factory=list)
+    """Differences that the site accepts; the exit status does not include them."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -176,6 +216,7 @@ class Report:
             "notes": list(self.notes),
             "switched_off": [asdict(off) for off in self.off],
             "findings": [asdict(finding) for finding in self],
+            "accepted": [asdict(one) for one in self.accepted],
         }
 
     def summary(self) -> str:
@@ -189,6 +230,8 @@ class Report:
         }
         counted = ", ".join(f"{number} {result}" for result, number in parts.items() if number)
         found = f", {count(len(every), 'finding')}: {counted}" if every else ": all consistent"
+        if self.accepted:
+            found += f", {count(len(self.accepted), 'accepted difference')}"
         hidden = f" {len(self.hidden)} not shown (--severity)." if self.hidden else ""
         return (
             f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}{found}. "

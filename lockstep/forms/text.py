@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from lockstep.forms import Run
 from lockstep.forms.groups import Group, Place, Value, grouped, merged
-from lockstep.report import Finding, Report, Severity, Status, alike, count
+from lockstep.report import Accepted, Finding, Report, Severity, Status, alike, count, fold
 
 LINES, COLUMNS = 50, 100
 """Height and width of a screen, in characters."""
@@ -22,7 +23,9 @@ VALUE_COLUMNS = 50
 def text(report: Report, run: Run) -> str:
     """Return the report, summarized if it does not fit on a screen; notices are only counted."""
     shown, notices = folded(report, run)
-    notes = [f"{count(len(notices), 'notice')}: {run.alone(*run.rules)} --all"] if notices else []
+    counted = ((len(notices), "notice"), (len(report.accepted), "accepted difference"))
+    named = ", ".join(count(number, noun) for number, noun in counted if number)
+    notes = [f"{named}: {run.alone(*run.rules)} --all"] if named else []
     lines = [line for finding in merged(shown) for line in _block(finding)]
     if len({finding.rule for finding in shown}) > BLOCKS or len(merged(shown)) > BLOCKS:
         lines = _screen(shown, (*notes, *report.remarks), run)
@@ -31,8 +34,22 @@ def text(report: Report, run: Run) -> str:
 
 
 def whole(report: Report) -> str:
-    """Return the report with one block per finding; similar findings are merged."""
-    return _ended([line for finding in merged(report) for line in _block(finding)], report)
+    """Return the report with one block per finding and accepted difference; similar ones merged."""
+    lines = [line for finding in merged(report) for line in _block(finding)]
+    alike_ones = alike(report.accepted, lambda one: replace(one, node=""))
+    for one, same in alike_ones.items():
+        lines += _accepted(replace(one, node=fold(other.node for other in same)))
+    return _ended(lines, report)
+
+
+def _accepted(one: Accepted) -> list[str]:
+    field = f" field {one.field}" if one.field else ""
+    return [
+        f"ACCEPTED {one.rule}  {Place(one.node, one.device)}{field}",
+        f"  found     {one.found or 'any value'}",
+        f"  until     {one.until}, by {one.by}: {one.reason}",
+        "",
+    ]
 
 
 def folded(report: Report, run: Run) -> tuple[list[Finding], list[Finding]]:

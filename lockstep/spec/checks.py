@@ -95,3 +95,6 @@ class Checks(Model):
     overrides: tuple[Override, ...] = ()
     rules: tuple[SiteRule, ...] = ()
     exceptions: tuple[NotCompared, ...] = ()
+    accepted: Line | None = None
+    """File of the accepted differences (``lockstep accept``), relative to the inventory's folder;
+    if None, ``prod.accepted.toml`` next to ``prod.py``."""

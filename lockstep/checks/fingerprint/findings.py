@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
+from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
 from lockstep.checks.fingerprint.decide import By, Verdict, verdict
@@ -25,12 +26,13 @@ from lockstep.checks.fingerprint.reverting import Repair, repair
 from lockstep.checks.fingerprint.reverting.case import Case
 from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
+from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
-from lockstep.report import Finding, Severity, Status, alike, count, fold, worst
+from lockstep.report import Finding, Part, Severity, Status, alike, count, fold, worst
 
 READING = "fingerprint"
 BRANCHES = "fingerprint.branches"
@@ -107,6 +109,7 @@ def made(
     contexts: Sequence[Context],
     others: Iterable[RawFinding],
     notes: FingerprintNotes,
+    accepting: Accepting,
 ) -> Iterator[RawFinding]:
     """Yield a finding for each object that differs and that no other finding explains.
 
@@ -115,6 +118,7 @@ def made(
         contexts: the clusters.
         others: the findings of all other rules.
         notes: gets the nodes without a fingerprint.
+        accepting: knows what the site accepts, and gets what was accepted.
     """
     chosen = {
         rule.id.removeprefix(FAMILY): rule
@@ -133,7 +137,7 @@ def made(
                 known[node] = known.get(node, frozenset()).union(*explained)
     for group in groups(contexts):
         yield from _not_read(group, chosen, notes)
-        yield from joined(_of_group(group, chosen), known)
+        yield from joined(_of_group(group, chosen, accepting), known)
 
 
 def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
@@ -172,11 +176,14 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
     return found
 
 
-def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
+def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
     taken, past = group.taken, _past(group)
-    for difference in differences(group.places_of(chosen), group.branches):
-        domain = shown(difference.domain)
+    for whole in differences(group.places_of(chosen), group.branches):
+        domain = shown(whole.domain)
         rule = chosen[domain]
+        difference = remaining(whole, rule.id, group.views, accepting)
+        if difference is None:
+            continue
         decided = verdict(difference, taken, past)
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
@@ -198,7 +205,7 @@ def _findings(
             if decided.right is not None:
                 yield _wrong(view, rule, difference, side, decided.right, decided.by)
             elif side.fields is not None:
-                yield _running(view, rule, difference, side.fields)
+                yield _running(view, rule, difference, side)
 
 
 def _severity(
@@ -238,10 +245,12 @@ def _wrong(
         repair(view, domain, case, right.nodes),
         texts.detail(side.fields, right.fields),
         severity=_severity(view, rule, difference, side.fields, right.fields),
+        parts=(part(rule.id, difference, side, (view.name,)),),
     )
 
 
-def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
+def _running(view: View, rule: Rule, difference: Difference, side: Side) -> RawFinding:
+    fields = side.fields or {}
     return _raw(
         rule,
         view.name,
@@ -250,6 +259,7 @@ def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> 
         By.CONFIGURED.value,
         repair(view, RUNNING, Case(difference.name, fields, fields), ()),
         severity=_severity(view, rule, difference, fields, None),
+        parts=(part(rule.id, difference, side, (view.name,)),),
     )
 
 
@@ -276,6 +286,7 @@ def _undecided(group: Group, rule: Rule, difference: Difference) -> RawFinding:
         texts.detail(others[0].fields, first.fields),
         Status.UNDECIDED,
         worst(severities),
+        tuple(part(rule.id, difference, side, side.nodes) for side in difference.sides),
     )
     parties = tuple(frozenset(side.nodes) for side in difference.sides)
     return replace(raw, nodes=frozenset(nodes), sides=parties)
@@ -315,6 +326,7 @@ def _raw(
     detail: str = "",
     status: Status = Status.DIFFERS,
     severity: Severity | None = None,
+    parts: tuple[Part, ...] = (),
 ) -> RawFinding:
     found, expected = texts_
     finding = Finding(
@@ -330,5 +342,6 @@ def _raw(
         severity=(severity or rule.severity.unread).value,
         status=status.value,
         detail=detail,
+        parts=parts,
     )
     return RawFinding(finding, frozenset({node}), rule)
