@@ -7,17 +7,20 @@ import sqlite3
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from lockstep import secrets
+from lockstep.checks.accepted import Acceptances, AcceptedError, parsed
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.fingerprint.findings import BRANCHES, READING, places
 from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
+from lockstep.checks.site import rules_of
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
 from lockstep.fleet.request import Asked
@@ -164,7 +167,7 @@ def check_now(
         GatherError: no node could be read, because of an error on the control host.
     """
     with store.opened(history_of(plan)):
-        pass  # report an unusable history before reading any node
+        accepted(plan)  # report an unusable file or history before reading any node
     reading = now(plan, containers=containers, through=through, fingerprint=fingerprint)
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
@@ -234,6 +237,40 @@ def history_of(plan: ClusterPlan) -> Path:
     return store.file(plan.spec.name, plan.spec.records_dir)
 
 
+def accepted_file(plan: ClusterPlan) -> Path:
+    """Return the path of the file with the differences that a site accepts."""
+    inventory = Path(plan.inventory)
+    named = plan.spec.checks.accepted
+    return inventory.parent / (named or f"{inventory.stem}.accepted.toml")
+
+
+def accepted(plan: ClusterPlan) -> Acceptances:
+    """Return the differences that a site accepts; none if there is no file.
+
+    Raises:
+        AcceptedError: the file cannot be used.
+    """
+    file, today = accepted_file(plan), datetime.fromtimestamp(time.time(), UTC).date()
+    try:
+        text = file.read_text(encoding="utf-8") if plan.inventory else ""
+    except FileNotFoundError:
+        if plan.spec.checks.accepted:
+            raise AcceptedError(
+                f"{file}: no such file, which the description names (checks.accepted)\n"
+                f"  next      touch {file}"
+            ) from None
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AcceptedError(
+            f"{file}: {reason}\n  expected  a file that lockstep accept wrote"
+        ) from error
+    if not text:
+        return Acceptances(file=str(file))
+    rules = [rule.id for rule in rules_of(plan.spec) if rule.id != REACHABLE]
+    return Acceptances(parsed(text, str(file), rules, plan.nodes), today, str(file))
+
+
 def context(
     plan: ClusterPlan,
     reading: Reading,
@@ -245,6 +282,7 @@ def context(
 
     Raises:
         SecretsUnsafe: the secrets file cannot be used.
+        AcceptedError: the file of accepted differences cannot be used.
     """
     held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
     return Context(
@@ -255,4 +293,5 @@ def context(
         before=before,
         latest=latest,
         past=past,
+        accepted=accepted(plan),
     )

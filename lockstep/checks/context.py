@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from lockstep.checks.accepted import NONE_ACCEPTED, Acceptances
 from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
@@ -35,6 +36,8 @@ class Context:
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
     past: tuple[Mapping[str, Record], ...] = ()
     """Earlier records with fingerprints, the newest check first, for nodes that differ."""
+    accepted: Acceptances = NONE_ACCEPTED
+    """Differences that the site accepts."""
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()

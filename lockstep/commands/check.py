@@ -61,6 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         duration_s=time.monotonic() - began,
         unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
         rules=tuple(arguments.rule or ()),
+        severity=arguments.severity or "",
     )
     if arguments.severity:
         chosen = alike(report.findings, lambda finding: finding.severity == arguments.severity)
@@ -185,7 +186,7 @@ COMMAND = Command(
         Argument(
             "--all",
             action="store_true",
-            help="print all findings, even if they do not fit on one screen",
+            help="print all findings, also notices and what does not fit on one screen",
         ),
         Argument("--json", metavar="FILE", help="write the report as JSON; - for stdout"),
         Argument("--junit", metavar="FILE", help="write the report as JUnit XML"),

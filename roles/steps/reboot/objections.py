@@ -50,14 +50,15 @@ def objections(findings: list[dict[str, Any]], node: str, *, everything: bool = 
     """Return, as text, the findings that keep a node out of service; "" for none.
 
     The state in Slurm does not count, because the caller or an administrator changes it. Unless
-    ``everything`` is asked for, these do not count either: warnings, and differences from peers,
-    which may not have been rebooted yet.
+    ``everything`` is asked for, warnings do not count either, nor do differences from peers, which
+    may not have been rebooted yet. Notices never count.
     """
     against = [
         finding
         for finding in findings
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
+        and finding["severity"] != "notice"
         and (everything or not _may_pass(finding))
     ]
     said = ", ".join(
@@ -69,7 +70,7 @@ def objections(findings: list[dict[str, Any]], node: str, *, everything: bool = 
 
 
 def _may_pass(finding: dict[str, Any]) -> bool:
-    """Return whether a finding may be gone once all nodes have been rebooted, or is a warning."""
+    """Return whether a finding is a warning, or may be gone once all nodes have been rebooted."""
     rule: str = finding["rule"]
     # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
     of_peers = finding["reference"].startswith("peers")
