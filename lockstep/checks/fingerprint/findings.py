@@ -25,6 +25,7 @@ from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subje
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
+from lockstep.node.fingerprint.entry import REPAIR
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
 from lockstep.report import Finding, Status, alike, count, fold
@@ -241,14 +242,16 @@ def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Si
 
 def _running(rule: Rule, difference: Difference) -> Iterator[RawFinding]:
     for side in difference.sides:
+        fields = side.fields or {}
+        repair = fields.get(REPAIR, "apply the configured value, or change the configuration")
         for node in side.nodes if side.fields is not None else ():
             yield _raw(
                 rule,
                 node,
                 difference.name,
-                ((side.fields or {}).get("running", ""), (side.fields or {}).get("configured", "")),
+                (fields.get("running", ""), fields.get("configured", "")),
                 By.CONFIGURED.value,
-                f"on {node}: apply the configured value, or change the configuration",
+                f"on {node}: {repair}",
             )
 
 
