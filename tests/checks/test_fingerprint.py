@@ -332,3 +332,28 @@ def test_what_a_role_owns_is_deployed_again() -> None:
     locked = {**everywhere, **of(file={path: {**usual, "flags": "i"}})}
     assert only(locked).repair == f"on worker3: chattr -i {path}"
     assert repairs.deploys(report(locked), recorded.consistent().plan) == []
+
+
+def test_what_runs_otherwise_has_its_own_repair() -> None:
+    one: Fields = {"running": "DOWN", "configured": "UP", "repair": "scontrol reconfigure"}
+    finding = only(of("head1", running={"partition batch: State": one}))
+    assert finding.repair == "on head1: scontrol reconfigure"
+
+
+def test_a_changed_file_is_the_cause_of_what_was_not_read_again() -> None:
+    file = "/etc/slurm/slurm.conf"
+    one: Fields = {"running": "older", "configured": "changed since", "file": file}
+    changed: Fields = {"mode": "0600"}
+    found = report(of(file={file: changed}, running={"slurmctld: slurm.conf": one})).findings
+    assert [(one.rule, one.device) for one in found] == [("fingerprint.file", file)]
+    assert "slurmctld: slurm.conf" in found[0].detail
+    other: Fields = {**one, "file": "/etc/slurm/gres.conf"}
+    assert len(report(of(file={file: changed}, running={"x": other})).findings) == 2
+
+
+def test_the_log_level_of_slurmd_is_one_finding() -> None:
+    level: Fields = {"running": "debug2", "configured": "info"}
+    found = only(
+        of(slurmd={"slurmd": {"Debug": "6"}}, running={"slurmd.service: SlurmdDebug": level})
+    )
+    assert found.device == "slurmd.service: SlurmdDebug"

@@ -55,6 +55,11 @@ def test_the_reason_ends_where_slurm_says_who_gave_it(node: Node) -> None:
     assert shown(node, "DOWN", " Reason=Not responding")["reason"] == "Not responding"
 
 
+def test_a_comment_of_a_person_is_no_state(node: Node) -> None:
+    state = shown(node, "IDLE+DRAIN", " Comment=was State=DOWN yesterday")["state"]
+    assert state == ["DRAIN", "IDLE"]
+
+
 @pytest.mark.parametrize("said", ["echo end", "echo Node worker01 not found", "exit 1"])
 def test_a_controller_that_does_not_answer_is_unread(node: Node, said: str) -> None:
     node.tool("scontrol", said)

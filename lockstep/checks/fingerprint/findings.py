@@ -30,6 +30,7 @@ from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
+from lockstep.node.fingerprint.entry import REPAIR
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import MISSING, Record, Unread
 from lockstep.report import Finding, Part, Severity, Status, alike, count, fold, worst
@@ -252,13 +253,14 @@ def _wrong(
 
 def _running(view: View, rule: Rule, difference: Difference, side: Side) -> RawFinding:
     fields = side.fields or {}
+    own = Repair(f"on {view.name}: {fields[REPAIR]}") if REPAIR in fields else None
     return _raw(
         rule,
         view.name,
         difference.name,
         (fields.get("running", ""), fields.get("configured", "")),
         By.CONFIGURED.value,
-        repair(view, RUNNING, Case(difference.name, fields, fields), ()),
+        own or repair(view, RUNNING, Case(difference.name, fields, fields), ()),
         severity=_severity(view, rule, difference, fields, None),
         parts=(part(rule.id, difference, side, (view.name,)),),
     )

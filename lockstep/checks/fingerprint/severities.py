@@ -74,6 +74,10 @@ ROWS: tuple[Row, ...] = (
     ),
     *_rows(
         Severity.NOTICE,
+        ("running", "reservation .*", "", "A person reserved nodes; it ends by itself."),
+        ("running", r"Slurm nodes? .*: (Comment|Extra)", "", "Only people and scripts read it."),
+        ("running", r"slurmctld: (SlurmctldDebug|DebugFlags)|slurmd\.service: SlurmdDebug", "",
+         "It changes what is logged."),
         ("file", ".*", rf"\A{COMMENTS}=", "Programs skip comments."),
         ("file", PEOPLE, "", "Only people read it, or their editors and terminals."),
         ("file", LEFT, "", "Editors and package managers leave it; programs skip such names."),

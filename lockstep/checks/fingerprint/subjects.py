@@ -23,7 +23,9 @@ ORDER = (
     *("interface", "mount", "swap", "engine", "running", "unit", "timer", "process"),
 )
 """Domains whose difference is the cause rather than the effect, the first first."""
-EFFECTS = frozenset({"running", "unit", "timer", "process", "listener", "address", "route"})
+EFFECTS = frozenset(
+    {"running", "unit", "timer", "process", "listener", "slurmd", "address", "route"}
+)
 """Domains whose differences follow from others. Differences of other domains are shown unless a
 rule names the object itself."""
 OF_KINDS = {
@@ -69,10 +71,14 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
         found.add(f"unit {match['unit']}")
     elif domain == "running":
         found.add(name)  # "sysctl vm.swappiness", "mount /data"
+    elif domain == "slurmd":
+        found.add("unit slurmd.service")
     elif domain == "group":
         found.add(f"user {name}")
     elif domain == "address":
         found.add(f"interface {name.partition(' ')[0]}")
+    if domain == "running" and "file" in fields:
+        found.add(f"file {fields['file']}")  # what is configured
     if domain == "package":
         found.add(f"package {name.partition(':')[0]}")
     elif "package" in fields:

@@ -298,7 +298,10 @@ RULES = (
             "If Slurm thinks that a node is smaller than it is, part of the node stays idle. If "
             "it thinks that the node is larger, jobs fail."
         ),
-        blind="Settings in slurm.conf that have changed since the controller last read the file.",
+        blind=(
+            "Other settings of nodes, and a slurm.conf that has changed since the controller read "
+            "it: fingerprint.running names them."
+        ),
         source="scontrol(1), show node",
         reading="slurm.nodes",
         look=_of_entry(
@@ -345,7 +348,10 @@ RULES = (
             "as part of that finding. Drains by a person, or by Slurm for other reasons (Kill task "
             "failed, Prolog error, Epilog error), are always reported."
         ),
-        blind="Nodes that accept jobs and then fail them. Partitions that a person set to DOWN.",
+        blind=(
+            "Nodes that accept jobs and then fail them. Partitions that a person set to DOWN: "
+            "fingerprint.running names them."
+        ),
         source="scontrol(1), show node; sinfo(1), node state codes",
         reading="slurm.nodes",
         look=_of_entry(_state),

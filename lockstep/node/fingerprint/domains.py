@@ -18,7 +18,8 @@ from lockstep.node.fingerprint.network import NETWORK
 from lockstep.node.fingerprint.packages import PACKAGES
 from lockstep.node.fingerprint.processes import PROCESSES
 from lockstep.node.fingerprint.running import read_running
-from lockstep.node.fingerprint.scheduler import SCHEDULER
+from lockstep.node.fingerprint.scheduler import SCHEDULER, read_running_slurmd
+from lockstep.node.fingerprint.slurm_running import read_running_slurm
 from lockstep.node.fingerprint.sysctl import SYSCTL
 from lockstep.node.fingerprint.timers import TIMERS
 from lockstep.node.fingerprint.traffic import TRAFFIC
@@ -28,8 +29,14 @@ from lockstep.node.readers.reading import Request
 
 
 def read_all_running(request: Request, commands: Commands) -> Iterator[Entry]:
-    """Yield what runs otherwise than it is configured: daemons, the kernel and mounts."""
-    for read in (read_running, read_running_kernel, read_running_mounts):
+    """Yield what runs otherwise than it is configured: daemons, the kernel, mounts and Slurm."""
+    for read in (
+        read_running,
+        read_running_kernel,
+        read_running_mounts,
+        read_running_slurm,
+        read_running_slurmd,
+    ):
         yield from read(request, commands)
 
 

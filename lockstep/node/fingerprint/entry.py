@@ -13,6 +13,10 @@ LARGEST_TEXT = 16384
 """Bytes of a content that is shown; of a larger one, and of a binary one, only the hash is."""
 
 
+REPAIR = "repair"
+"""Field of what runs otherwise than configured: the command that applies what is configured."""
+
+
 class Secret(str):
     """A value that is never shown. It is hashed with a key of the cluster."""
 

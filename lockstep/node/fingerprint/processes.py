@@ -33,9 +33,11 @@ OF_SYSTEMD = re.compile(
     r"|SERVICE_RESULT|EXIT_\w+|REMOTE_\w+|PIDFILE|MANAGERPIDFDID|CACHE_DIRECTORY"
 )
 """Variables that differ from start to start (systemd.exec(5), "Environment Variables Set")."""
-OF_RECONFIGURATION = re.compile(r"SLURM(D|CTLD)_RECONF\w*|SLURM_CONF")
-"""Variables with which a Slurm daemon starts itself anew when it is reconfigured (seen with 24.11);
-SLURM_CONF is then the cached file."""
+OF_RECONFIGURE = re.compile(r"(SLURMD|SLURMCTLD|SACKD)_RECONF\w*|SLURMD_BOOT_TIME")
+"""Variables with which a daemon of Slurm starts itself anew at ``scontrol reconfigure``: open files
+and the like (slurmd.c and controller.c, _reconfigure). They are gone after its next start."""
+BY_SLURM = "SLURM_CONF"
+"""Slurm's daemons set it for themselves, so that it appears when they start themselves anew."""
 OF_LOGIN = re.compile(
     r"SSH_\w+|XDG_\w+|TERM\w*|COLORTERM|LS_COLORS|LESS\w*|PWD|OLDPWD|SHLVL|_|DBUS_SESSION\w*|MAIL"
     r"|WINDOWID|DISPLAY|TMUX\w*|STY|LC_\w+|SUDO_\w+|HIST\w+|PS1|VTE_VERSION|USER|LOGNAME|HOME"
@@ -171,12 +173,13 @@ def _environment(daemon: Daemon, line: str) -> Fields:
     if re.match(r"[\w.-]+: ", line) or daemon.name == "systemd":
         return {}
     fields: Fields = {}
-    text = bytes_of(f"{daemon.process}/environ").decode("utf-8", "replace")
-    reconfigured = "_RECONF=1" in text
-    for name, sign, value in (one.partition("=") for one in text.split("\0")):
+    environment = bytes_of(f"{daemon.process}/environ").decode("utf-8", "replace")
+    reconfigured = "_RECONF=" in environment
+    for text in environment.split("\0"):
+        name, sign, value = text.partition("=")
         if not sign or OF_SYSTEMD.fullmatch(name):
             continue
-        if reconfigured and OF_RECONFIGURATION.fullmatch(name):
+        if OF_RECONFIGURE.fullmatch(name) or (reconfigured and name == BY_SLURM):
             continue
         if not daemon.unit and OF_LOGIN.fullmatch(name):
             continue

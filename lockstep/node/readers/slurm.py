@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import time
+from functools import lru_cache
 from typing import Any
 
 from lockstep.node.readers.commands import Commands, installed
@@ -114,7 +115,6 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
     """The controller's view of every node."""
     if not installed("slurmctld"):
         raise Unread("slurmctld: not installed")
-    out = commands.run("scontrol", "-o", "show", "node")
     nodes = {
         found["NodeName"]: {
             "state": found["state"],
@@ -125,11 +125,17 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
             "reason": found["reason"],
             "version": found.get("Version", ""),
         }
-        for found in filter(None, map(shown, out.splitlines()))
+        for found in filter(None, map(shown, nodes_shown(commands).splitlines()))
     }
     if not nodes:
         raise Unread("scontrol show node printed no nodes")
     return {"slurm.nodes": nodes}
+
+
+@lru_cache(maxsize=1)
+def nodes_shown(commands: Commands) -> str:
+    """Return what ``scontrol -o show node`` says of all nodes; slurmctld is asked once."""
+    return commands.run("scontrol", "-o", "show", "node")
 
 
 def node_shown(name: str, commands: Commands) -> dict[str, Any]:
@@ -147,7 +153,9 @@ def shown(line: str) -> dict[str, Any]:
     ``reason``, Slurm's reason without its author and time.
     """
     line, _, reason = line.partition(" Reason=")
-    found: dict[str, Any] = dict(re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line))
+    found: dict[str, Any] = {}
+    for key, value in re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line):
+        found.setdefault(key, value)  # a comment, which comes last, may have such words
     if "NodeName" not in found:
         return {}
     if "State" not in found:

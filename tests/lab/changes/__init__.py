@@ -19,3 +19,5 @@ class Change:
     """Name of the object in the fingerprint."""
     alone: bool = False
     """Whether the node alone shows it: what runs differs from what is configured."""
+    node: str = ""
+    """The only node on which it is made and found; empty: any worker."""

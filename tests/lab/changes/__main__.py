@@ -92,6 +92,7 @@ def judged(change: Change, node: str, new: list[Finding]) -> tuple[str, str]:
 
 def tried(change: Change, node: str, inventory: str, usual: set[tuple[str, str, str]]) -> Outcome:
     """Make a change, check, undo it, and check again."""
+    node = change.node or node
 
     def new() -> list[Finding]:
         found = findings(inventory)
@@ -119,10 +120,12 @@ def main() -> int:
     parser.add_argument("--node", default="worker2")
     parser.add_argument("--inventory", default="inventories/lab.py")
     parser.add_argument("--domain", action="append")
+    parser.add_argument("--name", default="", help="only changes whose name begins so")
     parser.add_argument("--part", default="0/1", help="K/N: every N-th change, from the K-th on")
     given = parser.parse_args()
     first, step = map(int, given.part.split("/"))
     chosen = [one for one in every_change() if not given.domain or one.domain in given.domain]
+    chosen = [one for one in chosen if one.name.startswith(given.name)]
     usual = {(one["rule"], one["node"], one["device"]) for one in findings(given.inventory)}
     for rule, node, device in sorted(usual):
         print(f"before: {rule} {node} {device}", flush=True)

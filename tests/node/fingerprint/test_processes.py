@@ -113,6 +113,16 @@ def test_values_that_look_like_secrets(node: Node) -> None:
     assert not isinstance(munge["environment LANG"], Secret)
 
 
+def test_a_daemon_that_slurm_has_started_anew(node: Node) -> None:
+    node.process(300, "/usr/sbin/slurmd", "-F", environment="LANG=C\0")
+    before = node.read("process")
+    again = "SLURMD_RECONF=1\0SLURMD_RECONF_PARENT_FD=13\0SLURMD_BOOT_TIME=5\0SLURM_CONF=/x\0"
+    node.process(300, "/usr/sbin/slurmd", "-F", environment=f"LANG=C\0{again}")
+    assert node.read("process") == before
+    node.process(300, "/usr/sbin/slurmd", "-F", environment="LANG=C\0SLURM_CONF=/x\0")
+    assert node.read("process") != before
+
+
 def test_a_title_over_the_environment_is_not_read_as_one(node: Node) -> None:
     node.process(200, "munged: /usr/sbin/munged [listener] 0 of 10-100 startups")
     munge = node.read("process")["munge.service"]
