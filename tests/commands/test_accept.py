@@ -432,7 +432,8 @@ def test_a_malformed_file_is_refused_before_nodes_are_read(
 ) -> None:
     cluster.asked = ("no node",)
     FILE.write_text(ROW.replace(old, new))
-    for command in (("check", "inventory.py"), OF_MOTD, ("repair", "inventory.py")):
+    check = ("check", "inventory.py")
+    for command in (check, (*check, "--no-history"), OF_MOTD, ("repair", "inventory.py")):
         error = refused(capsys, *command)
         assert error.startswith("ERROR inventory.accepted.toml: ")
         assert said in error
