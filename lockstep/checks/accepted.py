@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
+from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -93,13 +94,17 @@ class Acceptances:
     today: date = date.min
     file: str = ""
 
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str], list[Acceptance]]:
+        found: dict[tuple[str, str, str], list[Acceptance]] = {}
+        for row in self.rows:
+            for node in row.names:
+                found.setdefault((row.rule, row.object, node), []).append(row)
+        return found
+
     def of(self, rule: str, thing: str, node: str) -> list[Acceptance]:
         """Return the rows about an object of a node, also expired ones."""
-        return [
-            row
-            for row in self.rows
-            if row.rule == rule and row.object == thing and node in row.names
-        ]
+        return self._by_place.get((rule, thing, node), [])
 
     def valid(self, rule: str, thing: str, node: str) -> list[Acceptance]:
         """Return the rows about an object of a node that have not expired."""

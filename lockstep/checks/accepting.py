@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from lockstep.checks.accepted import WHOLE, Acceptance, hash_of
 from lockstep.checks.context import Context, View
@@ -32,7 +33,7 @@ class Accepting:
     differences: list[Accepted] = field(default_factory=list)
     _used: set[int] = field(default_factory=set)
 
-    @property
+    @cached_property
     def is_empty(self) -> bool:
         """Return whether no cluster has any row."""
         return not any(context.accepted.rows for context in self.contexts)
@@ -68,9 +69,12 @@ class Accepting:
             for rows in [context_rows(view, raw.rule.id, raw.finding.device, whole=True)]
         ]
 
-    def _views(self, nodes: Collection[str]) -> Iterator[View]:
-        for context in self.contexts:
-            yield from (view for name, view in context.views.items() if name in nodes)
+    @cached_property
+    def _by_name(self) -> dict[str, View]:
+        return {name: view for one in self.contexts for name, view in one.views.items()}
+
+    def _views(self, nodes: Iterable[str]) -> list[View]:
+        return [self._by_name[name] for name in nodes if name in self._by_name]
 
     def noted(self, raw: RawFinding) -> RawFinding:
         """Return a finding with a note if it was accepted, but not as it is now."""

@@ -34,7 +34,7 @@ from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Reading, Unreachable, only_records
-from lockstep.reading import check_now, context, now, saved, saved_of
+from lockstep.reading import accepted, check_now, context, now, saved, saved_of
 from lockstep.report import Report, Severity, alike
 from lockstep.spec import Service
 
@@ -49,6 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--earlier needs --records; a check of live nodes uses the history")
     through = _through(arguments, plan)
     require_writable(arguments, "json", "junit", "html", "metrics", "save_records")
+    accepted(plan)  # report a malformed file before reading any node
     began = time.monotonic()
     reading, report = _checked(arguments, plan, rules, nodes, through)
     if arguments.save_records:

@@ -29,13 +29,15 @@ from lockstep.forms import Run
 from lockstep.forms.text import BLOCKS, text, whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
-from lockstep.reading import context, now, saved_of
+from lockstep.reading import accepted, context, now, saved_of
 from lockstep.report import ExitStatus, Report, count
 
 
 def _run(arguments: argparse.Namespace) -> int:
     require_writable(arguments, "json")
     plans = [load(path) for path in arguments.inventories]
+    for plan in plans:
+        accepted(plan)  # report a malformed file before reading any node
     labels = _labels(*plans)
     # If the clusters' rules differ, the plans differ too; use the rules of the first cluster.
     rules = chosen_rules(plans[0], arguments.rule)

@@ -151,6 +151,22 @@ def test_fields_of_other_objects(domain: str, name: str, field: str, severity: S
     assert changed(domain, name, **{field: "1"}) is severity
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("reservation root_1", NOTICE),
+        ("Slurm node worker1: Comment", NOTICE),
+        ("Slurm node worker1: Weight", ERROR),
+        ("slurmctld: SlurmctldDebug", NOTICE),
+        ("slurmctld: slurm.conf", ERROR),
+        ("slurmd.service: SlurmdDebug", NOTICE),
+        ("slurmd.service: nice", ERROR),
+    ],
+)
+def test_what_runs_otherwise(name: str, severity: Severity) -> None:
+    assert changed("running", name, running="1") is severity
+
+
 def test_a_difference_is_as_severe_as_its_worst_field() -> None:
     assert changed("user", "ops", comment="x", shell="/bin/sh") is WARNING
     assert changed("user", "ops", comment="x", **{"password hash": "x"}) is ERROR

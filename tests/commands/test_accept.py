@@ -131,6 +131,19 @@ def test_a_secret_value_is_accepted_without_being_written(nodes: Nodes) -> None:
     assert names(checked()["findings"]) == [("fingerprint.file", "worker3", "key")]
 
 
+def test_an_object_that_names_the_node_stays_accepted(nodes: Nodes) -> None:
+    """Its hashes differ on each node; which node is asked depends on the others that differ."""
+    for name in ("worker2", "worker3"):
+        change(nodes, {"file": {"own": {"content": f"name {name}\naddress none\n"}}}, name)
+    accept = ("accept", "inventory.py", "fingerprint.file", "own", *WHY)
+    assert ended(*accept, "--limit", "worker3") == 0
+    assert names(checked()["findings"]) == [("fingerprint.file", "worker2", "own")]
+    nodes.changed.pop("worker2")
+    assert checked()["findings"] == []
+    change(nodes, {"file": {"own": {"content": "name worker2\naddress none\n"}}})
+    assert names(checked()["findings"]) == [("fingerprint.file", "worker3", "own")]
+
+
 def test_after_its_last_day_the_finding_is_back(nodes: Nodes) -> None:
     change(nodes, {"file": {"/etc/motd": MOTD}})
     ended(*OF_MOTD[:-5], "2026-11-20", *OF_MOTD[-4:])  # today
@@ -432,7 +445,8 @@ def test_a_malformed_file_is_refused_before_nodes_are_read(
 ) -> None:
     cluster.asked = ("no node",)
     FILE.write_text(ROW.replace(old, new))
-    for command in (("check", "inventory.py"), OF_MOTD, ("repair", "inventory.py")):
+    check = ("check", "inventory.py")
+    for command in (check, (*check, "--no-history"), OF_MOTD, ("repair", "inventory.py")):
         error = refused(capsys, *command)
         assert error.startswith("ERROR inventory.accepted.toml: ")
         assert said in error

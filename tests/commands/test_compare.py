@@ -105,6 +105,31 @@ def test_clusters_that_differ_in_names_and_addresses_are_identical(
     assert out.endswith(" rules: all consistent. Nothing was changed. Exit 0.\n")
 
 
+def test_what_one_cluster_accepts_is_no_difference_there(
+    clusters: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = ("sysctl.running", ("net.core.somaxconn",), "128")
+    alpha = recorded.mutated(recorded.consistent(), "worker3", *change)
+    Path("a.json").write_text(dumps(alpha.reading))
+    Path("b.json").write_text(dumps(recorded.mutated(clusters, "b-worker03", *change).reading))
+    accept = ("sysctl.running", "net.core.somaxconn", "--until", "2999-01-01", "--reason", "why")
+    assert ended("accept", "alpha.py", *accept, "--records", "a.json") == 0
+    capsys.readouterr()
+    assert judged() == 1
+    out = capsys.readouterr().out
+    assert "sysctl.running  beta:b-worker03 net.core.somaxconn\n" in out
+    assert "recorded:worker3" not in out
+    assert ", 1 accepted difference. " in out
+
+
+def test_a_malformed_file_of_accepted_differences_is_refused_at_once(
+    clusters: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("beta.accepted.toml").write_text("[[accepted]]\n")
+    assert compare() == 3
+    assert "ERROR beta.accepted.toml: accepted[0].rule\n" in capsys.readouterr().err
+
+
 def test_what_the_plans_differ_in_is_shown_for_each_kind_of_node(
     clusters: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:

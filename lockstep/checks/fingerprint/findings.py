@@ -200,14 +200,18 @@ def _findings(
         yield _undecided(group, rule, difference)
         return
     for side in difference.sides:
-        for node in side.nodes if side is not decided.right else ():
-            view = group.views[node]
-            if not rule.judges(view):
-                continue
-            if decided.right is not None:
-                yield _wrong(view, rule, difference, side, decided.right, decided.by)
-            elif side.fields is not None:
-                yield _running(view, rule, difference, side)
+        if side is decided.right or (decided.right is None and side.fields is None):
+            continue
+        of_side = part(rule.id, difference, side, side.nodes)
+        for view in map(group.views.__getitem__, side.nodes):
+            if rule.judges(view):
+                raw = (
+                    _running(view, rule, difference, side.fields or {})
+                    if decided.right is None
+                    else _wrong(view, rule, difference, side, decided.right, decided.by)
+                )
+                parts = (replace(of_side, nodes=(view.name,)),)
+                yield replace(raw, finding=replace(raw.finding, parts=parts))
 
 
 def _severity(
@@ -247,12 +251,10 @@ def _wrong(
         repair(view, domain, case, right.nodes),
         texts.detail(side.fields, right.fields),
         severity=_severity(view, rule, difference, side.fields, right.fields),
-        parts=(part(rule.id, difference, side, (view.name,)),),
     )
 
 
-def _running(view: View, rule: Rule, difference: Difference, side: Side) -> RawFinding:
-    fields = side.fields or {}
+def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
     own = Repair(f"on {view.name}: {fields[REPAIR]}") if REPAIR in fields else None
     return _raw(
         rule,
@@ -262,7 +264,6 @@ def _running(view: View, rule: Rule, difference: Difference, side: Side) -> RawF
         By.CONFIGURED.value,
         own or repair(view, RUNNING, Case(difference.name, fields, fields), ()),
         severity=_severity(view, rule, difference, fields, None),
-        parts=(part(rule.id, difference, side, (view.name,)),),
     )
 
 

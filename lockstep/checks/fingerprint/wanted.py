@@ -17,12 +17,16 @@ from lockstep.report import Part
 
 
 def part(rule: str, difference: Difference, side: Side, nodes: tuple[str, ...]) -> Part:
-    """Return one side of a difference, as a site can accept it on some of its nodes."""
+    """Return one side of a difference, as a site can accept it on some of its nodes.
+
+    Its hashes are those with identities replaced: as it is, it has the identity of one node, which
+    would be wrong on the others.
+    """
     fields = sorted({name for other in difference.sides for name in other.fields or ()})
-    values = {name: values_of(side, name) for name in (WHOLE, *fields)}
-    others = [other for other in difference.sides if other is not side]
-    differ = {name for other in others for name in fields if values_of(other, name) != values[name]}
-    kept = {name: values[name] for name in (WHOLE, *fields) if name in differ or not name}
+    others = [other.fields for other in difference.sides if other is not side]
+    own = side.fields or {}
+    differ = [f for f in fields if any((other or {}).get(f) != own.get(f) for other in others)]
+    kept = {name: values_of(replace(side, forms=()), name) for name in (WHOLE, *differ)}
     return Part(rule, difference.name, nodes, kept)
 
 

@@ -7,6 +7,17 @@ import re
 from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
 from lockstep.node.fingerprint.sysctl import COMPUTED
 
+OPPOSITES = {
+    "ro": "rw",
+    "noexec": "exec",
+    "nosuid": "suid",
+    "nodev": "dev",
+    "noatime": "atime",
+    "nodiratime": "diratime",
+    "nosymfollow": "symfollow",
+    "relatime": "",
+}
+"""Flags of a mount (mount(8)) -> options that clear them; "" if the other options do."""
 KEY = re.compile(r"[\w./-]+")
 
 
@@ -36,17 +47,25 @@ def of_module(case: Case) -> Steps:
 def of_mount(case: Case) -> Steps:
     """Return the command that unmounts what is mounted too much, or sets the flags of a mount.
 
-    All flags are named, because a flag that is not is cleared (mount(8), "remount").
+    mount(8) keeps flags that the command does not name, so those too many are named by their
+    opposites.
     """
     place, hidden, _ = case.name.partition(" #")
     if case.is_extra:
         return [command("umount", place)]
     if hidden or case.is_missing or case.changed != {"options"}:
         return []
-    options = case.should("options").split(",") if case.should("options") else []
+    now, wanted = (set(filter(None, text.split(",")))
+                   for text in (case.was("options"), case.should("options")))  # fmt: skip
+    if not now - wanted <= OPPOSITES.keys():
+        return []
+    # Without an option for access times, each access is recorded.
+    recorded = [] if wanted & {"relatime", "noatime"} else ["strictatime"]
     bound = ["bind"] if case.should("folder") else []
-    writable = [] if "ro" in options else ["rw"]
-    return [command("mount", "-o", ",".join(["remount", *bound, *writable, *options]), place)]
+    undone = [OPPOSITES[flag] for flag in sorted(now - wanted) if OPPOSITES[flag]]
+    writable = ["rw"] if "ro" not in wanted | now else []
+    options = [*bound, *writable, *undone, *sorted(wanted), *recorded]
+    return [command("mount", "-o", ",".join(["remount", *options]), place)]
 
 
 def of_swap(case: Case) -> Steps:

@@ -81,7 +81,8 @@ def of_rule(case: Case) -> Steps:
     label = re.fullmatch(rf"address label of ({ADDRESS})(?: dev ({DEVICE}))?", case.name)
     if label is not None:
         device = ["dev", label[2]] if label[2] else []
-        return [command("ip", "addrlabel", "del", "prefix", label[1], *device)]
+        words = ("prefix", label[1], *device, "label", case.was("label"))
+        return [command("ip", "addrlabel", "del", *words)]
     rule = re.fullmatch(rf"IPv([46]) (\d+): from (all|{ADDRESS})(?: to ({ADDRESS}))?", case.name)
     if rule is None or not (case.wrong or {}).keys() <= SELECTORS:
         return []  # another rule with this priority could be deleted
@@ -105,7 +106,9 @@ def of_neighbour(case: Case) -> Steps:
     entry = re.fullmatch(rf"fdb ([0-9a-f:]+) dev ({DEVICE})", case.name)
     if entry is not None and case.is_extra:
         owner = "self" if "self" in case.was("flags") else "master"
-        return [command("bridge", "fdb", "del", entry[1], "dev", entry[2], owner)]
+        more = [word for field in ("dst", "vlan") if case.was(field)
+                for word in (field, case.was(field))]  # fmt: skip
+        return [command("bridge", "fdb", "del", entry[1], "dev", entry[2], owner, *more)]
     match = re.fullmatch(rf"(proxy )?({ADDRESS}) dev ({DEVICE})", case.name)
     if match is None or not case.is_extra:
         return []

@@ -13,6 +13,8 @@ UNIT = re.compile(r"[\w@.:\\-]+\.(service|socket|target|timer|path|mount|swap|sl
 OF_BUS = re.compile(r"dbus(-broker)?\.(service|socket)")
 """Services that keep their connections to systemd only until the bus restarts: reboot instead."""
 FAILED = ("failed", "failing")
+OPTION = re.compile(r"[\w.:/%+-]+(=[\w.:/%+-]+)?")
+"""An option of mount(8), other than one that has no opposite (``no sync``)."""
 LINGERS = re.compile(r"user ([\w.-]+)")
 
 
@@ -116,4 +118,9 @@ def _of_mount(place: str, running: str, configured: str) -> Steps:
         return [command("mount", place)]
     if "source " in configured or "type " in configured:
         return [command("umount", place), command("mount", place)]
-    return [command("mount", "-o", "remount", place)]
+    options = configured.split(", ")
+    if not all(OPTION.fullmatch(option) for option in options):
+        return []
+    # mount(8) adds the options of fstab to those that are in force, and clears no flag.
+    cleared = ["atime"] if "noatime" in running.split(", ") else []
+    return [command("mount", "-o", ",".join(["remount", *cleared, *options]), place)]
