@@ -99,7 +99,7 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     """
     if not request.fingerprint:
         return command(request), []
-    return READS, [_packed(MAIN), json.dumps(asdict(request))]
+    return READS, [_keeping(), json.dumps(asdict(request))]
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
@@ -232,6 +232,16 @@ def _imported(text: str) -> set[str]:
 
 
 @cache
+def _keeping() -> str:
+    """Return the program that also takes fingerprints, as one line.
+
+    A node that Lockstep deploys keeps the compiled modules (``loader.run_cached``).
+    """
+    modules = _squeezed(json.dumps(sources()))
+    return f"{one_line(START.read_text(encoding='utf-8'))};run_cached('{modules}','{MAIN}')"
+
+
+@cache
 def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
     """Return a program that contains modules of the probe and runs one of them.
 
@@ -239,9 +249,8 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
         start: the module that the program runs.
         modules: the modules to include, with their imports; empty: all modules of the probe.
     """
-    texts = sources()
-    if start != MAIN:  # only this program takes fingerprints
-        texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
+    # Only the program of ``_keeping`` takes fingerprints.
+    texts = {name: text for name, text in sources().items() if name.startswith(PACKAGE)}
     if modules:
         needed = {start, *modules}
         for name in reversed(texts):  # each module precedes its imports
@@ -256,5 +265,8 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
 
 def one_line(program: str) -> str:
     """Return a program as one line of Python, with its source compressed."""
-    packed = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
-    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{packed}')))"
+    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{_squeezed(program)}')))"
+
+
+def _squeezed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
