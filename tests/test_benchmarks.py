@@ -348,7 +348,7 @@ def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     commands = dict.fromkeys((fingerprint.WITH, fingerprint.WITHOUT), (command, "input"))
     question = {"files": 120, "repeat": 2, "commands": commands}
-    monkeypatch.setattr(on_node.sys, "stdin", io.StringIO(json.dumps(question) + "\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(question) + "\n"))
 
 
 def test_files_are_added_while_the_probe_runs(
