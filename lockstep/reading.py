@@ -156,7 +156,7 @@ def check_now(
     *,
     containers: bool = False,
     through: str = "",
-    fingerprint: bool = False,
+    fingerprint: bool = True,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
 

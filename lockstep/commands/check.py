@@ -88,7 +88,7 @@ def _checked(
     how = {
         "containers": arguments.containers,
         "through": through,
-        "fingerprint": arguments.fingerprint,
+        "fingerprint": not (arguments.no_fingerprint or through),
     }
     if arguments.records is None and not arguments.no_history:
         return check_now(plan, rules, nodes, **how)
@@ -108,11 +108,6 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
     no_scheduler = plan.running(Service.SLURM_CONTROLLER) is None
     for wrong, problem in (
         (job is not None and through != SLURM, f"--job {job} needs --through slurm"),
-        (
-            through and arguments.fingerprint,
-            f"--through {through} cannot be used with --fingerprint: the program that takes "
-            "fingerprints is too long for the command of a job step",
-        ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (
             through and no_scheduler,
@@ -144,7 +139,7 @@ def _command(arguments: argparse.Namespace) -> str:
         ),
         *(
             f"--{name.replace('_', '-')}"
-            for name in ("containers", "fingerprint", "no_history")
+            for name in ("containers", "no_fingerprint", "no_history")
             if given[name]
         ),
     ]
@@ -171,10 +166,9 @@ COMMAND = Command(
             help="in each container engine, start a container with all GPUs and check what it sees",
         ),
         Argument(
-            "--fingerprint",
+            "--no-fingerprint",
             action="store_true",
-            help="compare the whole configuration of the nodes, by hashes, and not only what rules "
-            "name",
+            help="compare only what rules name, not the whole configuration of the nodes",
         ),
         Argument(
             "--through",

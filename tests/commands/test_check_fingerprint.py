@@ -1,4 +1,4 @@
-"""``lockstep check --fingerprint``: one further question to the nodes that differ, and the past."""
+"""Fingerprints in a check: one further question to the nodes that differ, and the past."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 def checked(*options: str) -> list[dict[str, Any]]:
     """Check, and return the findings."""
-    ended("check", "inventory.py", "--fingerprint", "--json", "report.json", *options)
+    ended("check", "inventory.py", "--json", "report.json", *options)
     found: list[dict[str, Any]] = json.loads(Path("report.json").read_text())["findings"]
     return found
 
@@ -106,8 +106,3 @@ def test_the_history_keeps_the_past(nodes: Nodes) -> None:
         found = checked()
         assert {one["node"] for one in found} == {"worker1", "worker2", "worker3", "worker4"}
         assert {one["reference"] for one in found} == {"earlier record"}
-
-
-def test_a_scheduler_does_not_carry_it(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended("check", "inventory.py", "--fingerprint", "--through", "slurm") == 3
-    assert "--through slurm cannot be used with --fingerprint" in capsys.readouterr().err
