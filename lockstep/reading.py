@@ -89,6 +89,7 @@ def now(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = False,
+    slow: bool = False,
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
 
@@ -103,6 +104,7 @@ def now(
             containers=containers,
             through=through,
             fingerprint=fingerprint,
+            slow=slow,
             tell=progress.tell,
         )
     finally:
@@ -157,6 +159,7 @@ def check_now(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = True,
+    slow: bool = False,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
 
@@ -165,7 +168,7 @@ def check_now(
     """
     with store.opened(history_of(plan)):
         pass  # report an unusable history before reading any node
-    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint)
+    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint, slow=slow)
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)

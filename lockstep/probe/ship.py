@@ -36,6 +36,7 @@ SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 NODE = Path(__file__).resolve().parent.parent / "node"
 FOLDERS = ("readers", "fingerprint", "record")
 MAIN = "lockstep.node.record.main"
+KEPT = "lockstep.node.readers.kept"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
@@ -73,6 +74,8 @@ class Request:
     without munge."""
     own: tuple[tuple[str, str], ...] = ()
     """The node's identities in the plan: (kind, value)."""
+    slow: bool = False
+    """Whether to read also what a node reads once a day at most (``node.fingerprint.slow``)."""
     asked: tuple[tuple[str, str], ...] = ()
     """What of the fingerprint to show: (domain, ``#`` and a bucket, or a touched object). Then
     nothing else is read."""
@@ -236,10 +239,21 @@ def _imported(text: str) -> set[str]:
 def _keeping() -> str:
     """Return the program that also takes fingerprints, as one line.
 
-    A node that Lockstep deploys keeps the compiled modules (``loader.run_cached``).
+    A node that Lockstep deploys keeps the compiled modules (``loader.run_kept``).
     """
-    modules = _squeezed(json.dumps(sources()))
-    return f"{one_line(START.read_text(encoding='utf-8'))};run_cached('{modules}','{MAIN}')"
+    texts = sources()
+    first, packed = json.dumps(_with_imports(texts, {KEPT})), _squeezed(json.dumps(texts))
+    start = f"{START.read_text(encoding='utf-8')}\n\nFIRST = json.loads({first!r})\n"
+    return f"{one_line(start)};run_kept(FIRST,'{packed}','{MAIN}')"
+
+
+def _with_imports(texts: dict[str, str], modules: Iterable[str]) -> dict[str, str]:
+    """Return modules and those that they import."""
+    needed = set(modules)
+    for name in reversed(texts):  # each module precedes its imports
+        if name in needed:
+            needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
+    return {name: text for name, text in texts.items() if name in needed}
 
 
 @cache
@@ -254,11 +268,7 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
     if not modules:  # only the program of ``_keeping`` takes fingerprints
         texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
     if modules:
-        needed = {start, *modules}
-        for name in reversed(texts):  # each module precedes its imports
-            if name in needed:
-                needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
-        texts = {name: text for name, text in texts.items() if name in needed}
+        texts = _with_imports(texts, {start, *modules})
     if start == parts.__name__:
         texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
     program = f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"

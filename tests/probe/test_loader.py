@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lockstep.node.readers import kept
 from lockstep.probe import loader
 from lockstep.probe.ship import Request, with_input
 
@@ -27,16 +28,19 @@ def packed(text: str = HONEST) -> str:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[SimpleNamespace]:
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A node that Lockstep deploys, and that has kept the compiled modules."""
     manifest, cache = tmp_path / "manifest.json", tmp_path / "cache"
     manifest.touch()
+    monkeypatch.setattr(kept, "DEPLOYED", str(manifest))
+    monkeypatch.setattr(kept, "CACHE", str(cache))
     yield SimpleNamespace(manifest=manifest, cache=cache, file=cache / loader.COMPILED)
     sys.modules.pop(NAME, None)
 
 
 def ran(node: SimpleNamespace, capsys: pytest.CaptureFixture[str], text: str = HONEST) -> str:
-    loader.run_cached(packed(text), NAME, str(node.manifest), str(node.cache))
+    # The module ``kept`` is the one of this process, whose folder is the test's.
+    loader.run_kept({}, packed(text), NAME)
     return capsys.readouterr().out.strip()
 
 
@@ -123,9 +127,9 @@ def test_a_node_that_lockstep_does_not_deploy_keeps_nothing(
 
 
 def test_a_folder_that_cannot_be_made_does_not_matter(
-    node: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+    node: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node.cache = node.cache / "missing" / "folder"
+    monkeypatch.setattr(kept, "CACHE", str(node.cache / "missing" / "folder"))
     assert ran(node, capsys) == "honest"
 
 

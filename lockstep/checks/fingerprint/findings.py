@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import cast
 
 from lockstep.checks.context import Context, View
-from lockstep.checks.fingerprint import texts
+from lockstep.checks.fingerprint import ages, texts
 from lockstep.checks.fingerprint.decide import PACKAGE, By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
@@ -34,6 +34,7 @@ BRANCHES = "fingerprint.branches"
 
 REMOVALS = {
     "file": "rm {device}",
+    "program": "rm {device}",
     "unit": "systemctl disable --now {device}",
     "user": "userdel {device}",
     "group": "groupdel {device}",
@@ -102,11 +103,14 @@ class FingerprintNotes:
     """Nodes without a fingerprint: read through another program, or by an older Lockstep."""
 
     without: set[str] = field(default_factory=set)
+    without_slow: set[str] = field(default_factory=set)
 
     def texts(self, wanted: frozenset[str]) -> Iterator[str]:
         """Yield the note about the nodes in ``wanted``."""
         if nodes := self.without & wanted:
             yield f"no fingerprint, so only what rules compare was compared: {fold(nodes)}"
+        if nodes := self.without_slow & wanted:
+            yield ages.text(nodes)
 
 
 def made(
@@ -160,6 +164,7 @@ def _not_read(
             for domain, reason in taken[name].unread.items():
                 if domain in chosen:
                     yield _unread(chosen[domain], view, reason)
+    notes.without_slow |= {*ages.never_read(taken)}
     for name, domains in _hidden(unanswered(group.places_of(chosen), group.branches)).items():
         for domain, number in domains.items():
             yield _not_shown(chosen[domain], name, number)
@@ -184,7 +189,8 @@ def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
         for raw in _findings(rule, difference, decided):
-            yield Found(domain, difference.name, raw, about)
+            aged = ages.with_age(raw, domain, group.views, taken)
+            yield Found(domain, difference.name, aged, about)
 
 
 def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[RawFinding]:

@@ -121,6 +121,8 @@ class Fingerprint:
         self.asked = {domain: frozenset(names) for domain, names in asked.items()}
         self.sums: dict[str, Sums] = {}
         self.unread: dict[str, str] = {}
+        self.slow: dict[str, float] = {}
+        """Slow domain -> Unix time at which it was read."""
         self.branches: dict[str, dict[str, dict[str, Branch]]] = {
             domain: {name: {} for name in names} for domain, names in self.asked.items()
         }
@@ -184,8 +186,8 @@ class Fingerprint:
         """Return the sums, as they travel.
 
         ``sums``: domain -> the hashes of its buckets, one text. ``count``: domain -> its objects.
-        ``touched``: domain -> object -> ``Hashes``. ``unread``: domain -> reason. ``key``: says
-        whether two nodes have the same key.
+        ``touched``: domain -> object -> ``Hashes``. ``unread``: domain -> reason. ``slow``: slow
+        domain -> Unix time of its reading. ``key``: says whether two nodes have the same key.
         """
         return {
             "format": FORMAT,
@@ -200,5 +202,6 @@ class Fingerprint:
                 if sums.touched
             },
             "unread": dict(sorted(self.unread.items())),
+            "slow": dict(sorted(self.slow.items())),
             "key": hashlib.blake2b(b"id", digest_size=4, key=self.key).hexdigest(),
         }
