@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
+
+from lockstep.inventory import load
+from lockstep.plan import NodePlan
 
 T = TypeVar("T")
 
@@ -53,6 +57,21 @@ def one_of(known: Sequence[str]) -> Callable[[str], str]:
 def several(kind: Callable[[str], T]) -> Callable[[str], list[T]]:
     """Return an argument type for a comma-separated list without duplicates."""
     return lambda text: list(dict.fromkeys(kind(part.strip()) for part in text.split(",")))
+
+
+def node_of(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> NodePlan:
+    """Return the plan of the node that the arguments name; exit if they are wrong.
+
+    Args:
+        parser: reports wrong arguments.
+        asked: ``inventory``, ``node``, and ``way``: the command that starts a root shell.
+    """
+    nodes = load(asked.inventory).nodes
+    if asked.node not in nodes:
+        parser.error(f"{asked.node}: expected a node of {asked.inventory}: {', '.join(nodes)}")
+    if shutil.which(asked.way[0]) is None:
+        parser.error(f"{asked.way[0]}: not found; expected a command that starts a root shell")
+    return nodes[asked.node]
 
 
 def new_file(text: str) -> Path:

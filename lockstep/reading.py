@@ -92,6 +92,7 @@ def now(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = False,
+    slow: bool = False,
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
 
@@ -106,6 +107,7 @@ def now(
             containers=containers,
             through=through,
             fingerprint=fingerprint,
+            slow=slow,
             tell=progress.tell,
         )
     finally:
@@ -160,6 +162,7 @@ def check_now(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = True,
+    slow: bool = False,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
 
@@ -168,7 +171,7 @@ def check_now(
     """
     with store.opened(history_of(plan)):
         accepted(plan)  # report an unusable file or history before reading any node
-    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint)
+    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint, slow=slow)
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)

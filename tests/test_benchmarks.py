@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ import pytest
 from typing_extensions import override
 
 from benchmarks.compare import __main__ as compare
+from benchmarks.fingerprint import __main__ as fingerprint
+from benchmarks.fingerprint import on_node
 from benchmarks.kernel_settings import __main__ as driver
 from benchmarks.kernel_settings import figures
 from benchmarks.kernel_settings.figures import Neighbour, Process
@@ -325,3 +328,69 @@ def test_a_comparison_is_measured_from_its_start_to_its_end() -> None:
     assert cost.lines > 2, "a finding and the summary"
     assert replace(cost, nodes=2000, rules_s=11.0).kept is False
     assert "| 3 | one differs |" in compare.table([cost])
+
+
+@pytest.fixture
+def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a node's configuration, with three files, and one service."""
+    folder, services = tmp_path / "etc", tmp_path / "services"
+    for path in (folder, services / "dbus.service"):
+        path.mkdir(parents=True)
+    for name in ("a", "b", "c"):
+        (folder / name).touch()
+    (services / "dbus.service" / "cpu.stat").write_text("usage_usec 500000\nuser_usec 1\n")
+    monkeypatch.setattr(on_node, "ETC", str(folder))
+    monkeypatch.setattr(on_node, "FOLDER", str(folder / "added"))
+    monkeypatch.setattr(on_node, "SERVICES", str(services))
+    return folder
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    commands = dict.fromkeys((fingerprint.WITH, fingerprint.WITHOUT), (command, "input"))
+    question = {"files": 120, "repeat": 2, "commands": commands}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(question) + "\n"))
+
+
+def test_files_are_added_while_the_probe_runs(
+    etc: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, f"find {etc} -type f | wc -l; cat; echo 700000 >&2; {INCREASE}")
+    monkeypatch.setenv("STAT", str(etc.parent / "services" / "dbus.service" / "cpu.stat"))
+    on_node.main()
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["added"] == 117
+    assert answer["outputs"] == {"with": "120\ninput", "without": "120\ninput"}
+    for costs in answer["costs"].values():
+        assert [round(run["dbus.service"], 6) for run in costs] == [0.25, 0.25]
+        assert all(run["probe"] > 0 and run["PID 1"] >= 0 for run in costs)
+    assert sorted(path.name for path in etc.iterdir()) == ["a", "b", "c"]
+
+
+INCREASE = """
+read name used <"$STAT"; echo "usage_usec $((used + 250000))" >"$STAT"
+"""
+
+
+def test_files_are_removed_when_the_probe_fails(etc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(monkeypatch, "echo no such thing >&2; exit 3")
+    with pytest.raises(SystemExit, match="exit status 3: no such thing"):
+        on_node.main()
+    assert not (etc / "added").exists()
+
+
+def test_what_the_fingerprint_adds_is_the_median_of_pairs() -> None:
+    def run(probe: float, pid_1: float, slurmd: float) -> dict[str, float]:
+        return {"probe": probe, "PID 1": pid_1, "slurmd.service": slurmd}
+
+    answer = fingerprint.Answer(
+        {
+            fingerprint.WITHOUT: [run(1, 0.1, 0), run(2, 0.1, 0), run(5, 0.1, 0)],
+            fingerprint.WITH: [run(1.5, 0.2, 1), run(2.1, 0.2, 1), run(5.3, 0.2, 1)],
+        },
+        5000,
+    )
+    found = fingerprint.rows(answer)
+    assert found["the probe and its programs"] == pytest.approx((2, 2.1, 0.3))
+    assert found[fingerprint.SUM] == pytest.approx((2.1, 2.3, 0.4))
+    assert found[fingerprint.SERVICES][2] == 1
+    assert "| dbus | 0.000 | 0.000 | 0.000 |" in fingerprint.table(answer)

@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
 
-from benchmarks.command_line import whole
+from benchmarks.command_line import node_of, whole
 from lockstep.fleet.request import request
-from lockstep.inventory import load
 from lockstep.probe.parse import parse
 from lockstep.probe.record import Record
 from lockstep.probe.ship import command
@@ -81,12 +79,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--repeat", type=whole(1), default=5)
     parser.add_argument("way", nargs="+", help="command that starts a root shell on the node")
     asked = parser.parse_args(words)
-    nodes = load(asked.inventory).nodes
-    if asked.node not in nodes:
-        parser.error(f"{asked.node}: expected a node of {asked.inventory}: {', '.join(nodes)}")
-    if shutil.which(asked.way[0]) is None:
-        parser.error(f"{asked.way[0]}: not found; expected a command that starts a root shell")
-    line = command(request(nodes[asked.node]))
+    node = node_of(parser, asked)
+    line = command(request(node))
     try:
         costs = [measured(asked.way, line) for _ in range(asked.repeat)]
     except ValueError as failure:

@@ -91,6 +91,7 @@ def _checked(
         "containers": arguments.containers,
         "through": through,
         "fingerprint": not (arguments.no_fingerprint or through),
+        "slow": arguments.slow,
     }
     if arguments.records is None and not arguments.no_history:
         return check_now(plan, rules, nodes, **how)
@@ -110,6 +111,11 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
     no_scheduler = plan.running(Service.SLURM_CONTROLLER) is None
     for wrong, problem in (
         (job is not None and through != SLURM, f"--job {job} needs --through slurm"),
+        (
+            arguments.slow and (through or arguments.no_fingerprint or arguments.records),
+            "--slow needs fingerprints of live nodes: leave out --no-fingerprint, --through and "
+            "--records",
+        ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (
             through and no_scheduler,
@@ -141,7 +147,7 @@ def _command(arguments: argparse.Namespace) -> str:
         ),
         *(
             f"--{name.replace('_', '-')}"
-            for name in ("containers", "no_fingerprint", "no_history")
+            for name in ("containers", "slow", "no_fingerprint", "no_history")
             if given[name]
         ),
     ]
@@ -166,6 +172,12 @@ COMMAND = Command(
             "--containers",
             action="store_true",
             help="in each container engine, start a container with all GPUs and check what it sees",
+        ),
+        Argument(
+            "--slow",
+            action="store_true",
+            help="read programs below /usr and login shells now, which nodes otherwise read once "
+            "a day, and nodes that Lockstep does not deploy never",
         ),
         Argument(
             "--no-fingerprint",

@@ -111,6 +111,7 @@ def gather(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = False,
+    slow: bool = False,
     asked: Mapping[str, Asked] | None = None,
     tell: Callable[[bool], None] = lambda failed: None,
 ) -> Reading:
@@ -123,6 +124,7 @@ def gather(
         through: program that reads the workers, as in ``Share``; nodes that it does not reach are
             read directly.
         fingerprint: whether to take fingerprints as well.
+        slow: whether to take also the domains that nodes read once a day at most.
         asked: node -> what of its fingerprint to read, instead of a whole record.
         tell: function to call after each node, with True if the node failed.
 
@@ -146,6 +148,7 @@ def gather(
                 containers=containers,
                 through=through,
                 fingerprint=fingerprint,
+                slow=slow,
                 asked=asked,
             )
             for part in parts
@@ -189,6 +192,7 @@ def share_of(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = False,
+    slow: bool = False,
     asked: Mapping[str, Asked] | None = None,
 ) -> Share:
     """Return the instructions for a process that reads these nodes."""
@@ -197,6 +201,7 @@ def share_of(
             plan.nodes[name],
             containers=containers,
             fingerprint=fingerprint and not through,
+            slow=slow,
             asked=(asked or {}).get(name, ()),
         )
         for name in names

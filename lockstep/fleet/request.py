@@ -12,7 +12,12 @@ Asked = tuple[tuple[str, str], ...]
 
 
 def request(
-    plan: NodePlan, *, containers: bool = False, fingerprint: bool = False, asked: Asked = ()
+    plan: NodePlan,
+    *,
+    containers: bool = False,
+    fingerprint: bool = False,
+    slow: bool = False,
+    asked: Asked = (),
 ) -> Request:
     """Return the request for one node.
 
@@ -20,6 +25,7 @@ def request(
         plan: the plan of the node.
         containers: whether to start one container per engine.
         fingerprint: whether to take the fingerprint as well.
+        slow: whether to take also the domains that nodes read once a day at most.
         asked: what of the fingerprint to read, and nothing else; empty: a whole record.
     """
     if asked:
@@ -44,6 +50,7 @@ def request(
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
         fingerprint=plan.spec.name if fingerprint else "",
         exempt=_exempt(plan) if fingerprint else (),
+        slow=slow and fingerprint,
         housekeeping_cpus=hardware.cpu.housekeeping,
     )
 

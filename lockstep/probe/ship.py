@@ -36,6 +36,7 @@ SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 NODE = Path(__file__).resolve().parent.parent / "node"
 FOLDERS = ("readers", "fingerprint", "record")
 MAIN = "lockstep.node.record.main"
+KEPT = "lockstep.node.readers.kept"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
 IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.+)$)", re.MULTILINE)
@@ -73,6 +74,8 @@ class Request:
     without munge."""
     own: tuple[tuple[str, str], ...] = ()
     """The node's identities in the plan: (kind, value)."""
+    slow: bool = False
+    """Whether to read also what a node reads once a day at most (``node.fingerprint.slow``)."""
     asked: tuple[tuple[str, str], ...] = ()
     """What of the fingerprint to show: (domain, ``#`` and a bucket, or a touched object). Then
     nothing else is read."""
@@ -100,7 +103,7 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     """
     if not request.fingerprint:
         return command(request), []
-    return READS, [_packed(MAIN), json.dumps(asdict(request))]
+    return READS, [_keeping(), json.dumps(asdict(request))]
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
@@ -233,6 +236,27 @@ def _imported(text: str) -> set[str]:
 
 
 @cache
+def _keeping() -> str:
+    """Return the program that also takes fingerprints, as one line.
+
+    A node that Lockstep deploys keeps the compiled modules (``loader.run_kept``).
+    """
+    texts = sources()
+    first, packed = json.dumps(_with_imports(texts, {KEPT})), _squeezed(json.dumps(texts))
+    start = f"{START.read_text(encoding='utf-8')}\n\nFIRST = json.loads({first!r})\n"
+    return f"{one_line(start)};run_kept(FIRST,'{packed}','{MAIN}')"
+
+
+def _with_imports(texts: dict[str, str], modules: Iterable[str]) -> dict[str, str]:
+    """Return modules and those that they import."""
+    needed = set(modules)
+    for name in reversed(texts):  # each module precedes its imports
+        if name in needed:
+            needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
+    return {name: text for name, text in texts.items() if name in needed}
+
+
+@cache
 def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
     """Return a program that contains modules of the probe and runs one of them.
 
@@ -241,14 +265,10 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
         modules: the modules to include, with their imports; empty: all modules of the probe.
     """
     texts = sources()
-    if start != MAIN and not modules:  # only this program takes fingerprints
+    if not modules:  # only the program of ``_keeping`` takes fingerprints
         texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
     if modules:
-        needed = {start, *modules}
-        for name in reversed(texts):  # each module precedes its imports
-            if name in needed:
-                needed |= {*_imported(texts[name]), name.rpartition(".")[0]}
-        texts = {name: text for name, text in texts.items() if name in needed}
+        texts = _with_imports(texts, {start, *modules})
     if start == parts.__name__:
         texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
     program = f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"
@@ -257,5 +277,8 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
 
 def one_line(program: str) -> str:
     """Return a program as one line of Python, with its source compressed."""
-    packed = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
-    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{packed}')))"
+    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{_squeezed(program)}')))"
+
+
+def _squeezed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()

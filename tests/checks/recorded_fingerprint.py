@@ -12,6 +12,7 @@ from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.rules.fingerprint import DOMAINS
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.own import Own
+from lockstep.node.fingerprint.slow import NAMES as SLOW
 from lockstep.node.fingerprint.tree import Fingerprint
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -42,6 +43,7 @@ def fingerprint(
     found: Objects,
     wanted: Iterable[tuple[str, str]] = (),
     key: bytes = KEY,
+    slow_at: float = 0.0,
 ) -> dict[str, Any]:
     """Return the readings of a node with these objects."""
     shows: dict[str, list[str]] = {}
@@ -58,19 +60,32 @@ def fingerprint(
             yield from (Entry(name, fields) for name, fields in inside.items())
 
         taken.read(Domain(domain, read, BUCKETS), {}, Commands())
+    taken.slow = dict.fromkeys(SLOW & found.keys(), slow_at)
     return {READING: taken.answer(), BRANCHES: taken.branches}
 
 
 def with_objects(
-    start: Context, changed: Mapping[str, Objects], keys: Mapping[str, bytes] | None = None
+    start: Context,
+    changed: Mapping[str, Objects],
+    keys: Mapping[str, bytes] | None = None,
+    ages_s: Mapping[str, float] | None = None,
 ) -> Context:
-    """Return the cluster with other objects on some nodes, asked for what differs."""
-    keys = keys or {}
+    """Return the cluster with other objects on some nodes, asked for what differs.
+
+    Args:
+        start: the cluster.
+        changed: node -> its objects.
+        keys: node -> its key for secret values.
+        ages_s: node -> seconds from the reading of the slow domains to the check.
+    """
+    keys, ages_s = keys or {}, ages_s or {}
 
     def given(name: str, wanted: Iterable[tuple[str, str]] = ()) -> dict[str, Taken]:
         address = start.plan.nodes[name].address
         found = {**objects(name, address), **changed.get(name, {})}
-        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY))
+        record = start.reading[name]
+        at = record.taken_at - ages_s.get(name, 0.0) if isinstance(record, Record) else 0.0
+        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY), at)
         return {one: Taken(value=value) for one, value in readings.items()}
 
     def every(wanted: Mapping[str, tuple[tuple[str, str], ...]] | None = None) -> Context:

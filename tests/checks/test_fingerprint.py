@@ -9,9 +9,11 @@ import pytest
 
 from lockstep import repairs
 from lockstep.checks.context import Context
+from lockstep.checks.fingerprint.findings import READING
 from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
 from lockstep.node.fingerprint.domains import DOMAINS as READ
 from lockstep.node.fingerprint.entry import Fields, Secret
+from lockstep.node.fingerprint.slow import SLOW
 from lockstep.node.readers.reading import Unread
 from lockstep.probe.record import Record, Taken, only_records
 from lockstep.report import Finding, Report, Status
@@ -48,7 +50,7 @@ def test_equal_nodes_have_no_finding() -> None:
 
 
 def test_every_domain_has_a_rule() -> None:
-    assert {domain.name for domain in READ} <= DOMAINS.keys()
+    assert {domain.name for domain in (*READ, *SLOW)} == DOMAINS.keys()
 
 
 @pytest.mark.parametrize("domain", [domain for domain in DOMAINS if domain != "running"])
@@ -357,3 +359,60 @@ def test_the_log_level_of_slurmd_is_one_finding() -> None:
         of(slurmd={"slurmd": {"Debug": "6"}}, running={"slurmd.service: SlurmdDebug": level})
     )
     assert found.device == "slurmd.service: SlurmdDebug"
+
+
+def without_package(name: str, fields: Fields) -> Changes:
+    return {"program": {name: fields}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reference", "repair"),
+    [
+        ({"type": "file", "package": "none"}, "no package owns it", "rm /usr/bin/tool"),
+        (
+            {"content": "MD5 1", "shipped": "MD5 2", "package": "tool"},
+            "package",
+            "apt-get download tool=",
+        ),
+        ({"type": "absent", "package": "tool"}, "package", "apt-get download tool="),
+    ],
+)
+def test_of_two_workers_a_program_as_shipped_is_right(
+    fields: Fields, reference: str, repair: str
+) -> None:
+    changed = of("worker2", without_package("/usr/bin/tool", fields))
+    (finding,) = fingerprints_of(two(), changed)
+    assert (finding.node, finding.reference, finding.expected) == ("worker2", reference, "absent")
+    assert repair in finding.repair
+
+
+def test_of_two_workers_a_program_with_other_rights_may_be_right() -> None:
+    """Programs as they are shipped are no objects, but those with set-user-ID always are."""
+    fields = {"type": "file", "mode": "4755", "package": "sudo"}
+    changed = of("worker2", without_package("/usr/bin/sudo", fields))
+    (finding,) = fingerprints_of(two(), changed)
+    assert finding.status == Status.UNDECIDED.value
+
+
+def test_a_difference_of_a_slow_domain_has_its_age() -> None:
+    changed = of(program={"plain": {"mode": "0600", "content": "a\nc\n"}})
+    start, hours = recorded.consistent(), 3 * 3600 + 60
+    for ages_s, said in (({}, ""), ({NODE: hours}, "read 3 h 1 min before this check on worker3")):
+        finding = recorded.only(
+            recorded.report(with_objects(start, changed, None, ages_s)).findings
+        )
+        assert finding.detail.endswith(said)
+        assert ("before this check" in finding.detail) == bool(said)
+
+
+def test_a_node_without_slow_domains_is_not_compared_in_them() -> None:
+    context = with_objects(recorded.consistent(), of(program={"plain": None}))
+    record = context.reading[NODE]
+    assert isinstance(record, Record)
+    taken = record.get(READING)
+    assert isinstance(taken, dict)
+    readings = {**record.readings, READING: Taken(value={**taken, "slow": {}})}
+    reading = {**context.reading, NODE: record.model_copy(update={"readings": readings})}
+    found = recorded.report(replace(context, reading=reading))
+    assert found.findings == []
+    assert [note for note in found.notes if "--slow" in note and NODE in note]

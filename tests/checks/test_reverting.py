@@ -259,6 +259,9 @@ ROWS: list[tuple[str, str, Fields | None, Fields | None, str]] = [
      {"policy": "ACCEPT", "rules": ""}, ""),
     ("firewall", "ipset bad", {"settings": "hash:ip"}, None, "ipset destroy bad"),
     ("hardware", "board", {"bios": "1"}, {"bios": "2"}, ""),
+    ("program", "/usr/bin/tool", {"type": "file", "package": "none"}, None, "rm /usr/bin/tool"),
+    ("program", "/usr/bin/sudo", {"type": "file", "mode": "4755", "package": "sudo"}, None, ""),
+    ("program", "/usr/bin/tool", {"type": "file", "package": "none"}, {"type": "file"}, ""),
 ]  # fmt: skip
 
 
@@ -330,6 +333,13 @@ def test_packages_of_rpm(
 def test_a_file_of_rpm_is_installed_again_alone() -> None:
     said = commands("file", Case(X, EDITED, SHIPPED, "rhel"))
     assert said.startswith("rm -f /etc/x && dnf reinstall chrony && ")
+
+
+def test_a_program_is_put_back_from_its_package() -> None:
+    for wrong in ({"shipped": "MD5 2", "content": "MD5 1"}, {"type": "absent"}):
+        text = commands("program", Case("/usr/bin/tool", {**wrong, "package": "tool"}, None))
+        assert "apt-get download tool=" in text
+        assert text.endswith("tar -xpf - -C / ./usr/bin/tool)")
 
 
 def test_every_domain_with_commands_has_a_row() -> None:

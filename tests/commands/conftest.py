@@ -46,6 +46,7 @@ class Cluster:
         containers: bool = False,
         through: str = "",
         fingerprint: bool = False,
+        slow: bool = False,
         tell: Callable[[bool], None],
     ) -> Reading:
         """Stand in for ``gather``; records are taken at the test's time."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lockstep.fleet.gather import share_of
 from lockstep.fleet.request import Asked
 from lockstep.plan import ClusterPlan
 from lockstep.probe.record import Reading, Record, Taken
@@ -106,3 +107,19 @@ def test_the_history_keeps_the_past(nodes: Nodes) -> None:
         found = checked()
         assert {one["node"] for one in found} == {"worker1", "worker2", "worker3", "worker4"}
         assert {one["reference"] for one in found} == {"earlier record"}
+
+
+def test_slow_domains_are_asked_for_by_name(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def read(plan: ClusterPlan, nodes: Collection[str] | None = None, **how: Any) -> Reading:
+        asked.append([one.slow for one in share_of(plan, ["worker1"], slow=how["slow"],
+                      fingerprint=how["fingerprint"]).requests.values()])  # fmt: skip
+        return Nodes().read(plan, nodes, **how)
+
+    monkeypatch.setattr("lockstep.reading.gather", read)
+    for words in ((), ("--slow",)):
+        ended("check", "inventory.py", *words)
+    assert asked == [[False], [True]]

@@ -41,6 +41,10 @@ def test_the_way_is_passed_on(cluster: Cluster, words: tuple[str, ...], through:
             "--through clush cannot be used with --records",
         ),
         (("--through", "clush", "--job", "7"), "--job 7 needs --through slurm\n"),
+        *(
+            (("--slow", *others), "--slow needs fingerprints of live nodes: leave out")
+            for others in (("--no-fingerprint",), ("--through", "clush"), ("--records", "r.json"))
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import command_line
 from benchmarks.probe import __main__ as benchmark
 from lockstep.node.readers import collect, commands, cpu, gpu
 from lockstep.probe.parse import parse
@@ -269,7 +270,7 @@ def test_the_benchmark_measures_a_reading_and_judges_it(
     assert f"{len(one.record.commands)} commands" in text
     with pytest.raises(ValueError, match="status"):
         benchmark.measured(["false"], line)
-    monkeypatch.setattr(benchmark, "load", lambda _: SimpleNamespace(nodes={"here": None}))
+    monkeypatch.setattr(command_line, "load", lambda _: SimpleNamespace(nodes={"here": None}))
     monkeypatch.setattr(benchmark, "request", lambda _: Request())
     for most, status in ((1000.0, 0), (0.0, 1)):
         monkeypatch.setattr(benchmark, "MOST_CPU_S", most)
@@ -296,7 +297,7 @@ def test_the_benchmark_says_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(benchmark, "load", lambda _: SimpleNamespace(nodes={"here": None}))
+    monkeypatch.setattr(command_line, "load", lambda _: SimpleNamespace(nodes={"here": None}))
     monkeypatch.setattr(benchmark, "request", lambda _: Request())
     with pytest.raises(SystemExit) as ended:
         benchmark.main(["any.py", *words])

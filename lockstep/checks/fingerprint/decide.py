@@ -18,11 +18,12 @@ ENOUGH = 3
 """Nodes that a majority needs: of two nodes that differ, either can be wrong."""
 SHIPPED = "shipped"
 """Field of a file that a package ships: "yes" if it is as the package ships it."""
-PACKAGE = "package"
+PACKAGE, NO_PACKAGE = "package", "none"
+PROGRAM = "program"
 ADDED = frozenset(
     {
         *("file", "unit", "timer", "process", "listener", "cgroup", "engine", "user", "group"),
-        *("netns", "tc", "xfrm", "nexthop", "neighbour"),
+        *(PROGRAM, "netns", "tc", "xfrm", "nexthop", "neighbour"),
     }
 )
 """Domains in which an object on one side only was rather added than removed. A missing route, mount
@@ -65,17 +66,30 @@ def verdict(
     largest = sides[0]
     if difference.nodes >= ENOUGH and 3 * len(largest.nodes) >= 2 * difference.nodes:
         return Verdict(largest, By.MAJORITY)
-    shipped = [side for side in sides if (side.fields or {}).get(SHIPPED) == "yes"]
+    shipped = [side for side in sides if _is_shipped(difference, side)]
     if len(shipped) == 1:
         return Verdict(shipped[0], By.PACKAGE)
     before = _as_before(difference, now, past)
     if before is not None:
         return Verdict(before, By.PAST)
     absent = [side for side in sides if side.fields is None]
-    owned = any(PACKAGE in (side.fields or {}) for side in sides)
+    owned = any((side.fields or {}).get(PACKAGE, NO_PACKAGE) != NO_PACKAGE for side in sides)
     if difference.domain in ADDED and absent and not owned:
         return Verdict(absent[0], By.UNOWNED)
     return Verdict(None, By.NOBODY)
+
+
+def _is_shipped(difference: Difference, side: Side) -> bool:
+    """Return whether a file is as its package ships it.
+
+    Below /usr, a file that is as shipped is no object. One with unusual rights may be as shipped.
+    """
+    if difference.domain != PROGRAM:
+        return (side.fields or {}).get(SHIPPED) == "yes"
+    others = [other.fields for other in difference.sides if other.fields is not None]
+    return side.fields is None and all(
+        SHIPPED in other or other.get("type") == "absent" for other in others
+    )
 
 
 def _as_before(

@@ -10,7 +10,7 @@ from typing import cast
 
 from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
-from lockstep.checks.fingerprint import texts
+from lockstep.checks.fingerprint import ages, texts
 from lockstep.checks.fingerprint.decide import By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
@@ -98,11 +98,14 @@ class FingerprintNotes:
     """Nodes without a fingerprint: read through another program, or by an older Lockstep."""
 
     without: set[str] = field(default_factory=set)
+    without_slow: set[str] = field(default_factory=set)
 
     def texts(self, wanted: frozenset[str]) -> Iterator[str]:
         """Yield the note about the nodes in ``wanted``."""
         if nodes := self.without & wanted:
             yield f"no fingerprint, so only what rules compare was compared: {fold(nodes)}"
+        if nodes := self.without_slow & wanted:
+            yield ages.text(nodes)
 
 
 def made(
@@ -162,6 +165,7 @@ def _not_read(
             for domain, reason in taken[name].unread.items():
                 if domain in chosen:
                     yield _unread(chosen[domain], view, reason)
+    notes.without_slow |= {*ages.never_read(taken)}
     for name, domains in _hidden(unanswered(group.places_of(chosen), group.branches)).items():
         for domain, number in domains.items():
             yield _not_shown(chosen[domain], name, number)
@@ -190,7 +194,8 @@ def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) ->
         about = subjects(domain, difference.name, fields)
         for raw in _findings(group, rule, difference, decided):
             right = decided.right.nodes if decided.right else ()
-            yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
+            aged = ages.with_age(raw, domain, group.views, taken)
+            yield Found(domain, difference.name, aged, about, raw.nodes.union(right))
 
 
 def _findings(

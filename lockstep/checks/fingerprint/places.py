@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from lockstep.node.fingerprint.slow import NAMES as SLOW
 from lockstep.node.fingerprint.tree import BYTES, PROTECTED
 
 DIGITS = 2 * BYTES
@@ -24,6 +25,8 @@ class Taken:
     touched: Mapping[str, Mapping[str, tuple[str, str, str]]]
     unread: Mapping[str, str]
     key: str
+    slow: Mapping[str, float] = field(default_factory=dict)
+    """Slow domain -> Unix time at which the node read it (``node.fingerprint.slow``)."""
 
     @staticmethod
     def of(value: Any) -> Taken:
@@ -88,7 +91,8 @@ def _of_domain(domain: str, nodes: Mapping[str, Taken]) -> Iterator[Place]:
 
 
 def _is_read(domain: str, taken: Taken) -> bool:
-    return domain.removesuffix(PROTECTED) not in taken.unread
+    name = domain.removesuffix(PROTECTED)
+    return name not in taken.unread and (name not in SLOW or name in taken.slow)
 
 
 def _agreeing(hashes: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:

@@ -37,6 +37,8 @@ DOMAINS: dict[str, tuple[str, Severities]] = {
     "firewall": ("Packet filters", ERROR),
     "mount": ("Mounts", ERROR),
     "swap": ("Swap areas", WARNING),
+    "program": ("Files of packages, and others below /usr", WARNING),
+    "login": ("What a login shell gets", WARNING),
     "hardware": ("Hardware and firmware", WARNING),
 }
 """Domain -> what it has, and how severe a difference is unless a row of

@@ -194,20 +194,21 @@ class Files:
         path = f"{folder}/{name}"
         if path in self.far or path in PRUNED:
             return
-        try:
-            about = entry.stat(follow_symlinks=False)
-        except OSError:  # it was removed in the meantime
-            return
-        kind = stat.S_IFMT(about.st_mode)
-        if kind == stat.S_IFDIR:
+        # scandir() knows the kinds. Asking for more would look each path up once more.
+        if entry.is_dir(follow_symlinks=False):
             self._folder(place, path, name, inside, public, depth + 1)
             return
         if place.unowned and path not in BASE and self._is_owned(path):
             return
+        if entry.is_file(follow_symlinks=False):
+            self._read(place, path, entry, inside, public)
+            return
+        try:
+            about = entry.stat(follow_symlinks=False)
+        except OSError:  # it was removed in the meantime
+            return
         fields = basic(about)
-        if kind == stat.S_IFREG:
-            self._read(place, path, name, inside, about, public, fields)
-        elif kind == stat.S_IFLNK:
+        if stat.S_ISLNK(about.st_mode):
             with suppress(OSError):
                 fields["target"] = target = os.readlink(name, dir_fd=inside)
                 if target.endswith(SNAKEOIL):
@@ -217,24 +218,23 @@ class Files:
         self.found.append(Entry(path, fields))
 
     def _read(
-        self,
-        place: Place,
-        path: str,
-        name: str,
-        inside: int,
-        about: os.stat_result,
-        public: bool,
-        fields: Fields,
+        self, place: Place, path: str, entry: os.DirEntry[str], inside: int, public: bool
     ) -> None:
+        """Read a file."""
         try:
-            opened = os.open(name, OPENED, dir_fd=inside)
+            opened = os.open(entry.name, OPENED, dir_fd=inside)
             try:
+                about = os.fstat(opened)
+                fields = basic(about)
                 data = read_open(opened, about.st_size, place.largest, EDGE)
                 add_attributes(opened, fields)
             finally:
                 os.close(opened)
         except OSError as error:
-            fields["content"] = f"unread: {error.strerror}"
+            with suppress(OSError):  # it was removed in the meantime
+                fields = basic(entry.stat(follow_symlinks=False))
+                fields["content"] = f"unread: {error.strerror}"
+                self.found.append(Entry(path, fields))
             return
         shipped = self.conffiles.get(path)
         if shipped is not None:
@@ -247,6 +247,7 @@ class Files:
         if isinstance(data, bytes):
             data = content(shared(path, data))
         fields["content"] = data if public and about.st_mode & READERS else Secret(data)
+        self.found.append(Entry(path, fields))
 
 
 def _listed(opened: int) -> list[os.DirEntry[str]]:

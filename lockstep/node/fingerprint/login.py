@@ -1,8 +1,9 @@
-"""What a login shell and a program of an unprivileged user get.
+"""What a login shell gets: environment, umask, aliases, options and functions.
 
-This domain starts shells, and runs rarely. It starts no session: pam_systemd(8) would start a
-service manager for the user, so that PAM's limits are read through ``runuser -u``, whose PAM
-configuration has pam_limits(8) but no sessions.
+It starts no session: pam_systemd(8) would start a service manager for the user. ``runuser -u``
+changes the user, and its PAM configuration sets variables (pam_env(8)). Limits are left out: they
+are those of the ssh session or job step in which the probe runs, unless limits.conf(5) sets them,
+which is a file.
 """
 
 from __future__ import annotations
@@ -18,18 +19,13 @@ from lockstep.node.readers.reading import Request
 from lockstep.node.readers.tree import text_of
 
 NOBODY = "nobody"
-SHOW = (
-    "umask; echo ==; ulimit -aS; echo ==; ulimit -aH; echo ==; alias -p; echo ==; set -o; "
-    "echo ==; declare -F; echo ==; env -0"
-)
+SHOW = "umask; echo ==; alias -p; echo ==; set -o; echo ==; declare -F; echo ==; env -0"
 HIDDEN = re.compile(r"_|SHLVL|PWD|OLDPWD|TERM|LS_COLORS|BASH_FUNC_.*|MODULES_\w+_modshare")
-MEMORY = re.compile(r"pending signals|max user processes")
-"""Limits that the kernel computes from the size of the memory (getrlimit(2))."""
 EXCEPTIONS_OF_LOGIN: tuple[Exempt, ...] = ()
 
 
 def read_login(request: Request, commands: Commands) -> Iterator[Entry]:
-    """Yield a login shell of root and of an unprivileged user, and the limits that PAM gives."""
+    """Yield a login shell of root and of an unprivileged user."""
     out = commands.run(*_shell("/root"))
     yield Entry("login shell of root", _fields(out))
     if "pam_systemd" in text_of("/etc/pam.d/runuser", "pam_systemd"):
@@ -39,23 +35,20 @@ def read_login(request: Request, commands: Commands) -> Iterator[Entry]:
 
 
 def _shell(home: str) -> tuple[str, ...]:
-    return ("env", "-i", f"HOME={home}", "TERM=dumb", "bash", "-l", "-c", SHOW)
+    # The umask, too, would be that of the session.
+    return ("sh", "-c", 'umask 022; exec "$0" "$@"', "env", "-i", f"HOME={home}", "TERM=dumb",
+            "bash", "-l", "-c", SHOW)  # fmt: skip
 
 
 def _fields(out: str) -> Fields:
     parts = out.split("==\n")
-    if len(parts) < 7:
+    if len(parts) < 5:
         raise ValueError(f"a login shell printed {out[:60]!r}")
     # What a profile prints comes before the umask.
-    umask = parts[-7].strip().splitlines()
+    umask = parts[-5].strip().splitlines()
     fields: Fields = {"umask": umask[-1] if umask else ""}
     if umask[:-1]:
         fields["profile prints"] = "\n".join(umask[:-1])
-    for kind, part in (("soft", parts[-6]), ("hard", parts[-5])):
-        for line in part.splitlines():
-            found = re.match(r"(.+?)\s+(?:\([^)]*\))\s+(\S+)$", line)
-            if found and not MEMORY.match(found.group(1)):
-                fields[f"limit {found.group(1)}, {kind}"] = found.group(2)
     for line in parts[-4].splitlines():
         fields[line.partition("=")[0]] = line.partition("=")[2]
     fields["options"] = " ".join(w[0] for w in map(str.split, parts[-3].splitlines())

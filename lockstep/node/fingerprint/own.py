@@ -34,8 +34,15 @@ class Own:
 
     def replaced(self, text: str) -> str:
         """Return a text with every identity replaced; the same object if it contains none."""
-        # Looking for plain words is ten times as fast as the pattern.
-        if not any(value in text for value in self._values):
+        if not self.occur_in(text):
             return text
         new = self._pattern.sub(lambda found: self._places[found.group()], text)
         return text if new == text else new  # of a Secret, sub() makes a str
+
+    def occur_in(self, text: str) -> bool:
+        """Return whether a text may contain an identity, perhaps as a part of a longer word."""
+        # Looking for plain words is ten times as fast as the pattern.
+        for value in self._values:  # noqa: SIM110  # any() takes three times as long
+            if value in text:
+                return True
+        return False

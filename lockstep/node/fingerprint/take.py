@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from lockstep.node.fingerprint.domains import DOMAINS
@@ -9,6 +10,7 @@ from lockstep.node.fingerprint.exceptions import EXCEPTIONS
 from lockstep.node.fingerprint.exempt import Exempt
 from lockstep.node.fingerprint.identity import identities, key
 from lockstep.node.fingerprint.own import Own
+from lockstep.node.fingerprint.slow import SLOW, Slow
 from lockstep.node.fingerprint.tree import PROTECTED, Fingerprint
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
@@ -19,8 +21,8 @@ def fingerprint(request: Request, commands: Commands) -> tuple[dict[str, Any], d
 
     Args:
         request: the cluster's name (``fingerprint``), the identities that the plan knows (``own``),
-            what to show (``asked``), and the site's exceptions (``exempt``). If anything is to be
-            shown, only its domains are read.
+            what to show (``asked``), the site's exceptions (``exempt``), and whether to read the
+            slow domains anew (``slow``). If anything is to be shown, only its domains are read.
         commands: runs programs.
     """
     asked: dict[str, list[str]] = {}
@@ -31,8 +33,14 @@ def fingerprint(request: Request, commands: Commands) -> tuple[dict[str, Any], d
         own.setdefault(kind, []).append(value)
     exceptions = (*EXCEPTIONS, *(Exempt(*row) for row in request["exempt"]))
     taken = Fingerprint(Own(own), key(request["fingerprint"]), asked, exceptions)
-    for domain in DOMAINS:
+    slow = Slow(request)
+    for domain in (*DOMAINS, *SLOW):
         # A further question reads only what it asks about.
-        if not asked or domain.name in asked or domain.name + PROTECTED in asked:
+        if asked and domain.name not in asked and domain.name + PROTECTED not in asked:
+            continue
+        if domain not in SLOW:
             taken.read(domain, request, commands)
+        elif slow.is_read(domain):
+            taken.read(domain._replace(read=partial(slow.read, domain)), request, commands)
+    taken.slow = slow.taken
     return taken.answer(), taken.branches

@@ -38,10 +38,17 @@ def bucket_of(name: str, buckets: int) -> int:
     return zlib.crc32(name.encode("utf-8", "surrogateescape")) % buckets
 
 
-def hash_of(domain: str, name: str, fields: Mapping[str, str]) -> int:
-    """Return the hash of an object."""
-    parts = (domain, name, *(part for field in sorted(fields.items()) for part in field))
-    data = "\0".join(parts).encode("utf-8", "surrogateescape")
+def text_of(domain: str, name: str, fields: Mapping[str, str]) -> str:
+    """Return the text of an object that is hashed."""
+    parts = [domain, name]
+    for field in sorted(fields):
+        parts += (field, fields[field])
+    return "\0".join(parts)
+
+
+def hash_of(text: str) -> int:
+    """Return the hash of an object's text."""
+    data = text.encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(data, digest_size=BYTES).digest(), "big")
 
 
@@ -69,20 +76,27 @@ class Sums:
             fields: its fields.
             changed: the fields that contain an identity, with it replaced.
         """
+        text = text_of(self.domain, name, fields)
+        if called is name and not changed:
+            return name, self.add_untouched(name, text)
         self.count += 1
         bucket = bucket_of(name, len(self.sums))
-        raw = hash_of(self.domain, name, fields)
-        if called is name and not changed:
-            self.sums[bucket] ^= raw
-            return name, bucket
         # Objects that get the same name, such as routes to two own addresses, are numbered.
         unique, number = called, 1
         while unique in self.touched:
             number += 1
             unique = f"{called} #{number}"
-        hashes = [raw, hash_of(self.domain, unique, {**fields, **changed})]
-        self.touched[unique] = [*map(hexadecimal, hashes), str(bucket)]
+        replaced = text_of(self.domain, unique, {**fields, **changed})
+        hashes = map(hexadecimal, map(hash_of, (text, replaced)))
+        self.touched[unique] = [*hashes, str(bucket)]
         return unique, bucket
+
+    def add_untouched(self, name: str, text: str) -> int:
+        """Add an object without identities; return its bucket."""
+        self.count += 1
+        bucket = bucket_of(name, len(self.sums))
+        self.sums[bucket] ^= hash_of(text)
+        return bucket
 
 
 class Fingerprint:
@@ -107,6 +121,8 @@ class Fingerprint:
         self.asked = {domain: frozenset(names) for domain, names in asked.items()}
         self.sums: dict[str, Sums] = {}
         self.unread: dict[str, str] = {}
+        self.slow: dict[str, float] = {}
+        """Slow domain -> Unix time at which it was read."""
         self.branches: dict[str, dict[str, dict[str, Branch]]] = {
             domain: {name: {} for name in names} for domain, names in self.asked.items()
         }
@@ -127,9 +143,15 @@ class Fingerprint:
         fields = without_exceptions(domain.name, entry, self.exceptions)
         if fields is None:
             return
+        secret = {k for k, v in fields.items() if isinstance(v, Secret)}
+        text = text_of(domain.name, entry.name, fields)
+        if not secret and not self.own.occur_in(text):
+            # Nearly all objects are of this kind.
+            bucket = self._sums_of(domain.name, domain.buckets).add_untouched(entry.name, text)
+            self._show(domain.name, entry.name, bucket, [fields, {}])
+            return
         called, replaced = self.own.replaced(entry.name), self.own.replaced
         changed = {k: new for k, v in fields.items() if (new := replaced(v)) is not v}
-        secret = {k for k, v in fields.items() if isinstance(v, Secret)}
         shown = fields
         if secret:
             hidden, own = ({k: self._keyed(every[k]) for k in secret & every.keys()}
@@ -142,13 +164,19 @@ class Fingerprint:
     def _sum(
         self, domain: str, buckets: int, name: str, called: str, fields: Fields, changed: Fields
     ) -> None:
+        unique, bucket = self._sums_of(domain, buckets).add(name, called, fields, changed)
+        self._show(domain, unique, bucket, [fields, changed])
+
+    def _sums_of(self, domain: str, buckets: int) -> Sums:
         if domain not in self.sums:
             self.sums[domain] = Sums(domain, buckets)
-        unique, bucket = self.sums[domain].add(name, called, fields, changed)
-        asked = self.asked.get(domain, ())
-        for place in (unique, f"#{bucket}"):
-            if place in asked:
-                self.branches[domain][place][unique] = [fields, changed]
+        return self.sums[domain]
+
+    def _show(self, domain: str, name: str, bucket: int, branch: Branch) -> None:
+        asked = self.asked.get(domain)
+        if asked:
+            for place in asked & {name, f"#{bucket}"}:
+                self.branches[domain][place][name] = branch
 
     def _keyed(self, value: str) -> str:
         data = value.encode("utf-8", "surrogateescape")
@@ -158,8 +186,8 @@ class Fingerprint:
         """Return the sums, as they travel.
 
         ``sums``: domain -> the hashes of its buckets, one text. ``count``: domain -> its objects.
-        ``touched``: domain -> object -> ``Hashes``. ``unread``: domain -> reason. ``key``: says
-        whether two nodes have the same key.
+        ``touched``: domain -> object -> ``Hashes``. ``unread``: domain -> reason. ``slow``: slow
+        domain -> Unix time of its reading. ``key``: says whether two nodes have the same key.
         """
         return {
             "format": FORMAT,
@@ -174,5 +202,6 @@ class Fingerprint:
                 if sums.touched
             },
             "unread": dict(sorted(self.unread.items())),
+            "slow": dict(sorted(self.slow.items())),
             "key": hashlib.blake2b(b"id", digest_size=4, key=self.key).hexdigest(),
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
+
 from lockstep.node.fingerprint.entry import LARGEST_TEXT, Domain, Entry, Secret, content
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 from lockstep.node.fingerprint.own import Own
@@ -144,3 +146,20 @@ def test_large_and_binary_contents_are_shown_by_size_and_hash() -> None:
     assert content(b"a\0b").startswith("3 bytes")
     assert content(b"\xff").startswith("1 bytes")
     assert large != content(b"x" * LARGEST_TEXT + b"y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hidden", "shown"),
+    [
+        (r"/etc/(a|b)/\1", "/etc/b/b", "/etc/a/b"),
+        (r"(?i)/etc/X", "/etc/x", "/etc/y"),
+        (r"/etc/(?!keep).*", "/etc/x", "/etc/keep"),
+        (r"/etc/x|/srv/.*", "/srv/x", "/etc/xx"),
+    ],
+)
+def test_exceptions_of_a_site_are_whole_patterns(pattern: str, hidden: str, shown: str) -> None:
+    """They are one pattern with the other rows, unless they have references or flags."""
+    rows = tuple(Exempt("file", text, WHOLE, "r") for text in (r"/opt/(y)/.*", pattern))
+    entries = [Entry(name, {"x": "1"}) for name in (hidden, shown, "/opt/y/z")]
+    answer = taken("n", entries, exceptions=rows).answer()
+    assert answer["sums"] == taken("n", [entries[1]]).answer()["sums"]

@@ -20,6 +20,7 @@ from lockstep.report import fold
 
 REVERTS: Mapping[str, Revert] = {
     "file": files.of_file,
+    "program": files.of_program,
     "package": software.of_package,
     "engine": software.of_engine,
     "user": accounts.of_user,

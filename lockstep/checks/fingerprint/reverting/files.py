@@ -9,6 +9,7 @@ from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
 from lockstep.checks.fingerprint.subjects import UNIT_FILE
 
 PACKAGE, SHIPPED, CONTENT = "package", "shipped", "content"
+NO_PACKAGE = "none"
 OF_CONTENT = frozenset({CONTENT, SHIPPED, PACKAGE, "type"})
 ORDER = ("owner", "acl", "default_acl", "mode", "capabilities", "target")
 SETTABLE = frozenset({*ORDER, "flags"})
@@ -37,6 +38,18 @@ def of_file(case: Case) -> Steps:
         return []
     steps = [*restored, *(step for steps in attributes for step in steps)]
     return [*_without_flags(case), *steps, *_with_flags(case)]
+
+
+def of_program(case: Case) -> Steps:
+    """Return the commands for a file below /usr, which is no object if it is as shipped."""
+    owner = case.was(PACKAGE)
+    if not case.is_extra:
+        return []
+    if owner in ("", NO_PACKAGE):
+        return [command("rm", case.name)] if case.was("type") in REMOVABLE else []
+    if SHIPPED in (case.wrong or {}) or case.was("type") == "absent":
+        return [restored_from_package(Case(case.name, None, {PACKAGE: owner}, case.family))]
+    return []
 
 
 def _is_lost(case: Case, field: str) -> bool:
