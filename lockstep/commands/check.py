@@ -90,7 +90,7 @@ def _checked(
     how = {
         "containers": arguments.containers,
         "through": through,
-        "fingerprint": not (arguments.no_fingerprint or through),
+        "fingerprint": not arguments.no_fingerprint,
     }
     if arguments.records is None and not arguments.no_history:
         return check_now(plan, rules, nodes, **how)

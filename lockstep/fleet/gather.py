@@ -196,7 +196,7 @@ def share_of(
         name: request(
             plan.nodes[name],
             containers=containers,
-            fingerprint=fingerprint and not through,
+            fingerprint=fingerprint,
             asked=(asked or {}).get(name, ()),
         )
         for name in names

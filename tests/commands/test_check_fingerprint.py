@@ -24,6 +24,7 @@ class Nodes:
     def __init__(self) -> None:
         self.changed: dict[str, dict[str, Any]] = {}
         self.asked: list[Mapping[str, Asked]] = []
+        self.how: list[dict[str, Any]] = []
         self.now = START
 
     def read(
@@ -36,6 +37,7 @@ class Nodes:
         **how: Any,
     ) -> Reading:
         """Stand in for ``gather``."""
+        self.how.append({"through": "", "fingerprint": False, **how})
         if asked:
             self.asked.append(asked)
         found: Reading = {}
@@ -106,3 +108,13 @@ def test_the_history_keeps_the_past(nodes: Nodes) -> None:
         found = checked()
         assert {one["node"] for one in found} == {"worker1", "worker2", "worker3", "worker4"}
         assert {one["reference"] for one in found} == {"earlier record"}
+
+
+@pytest.mark.parametrize("program", ["slurm", "clush"])
+def test_another_program_takes_them_and_the_further_question_goes_directly(
+    nodes: Nodes, program: str
+) -> None:
+    nodes.changed["worker3"] = {"user": {}}
+    assert {one["node"] for one in checked("--through", program)} == {"worker3"}
+    assert [how["fingerprint"] for how in nodes.how] == [True, False]
+    assert [how["through"].startswith(f"--through-{program}") for how in nodes.how] == [True, False]

@@ -107,6 +107,16 @@ class Lab:
         finally:
             self.on(node, "sysctl -q -w net.core.somaxconn=8192")
 
+    @contextmanager
+    def changed_by_hand(self, node: str) -> Iterator[str]:
+        """Have a node a file of configuration that its peers lack, for a while; yield its path."""
+        path = "/etc/by-hand.conf"
+        self.on(node, f"echo by hand >{path}")
+        try:
+            yield path
+        finally:
+            self.on(node, f"rm {path}")
+
     def node_check(self, node: str, mode: str = "health") -> None:
         """Have a node judge itself now: a run beside slurmd's own is left to that one."""
         left = "journalctl -q -t lockstep-node-check -o cat --since @$begin | grep -q 'left to'"

@@ -71,6 +71,15 @@ def test_workers_are_read_over_the_gateway_and_drift_is_named(administered: Lab)
     assert logins(administered, "worker2", "worker1") == before + 1
 
 
+def test_fingerprints_are_taken_over_the_gateway(administered: Lab) -> None:
+    directly = administered.check()
+    with administered.changed_by_hand("worker2") as path:
+        checked = administered.check("--through", "clush")
+    assert checked.named - directly.named == {("fingerprint.file", "worker2", path)}
+    assert "read directly" not in checked.text
+    assert administered.check("--through", "clush").named == directly.named
+
+
 def test_what_clush_does_not_reach_is_read_directly(administered: Lab) -> None:
     administered.on("worker2", f"cp {KEYS} {KEYS}.all; cp {KEYS}.before {KEYS}")
     try:

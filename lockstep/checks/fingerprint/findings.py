@@ -95,7 +95,7 @@ def places(contexts: Iterable[Context]) -> list[Place]:
 
 @dataclass
 class FingerprintNotes:
-    """Nodes without a fingerprint: read through another program, or by an older Lockstep."""
+    """Nodes without a fingerprint: read without one, or by another Lockstep."""
 
     without: set[str] = field(default_factory=set)
 
