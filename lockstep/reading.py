@@ -6,7 +6,7 @@ import gc
 import sqlite3
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,8 @@ from lockstep.probe.record import (
 from lockstep.report import Report, count, fold
 from lockstep.when import utc
 
+Ask = Callable[[ClusterPlan, Mapping[str, Asked]], Reading]
+"""Asks nodes of a cluster to show parts of their fingerprints: node -> what to show."""
 PAST_CHECKS = 30
 """Earlier checks that are searched for the last one in which nodes that differ were equal."""
 
@@ -113,21 +115,38 @@ def now(
     return with_branches(plan, reading) if fingerprint else reading
 
 
+def _plain(plan: ClusterPlan, reading: Reading) -> Context:
+    """Return the input for comparing fingerprints, which needs no files."""
+    return Context(plan=plan, reading=reading, files=lambda plan: ())
+
+
 def _to_ask(plan: ClusterPlan, reading: Reading) -> dict[str, Asked]:
     """Return the further question about fingerprints that differ: node -> what to show."""
-    return asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+    return asked(places([_plain(plan, reading)]))
 
 
-def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
+def _ask_again(plan: ClusterPlan, wanted: Mapping[str, Asked]) -> Reading:
+    return gather(plan, wanted.keys(), asked=wanted)
+
+
+def with_branches(plan: ClusterPlan, reading: Reading, ask: Ask = _ask_again) -> Reading:
     """Ask nodes whose fingerprints differ for the objects, and add the answers to their records.
+
+    Args:
+        plan: the plan of the cluster.
+        reading: the records of its nodes.
+        ask: returns the answers to the further question.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
     """
     wanted = _to_ask(plan, reading)
-    if not wanted:
-        return reading
-    answers = only_records(gather(plan, wanted.keys(), asked=wanted))
+    return _with_answers(reading, ask(plan, wanted)) if wanted else reading
+
+
+def _with_answers(reading: Reading, answered: Reading) -> Reading:
+    """Return the records with the objects that the answers show."""
+    answers = only_records(answered)
     added = {
         name: _changed(record, {BRANCHES: answers[name].readings.get(BRANCHES, MISSING)})
         for name, record in only_records(reading).items()
