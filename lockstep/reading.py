@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -94,8 +95,17 @@ def now(
     containers: bool = False,
     through: str = "",
     fingerprint: bool = False,
+    branches: bool = True,
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
+
+    Args:
+        plan: the plan of the cluster.
+        nodes: the nodes to read; None: all.
+        containers: whether to start containers, as ``gather`` does.
+        through: program that reads the workers, as in ``Share``.
+        fingerprint: whether to take fingerprints as well.
+        branches: whether to ask nodes whose fingerprints differ for the objects.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
@@ -112,7 +122,7 @@ def now(
         )
     finally:
         progress.end()
-    return with_branches(plan, reading) if fingerprint else reading
+    return with_branches(plan, reading) if fingerprint and branches else reading
 
 
 def _plain(plan: ClusterPlan, reading: Reading) -> Context:
@@ -142,6 +152,27 @@ def with_branches(plan: ClusterPlan, reading: Reading, ask: Ask = _ask_again) ->
     """
     wanted = _to_ask(plan, reading)
     return _with_answers(reading, ask(plan, wanted)) if wanted else reading
+
+
+def with_common_branches(contexts: Sequence[Context]) -> list[Context]:
+    """Ask nodes of several clusters whose fingerprints differ, as ``with_branches`` does.
+
+    Raises:
+        GatherError: no node of a cluster could be read, because of an error on the control host.
+    """
+    wanted = asked(places(contexts))
+    return [replace(one, reading=_with_own_answers(one, wanted)) for one in contexts]
+
+
+def _with_own_answers(context: Context, wanted: Mapping[str, Asked]) -> Reading:
+    mine = {
+        name: wanted[context.labelled(name)]
+        for name in context.plan.nodes
+        if context.labelled(name) in wanted
+    }
+    return (
+        _with_answers(context.reading, _ask_again(context.plan, mine)) if mine else context.reading
+    )
 
 
 def _with_answers(reading: Reading, answered: Reading) -> Reading:

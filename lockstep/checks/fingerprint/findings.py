@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
+from lockstep.checks.fingerprint.clusters import Clusters
 from lockstep.checks.fingerprint.decide import By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
@@ -63,7 +64,12 @@ class Group:
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Where the fingerprints differ."""
-        return tuple(differing(self.taken))
+        return tuple(differing(self.taken, self.clusters.of))
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """The clusters of the nodes; usually one."""
+        return Clusters(self.views)
 
     def places_of(self, chosen: Mapping[str, Rule]) -> list[Place]:
         """Return the places in the domains of the chosen rules."""
@@ -78,8 +84,14 @@ def _of(record: Record) -> Taken | None:
 def groups(contexts: Iterable[Context]) -> list[Group]:
     """Return the nodes that must be equal: those with the same role, hardware and services."""
     views = [view for context in contexts for view in context.views.values()]
-    kinds = alike(views, lambda view: view.plan.kind)
+    kinds = alike(views, _kind)
     return [Group({view.name: view for view in same}) for same in kinds.values()]
+
+
+def _kind(view: View) -> Hashable:
+    """Return a key that is the same for all nodes that must be equal."""
+    redefined = view.plan.hardware.name in view.context.redefined
+    return (view.plan.kind, view.context.label if redefined else "")
 
 
 def are_taken(contexts: Iterable[Context]) -> bool:
@@ -179,7 +191,8 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
 
 def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
     taken, past = group.taken, _past(group)
-    for whole in differences(group.places_of(chosen), group.branches):
+    found = differences(group.places_of(chosen), group.branches)
+    for whole in group.clusters.compared(found):
         domain = shown(whole.domain)
         rule = chosen[domain]
         difference = remaining(whole, rule.id, group.views, accepting)
@@ -303,7 +316,9 @@ def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
         "",
         (f"{count(number, 'difference')}, of objects that were not read", "none"),
         By.MAJORITY.value,
-        Repair(f"check again; if {node} is another kind of node, describe it as one"),
+        Repair(
+            f"check again, not saved records; if {node} is another kind of node, describe it as one"
+        ),
         status=Status.UNKNOWN,
     )
 
