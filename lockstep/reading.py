@@ -150,8 +150,7 @@ def with_branches(plan: ClusterPlan, reading: Reading, ask: Ask = _ask_again) ->
     Raises:
         GatherError: no node could be read, because of an error on the control host.
     """
-    wanted = _to_ask(plan, reading)
-    return _with_answers(reading, ask(plan, wanted)) if wanted else reading
+    return asked_again(plan, reading, _to_ask(plan, reading), ask)
 
 
 def with_common_branches(contexts: Sequence[Context]) -> list[Context]:
@@ -165,19 +164,26 @@ def with_common_branches(contexts: Sequence[Context]) -> list[Context]:
 
 
 def _with_own_answers(context: Context, wanted: Mapping[str, Asked]) -> Reading:
-    mine = {
-        name: wanted[context.labelled(name)]
-        for name in context.plan.nodes
-        if context.labelled(name) in wanted
-    }
-    return (
-        _with_answers(context.reading, _ask_again(context.plan, mine)) if mine else context.reading
-    )
+    names = {name: context.labelled(name) for name in context.plan.nodes}
+    mine = {name: wanted[labelled] for name, labelled in names.items() if labelled in wanted}
+    return asked_again(context.plan, context.reading, mine)
 
 
-def _with_answers(reading: Reading, answered: Reading) -> Reading:
-    """Return the records with the objects that the answers show."""
-    answers = only_records(answered)
+def asked_again(
+    plan: ClusterPlan, reading: Reading, wanted: Mapping[str, Asked], ask: Ask = _ask_again
+) -> Reading:
+    """Ask nodes to show parts of their fingerprints, and add the answers to their records.
+
+    Args:
+        plan: the plan of the cluster.
+        reading: the records of its nodes.
+        wanted: node -> what to show.
+        ask: returns the answers.
+
+    Raises:
+        GatherError: no node could be read, because of an error on the control host.
+    """
+    answers = only_records(ask(plan, wanted)) if wanted else {}
     added = {
         name: _changed(record, {BRANCHES: answers[name].readings.get(BRANCHES, MISSING)})
         for name, record in only_records(reading).items()

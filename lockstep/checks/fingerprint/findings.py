@@ -49,7 +49,9 @@ class Group:
     @cached_property
     def taken(self) -> dict[str, Taken]:
         """The fingerprints of the nodes that have one."""
-        return {name: found for name, view in self.views.items() if (found := _of(view.record))}
+        return {
+            name: found for name, view in self.views.items() if (found := taken_of(view.record))
+        }
 
     @cached_property
     def branches(self) -> dict[str, Branches]:
@@ -76,7 +78,8 @@ class Group:
         return [place for place in self.places if shown(place.domain) in chosen]
 
 
-def _of(record: Record) -> Taken | None:
+def taken_of(record: Record) -> Taken | None:
+    """Return the fingerprint in a record; None without one, or if another Lockstep took it."""
     value = record.get(READING)
     return Taken.of(value) if isinstance(value, dict) and value.get("format") == FORMAT else None
 
@@ -241,7 +244,7 @@ def _past(group: Group) -> list[dict[str, Taken]]:
     """Return the fingerprints of earlier checks, the newest first."""
     contexts = {id(view.context): view.context for view in group.views.values()}.values()
     return [
-        {name: one for name, record in check.items() if (one := _of(record)) is not None}
+        {name: one for name, record in check.items() if (one := taken_of(record)) is not None}
         for context in contexts
         for check in context.past
     ]
