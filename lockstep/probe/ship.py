@@ -28,6 +28,9 @@ from lockstep.probe.lines import ProbeFormatError
 LARGEST_COMMAND = 100_000
 """Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
 
+LARGEST_PIECE = 115_000
+"""Characters of a program in one command. Up to three shells quote the quotes in it once more."""
+
 PYTHON = "python3 -IS"
 """Python without PYTHON* variables and without installed packages; both could change a reading."""
 
@@ -122,7 +125,7 @@ def in_pieces(request: Request, folder: str) -> list[str]:
     if not request.fingerprint:
         return [command(request)]
     text = "".join(f"{line}\n" for line in with_input(request)[1])
-    pieces = [text[at : at + LARGEST_COMMAND] for at in range(0, len(text), LARGEST_COMMAND)]
+    pieces = [text[at : at + LARGEST_PIECE] for at in range(0, len(text), LARGEST_PIECE)]
     file = shlex.quote(f"{folder}/input")
     scripts = [f"printf %s {shlex.quote(piece)} >>{file}" for piece in pieces]
     place = shlex.quote(folder)

@@ -17,12 +17,15 @@ from lockstep.checks.rules.fingerprint import DOMAINS
 from lockstep.probe.lines import MARKER
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Record
+from lockstep.probe.ship import Request, in_pieces
 from tests.checks import recorded
 from tests.checks.recorded_fingerprint import objects, with_objects
 from tests.checks.test_command import INVENTORY
 
 pytestmark = pytest.mark.integration
 
+PIECES = len(in_pieces(Request(fingerprint="recorded"), "/run/here"))
+"""Commands that read a node: the program that takes fingerprints does not fit into one."""
 ROOT = Path(__file__).resolve().parents[2]
 SSH = """\
 #!/bin/sh
@@ -84,8 +87,7 @@ def test_four_processes_read_each_node_once(tmp_path: Path, drifted: Context) ->
     ending = f"1 failed, {rules - 1} passed, {len(DOMAINS)} skipped"
     assert ending in done.stdout, done.stdout + done.stderr
     asked = Counter((tmp_path / "asked").read_text().split())
-    # Two commands: the program that takes fingerprints does not fit into one.
-    assert asked == dict.fromkeys(drifted.plan.nodes, 2)
+    assert asked == dict.fromkeys(drifted.plan.nodes, PIECES)
     (kept,) = tmp_path.rglob("records-*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
 
@@ -100,8 +102,8 @@ def test_nodes_whose_fingerprints_differ_are_asked_once_more(
     assert f"1 failed, {len(DOMAINS) - 1} passed" in done.stdout, done.stdout + done.stderr
     assert "expected absent (from: peers (7 of 8))\n  on        worker3 eve\n" in done.stdout
     asked = Counter((tmp_path / "asked").read_text().split())
-    others = dict.fromkeys(drifted.plan.nodes, 2)
-    assert asked == {**others, "worker1": 4, "worker3": 4}
+    others = dict.fromkeys(drifted.plan.nodes, PIECES)
+    assert asked == {**others, "worker1": 2 * PIECES, "worker3": 2 * PIECES}
     (tmp_path / "asked").unlink()
     answering(tmp_path, drifted)
     done = run(tmp_path, "-m", "fingerprint", "--no-fingerprint")
