@@ -6,7 +6,8 @@ import gc
 import sqlite3
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,8 @@ from lockstep.probe.record import (
 from lockstep.report import Report, count, fold
 from lockstep.when import utc
 
+Ask = Callable[[ClusterPlan, Mapping[str, Asked]], Reading]
+"""Asks nodes of a cluster to show parts of their fingerprints: node -> what to show."""
 PAST_CHECKS = 30
 """Earlier checks that are searched for the last one in which nodes that differ were equal."""
 
@@ -93,8 +96,18 @@ def now(
     through: str = "",
     fingerprint: bool = False,
     slow: bool = False,
+    branches: bool = True,
 ) -> Reading:
     """Read all or some nodes of a cluster; progress goes to standard error.
+
+    Args:
+        plan: the plan of the cluster.
+        nodes: the nodes to read; None: all.
+        containers: whether to start containers, as ``gather`` does.
+        through: program that reads the workers, as in ``Share``.
+        fingerprint: whether to take fingerprints as well.
+        slow: whether to take also the domains that nodes read once a day at most.
+        branches: whether to ask nodes whose fingerprints differ for the objects.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
@@ -112,24 +125,68 @@ def now(
         )
     finally:
         progress.end()
-    return with_branches(plan, reading) if fingerprint else reading
+    return with_branches(plan, reading) if fingerprint and branches else reading
+
+
+def _plain(plan: ClusterPlan, reading: Reading) -> Context:
+    """Return the input for comparing fingerprints, which needs no files."""
+    return Context(plan=plan, reading=reading, files=lambda plan: ())
 
 
 def _to_ask(plan: ClusterPlan, reading: Reading) -> dict[str, Asked]:
     """Return the further question about fingerprints that differ: node -> what to show."""
-    return asked(places([Context(plan=plan, reading=reading, files=lambda plan: ())]))
+    return asked(places([_plain(plan, reading)]))
 
 
-def with_branches(plan: ClusterPlan, reading: Reading) -> Reading:
+def _ask_again(plan: ClusterPlan, wanted: Mapping[str, Asked]) -> Reading:
+    return gather(plan, wanted.keys(), asked=wanted)
+
+
+def with_branches(plan: ClusterPlan, reading: Reading, ask: Ask = _ask_again) -> Reading:
     """Ask nodes whose fingerprints differ for the objects, and add the answers to their records.
+
+    Args:
+        plan: the plan of the cluster.
+        reading: the records of its nodes.
+        ask: returns the answers to the further question.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
     """
-    wanted = _to_ask(plan, reading)
-    if not wanted:
-        return reading
-    answers = only_records(gather(plan, wanted.keys(), asked=wanted))
+    return asked_again(plan, reading, _to_ask(plan, reading), ask)
+
+
+def with_common_branches(contexts: Sequence[Context]) -> list[Context]:
+    """Ask nodes of several clusters whose fingerprints differ, as ``with_branches`` does.
+
+    Raises:
+        GatherError: no node of a cluster could be read, because of an error on the control host.
+    """
+    wanted = asked(places(contexts))
+    return [replace(one, reading=_with_own_answers(one, wanted)) for one in contexts]
+
+
+def _with_own_answers(context: Context, wanted: Mapping[str, Asked]) -> Reading:
+    names = {name: context.labelled(name) for name in context.plan.nodes}
+    mine = {name: wanted[labelled] for name, labelled in names.items() if labelled in wanted}
+    return asked_again(context.plan, context.reading, mine)
+
+
+def asked_again(
+    plan: ClusterPlan, reading: Reading, wanted: Mapping[str, Asked], ask: Ask = _ask_again
+) -> Reading:
+    """Ask nodes to show parts of their fingerprints, and add the answers to their records.
+
+    Args:
+        plan: the plan of the cluster.
+        reading: the records of its nodes.
+        wanted: node -> what to show.
+        ask: returns the answers.
+
+    Raises:
+        GatherError: no node could be read, because of an error on the control host.
+    """
+    answers = only_records(ask(plan, wanted)) if wanted else {}
     added = {
         name: _changed(record, {BRANCHES: answers[name].readings.get(BRANCHES, MISSING)})
         for name, record in only_records(reading).items()

@@ -36,6 +36,9 @@ class Comparison:
     differences: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """Readings that both sides lack for the same reason; it is unknown whether they differ."""
+    without_fingerprint: list[str] = field(default_factory=list)
+    """The side ("left" or "right") that has no fingerprint, if only one has none that can be
+    compared: the whole configuration was not compared then."""
     left_out: int = 0
     """The number of differences that are not shown because they are expected."""
 

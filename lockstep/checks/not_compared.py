@@ -101,6 +101,7 @@ DIFFERS_BETWEEN_NODES = {
     "collectors": "they listen on the node's own address; collector.settings checks them",
     "gpu.uuid": "the GPU's own",
     "gpu.serial": "the GPU's own",
+    "cdi.devices.GPU-*": "names the GPUs by their UUIDs; cdi.devices checks them",
     "driver.boards": "names the GPUs by their UUIDs",
     "rdma.guid": "the adapter's own",
     "memory_mib": "firmware reserves a varying number of MiB; memory.at_least checks it",

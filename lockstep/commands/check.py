@@ -90,7 +90,7 @@ def _checked(
     how = {
         "containers": arguments.containers,
         "through": through,
-        "fingerprint": not (arguments.no_fingerprint or through),
+        "fingerprint": not arguments.no_fingerprint,
         "slow": arguments.slow,
     }
     if arguments.records is None and not arguments.no_history:
@@ -112,9 +112,8 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
     for wrong, problem in (
         (job is not None and through != SLURM, f"--job {job} needs --through slurm"),
         (
-            arguments.slow and (through or arguments.no_fingerprint or arguments.records),
-            "--slow needs fingerprints of live nodes: leave out --no-fingerprint, --through and "
-            "--records",
+            arguments.slow and (arguments.no_fingerprint or arguments.records),
+            "--slow needs fingerprints of live nodes: leave out --no-fingerprint and --records",
         ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (

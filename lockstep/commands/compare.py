@@ -14,6 +14,7 @@ from lockstep.checks.difference import Comparison
 from lockstep.checks.engine import check_together
 from lockstep.checks.plans import classes_apart, differing
 from lockstep.checks.rule import Kind, Rule
+from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.commands import (
     JSON,
     RULE,
@@ -29,7 +30,7 @@ from lockstep.forms import Run
 from lockstep.forms.text import BLOCKS, text, whole
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan
-from lockstep.reading import accepted, context, now, saved_of
+from lockstep.reading import accepted, context, now, saved_of, with_common_branches
 from lockstep.report import ExitStatus, Report, count
 
 
@@ -86,23 +87,31 @@ def _checked(
     arguments: argparse.Namespace,
     rules: Sequence[Rule],
 ) -> Report:
-    apart = classes_apart(*plans)
+    apart, live = classes_apart(*plans), not arguments.records
+    hashed = not arguments.no_fingerprint
     readings = (
-        [saved_of(plan, path) for plan, path in zip(plans, arguments.records, strict=True)]
-        if arguments.records
-        else [now(plan) for plan in plans]
+        [now(plan, fingerprint=hashed, branches=False) for plan in plans]
+        if live
+        else [saved_of(plan, path) for plan, path in zip(plans, arguments.records, strict=True)]
     )
     contexts = [
         replace(context(plan, reading), label=label, redefined=apart)
         for plan, reading, label in zip(plans, readings, labels, strict=True)
     ]
+    if live and hashed:
+        contexts = with_common_branches(contexts)
     # A counter's growth concerns only its own node, so there is nothing to compare.
-    return check_together([rule for rule in rules if rule.kind is not Kind.GROWTH], contexts)
+    left_out = () if hashed else (FAMILY,)
+    compared = [
+        rule for rule in rules if rule.kind is not Kind.GROWTH and not rule.id.startswith(left_out)
+    ]
+    return check_together(compared, contexts)
 
 
 def _command(arguments: argparse.Namespace) -> str:
     """Return the command that repeats this comparison, without its ``--rule`` options."""
     plans = ["--plans"] if arguments.plans else []
+    plans += ["--no-fingerprint"] if arguments.no_fingerprint else []
     saved = ["--records", *arguments.records] if arguments.records else []
     return shlex.join(["lockstep", "compare", *arguments.inventories, *plans, *saved])
 
@@ -137,6 +146,11 @@ COMMAND = Command(
             metavar="FILE",
             nargs=2,
             help="compare saved records of the two clusters without contacting any node",
+        ),
+        Argument(
+            "--no-fingerprint",
+            action="store_true",
+            help="compare only what rules name, not the whole configuration of the nodes",
         ),
         RULE,
         Argument(

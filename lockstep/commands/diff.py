@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 
 from lockstep.checks import not_compared
 from lockstep.checks.difference import Comparison, of_records
+from lockstep.checks.fingerprint import pairs
 from lockstep.commands import (
     JSON,
     Argument,
@@ -22,8 +24,9 @@ from lockstep.commands import (
 from lockstep.files import managed
 from lockstep.history import records, store
 from lockstep.inventory import load
+from lockstep.plan import ClusterPlan
 from lockstep.probe.record import Record, Unreachable, only_records
-from lockstep.reading import history_of, now, saved, saved_of
+from lockstep.reading import asked_again, history_of, now, saved, saved_of
 from lockstep.report import ExitStatus, count, fold
 from lockstep.when import moment, utc
 
@@ -74,6 +77,12 @@ class Sides:
             lines += text.splitlines()
             if found.unread and not name:
                 lines.append(f"not read on either side: {', '.join(found.unread)}")
+            for side in found.without_fingerprint:
+                of = f"{name} in " if name else ""
+                lines.append(
+                    f"fingerprints were not compared: {of}{getattr(self, side)} has none, or one "
+                    "of another version of Lockstep"
+                )
         lines += [
             f"{fold(nodes)}: no record in {side}" for side, nodes in self.lacking.items() if nodes
         ]
@@ -106,17 +115,34 @@ def _two_nodes(arguments: argparse.Namespace) -> Sides:
     mine, other = (
         {file.path: file.sha256 for file in managed(node_named(plan, name), None)} for name in names
     )
-    reading = (
-        saved_of(plan, arguments.records) if arguments.records else now(plan, frozenset(names))
-    )
-    left, right = (_record(reading[name], name) for name in names)
+    left, right = _pair(plan, names, arguments.records)
     # The plan gives these files different content on the two nodes.
     own = {
         f"files.{path}.sha256" for path, sha256 in mine.items() if sha256 != other.get(path, sha256)
     }
+    # Some services listen on the node's own address only.
+    own |= {f"listeners.*.{plan.nodes[name].address}" for name in names}
     ignored = {*not_compared.between_nodes(), *own}
-    found = of_records(left, right, () if arguments.all else ignored)
-    return Sides(names[0], names[1], {"": found})
+    return Sides(names[0], names[1], {"": _compared(left, right, () if arguments.all else ignored)})
+
+
+def _pair(plan: ClusterPlan, names: Sequence[str], saved_records: str | None) -> list[Record]:
+    """Return the records of two nodes; live nodes show the objects in which they differ."""
+    if saved_records:
+        reading = saved_of(plan, saved_records)
+        return [_record(reading[name], name) for name in names]
+    reading = now(plan, frozenset(names), fingerprint=True, branches=False)
+    left, right = (_record(reading[name], name) for name in names)
+    wanted = pairs.question(left, right)
+    reading = asked_again(plan, reading, dict.fromkeys(names, wanted) if wanted else {})
+    return [_record(reading[name], name) for name in names]
+
+
+def _compared(left: Record, right: Record, ignored: Collection[str]) -> Comparison:
+    """Compare two records: their readings and their fingerprints."""
+    found = of_records(left, right, ignored)
+    pairs.add(found, left, right)
+    return found
 
 
 def _two_times(arguments: argparse.Namespace) -> Sides:
@@ -133,7 +159,7 @@ def _two_times(arguments: argparse.Namespace) -> Sides:
             f"  next      lockstep record {inventory} --limit {name}"
         )
     ignored = () if arguments.all else not_compared.at_two_times()
-    found = of_records(before.record, after.record, ignored)
+    found = _compared(before.record, after.record, ignored)
     return Sides(utc(before.read_at), utc(after.read_at), {"": found})
 
 
@@ -145,7 +171,7 @@ def _two_files(arguments: argparse.Namespace) -> Sides:
     return Sides(
         left,
         right,
-        {name: of_records(here[name], there[name], ignored) for name in sorted(both)},
+        {name: _compared(here[name], there[name], ignored) for name in sorted(both)},
         {left: sorted(there.keys() - both), right: sorted(here.keys() - both)},
     )
 

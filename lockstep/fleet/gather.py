@@ -200,7 +200,7 @@ def share_of(
         name: request(
             plan.nodes[name],
             containers=containers,
-            fingerprint=fingerprint and not through,
+            fingerprint=fingerprint,
             slow=slow,
             asked=(asked or {}).get(name, ()),
         )

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from lockstep.fast.ssh import FailsAlone, SudoRefused
 from lockstep.fleet.share import Share, loads
 from lockstep.probe.lines import ProbeFormatError, Unreachable, node_line, printed
 from lockstep.probe.parts import joined
-from lockstep.probe.ship import Request, with_input
+from lockstep.probe.ship import for_many, with_input
 from lockstep.pyinfra_internals import jump_host
 
 CONNECT_TIMEOUT_S = 10
@@ -128,8 +128,8 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
     done(head, _one(state, head, share, lambda: None))
     made = credential(CREDENTIAL_TIMEOUT_S)
 
-    def said(text: str, timeout_s: float) -> list[str]:
-        answer = _answer(state, head, lambda: (text, []), timeout_s)
+    def said(text: str, timeout_s: float, stdin: Sequence[str] = ()) -> list[str]:
+        answer = _answer(state, head, lambda: (text, [*stdin]), timeout_s)
         if isinstance(answer, Unreachable):
             print(f"{head}: {answer.reason}", file=sys.stderr)
             return []
@@ -138,8 +138,9 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
             print(line, file=sys.stderr)
         return answer[1].stdout_lines
 
-    def requests(names: Iterable[str]) -> dict[str, Request]:
-        return {name: replace(share.requests[name], credential=made) for name in names}
+    def asked(names: Collection[str]) -> list[str]:
+        requests = {name: replace(share.requests[name], credential=made) for name in names}
+        return for_many(requests, {name: share.own[name] for name in names if name in share.own})
 
     def arrived(names: Collection[str], lines: Iterable[str]) -> None:
         for name, record in joined(lines):
@@ -148,16 +149,15 @@ def read_through(share: Share, credential: Callable[[float], str | None], done: 
 
     if share.through == through.CLUSH:
         if share.workers:
-            words = through.clush(requests(share.workers))
-            arrived(
-                share.workers, through.own_lines(said(words, through.CLUSH_S + 2 * through.KILL_S))
-            )
+            words, limit_s = through.clush(share.workers), through.CLUSH_S + 2 * through.KILL_S
+            lines = said(words, limit_s, asked(share.workers))
+            arrived(share.workers, through.own_lines(lines))
         return
     job = share.through.removeprefix(through.SLURM)
     where = said(through.where(job), NODE_TIMEOUT_S)
     for place in through.places(where, job, share.workers):
-        step = through.step(place, requests(place.nodes))
-        arrived(place.nodes, said(step, through.STEP_S + 2 * through.KILL_S))
+        limit_s = through.STEP_S + 2 * through.KILL_S
+        arrived(place.nodes, said(through.step(place), limit_s, asked(place.nodes)))
 
 
 def _one(state: State, node: str, share: Share, credential: Callable[[], str | None]) -> Got:

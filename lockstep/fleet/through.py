@@ -1,6 +1,8 @@
 """Builds commands with which the controller reads the workers, and parses their output.
 
-The commands run srun, which starts a job step, or clush, as configured on the controller.
+The commands run srun, which starts a job step, or clush, as configured on the controller. Both pass
+their standard input on to all nodes (``ship.for_many``). The program that takes fingerprints is
+longer than an argument may be, and ssh joins all words of a command to one argument of a shell.
 The options are those of sinfo(1), squeue(1) and srun(1) of Slurm 24.11, systemd-run(1) of systemd
 257, and clush(1) of ClusterShell 1.9.3. clush uses the gateways in topology.conf(5), if it exists.
 """
@@ -8,11 +10,11 @@ The options are those of sinfo(1), squeue(1) and srun(1) of Slurm 24.11, systemd
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lockstep.probe.parts import MARKER
-from lockstep.probe.ship import PYTHON, Request, for_many
+from lockstep.probe.ship import READS
 from lockstep.report import fold
 from lockstep.spec.names import expand
 
@@ -68,50 +70,40 @@ def places(said: Iterable[str], job: str, wanted: Collection[str]) -> list[Place
     return found
 
 
-def step(place: Place, requests: Mapping[str, Request]) -> str:
+def step(place: Place) -> str:
     """Return the srun command that reads the nodes of a place in a job step.
 
     Job limits (devices, CPUs, mounts) apply inside the step, so systemd starts the probe outside.
-
-    Raises:
-        ValueError: the command is too long.
     """
-    program, asked = for_many(requests)
     count = len(place.nodes)
     probe = (
         "exec systemd-run --quiet --pipe --wait --collect --slice=user.slice "
         f"--description='lockstep check' --property=RuntimeMaxSec={PROBE_S} "
-        f'-- {PYTHON} -c "$0" "$1" "$SLURMD_NODENAME"'
+        f'-- {READS} "$SLURMD_NODENAME"'
     )
     return shlex.join(
         [
             *("timeout", f"--kill-after={KILL_S}", str(STEP_S)),
             *("srun", *place.options, f"--nodelist={fold(place.nodes)}", f"--immediate={BEGIN_S}"),
             *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"),
-            *("--gres=none", "--job-name=lockstep-check", "--time=5", "--chdir=/", "--input=none"),
+            *("--gres=none", "--job-name=lockstep-check", "--time=5", "--chdir=/", "--input=all"),
             # If a node fails or hangs, only the time limit ends the step on the others.
             *("--kill-on-bad-exit=0", f"--wait={OTHERS_S}", "--propagate=NONE", "--mpi=none"),
-            *("--quiet", "sh", "-c", probe, program, asked),
+            *("--quiet", "sh", "-c", probe),
         ]
     )
 
 
-def clush(requests: Mapping[str, Request]) -> str:
-    """Return the clush command that root runs on the controller to read these nodes.
-
-    Raises:
-        ValueError: the command is too long.
-    """
-    program, asked = for_many(requests)
+def clush(nodes: Iterable[str]) -> str:
+    """Return the clush command that root runs on the controller to read these nodes."""
     # clush.conf decides which user logs in; only root can take all readings.
     root = '$([ "$(id -u)" = 0 ] || echo sudo -n -H)'
-    probe = f'{root} {PYTHON} -c {shlex.quote(program)} {asked} "$(uname -n)"'
     return shlex.join(
         [
             *("timeout", f"--kill-after={KILL_S}", str(CLUSH_S)),
-            *("clush", "--nostdin", "--quiet", "--color=never"),
+            *("clush", "--quiet", "--color=never"),
             *(f"--connect_timeout={CLUSH_CONNECT_S}", f"--command_timeout={PROBE_S}"),
-            *("-w", fold(tuple(requests)), "--", probe),
+            *("-w", fold(nodes), "--", f'{root} {READS} "$(uname -n)"'),
         ]
     )
 

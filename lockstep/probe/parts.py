@@ -11,9 +11,11 @@ import json
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lockstep.node.readers.collect import collect
 from lockstep.node.readers.cpu import cpus
+from lockstep.node.readers.reading import Request
 from lockstep.node.readers.scheduling import run_in_background
 
 MARKER = "LOCKSTEP-PART"
@@ -23,15 +25,28 @@ LONGEST = 900
 
 
 def main() -> None:
-    """Print this node's record; the arguments are all nodes' requests and this node's name."""
-    requests, nodes = json.loads(zlib.decompress(base64.b64decode(sys.argv[1])))
-    name = sys.argv[2]
+    """Print this node's record.
+
+    The argument is the node's name; a line of standard input has the requests of all nodes.
+    """
+    line = sys.stdin.buffer.readline()
+    requests, nodes, own = json.loads(zlib.decompress(base64.b64decode(line)))
+    name = sys.argv[1]
     if name not in nodes:
         sys.exit(f"this node is named {name!r}, but there is no request for a node of that name")
-    request = requests[nodes[name]]
+    request = {**requests[nodes[name]], "own": own.get(name, ())}
     run_in_background(cpus(request["housekeeping_cpus"]))
-    for line in parted(name, json.dumps(collect(request), separators=(",", ":"))):
-        print(line)
+    for part in parted(name, json.dumps(_read(request), separators=(",", ":"))):
+        print(part)
+
+
+def _read(request: Request) -> dict[str, Any]:
+    if not request["fingerprint"]:
+        return collect(request)
+    # The program has this module, and all that it imports, only if fingerprints are taken.
+    from lockstep.node.record.main import record
+
+    return record(request)
 
 
 def parted(name: str, record: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -26,6 +27,9 @@ from lockstep.probe.lines import ProbeFormatError
 
 LARGEST_COMMAND = 100_000
 """Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
+
+LARGEST_PIECE = 115_000
+"""Characters of a program in one command. Up to three shells quote the quotes in it once more."""
 
 PYTHON = "python3 -IS"
 """Python without PYTHON* variables and without installed packages; both could change a reading."""
@@ -106,18 +110,49 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     return READS, [_keeping(), json.dumps(asdict(request))]
 
 
-def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:
-    """Return a program for ``python3 -c`` and its first argument, both the same for all nodes.
+def in_pieces(request: Request, folder: str) -> list[str]:
+    """Return the commands that read a node, for a connection without standard input.
 
-    The program prints the record as ``parts`` does. Its second argument is the node's name.
+    They must run in this order, as root. The output of the last one is the record. If fingerprints
+    are taken, the program is longer than a command may be. Then the first command makes a folder,
+    and all but the last write a part of the program to it. The last one removes the folder before
+    the program begins.
+
+    Args:
+        request: what to read.
+        folder: an absolute path that does not exist, in a folder where only root can write.
 
     Raises:
-        ValueError: the program and the argument are too long for one command.
+        ValueError: the request is too long for one command.
     """
-    asked = base64.b64encode(zlib.compress(json.dumps(table(requests)).encode(), 9)).decode()
-    program = _packed(parts.__name__)
-    _fitting(program + asked)
-    return program, asked
+    if not request.fingerprint:
+        return [command(request)]
+    text = "".join(f"{line}\n" for line in with_input(request)[1])
+    pieces = [text[at : at + LARGEST_PIECE] for at in range(0, len(text), LARGEST_PIECE)]
+    file = shlex.quote(f"{folder}/input")
+    scripts = [f"printf %s {shlex.quote(piece)} >>{file}" for piece in pieces]
+    place = shlex.quote(folder)
+    scripts[0] = f"mkdir -m 700 {place} && {scripts[0]}"
+    scripts[-1] += f" && exec 3<{file}; rm -rf {place}; exec {READS} <&3"
+    return [f"sh -c {shlex.quote(script)}" for script in scripts]
+
+
+def for_many(
+    requests: Mapping[str, Request], own: Mapping[str, tuple[tuple[str, str], ...]]
+) -> list[str]:
+    """Return the standard input of ``READS`` for many nodes, the same for all of them: two lines.
+
+    The program prints the record as ``parts`` does. Its argument is the node's name. Standard input
+    is not limited; an argument is, and ssh joins all arguments of a command to one.
+
+    Args:
+        requests: node name -> its request.
+        own: node name -> its identities (``Request.own``).
+    """
+    asked = json.dumps([*table(requests), own])
+    hashed = any(one.fingerprint for one in requests.values())
+    program = _packed(parts.__name__, takes_fingerprints=hashed)
+    return [program, base64.b64encode(zlib.compress(asked.encode(), 9)).decode()]
 
 
 def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[str, int]]:
@@ -130,8 +165,8 @@ def table(requests: Mapping[str, Request]) -> tuple[list[dict[str, Any]], dict[s
 
 
 READS = f"{PYTHON} -c 'import sys;exec(sys.stdin.buffer.readline())'"
-"""Command of a process that takes readings. Its standard input is ``reading_program`` and then
-requests, none of which appears in a process list or log. ``answered`` parses the output."""
+"""Command of a process that runs the first line of its standard input: ``reading_program`` or a
+program that prints records. Requests follow, and none appears in a process list or log."""
 
 
 def modules_for(only: frozenset[str]) -> frozenset[str]:
@@ -257,15 +292,18 @@ def _with_imports(texts: dict[str, str], modules: Iterable[str]) -> dict[str, st
 
 
 @cache
-def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
+def _packed(
+    start: str, modules: frozenset[str] = frozenset(), *, takes_fingerprints: bool = False
+) -> str:
     """Return a program that contains modules of the probe and runs one of them.
 
     Args:
         start: the module that the program runs.
-        modules: the modules to include, with their imports; empty: all modules of the probe.
+        modules: the modules to include, with their imports; empty: all that take readings.
+        takes_fingerprints: whether to include also the modules that take fingerprints.
     """
     texts = sources()
-    if not modules:  # only the program of ``_keeping`` takes fingerprints
+    if not (takes_fingerprints or modules):
         texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
     if modules:
         texts = _with_imports(texts, {start, *modules})

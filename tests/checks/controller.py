@@ -25,14 +25,17 @@ class Controller:
     def __init__(self, *answers: tuple[bool, list[str], list[str]]) -> None:
         """Take the answers: how it ended, lines of standard output, and of standard error."""
         self.data: dict[str, Any] = {"_sudo": True}
-        self.answers, self.asked = list(answers), list[str]()
+        self.answers, self.asked, self.told = list(answers), list[str](), list[Any]()
 
     def connect(self, **_: object) -> None:
         """Be there."""
 
-    def run_shell_command(self, command: object, **_: object) -> tuple[bool, CommandOutput]:
+    def run_shell_command(
+        self, command: object, *, _stdin: object, **_: object
+    ) -> tuple[bool, CommandOutput]:
         """Give the next answer."""
         self.asked.append(str(command))
+        self.told.append(_stdin)
         ok, out, err = self.answers.pop(0)
         lines = [OutputLine("stdout", line) for line in out]
         return ok, CommandOutput([*lines, *(OutputLine("stderr", line) for line in err)])

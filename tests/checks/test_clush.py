@@ -13,15 +13,18 @@ import pytest
 from lockstep.fleet.through import clush, own_lines
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
-from lockstep.probe.ship import Request
+from lockstep.probe.ship import Request, for_many
 from tests.checks.controller import HEAD, OF_HEAD, Controller, through
 
 CLUSH = """\
 #!/bin/sh
 # A double of clush(1): the command for each node by a shell, its lines, whole, with its name.
-echo "$*" | cut -c -400 >"$0.ran"
+echo "$*" >"$0.ran"
+case $* in *--nostdin*) : >"$0.input";; *) cat >"$0.input";; esac
 while [ "$1" != -- ]; do shift; done
-for node in worker1 worker2 worker3; do NODE=$node sh -c "$2" | sed -u "s/^/$node: /" & done
+for node in worker1 worker2 worker3; do
+    NODE=$node sh -c "$2" <"$0.input" | sed -u "s/^/$node: /" &
+done
 wait
 """
 UNAME = """\
@@ -51,7 +54,13 @@ def test_one_command_reads_all_and_a_node_speaks_for_itself_only(
         "worker2": Request(files=("/etc/passwd",)),
         "worker3": Request(files=("/etc/passwd",)),
     }
-    done = subprocess.run(["sh", "-c", clush(requests)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", clush(requests)],
+        input="\n".join(for_many(requests, {})) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = dict(joined(own_lines(done.stdout.splitlines())))
     assert list(found) == ["worker1"]
     files = record(found["worker1"]).get("files")
@@ -61,7 +70,7 @@ def test_one_command_reads_all_and_a_node_speaks_for_itself_only(
         "this node is named 'stranger', but there is no request for a node of that name"
     ]
     words = (tmp_path / "clush.ran").read_text().split()
-    assert {"-w", "worker[1-3]", "--nostdin", "--command_timeout=60"} <= set(words)
+    assert {"-w", "worker[1-3]", "--command_timeout=60"} <= set(words)
     ran = tmp_path / "sudo.ran"
     said = ran.read_text().splitlines() if ran.exists() else []
     assert said == ["-n -H python3"] * by_sudo
@@ -97,6 +106,6 @@ def test_workers_are_read_by_one_command_of_the_head(
     found = through(monkeypatch, head, "--through-clush")
     assert list(found) == ["head1", "worker1", "worker3"]
     assert found["head1"] == HEAD
-    assert head.asked[1].startswith("sudo -n -H timeout --kill-after=10 300 clush --nostdin ")
+    assert head.asked[1].startswith("sudo -n -H timeout --kill-after=10 300 clush --quiet ")
     assert "-w 'worker[1-8]' --" in head.asked[1]
     assert capsys.readouterr().err == "clush: worker2: exited with exit code 255\n"

@@ -432,8 +432,9 @@ def consistency() -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("hashed", [False, True])
 def test_one_hanging_node_does_not_hang_the_consistency_tests(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hashed: bool
 ) -> None:
     """``ssh`` and ``sudo`` run the command here; its ``python3`` hangs for long."""
     for name, script in (
@@ -451,6 +452,6 @@ def test_one_hanging_node_does_not_hang_the_consistency_tests(
     ways = tests.by_ssh(plan, tmp_path)
     assert "ServerAliveInterval" in (tmp_path / "config").read_text()
     begin = time.monotonic()
-    got = tests.read(plan.nodes["worker1"], ways["worker1"], None)
+    got = tests.read(ways["worker1"], tests.question(plan.nodes["worker1"], fingerprint=hashed))
     assert time.monotonic() - begin < 10
     assert got == Unreachable("no record within 1 s")

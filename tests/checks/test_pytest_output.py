@@ -13,14 +13,19 @@ import pytest
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
+from lockstep.checks.rules.fingerprint import DOMAINS
 from lockstep.probe.lines import MARKER
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Record
+from lockstep.probe.ship import Request, in_pieces
 from tests.checks import recorded
+from tests.checks.recorded_fingerprint import objects, with_objects
 from tests.checks.test_command import INVENTORY
 
 pytestmark = pytest.mark.integration
 
+PIECES = len(in_pieces(Request(fingerprint="recorded"), "/run/here"))
+"""Commands that read a node: the program that takes fingerprints does not fit into one."""
 ROOT = Path(__file__).resolve().parents[2]
 SSH = """\
 #!/bin/sh
@@ -78,12 +83,32 @@ def answering(folder: Path, context: Context) -> None:
 def test_four_processes_read_each_node_once(tmp_path: Path, drifted: Context) -> None:
     answering(tmp_path, drifted)
     done = run(tmp_path, "-n", "4")
-    rules = len(all_rules())
-    assert f"1 failed, {rules - 1} passed" in done.stdout, done.stdout + done.stderr
+    rules = len(all_rules()) - len(DOMAINS)
+    ending = f"1 failed, {rules - 1} passed, {len(DOMAINS)} skipped"
+    assert ending in done.stdout, done.stdout + done.stderr
     asked = Counter((tmp_path / "asked").read_text().split())
-    assert asked == dict.fromkeys(drifted.plan.nodes, 1)
+    assert asked == dict.fromkeys(drifted.plan.nodes, PIECES)
     (kept,) = tmp_path.rglob("records-*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_nodes_whose_fingerprints_differ_are_asked_once_more(
+    tmp_path: Path, drifted: Context
+) -> None:
+    address = drifted.plan.nodes["worker3"].address
+    users = {**objects("worker3", address)["user"], "eve": {"uid": "0"}}
+    answering(tmp_path, with_objects(drifted, {"worker3": {"user": users}}))
+    done = run(tmp_path, "-m", "fingerprint")
+    assert f"1 failed, {len(DOMAINS) - 1} passed" in done.stdout, done.stdout + done.stderr
+    assert "expected absent (from: peers (7 of 8))\n  on        worker3 eve\n" in done.stdout
+    asked = Counter((tmp_path / "asked").read_text().split())
+    others = dict.fromkeys(drifted.plan.nodes, PIECES)
+    assert asked == {**others, "worker1": 2 * PIECES, "worker3": 2 * PIECES}
+    (tmp_path / "asked").unlink()
+    answering(tmp_path, drifted)
+    done = run(tmp_path, "-m", "fingerprint", "--no-fingerprint")
+    assert f"\n{len(DOMAINS)} skipped" in done.stdout
+    assert Counter((tmp_path / "asked").read_text().split()) == dict.fromkeys(others, 1)
 
 
 def test_a_failure_says_what_was_found_and_on_which_nodes(tmp_path: Path, drifted: Context) -> None:
@@ -109,11 +134,7 @@ def test_hosts_of_testinfra_are_all_that_is_read_and_judged(
     answering(tmp_path, drifted)
     done = run(tmp_path, "--hosts", "ssh://head1,ssh://worker1,ssh://worker2")
     assert done.returncode == 0, done.stdout
-    assert sorted((tmp_path / "asked").read_text().split()) == [
-        "head1",
-        "worker1",
-        "worker2",
-    ]
+    assert set((tmp_path / "asked").read_text().split()) == {"head1", "worker1", "worker2"}
     done = run(tmp_path, "--hosts", "ssh://worker2,ssh://worker3")
     assert "worker3 gpu[0-7]" in done.stdout
     assert "--hosts worker9: no node of" in run(tmp_path, "--hosts", "ssh://worker9").stdout

@@ -7,16 +7,19 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lockstep.checks.fingerprint.places import Taken
+from lockstep.fleet import read_nodes
 from lockstep.fleet import through as programs
 from lockstep.fleet.request import request
 from lockstep.fleet.through import Place
 from lockstep.probe.parse import record
 from lockstep.probe.parts import joined, parted
-from lockstep.probe.record import Unreachable
-from lockstep.probe.ship import Request
+from lockstep.probe.record import Record, Unreachable
+from lockstep.probe.ship import Request, for_many
 from tests.checks import recorded
 from tests.checks.controller import HEAD, OF_HEAD, Controller, through
 
@@ -78,9 +81,10 @@ def test_a_step_runs_where_slurm_says(job: str, said: list[str], places: list[Pl
 SRUN = """\
 #!/bin/sh
 # A double of srun(1): lines of tasks that run side by side are mixed, and whole (sed -u).
-echo "$*" | cut -c -400 >>"$0.ran"
+echo "$*" >>"$0.ran"
+case $* in *--input=all*) cat >"$0.input";; *) : >"$0.input";; esac
 while [ "$1" != sh ]; do shift; done
-for node in worker1 worker2; do SLURMD_NODENAME=$node "$@" | sed -u '' & done
+for node in worker1 worker2; do SLURMD_NODENAME=$node "$@" <"$0.input" | sed -u '' & done
 wait
 """
 SYSTEMD_RUN = """\
@@ -91,28 +95,47 @@ exec "$@"
 """
 
 
-def test_one_command_reads_nodes_of_different_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def doubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of Slurm and systemd that run the step's program here."""
     for name, script in (("srun", SRUN), ("systemd-run", SYSTEMD_RUN)):
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    return tmp_path
+
+
+def stepped(requests: dict[str, Request], own: dict[str, Any]) -> dict[str, Record]:
+    place = Place(("worker1", "worker2"), ("--partition=batch",))
+    text = "\n".join(for_many(requests, own)) + "\n"
+    done = subprocess.run(
+        ["sh", "-c", programs.step(place)], input=text, capture_output=True, text=True, check=True
+    )
+    return {name: record(found) for name, found in joined(done.stdout.splitlines())}
+
+
+def test_one_command_reads_nodes_of_different_requests(doubles: Path) -> None:
     requests = {
         "worker1": Request(files=("/etc/hostname",), credential="MUNGE:x:"),
         "worker2": Request(files=("/etc/passwd",), credential="MUNGE:x:"),
     }
-    place = Place(("worker1", "worker2"), ("--partition=batch",))
-    done = subprocess.run(
-        ["sh", "-c", programs.step(place, requests)], capture_output=True, text=True, check=True
-    )
-    files = {name: record(text).get("files") for name, text in joined(done.stdout.splitlines())}
+    files = {name: one.get("files") for name, one in stepped(requests, {}).items()}
     assert {name: list(found) for name, found in files.items() if isinstance(found, dict)} == {
         "worker1": ["/etc/hostname"],
         "worker2": ["/etc/passwd"],
     }
-    words = (tmp_path / "srun.ran").read_text().split()
+    words = (doubles / "srun.ran").read_text().split()
     assert {"--nodelist=worker[1-2]", "--nodes=2", "--immediate=10"} <= set(words)
+
+
+def test_fingerprints_replace_the_identities_of_each_node(doubles: Path) -> None:
+    same = Request(fingerprint="cluster", asked=(("user", "#0"),))
+    own = {"worker1": (("name", "root"),)}
+    found = stepped({"worker1": same, "worker2": same}, own)
+    touched = {name: Taken.of(one.get("fingerprint")).touched for name, one in found.items()}
+    assert "<name of this node>" in touched["worker1"]["user"]
+    assert "user" not in touched["worker2"]
+    assert "worker1" not in (doubles / "srun.ran").read_text().replace("worker[1-2]", "")
 
 
 def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
@@ -121,7 +144,7 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
 ) -> None:
     asked: dict[str, Request] = {}
     monkeypatch.setattr(
-        programs, "for_many", lambda requests: (asked.update(requests), "p")[1:] * 2
+        read_nodes, "for_many", lambda requests, own: (asked.update(requests), ["the program"])[1]
     )
     lines = [line for name in WORKERS[:3] for line in parted(name, random_record(1))]
     complaints = [f"srun: error: {number}" for number in range(9)]
@@ -134,6 +157,7 @@ def test_the_controller_reads_itself_and_then_the_workers_by_a_step(
     assert controller.asked[2].startswith(
         "sudo -n -H timeout --kill-after=10 90 srun --jobid=1042 --overlap"
     )
+    assert controller.told[2] == ["the program"]
     assert list(asked) == list(WORKERS[:4])
     plan = recorded.consistent().plan.nodes["worker1"]
     assert asked["worker1"].credential == "MUNGE:x:"

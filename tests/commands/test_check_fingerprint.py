@@ -25,6 +25,7 @@ class Nodes:
     def __init__(self) -> None:
         self.changed: dict[str, dict[str, Any]] = {}
         self.asked: list[Mapping[str, Asked]] = []
+        self.how: list[dict[str, Any]] = []
         self.now = START
 
     def read(
@@ -37,6 +38,7 @@ class Nodes:
         **how: Any,
     ) -> Reading:
         """Stand in for ``gather``."""
+        self.how.append({"through": "", "fingerprint": False, **how})
         if asked:
             self.asked.append(asked)
         found: Reading = {}
@@ -123,3 +125,13 @@ def test_slow_domains_are_asked_for_by_name(
     for words in ((), ("--slow",)):
         ended("check", "inventory.py", *words)
     assert asked == [[False], [True]]
+
+
+@pytest.mark.parametrize("program", ["slurm", "clush"])
+def test_another_program_takes_them_and_the_further_question_goes_directly(
+    nodes: Nodes, program: str
+) -> None:
+    nodes.changed["worker3"] = {"user": {}}
+    assert {one["node"] for one in checked("--through", program)} == {"worker3"}
+    assert [how["fingerprint"] for how in nodes.how] == [True, False]
+    assert [how["through"].startswith(f"--through-{program}") for how in nodes.how] == [True, False]

@@ -50,6 +50,18 @@ def test_each_place_that_differs_is_shown_with_both_sides(
     )
 
 
+def test_identities_are_left_out(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for node in ("worker1", "worker2"):
+        address = cluster.context.plan.nodes[node].address
+        cluster.change(node, "listeners", ("tcp/9999",), [address])
+        cluster.change(node, "cdi.devices", (), {f"GPU-of-{node}": ["/dev/nvidia0"]})
+    assert ended("diff", "inventory.py", "worker1", "worker2") == 0
+    cluster.change("worker2", "listeners", ("tcp/9999",), ["::"])
+    capsys.readouterr()
+    assert ended("diff", "inventory.py", "worker1", "worker2") == 1
+    assert "listeners tcp/9999\n" in capsys.readouterr().out
+
+
 def test_what_neither_side_could_read_is_named(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def test_the_way_is_passed_on(cluster: Cluster, words: tuple[str, ...], through:
         (("--through", "clush", "--job", "7"), "--job 7 needs --through slurm\n"),
         *(
             (("--slow", *others), "--slow needs fingerprints of live nodes: leave out")
-            for others in (("--no-fingerprint",), ("--through", "clush"), ("--records", "r.json"))
+            for others in (("--no-fingerprint",), ("--records", "r.json"))
         ),
     ],
 )

@@ -107,6 +107,18 @@ class Lab:
         finally:
             self.on(node, "sysctl -q -w net.core.somaxconn=8192")
 
+    def names_a_file_by_hand(self, node: str, *options: str) -> None:
+        """Hold that a check names a new file of a node, and else finds what a plain one finds."""
+        path, directly = "/etc/by-hand.conf", self.check()
+        self.on(node, f"echo by hand >{path}")
+        try:
+            checked = self.check(*options)
+        finally:
+            self.on(node, f"rm {path}")
+        assert checked.named - directly.named == {("fingerprint.file", node, path)}
+        assert "read directly" not in checked.text
+        assert self.check(*options).named == directly.named
+
     def node_check(self, node: str, mode: str = "health") -> None:
         """Have a node judge itself now: a run beside slurmd's own is left to that one."""
         left = "journalctl -q -t lockstep-node-check -o cat --since @$begin | grep -q 'left to'"

@@ -71,6 +71,10 @@ def test_workers_are_read_over_the_gateway_and_drift_is_named(administered: Lab)
     assert logins(administered, "worker2", "worker1") == before + 1
 
 
+def test_fingerprints_are_taken_over_the_gateway(administered: Lab) -> None:
+    administered.names_a_file_by_hand("worker2", "--through", "clush")
+
+
 def test_what_clush_does_not_reach_is_read_directly(administered: Lab) -> None:
     administered.on("worker2", f"cp {KEYS} {KEYS}.all; cp {KEYS}.before {KEYS}")
     try:

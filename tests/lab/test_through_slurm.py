@@ -17,6 +17,10 @@ def test_idle_workers_are_read_by_one_step_and_drift_is_named(cluster: Lab) -> N
     assert "read directly" not in checked.text
 
 
+def test_fingerprints_are_taken_in_the_step(cluster: Lab) -> None:
+    cluster.names_a_file_by_hand("worker1", "--through", "slurm")
+
+
 @pytest.mark.slow
 def test_a_job_of_root_is_read_from_inside(cluster: Lab) -> None:
     job = cluster.on("head", "sbatch --parsable --nodes=2 --exclusive --wrap='sleep 600'").strip()

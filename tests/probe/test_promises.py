@@ -74,6 +74,9 @@ READ_ONLY = (
     "rpm -qa --qf *",
     "runuser -u * -- *",  # the environment of a login
     "scontrol show slurmd",
+    "scontrol show config",
+    "scontrol -o -a show partition",
+    "scontrol -o show reservation",
     "ss -H -l -n -t -u -w -x -e --cgroup",
     "systemctl list-units --all --plain --no-legend --no-pager",
     "systemctl show --no-pager",

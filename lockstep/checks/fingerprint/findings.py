@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import ages, texts
+from lockstep.checks.fingerprint.clusters import Clusters
 from lockstep.checks.fingerprint.decide import By, Verdict, verdict
 from lockstep.checks.fingerprint.objects import (
     Branches,
@@ -48,7 +49,9 @@ class Group:
     @cached_property
     def taken(self) -> dict[str, Taken]:
         """The fingerprints of the nodes that have one."""
-        return {name: found for name, view in self.views.items() if (found := _of(view.record))}
+        return {
+            name: found for name, view in self.views.items() if (found := taken_of(view.record))
+        }
 
     @cached_property
     def branches(self) -> dict[str, Branches]:
@@ -63,14 +66,20 @@ class Group:
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Where the fingerprints differ."""
-        return tuple(differing(self.taken))
+        return tuple(differing(self.taken, self.clusters.of))
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """The clusters of the nodes; usually one."""
+        return Clusters(self.views)
 
     def places_of(self, chosen: Mapping[str, Rule]) -> list[Place]:
         """Return the places in the domains of the chosen rules."""
         return [place for place in self.places if shown(place.domain) in chosen]
 
 
-def _of(record: Record) -> Taken | None:
+def taken_of(record: Record) -> Taken | None:
+    """Return the fingerprint in a record; None without one, or if another Lockstep took it."""
     value = record.get(READING)
     return Taken.of(value) if isinstance(value, dict) and value.get("format") == FORMAT else None
 
@@ -78,8 +87,14 @@ def _of(record: Record) -> Taken | None:
 def groups(contexts: Iterable[Context]) -> list[Group]:
     """Return the nodes that must be equal: those with the same role, hardware and services."""
     views = [view for context in contexts for view in context.views.values()]
-    kinds = alike(views, lambda view: view.plan.kind)
+    kinds = alike(views, _kind)
     return [Group({view.name: view for view in same}) for same in kinds.values()]
+
+
+def _kind(view: View) -> Hashable:
+    """Return a key that is the same for all nodes that must be equal."""
+    redefined = view.plan.hardware.name in view.context.redefined
+    return (view.plan.kind, view.context.label if redefined else "")
 
 
 def are_taken(contexts: Iterable[Context]) -> bool:
@@ -95,7 +110,7 @@ def places(contexts: Iterable[Context]) -> list[Place]:
 
 @dataclass
 class FingerprintNotes:
-    """Nodes without a fingerprint: read through another program, or by an older Lockstep."""
+    """Nodes without a fingerprint: read without one, or by another Lockstep."""
 
     without: set[str] = field(default_factory=set)
     without_slow: set[str] = field(default_factory=set)
@@ -183,7 +198,8 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
 
 def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
     taken, past = group.taken, _past(group)
-    for whole in differences(group.places_of(chosen), group.branches):
+    found = differences(group.places_of(chosen), group.branches)
+    for whole in group.clusters.compared(found):
         domain = shown(whole.domain)
         rule = chosen[domain]
         difference = remaining(whole, rule.id, group.views, accepting)
@@ -233,7 +249,7 @@ def _past(group: Group) -> list[dict[str, Taken]]:
     """Return the fingerprints of earlier checks, the newest first."""
     contexts = {id(view.context): view.context for view in group.views.values()}.values()
     return [
-        {name: one for name, record in check.items() if (one := _of(record)) is not None}
+        {name: one for name, record in check.items() if (one := taken_of(record)) is not None}
         for context in contexts
         for check in context.past
     ]
@@ -308,7 +324,9 @@ def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
         "",
         (f"{count(number, 'difference')}, of objects that were not read", "none"),
         By.MAJORITY.value,
-        Repair(f"check again; if {node} is another kind of node, describe it as one"),
+        Repair(
+            f"check again, not saved records; if {node} is another kind of node, describe it as one"
+        ),
         status=Status.UNKNOWN,
     )
 

@@ -45,19 +45,30 @@ class Place:
     """Groups of nodes with equal hashes, the largest first."""
 
 
-def differing(nodes: Mapping[str, Taken]) -> Iterator[Place]:
-    """Yield the places in which nodes of one kind differ."""
+def differing(
+    nodes: Mapping[str, Taken], clusters: Mapping[str, str] | None = None
+) -> Iterator[Place]:
+    """Yield the places in which nodes of one kind differ.
+
+    Args:
+        nodes: node -> its fingerprint.
+        clusters: node -> its cluster, if the nodes are from several. Each has its own secrets.
+    """
     domains = dict.fromkeys(name for taken in nodes.values() for name in taken.sums)
     for domain in domains:
-        yield from _of_domain(domain, nodes)
-
-
-def _of_domain(domain: str, nodes: Mapping[str, Taken]) -> Iterator[Place]:
-    among = {name: taken for name, taken in nodes.items() if _is_read(domain, taken)}
-    if domain.endswith(PROTECTED):
+        among = {name: taken for name, taken in nodes.items() if _is_read(domain, taken)}
+        if not domain.endswith(PROTECTED):
+            yield from _of_domain(domain, among)
+            continue
         # Hashes with different keys cannot be compared; a rule reports the other key.
-        ((usual, _),) = Counter(taken.key for taken in among.values()).most_common(1)
-        among = {name: taken for name, taken in among.items() if taken.key == usual}
+        same: dict[tuple[str, str], dict[str, Taken]] = {}
+        for name, taken in among.items():
+            same.setdefault(((clusters or {}).get(name, ""), taken.key), {})[name] = taken
+        for some in same.values():
+            yield from _of_domain(domain, some)
+
+
+def _of_domain(domain: str, among: Mapping[str, Taken]) -> Iterator[Place]:
     buckets = max(len(taken.sums.get(domain, "")) for taken in among.values()) // DIGITS
     sums = {name: taken.sums.get(domain) or "0" * DIGITS * buckets for name, taken in among.items()}
     touched = {name: taken.touched.get(domain, {}) for name, taken in among.items()}

@@ -32,7 +32,7 @@ def found(one: Fields | None, other: Fields | None) -> str:
     return _short("; ".join(parts))
 
 
-def detail(wrong: Fields | None, right: Fields | None) -> str:
+def detail(wrong: Fields | None, right: Fields | None, sep: str = " | ") -> str:
     """Return up to ten lines that differ in texts of several lines; "" if there are none."""
     if wrong is None or right is None:
         return ""
@@ -47,8 +47,8 @@ def detail(wrong: Fields | None, right: Fields | None) -> str:
         ][2:]  # without the names of the sides
         if not line.startswith("@@")
     ]
-    more = f" | and {len(lines) - LINES} more" if len(lines) > LINES else ""
-    return " | ".join(lines[:LINES]) + more
+    more = [f"and {len(lines) - LINES} more"] if len(lines) > LINES else []
+    return sep.join([*lines[:LINES], *more])
 
 
 def differing_fields(one: Fields, other: Fields) -> list[str]:
