@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -14,14 +15,14 @@ from typing import TextIO
 from lockstep import secrets
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE, check
-from lockstep.checks.fingerprint.findings import BRANCHES, READING, places
+from lockstep.checks.fingerprint.findings import BRANCHES, places, wanted_past
 from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
-from lockstep.fleet.request import Asked
-from lockstep.history import findings, records, store
+from lockstep.fleet.request import Asked, method
+from lockstep.history import findings, fingerprints, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import load
@@ -36,9 +37,6 @@ from lockstep.probe.record import (
 )
 from lockstep.report import Report, count, fold
 from lockstep.when import utc
-
-PAST_CHECKS = 30
-"""Earlier checks that are searched for the last one in which nodes that differ were equal."""
 
 
 class RecordsError(Exception):
@@ -169,10 +167,10 @@ def check_now(
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)
-        differing = _to_ask(plan, reading) if fingerprint else ()
-        past = records.before(history, differing, {READING}, PAST_CHECKS)
-        records.save(history, without_branches(reading), read_at)
-    report = check(rules, context(plan, reading, before, latest, past), limit)
+        records.save(history, without_branches(reading), read_at, method(plan))
+        judged = context(plan, reading, before, latest)
+        past = {one: fingerprints.versions(history, *one) for one in wanted_past([judged])}
+    report = check(rules, replace(judged, past=past), limit)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}
     with store.opened(history_of(plan)) as history:
@@ -239,7 +237,6 @@ def context(
     reading: Reading,
     before: Mapping[str, Record] | None = None,
     latest: Mapping[str, Record] | None = None,
-    past: tuple[Mapping[str, Record], ...] = (),
 ) -> Context:
     """Return the input for the rules, including the secrets on this machine.
 
@@ -254,5 +251,4 @@ def context(
         munge_key_sha256=None if held is None else held.munge_key_sha256,
         before=before,
         latest=latest,
-        past=past,
     )

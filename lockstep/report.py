@@ -82,6 +82,9 @@ class Finding:
     """Time since which every check has had this finding; "" if there is no history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
+    changed: str = ""
+    """When the object has changed, as far as earlier fingerprints tell: ``between TIME and TIME``,
+    ``before TIME``; "" if it is not known."""
 
     @property
     def label(self) -> str:

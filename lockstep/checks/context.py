@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
+from lockstep.probe.versions import Versions
 from lockstep.spec import Service
 
 T = TypeVar("T")
@@ -33,8 +34,8 @@ class Context:
     """Earlier records of the same nodes, for growth rules."""
     latest: Mapping[str, Record] | None = None
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
-    past: tuple[Mapping[str, Record], ...] = ()
-    """Earlier records with fingerprints, the newest check first, for nodes that differ."""
+    past: Versions = field(default_factory=dict)
+    """Earlier states of fingerprints, for nodes and domains that differ."""
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()

@@ -99,7 +99,12 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     """
     if not request.fingerprint:
         return command(request), []
-    return READS, [_packed(MAIN), json.dumps(asdict(request))]
+    return READS, [fingerprint_program(), json.dumps(asdict(request))]
+
+
+def fingerprint_program() -> str:
+    """Return the program that reads a node with its fingerprint, as one line."""
+    return _packed(MAIN)
 
 
 def for_many(requests: Mapping[str, Request]) -> tuple[str, str]:

@@ -42,12 +42,14 @@ def fingerprint(
     found: Objects,
     wanted: Iterable[tuple[str, str]] = (),
     key: bytes = KEY,
+    boot: str = "first",
 ) -> dict[str, Any]:
-    """Return the readings of a node with these objects."""
+    """Return the readings of a node with these objects, in a boot."""
     shows: dict[str, list[str]] = {}
     for domain, name in wanted:
         shows.setdefault(domain, []).append(name)
-    taken = Fingerprint(Own({"name": [node], "address": [address]}), key, shows)
+    own = Own({"name": [node], "address": [address], "boot id": [f"boot-{boot}"]})
+    taken = Fingerprint(own, key, shows)
     for domain, inside in found.items():
 
         def read(
@@ -62,15 +64,19 @@ def fingerprint(
 
 
 def with_objects(
-    start: Context, changed: Mapping[str, Objects], keys: Mapping[str, bytes] | None = None
+    start: Context,
+    changed: Mapping[str, Objects],
+    keys: Mapping[str, bytes] | None = None,
+    boots: Mapping[str, str] | None = None,
 ) -> Context:
     """Return the cluster with other objects on some nodes, asked for what differs."""
-    keys = keys or {}
+    keys, boots = keys or {}, boots or {}
 
     def given(name: str, wanted: Iterable[tuple[str, str]] = ()) -> dict[str, Taken]:
         address = start.plan.nodes[name].address
         found = {**objects(name, address), **changed.get(name, {})}
-        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY))
+        boot = boots.get(name, "first")
+        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY), boot)
         return {one: Taken(value=value) for one, value in readings.items()}
 
     def every(wanted: Mapping[str, tuple[tuple[str, str], ...]] | None = None) -> Context:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
-from lockstep.checks.fingerprint.decide import PACKAGE, By, Verdict, verdict
+from lockstep.checks.fingerprint.decide import (
+    PACKAGE,
+    By,
+    Verdict,
+    uneven_packages,
+    verdict,
+    wants_past,
+)
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
@@ -20,16 +27,17 @@ from lockstep.checks.fingerprint.objects import (
     shown,
     unanswered,
 )
+from lockstep.checks.fingerprint.past import Past
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
 from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
-from lockstep.probe.record import MISSING, Record, Unread
+from lockstep.probe.record import FINGERPRINT, MISSING, Record, Unread
 from lockstep.report import Finding, Status, alike, count, fold
 
-READING = "fingerprint"
+READING = FINGERPRINT
 BRANCHES = "fingerprint.branches"
 
 REMOVALS = {
@@ -69,6 +77,26 @@ class Group:
         """Where the fingerprints differ."""
         return tuple(differing(self.taken))
 
+    @cached_property
+    def past(self) -> Past:
+        """The earlier fingerprints."""
+        versions = {}
+        for context in {id(view.context): view.context for view in self.views.values()}.values():
+            for (node, domain), found in context.past.items():
+                if context.labelled(node) in self.views:
+                    versions[context.labelled(node), domain] = found
+        return Past(versions, self.taken, self.branches)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The objects that differ."""
+        return tuple(differences(self.places, self.branches))
+
+    @cached_property
+    def uneven(self) -> frozenset[str]:
+        """The packages that are installed on some of the nodes only."""
+        return uneven_packages(self.differences)
+
     def places_of(self, chosen: Mapping[str, Rule]) -> list[Place]:
         """Return the places in the domains of the chosen rules."""
         return [place for place in self.places if shown(place.domain) in chosen]
@@ -95,6 +123,16 @@ def are_taken(contexts: Iterable[Context]) -> bool:
 def places(contexts: Iterable[Context]) -> list[Place]:
     """Return where fingerprints differ."""
     return [place for group in groups(contexts) for place in group.places]
+
+
+def wanted_past(contexts: Iterable[Context]) -> set[tuple[str, str]]:
+    """Return the nodes and domains whose earlier fingerprints help to judge: (node, domain)."""
+    return {
+        (group.views[node].plan.name, difference.domain)
+        for group in groups(contexts)
+        for difference in group.differences
+        for node in wants_past(difference, group.uneven)
+    }
 
 
 @dataclass
@@ -176,14 +214,17 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
 
 
 def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
-    taken, past = group.taken, _past(group)
-    for difference in differences(group.places_of(chosen), group.branches):
+    past = group.past
+    for difference in group.differences:
         domain = shown(difference.domain)
+        if domain not in chosen:
+            continue
         rule = chosen[domain]
-        decided = verdict(difference, taken, past)
+        decided = verdict(difference, past, group.uneven)
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
-        for raw in _findings(rule, difference, decided):
+        for found in _findings(rule, difference, decided):
+            raw = _with_change(found, difference, past)
             yield Found(domain, difference.name, raw, about)
 
 
@@ -198,14 +239,15 @@ def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[
                 yield _wrong(rule, difference, node, side, decided.right, decided.by)
 
 
-def _past(group: Group) -> list[dict[str, Taken]]:
-    """Return the fingerprints of earlier checks, the newest first."""
-    contexts = {id(view.context): view.context for view in group.views.values()}.values()
-    return [
-        {name: one for name, record in check.items() if (one := _of(record)) is not None}
-        for context in contexts
-        for check in context.past
+def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFinding:
+    """Return a finding with the time at which its object has changed, as far as it is known."""
+    times = {node: past.changed(difference, node) for node in sorted(raw.nodes)}
+    known = alike((node for node in times if times[node]), times.__getitem__)
+    texts = [
+        time if raw.finding.status == Status.DIFFERS.value else f"{time} on {fold(nodes)}"
+        for time, nodes in known.items()
     ]
+    return replace(raw, finding=replace(raw.finding, changed="; ".join(texts)))
 
 
 def _wrong(
