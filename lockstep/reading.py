@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TextIO
 
@@ -170,12 +170,19 @@ def check_now(
         records.save(history, without_branches(reading), read_at, method(plan))
         judged = context(plan, reading, before, latest)
         past = {one: fingerprints.versions(history, *one) for one in wanted_past([judged])}
-    report = check(rules, replace(judged, past=past), limit)
+    judged = replace(judged, past=past, earlier=cache(partial(_earlier, history_of(plan))))
+    report = check(rules, judged, limit)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}
     with store.opened(history_of(plan)) as history:
         report.findings = findings.noted(history, report.findings, checked, read, read_at)
     return reading, report
+
+
+def _earlier(path: Path, nodes: tuple[str, ...]) -> list[tuple[float, dict[str, Record]]]:
+    """Return the earlier checks of some nodes; few nodes, since a record is large."""
+    with store.opened(path) as history:
+        return records.checks(history, nodes)
 
 
 def saved(path: str, families: Collection[str] | None = None) -> Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -36,6 +36,8 @@ class Context:
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
     past: Versions = field(default_factory=dict)
     """Earlier states of fingerprints, for nodes and domains that differ."""
+    earlier: Callable[[tuple[str, ...]], Iterable[tuple[float, Mapping[str, Record]]]] | None = None
+    """Returns the earlier checks of some nodes, the newest first: Unix time, and the records."""
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()

@@ -103,6 +103,21 @@ def earlier(
     return found, of_boot(reading, now - APART_S, now - MINUTE_S, "DESC")
 
 
+def checks(
+    history: sqlite3.Connection, nodes: Collection[str]
+) -> list[tuple[float, dict[str, Record]]]:
+    """Return all saved records of some nodes by check, the newest first: Unix time, and records.
+
+    They have no fingerprints.
+    """
+    found: dict[float, dict[str, Record]] = {}
+    for node in nodes:
+        query = "SELECT read_at, data FROM record WHERE node = ?"
+        for read_at, data in history.execute(query, (node,)):
+            found.setdefault(read_at, {})[node] = _parsed(history, node, read_at, data, None)
+    return sorted(found.items(), reverse=True)
+
+
 def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
     """Return the newest record of a node at or before a time."""
     return _first(history, node, "read_at <= ? ORDER BY read_at DESC", (moment,))
@@ -130,12 +145,22 @@ def _first(
     """Return the first record of a node that matches ``where``, an SQL condition with ORDER BY."""
     query = f"SELECT read_at, data FROM record WHERE node = ? AND {where} LIMIT 1"
     for read_at, data in history.execute(query, (node, *values)):
-        try:
-            record = parsed(zlib.decompress(data), families)
-        except (zlib.error, ProbeFormatError) as error:
-            raise damaged(history, node, read_at, error) from error
+        record = _parsed(history, node, read_at, data, families)
         return Kept(read_at, _with_fingerprint(history, node, read_at, record))
     return None
+
+
+def _parsed(
+    history: sqlite3.Connection,
+    node: str,
+    read_at: float,
+    data: bytes,
+    families: Collection[str] | None,
+) -> Record:
+    try:
+        return parsed(zlib.decompress(data), families)
+    except (zlib.error, ProbeFormatError) as error:
+        raise damaged(history, node, read_at, error) from error
 
 
 def _without(record: Record) -> Record:
