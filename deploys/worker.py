@@ -1,9 +1,14 @@
-"""Deploy the workers. The order of ROLES has no effect: each role declares its predecessors."""
+"""Deploy the workers; workers that Slurm did not use are compared before Slurm resumes them.
+
+The order of ROLES has no effect: each role declares its predecessors.
+"""
 
 from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
+from lockstep.roles.steps import barrier
+from lockstep.roles.steps.comparison import compared
 
 plan: NodePlan = host.data.plan
 
@@ -35,3 +40,6 @@ ROLES = (
 
 if plan.is_worker:
     apply_roles(plan, (*ROLES, *roles_of_site(plan)))
+barrier.reached(name="Workers are registered")
+if plan.is_worker:
+    compared(name="Compared with the class", plan=plan)

@@ -8,17 +8,20 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TextIO
 
 from lockstep import secrets
+from lockstep.checks.accepted import Acceptances, AcceptedError, parsed
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.fingerprint.findings import BRANCHES, places, wanted_past
 from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
+from lockstep.checks.site import rules_of
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
 from lockstep.fleet.request import Asked, method
@@ -154,7 +157,7 @@ def check_now(
     *,
     containers: bool = False,
     through: str = "",
-    fingerprint: bool = False,
+    fingerprint: bool = True,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
 
@@ -162,7 +165,7 @@ def check_now(
         GatherError: no node could be read, because of an error on the control host.
     """
     with store.opened(history_of(plan)):
-        pass  # report an unusable history before reading any node
+        accepted(plan)  # report an unusable file or history before reading any node
     reading = now(plan, containers=containers, through=through, fingerprint=fingerprint)
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
@@ -239,6 +242,40 @@ def history_of(plan: ClusterPlan) -> Path:
     return store.file(plan.spec.name, plan.spec.records_dir)
 
 
+def accepted_file(plan: ClusterPlan) -> Path:
+    """Return the path of the file with the differences that a site accepts."""
+    inventory = Path(plan.inventory)
+    named = plan.spec.checks.accepted
+    return inventory.parent / (named or f"{inventory.stem}.accepted.toml")
+
+
+def accepted(plan: ClusterPlan) -> Acceptances:
+    """Return the differences that a site accepts; none if there is no file.
+
+    Raises:
+        AcceptedError: the file cannot be used.
+    """
+    file, today = accepted_file(plan), datetime.fromtimestamp(time.time(), UTC).date()
+    try:
+        text = file.read_text(encoding="utf-8") if plan.inventory else ""
+    except FileNotFoundError:
+        if plan.spec.checks.accepted:
+            raise AcceptedError(
+                f"{file}: no such file, which the description names (checks.accepted)\n"
+                f"  next      touch {file}"
+            ) from None
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AcceptedError(
+            f"{file}: {reason}\n  expected  a file that lockstep accept wrote"
+        ) from error
+    if not text:
+        return Acceptances(file=str(file))
+    rules = [rule.id for rule in rules_of(plan.spec) if rule.id != REACHABLE]
+    return Acceptances(parsed(text, str(file), rules, plan.nodes), today, str(file))
+
+
 def context(
     plan: ClusterPlan,
     reading: Reading,
@@ -249,6 +286,7 @@ def context(
 
     Raises:
         SecretsUnsafe: the secrets file cannot be used.
+        AcceptedError: the file of accepted differences cannot be used.
     """
     held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
     return Context(
@@ -258,4 +296,5 @@ def context(
         munge_key_sha256=None if held is None else held.munge_key_sha256,
         before=before,
         latest=latest,
+        accepted=accepted(plan),
     )

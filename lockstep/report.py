@@ -6,9 +6,10 @@ every command that checks nodes comes from ``Report.exit_status``.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
@@ -19,10 +20,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Severity(enum.Enum):
-    """How badly a finding affects the jobs on the node."""
+    """How badly a finding affects the node and its jobs; the worst comes first."""
 
     ERROR = "error"
+    """It can break the node, or open it to somebody."""
     WARNING = "warning"
+    """It can slow the node, or jobs with this node."""
+    NOTICE = "notice"
+    """It has no such effect. Reports fold notices, but they count as all findings do."""
+
+
+def worst(severities: Iterable[Severity]) -> Severity:
+    """Return the worst of some severities, of which there is at least one."""
+    return min(severities, key=[*Severity].index)
 
 
 class Status(enum.Enum):
@@ -56,6 +66,41 @@ class ExitStatus(enum.IntEnum):
     WRONG_USE = 3
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a site can accept of a finding: an object, or an item of a rule."""
+
+    rule: str
+    object: str
+    nodes: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+    """Field -> hashes of what was found; "" is the whole object."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A difference that a site accepts, which is no finding."""
+
+    rule: str
+    node: str
+    device: str
+    field: str
+    """The field that may differ; "" for the whole object."""
+    found: str
+    by: str
+    until: str
+    """The last day, in UTC: ``2027-01-31``."""
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Return the difference, its author and its reason as one line."""
+        place = " ".join(filter(None, (self.rule, self.node, self.device, self.field)))
+        return (
+            f"{place}: {self.found or 'any value'}, until {self.until} by {self.by}: {self.reason}"
+        )
+
+
 @dataclass(frozen=True, order=True)
 class Finding:
     """One difference or failed reading.
@@ -85,6 +130,8 @@ class Finding:
     changed: str = ""
     """When the object has changed, as far as earlier fingerprints tell: ``between TIME and TIME``,
     ``before TIME``; "" if it is not known."""
+    parts: tuple[Part, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """The object and its consequences, if a fingerprint found them."""
 
     @property
     def label(self) -> str:
@@ -131,6 +178,8 @@ class Report:
     """Rules that the site's description switches off."""
     hidden: list[Finding] = field(default_factory=list)
     """Findings that are not shown; the counts and the exit status include them."""
+    accepted: list[Accepted] = field(default_factory=list)
+    """Differences that the site accepts; the exit status does not include them."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -142,14 +191,18 @@ class Report:
         return (*off, *self.notes)
 
     def __iter__(self) -> Iterator[Finding]:
-        """Yield the findings in a fixed order: errors first, then by rule, node and device."""
-        return iter(sorted(self.findings, key=lambda f: (f.severity, f.rule, f.node, f.device)))
+        """Yield the findings in a fixed order: the worst first, then by rule, node and device."""
+        rank = [severity.value for severity in Severity].index
+        return iter(
+            sorted(self.findings, key=lambda f: (rank(f.severity), f.rule, f.node, f.device))
+        )
 
     @property
     def exit_status(self) -> ExitStatus:
         """Return 0 for no findings, 1 for differences, 2 if all findings are unread values.
 
-        A pending reboot counts as a difference between the desired and the running state.
+        Notices count: nodes that differ are not equal. A pending reboot counts as a difference
+        between the desired and the running state.
         """
         found = {finding.status for finding in (*self.findings, *self.hidden)}
         if not found:
@@ -166,6 +219,7 @@ class Report:
             "notes": list(self.notes),
             "switched_off": [asdict(off) for off in self.off],
             "findings": [asdict(finding) for finding in self],
+            "accepted": [asdict(one) for one in self.accepted],
         }
 
     def summary(self) -> str:
@@ -179,6 +233,8 @@ class Report:
         }
         counted = ", ".join(f"{number} {result}" for result, number in parts.items() if number)
         found = f", {count(len(every), 'finding')}: {counted}" if every else ": all consistent"
+        if self.accepted:
+            found += f", {count(len(self.accepted), 'accepted difference')}"
         hidden = f" {len(self.hidden)} not shown (--severity)." if self.hidden else ""
         return (
             f"{count(len(self.nodes), 'node')}, {count(len(self.rules), 'rule')}{found}. "

@@ -17,7 +17,7 @@ from lockstep.facts.containers import (
     has_image,
 )
 from lockstep.facts.gpus import gpu_states
-from lockstep.facts.services import service_state
+from lockstep.facts.services import not_applied, service_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Unit, drop_in
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines, stack_packages
@@ -50,6 +50,7 @@ def _packages(plan: NodePlan) -> tuple[str, ...]:
 
 
 def _asks(plan: NodePlan) -> Questions:
+    yield not_applied()
     if _has_engine(plan, "docker"):
         yield docker_ends_containers()
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):

@@ -7,7 +7,7 @@ Restart  systemd re-executes itself; cpusets apply at once, affinities when serv
 
 from __future__ import annotations
 
-from lockstep.facts.services import MANAGER, service_state
+from lockstep.facts.services import MANAGER, not_applied, service_state
 from lockstep.facts.settings import cpus_of_services, cpus_of_systemd, kernel_files
 from lockstep.plan import NodePlan
 from lockstep.plan.boot import cpu_args
@@ -61,5 +61,6 @@ ROLE = Declaration(
         kernel_files(tuple(file.path for file in plan.hardware.cpu_files)),
         cpus_of_systemd(),
         cpus_of_services(),
+        not_applied(),
     ),
 )

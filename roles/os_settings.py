@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lockstep.facts.services import MANAGER, service_state
+from lockstep.facts.services import MANAGER, not_applied, service_state
 from lockstep.facts.settings import settings
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import SHELL, Contribution, Declaration, File, drop_in
@@ -63,5 +63,6 @@ ROLE = Declaration(
     asks=lambda plan: (
         settings(plan.system.sysctl, plan.system.masked_units),
         service_state(MANAGER, (), plan.system.manager_paths),
+        not_applied(),
     ),
 )

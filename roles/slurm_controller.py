@@ -7,7 +7,12 @@ Restart  slurmctld restarts when its files change (its state is on disk, jobs ke
 
 from __future__ import annotations
 
-from lockstep.facts.slurm import accounting_clusters, configuration_distributed, newly_named
+from lockstep.facts.slurm import (
+    accounting_clusters,
+    configuration_distributed,
+    new_nodes,
+    newly_named,
+)
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, Unit
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF, configuration_files
@@ -21,6 +26,7 @@ SLURMCTLD_PORT = 6817
 def _asks(plan: NodePlan) -> Questions:
     yield newly_named(HEALTH_CHECK, SLURM_CONF)
     yield accounting_clusters()
+    yield new_nodes()
     yield configuration_distributed(plan.system.paths("slurm_controller"))
 
 

@@ -61,7 +61,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
         "lockstep.question",
-        *("lockstep.node.readers", "lockstep.connection"),
+        *("lockstep.node.readers", "lockstep.node.fingerprint", "lockstep.connection"),
         *("gevent", "paramiko", "pyinfra.connectors.util"),
     },
     "lockstep/fleet": {

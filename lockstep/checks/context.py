@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from lockstep.checks.accepted import NONE_ACCEPTED, Acceptances
 from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
@@ -38,6 +39,8 @@ class Context:
     """Earlier states of fingerprints, for nodes and domains that differ."""
     earlier: Callable[[tuple[str, ...]], Iterable[tuple[float, Mapping[str, Record]]]] | None = None
     """Returns the earlier checks of some nodes, the newest first: Unix time, and the records."""
+    accepted: Acceptances = NONE_ACCEPTED
+    """Differences that the site accepts."""
     label: str = ""
     """Prefix for the names of this cluster's nodes when two clusters are checked together."""
     redefined: frozenset[str] = frozenset()

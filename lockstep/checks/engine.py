@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from lockstep.checks import folding
+from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context
 from lockstep.checks.evaluation import Evaluation
 from lockstep.checks.fingerprint import findings as fingerprints
@@ -54,18 +55,26 @@ def check_together(
     )
     by_rules = [*made]
     taken = fingerprints.are_taken(contexts)
-    of_fingerprints = fingerprints.made(rules, contexts, by_rules, without)
-    found = [raw for raw in (*by_rules, *of_fingerprints) if raw.nodes & wanted]
+    accepting = Accepting(contexts, REACHABLE)
+    # A rule explains a fingerprint's difference, and an accepted finding no other finding.
+    of_fingerprints = fingerprints.made(rules, contexts, by_rules, without, accepting)
+    left = [*accepting.left(by_rules), *of_fingerprints]
+    found = [accepting.noted(raw) for raw in left if raw.nodes & wanted]
     kept = folding.explain(folding.folded(found), _controllers(contexts))
+    checked = tuple(
+        rule.id for rule in rules if not rule.is_off and (taken or not rule.id.startswith(FAMILY))
+    )
     report = Report(
         nodes=tuple(name for name in nodes if name in wanted),
-        rules=tuple(
-            rule.id
-            for rule in rules
-            if not rule.is_off and (taken or not rule.id.startswith(FAMILY))
+        rules=checked,
+        notes=(
+            *notes.texts(wanted),
+            *of_drivers.texts(wanted),
+            *without.texts(wanted),
+            *accepting.unused(left, checked, wanted & views.keys() - without.without),
         ),
-        notes=(*notes.texts(wanted), *of_drivers.texts(wanted), *without.texts(wanted)),
         off=tuple(off for rule in rules for off in rule.switched_off),
+        accepted=[one for one in accepting.differences if one.node in wanted],
     )
     report.findings.extend(raw.finding for raw in kept)
     return report

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from lockstep.checks.accepted import AcceptedError
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
 from lockstep.fleet.gather import GatherError
@@ -65,7 +66,7 @@ class Command:
         """Run the command and return its exit status; print an expected error as one message."""
         try:
             return self.run(arguments)
-        except (WrongUse, RecordsError, SecretsUnsafe, HistoryError) as error:
+        except (WrongUse, RecordsError, SecretsUnsafe, HistoryError, AcceptedError) as error:
             print(f"ERROR {error}", file=sys.stderr)
             return ExitStatus.WRONG_USE
         except NotRead as error:

@@ -61,6 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         duration_s=time.monotonic() - began,
         unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
         rules=tuple(arguments.rule or ()),
+        severity=arguments.severity or "",
     )
     if arguments.severity:
         chosen = alike(report.findings, lambda finding: finding.severity == arguments.severity)
@@ -88,7 +89,7 @@ def _checked(
     how = {
         "containers": arguments.containers,
         "through": through,
-        "fingerprint": arguments.fingerprint,
+        "fingerprint": not (arguments.no_fingerprint or through),
     }
     if arguments.records is None and not arguments.no_history:
         return check_now(plan, rules, nodes, **how)
@@ -108,11 +109,6 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
     no_scheduler = plan.running(Service.SLURM_CONTROLLER) is None
     for wrong, problem in (
         (job is not None and through != SLURM, f"--job {job} needs --through slurm"),
-        (
-            through and arguments.fingerprint,
-            f"--through {through} cannot be used with --fingerprint: the program that takes "
-            "fingerprints is too long for the command of a job step",
-        ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (
             through and no_scheduler,
@@ -144,7 +140,7 @@ def _command(arguments: argparse.Namespace) -> str:
         ),
         *(
             f"--{name.replace('_', '-')}"
-            for name in ("containers", "fingerprint", "no_history")
+            for name in ("containers", "no_fingerprint", "no_history")
             if given[name]
         ),
     ]
@@ -171,10 +167,9 @@ COMMAND = Command(
             help="in each container engine, start a container with all GPUs and check what it sees",
         ),
         Argument(
-            "--fingerprint",
+            "--no-fingerprint",
             action="store_true",
-            help="compare the whole configuration of the nodes, by hashes, and not only what rules "
-            "name",
+            help="compare only what rules name, not the whole configuration of the nodes",
         ),
         Argument(
             "--through",
@@ -191,7 +186,7 @@ COMMAND = Command(
         Argument(
             "--all",
             action="store_true",
-            help="print all findings, even if they do not fit on one screen",
+            help="print all findings, also notices and what does not fit on one screen",
         ),
         Argument("--json", metavar="FILE", help="write the report as JSON; - for stdout"),
         Argument("--junit", metavar="FILE", help="write the report as JUnit XML"),

@@ -64,8 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
         changes = _changes(history, node, domain)
     if kept is None:
         raise WrongUse(
-            f"no fingerprint of {node} is saved\n"
-            f"  next      lockstep check {arguments.inventory} --fingerprint"
+            f"no fingerprint of {node} is saved\n  next      lockstep check {arguments.inventory}"
         )
 
     def document() -> dict[str, object]:
@@ -111,11 +110,11 @@ def _of_domain(domain: str, versions: Sequence[Version]) -> Iterator[Change]:
 
 
 def _text(node: str, kept: tuple[float, float], changes: Sequence[Change]) -> str:
-    times = alike(changes, lambda change: between(change.after, change.until))
+    times = alike(changes, lambda change: (change.after, change.until))
     lines = []
     for time, same in times.items():
-        texts = alike((change.text for change in same), lambda text: text)
-        lines.append(f"{time}: {', '.join(texts)}")
+        texts = dict.fromkeys(change.text for change in same)
+        lines.append(f"{between(*time)}: {', '.join(texts)}")
     lines.append(
         f"{node}: {count(len(times), 'time')} with changes between the fingerprints of "
         f"{utc(kept[0])} and {utc(kept[1])}"

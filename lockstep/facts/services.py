@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lockstep.node.fingerprint.expected import LIMITS
+from lockstep.node.fingerprint.not_applied import CPUS, LIMIT, STATE
 from lockstep.node.readers.units import LOADED as LOADED
 from lockstep.node.readers.units import MANAGER as MANAGER
-from lockstep.question import Question, Taken
+from lockstep.question import Question, Taken, question
 
 CLOCK_GRAIN_S = 0.02
 """Tolerance for comparing ctimes, in seconds: ctime advances in kernel ticks of up to 10 ms."""
@@ -25,6 +27,36 @@ class ServiceState:
     """Whether a file that the unit reads at startup has changed since the unit started."""
     reload_due: bool
     """Whether a file that the unit can reload has changed since the unit read it."""
+
+
+@dataclass(frozen=True)
+class NotApplied:
+    """Settings of units that are configured, but do not apply to what is running."""
+
+    cpus: dict[str, str]
+    """Service -> the CPUs that its main process should have (cpuset(7), list format)."""
+    limits: dict[str, dict[str, tuple[str, str]]]
+    """Service -> resource, such as NOFILE -> soft and hard limit of its main process."""
+    sockets: tuple[str, ...]
+    """Sockets that are enabled but do not listen."""
+
+
+@question("settings of services", "services.not_applied")
+def not_applied(taken: Taken) -> NotApplied:
+    """Ask which settings of services and sockets await their next start."""
+    resources = {f"{LIMIT}{line}": name for name, line in LIMITS.items()}
+    cpus, limits, sockets = {}, {}, []
+    for unit, settings in taken["services.not_applied"].items():
+        if CPUS in settings:
+            cpus[unit] = settings[CPUS]
+        if STATE in settings:
+            sockets.append(unit)
+        own = {
+            resources[name]: tuple(v.split()) for name, v in settings.items() if name in resources
+        }
+        if own:
+            limits[unit] = {name: (soft, hard) for name, (soft, hard) in own.items()}
+    return NotApplied(cpus, limits, tuple(sockets))
 
 
 def service_state(

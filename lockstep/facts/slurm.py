@@ -13,6 +13,13 @@ from lockstep.question import Question, Taken, question
 DISTRIBUTED = "/var/lib/lockstep/slurm-distributed"
 """File that is touched after slurmctld has told every slurmd to fetch the configuration."""
 
+NOT_COMPARED = "lockstep-compare:"
+"""Prefix of the drain reason of a node that is not known to equal its class. It is not "lockstep:",
+because the health check resumes nodes whose drain reason starts with "lockstep:"."""
+TO_COMPARE = f"{NOT_COMPARED} not compared with its class yet"
+AWAITS_REBOOT = f"{NOT_COMPARED} equal to its class, but a reboot is pending"
+"""The drain reason of a node that the rolling reboot (``deploys/reboot.py``) resumes."""
+
 
 @question("database", "slurm.database_login")
 def database_login(taken: Taken) -> bool:
@@ -51,6 +58,19 @@ def newly_named(what: str, named_in: str) -> Question[bool]:
 
     about = {"files": (SLURM_CONF,), "naming": (asked,)}
     return Question(asked, ("files", "files.naming"), answer, about)
+
+
+@question("new nodes in Slurm", "slurm.nodes")
+def new_nodes(taken: Taken) -> tuple[str, ...]:
+    """Ask the controller for the nodes that have never registered and are not drained yet."""
+    nodes = taken.known("slurm.nodes") or {}  # before its first start, slurmctld does not answer
+    return tuple(
+        sorted(
+            name
+            for name, node in nodes.items()
+            if "UNKNOWN" in node["state"] and "DRAIN" not in node["state"]
+        )
+    )
 
 
 SLURMD = "slurmd.service"

@@ -21,6 +21,8 @@ class Run:
     """Nodes without a record."""
     rules: tuple[str, ...] = ()
     """Values of the ``--rule`` options; if empty, all rules."""
+    severity: str = ""
+    """Value of the ``--severity`` option; "" if findings of all severities are shown."""
 
     def alone(self, *rules: str) -> str:
         """Return the command that repeats this report for the given rules only.

@@ -46,6 +46,7 @@ def junit(report: Report, run: Run) -> str:
         ("nodes unread", str(len(run.unread))),
         ("exit status", str(int(report.exit_status))),
         *(("remark", remark) for remark in report.remarks),
+        *(("accepted", one.text) for one in report.accepted),
     ):
         ElementTree.SubElement(properties, "property", name=name, value=value)
     for rule in (*rules, *off):

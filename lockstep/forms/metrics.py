@@ -17,6 +17,7 @@ def metrics(report: Report, run: Run) -> str:
     families: tuple[tuple[str, str, Iterable[tuple[str, float]]], ...] = (
         ("finding", "One series per finding, value 1.", ((f, 1) for f in _findings(report))),
         ("rules", "Number of rules checked.", [("", len(report.rules))]),
+        ("accepted", "Number of accepted differences.", [("", len(report.accepted))]),
         (
             "rule_off",
             "Rules switched off by the site, value 1; empty classes mean all hardware classes.",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from lockstep.forms import Run
 from lockstep.forms.groups import Group, Place, Value, grouped, merged
-from lockstep.report import Finding, Report, count
+from lockstep.report import Accepted, Finding, Report, Severity, Status, alike, count, fold
 
 LINES, COLUMNS = 50, 100
 """Height and width of a screen, in characters."""
@@ -20,16 +21,46 @@ VALUE_COLUMNS = 50
 
 
 def text(report: Report, run: Run) -> str:
-    """Return the report, summarized if it does not fit on a screen."""
-    rules = {finding.rule for finding in report.findings}
-    if len(rules) > BLOCKS or len(merged(report)) > BLOCKS:
-        return _ended(_screen(report, run), report)
-    return whole(report)
+    """Return the report, summarized if it does not fit on a screen; notices are only counted."""
+    shown, notices = folded(report, run)
+    counted = ((len(notices), "notice"), (len(report.accepted), "accepted difference"))
+    named = ", ".join(count(number, noun) for number, noun in counted if number)
+    notes = [f"{named}: {run.alone(*run.rules)} --all"] if named else []
+    lines = [line for finding in merged(shown) for line in _block(finding)]
+    if len({finding.rule for finding in shown}) > BLOCKS or len(merged(shown)) > BLOCKS:
+        lines = _screen(shown, (*notes, *report.remarks), run)
+    lines += notes
+    return _ended(lines, report)
 
 
 def whole(report: Report) -> str:
-    """Return the report with one block per finding; similar findings are merged."""
-    return _ended([line for finding in merged(report) for line in _block(finding)], report)
+    """Return the report with one block per finding and accepted difference; similar ones merged."""
+    lines = [line for finding in merged(report) for line in _block(finding)]
+    alike_ones = alike(report.accepted, lambda one: replace(one, node=""))
+    for one, same in alike_ones.items():
+        lines += _accepted(replace(one, node=fold(other.node for other in same)))
+    return _ended(lines, report)
+
+
+def _accepted(one: Accepted) -> list[str]:
+    field = f" field {one.field}" if one.field else ""
+    return [
+        f"ACCEPTED {one.rule}  {Place(one.node, one.device)}{field}",
+        f"  found     {one.found or 'any value'}",
+        f"  until     {one.until}, by {one.by}: {one.reason}",
+        "",
+    ]
+
+
+def folded(report: Report, run: Run) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings to show and those to count: notices that the user did not ask for."""
+    apart = alike(report, lambda one: _is_folded(one) and not run.severity)
+    return apart.get(False, []), apart.get(True, [])
+
+
+def _is_folded(finding: Finding) -> bool:
+    is_unread = finding.status == Status.UNKNOWN.value  # unknown is never ok
+    return finding.severity == Severity.NOTICE.value and not is_unread
 
 
 def _ended(lines: list[str], report: Report) -> str:
@@ -66,11 +97,11 @@ def _block(finding: Finding) -> list[str]:
     ]
 
 
-def _screen(report: Report, run: Run) -> list[str]:
-    groups = grouped(report)
+def _screen(shown: list[Finding], remarks: tuple[str, ...], run: Run) -> list[str]:
+    groups = grouped(shown)
     lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
     others = groups[GROUPS_WITH_VALUES:]
-    room = LINES - len(lines) - len(("", "more", "one rule", "", WHY, *report.remarks, "summary"))
+    room = LINES - len(lines) - len(("", "more", "one rule", "", WHY, *remarks, "summary"))
     width = max((len(group.first.rule) for group in others[:room]), default=0)
     lines += [_one_line(group, width) for group in others[:room]]
     left = len(others) - room

@@ -13,13 +13,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from lockstep.node.readers.collect import OF_NVIDIA_SMI, in_turn
+from lockstep.node.readers.collect import OF_NVIDIA_SMI
 from lockstep.node.readers.selected import BEGIN as BEGIN
 from lockstep.node.readers.selected import END as END
 from lockstep.node.readers.selected import ENDS_AFTER_S as ENDS_AFTER_S
 from lockstep.node.readers.selected import MARKER as MARKER
 from lockstep.node.readers.selected import OVER as OVER
 from lockstep.node.readers.selected import STARTED as STARTED
+from lockstep.node.record.of_roles import for_a_role
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
@@ -147,7 +148,7 @@ def modules_for(only: frozenset[str]) -> frozenset[str]:
 @cache
 def _readers(only: frozenset[str]) -> list[list[tuple[str, str, tuple[str, ...]]]]:
     """Return module, name and readings of the readers for these readings; see ``take``."""
-    groups = [rows for rows in in_turn(only) if rows] if only else []
+    groups = [rows for rows in for_a_role(only) if rows] if only else []
     unknown = only - {name for rows in groups for _, names in rows for name in names}
     if unknown:
         raise LookupError(f"unknown readings: {', '.join(sorted(unknown))}")
@@ -245,7 +246,7 @@ def _packed(start: str, modules: frozenset[str] = frozenset()) -> str:
         modules: the modules to include, with their imports; empty: all modules of the probe.
     """
     texts = sources()
-    if start != MAIN:  # only this program takes fingerprints
+    if start != MAIN and not modules:  # only this program takes fingerprints
         texts = {name: text for name, text in texts.items() if name.startswith(PACKAGE)}
     if modules:
         needed = {start, *modules}

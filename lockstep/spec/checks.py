@@ -10,7 +10,7 @@ from lockstep.spec.fields import Model, Name, SiteRuleId
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-SEVERITIES = Literal["error", "warning"]
+SEVERITIES = Literal["error", "warning", "notice"]
 
 EACH = "*"
 """Wildcard key in a path; it matches every item. A finding names the matched item as its device."""
@@ -95,3 +95,6 @@ class Checks(Model):
     overrides: tuple[Override, ...] = ()
     rules: tuple[SiteRule, ...] = ()
     exceptions: tuple[NotCompared, ...] = ()
+    accepted: Line | None = None
+    """File of the accepted differences (``lockstep accept``), relative to the inventory's folder;
+    if None, ``prod.accepted.toml`` next to ``prod.py``."""

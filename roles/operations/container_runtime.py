@@ -17,7 +17,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
-from lockstep.roles.operations.service import service
+from lockstep.roles.operations.service import service, sockets_listen
 
 LOADERS = {
     "containerd": f"ctr -n {CRI_NAMESPACE} images import --no-unpack -",
@@ -90,6 +90,7 @@ def apply(plan: NodePlan) -> None:
     if "docker" in plan.spec.software.containers.engines:
         live_restore(name="Docker keeps containers running during a restart")
     keep_units(plan, "container_runtime")
+    sockets_listen(name="Sockets")
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
         cdi_specification(name="CDI specification", gpus=plan.gpu.count if plan.gpu else 0)

@@ -8,7 +8,7 @@ from lockstep.facts.settings import cpus_of_services, cpus_of_systemd
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.kernel import running_kernel_files
 from lockstep.roles.operations.operation import Commands, ask, operation
-from lockstep.roles.operations.service import manager_configuration
+from lockstep.roles.operations.service import cpus_applied, manager_configuration
 from lockstep.spec.names import cpus
 
 
@@ -65,3 +65,4 @@ def afterwards(plan: NodePlan) -> None:
         confined(
             name="Services", housekeeping=hardware.cpu.housekeeping, beyond=plan.system.job_parents
         )
+    cpus_applied(name="CPUs of running services")

@@ -7,7 +7,7 @@ import shlex
 from lockstep.facts.settings import settings
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import Commands, ask, operation
-from lockstep.roles.operations.service import manager_configuration
+from lockstep.roles.operations.service import limits_applied, manager_configuration
 
 
 @operation()
@@ -64,3 +64,4 @@ def afterwards(plan: NodePlan) -> None:
         masked=plan.system.masked_units,
     )
     manager_configuration(name="systemd", files=plan.system.manager_paths)
+    limits_applied(name="Limits of running services")

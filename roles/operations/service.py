@@ -9,7 +9,7 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, StringCommand
 
 from lockstep.facts.reading import connector_arguments
-from lockstep.facts.services import MANAGER, loaded_stamp, service_state
+from lockstep.facts.services import MANAGER, loaded_stamp, not_applied, service_state
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 
 RUNNING = ("active", "reloading")
@@ -123,3 +123,52 @@ def manager_configuration(files: tuple[str, ...]) -> Commands:
     """
     if ask(service_state(MANAGER, (), files)).reload_due:
         yield f"systemctl daemon-reexec && {loaded_stamp(MANAGER, files)}"
+
+
+@operation("services run with the configured limits")
+def limits_applied() -> Commands:
+    """Give running services the limits of their units, which otherwise apply at the next start.
+
+    Without it, daemons that started before the deploy, such as sshd, keep lower limits until the
+    next boot, and pass them on to their children.
+    """
+    steps = [
+        _of_main_process(
+            unit, f'prlimit --pid "$p" {" ".join(_limit(*one) for one in own.items())}'
+        )
+        for unit, own in ask(not_applied()).limits.items()
+    ]
+    if steps:
+        yield " && ".join(steps)
+
+
+def _limit(resource: str, values: tuple[str, str]) -> str:
+    """Return an option of prlimit(1), whose names are those of systemd.exec(5) in lower case."""
+    return f"--{resource.lower()}={':'.join(values)}"
+
+
+@operation("services run on the configured CPUs")
+def cpus_applied() -> Commands:
+    """Give running services the CPUs of their units, which otherwise apply at the next start."""
+    steps = [
+        _of_main_process(unit, f'taskset -apc {shlex.quote(cpus)} "$p" >/dev/null')
+        for unit, cpus in ask(not_applied()).cpus.items()
+    ]
+    if steps:
+        yield " && ".join(steps)
+
+
+def _of_main_process(unit: str, command: str) -> str:
+    """Return a command for the main process of a service, ``$p``; a service may end meanwhile."""
+    return (
+        f"p=$(systemctl show --property=MainPID --value {shlex.quote(unit)}) && "
+        f'if test "$p" -gt 0; then {command}; fi'
+    )
+
+
+@operation("enabled sockets listen")
+def sockets_listen() -> Commands:
+    """Start sockets that a package has enabled; without this, they listen after the next boot."""
+    waiting = ask(not_applied()).sockets
+    if waiting:
+        yield f"systemctl start {shlex.join(waiting)}"

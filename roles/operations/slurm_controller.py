@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from lockstep.facts.slurm import DISTRIBUTED, accounting_clusters, configuration_distributed
+from lockstep.facts.slurm import (
+    DISTRIBUTED,
+    accounting_clusters,
+    configuration_distributed,
+    new_nodes,
+)
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
+from lockstep.roles.operations.comparison import drain
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.workers_first import on_every_worker
@@ -38,6 +44,13 @@ def distributed(files: tuple[str, ...]) -> Commands:
     )
 
 
+@operation("every node of the cluster has registered")
+def drained_until_compared() -> Commands:
+    """Drain nodes that have never registered, so that they get no jobs before they are compared."""
+    if new := ask(new_nodes()):
+        yield drain(",".join(new))
+
+
 def apply(plan: NodePlan) -> None:
     """Configure and run slurmctld."""
     on_every_worker(
@@ -47,3 +60,4 @@ def apply(plan: NodePlan) -> None:
     registered_in_accounting(name="Cluster in the accounting database", cluster=plan.spec.name)
     keep_units(plan, "slurm_controller")
     distributed(name="Configuration to every slurmd", files=plan.system.paths("slurm_controller"))
+    drained_until_compared(name="New nodes get no jobs yet")

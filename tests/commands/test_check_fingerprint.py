@@ -1,4 +1,4 @@
-"""``lockstep check --fingerprint``: one further question to the nodes that differ, and the past."""
+"""Fingerprints in a check: one further question to the nodes that differ, and the past."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 def checked(*options: str) -> list[dict[str, Any]]:
     """Check, and return the findings."""
-    ended("check", "inventory.py", "--fingerprint", "--json", "report.json", *options)
+    ended("check", "inventory.py", "--json", "report.json", *options)
     found: list[dict[str, Any]] = json.loads(Path("report.json").read_text())["findings"]
     return found
 
@@ -136,7 +136,7 @@ def test_of_two_workers_the_past_decides(
     assert {one["rule"] for one in checked()} == {"node.reachable"}
     for wait in (HOUR_S, 20 * DAY_S):
         nodes.now += wait
-        ended("check", "inventory.py")
+        ended("check", "inventory.py", "--no-fingerprint")
     if rebooted:
         nodes.boots[rebooted] = "second"
         nodes.change(rebooted, file={"boot": {"content": "boot-second\n"}})
@@ -150,16 +150,13 @@ def test_of_two_workers_the_past_decides(
         assert (finding["found"], finding["expected"]) == ("mode 0600", "mode 0644")
         assert finding["reference"] == "earlier record"
         assert finding["changed"] == "between 2026-12-10 20:40 and 21:40 UTC"
-        assert finding["repair"] == f"on {node}: make plain as on " + (
-            "worker3" if node == "worker2" else "worker2"
-        )
+        assert finding["repair"] == f"on {node}: chmod 0644 plain"
     assert "  changed   between 2026-12-10 20:40 and 21:40 UTC\n" in capsys.readouterr().out
 
 
 def test_a_node_tells_when_it_has_changed(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "since", "inventory.py", "worker3") == (
-        "ERROR no fingerprint of worker3 is saved\n"
-        "  next      lockstep check inventory.py --fingerprint\n"
+        "ERROR no fingerprint of worker3 is saved\n  next      lockstep check inventory.py\n"
     )
     nodes.change("worker3", file={"boot": {"content": "boot-first\n"}})
     checked()
@@ -193,8 +190,3 @@ def test_a_node_tells_when_it_has_changed(nodes: Nodes, capsys: pytest.CaptureFi
         }
     ]
     assert "unknown domain 'files'" in refused(capsys, "since", "inventory.py", "worker3", "files")
-
-
-def test_a_scheduler_does_not_carry_it(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended("check", "inventory.py", "--fingerprint", "--through", "slurm") == 3
-    assert "--through slurm cannot be used with --fingerprint" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lockstep.forms.text import text, whole
-from lockstep.report import Report
+from lockstep.report import Report, Severity, Status
 from tests.forms.large import NODES, RUN, dated, finding, large
 
 WHOLE = Path(__file__).with_name("large.txt")
@@ -124,3 +124,51 @@ def test_what_a_node_says_cannot_steer_the_terminal() -> None:
     report = Report(NODES[:1], ("os.locale",))
     report.findings.extend([finding("os.locale", NODES[0], "", "\x1b[2J\nERROR all is lost", "C")])
     assert "  found     ?[2J ERROR all is lost\n" in text(report, RUN)
+
+
+def with_notices() -> Report:
+    notice = Severity.NOTICE.value
+    report = Report(NODES, ("fingerprint.file", "rule"))
+    report.findings.append(finding("rule", NODES[0], "", "1", "2"))
+    for node in NODES[:2]:
+        report.findings.append(
+            finding("fingerprint.file", node, "/etc/motd", node, "b", severity=notice)
+        )
+    return report
+
+
+def test_notices_are_folded_into_a_line_and_still_count() -> None:
+    shown = text(with_notices(), RUN)
+    assert "2 notices: lockstep check prod.py --all\n" in shown
+    assert "/etc/motd" not in shown
+    assert ", 3 findings: 3 differing. " in shown
+    assert shown.endswith("Exit 1.\n")
+    assert "NOTICE  fingerprint.file  worker0002 /etc/motd\n" in whole(with_notices())
+
+
+def test_notices_alone_are_findings() -> None:
+    report = with_notices()
+    del report.findings[0]
+    assert text(report, RUN).splitlines()[0] == "2 notices: lockstep check prod.py --all"
+    assert report.exit_status == 1
+
+
+def test_notices_are_shown_if_the_user_asks_for_them() -> None:
+    report = with_notices()
+    report.hidden = [report.findings.pop(0)]
+    shown = text(report, replace(RUN, severity="notice"))
+    assert "NOTICE  fingerprint.file  worker0001 /etc/motd\n" in shown
+    assert "2 notices" not in shown
+
+
+def test_a_reading_that_failed_is_no_notice_to_fold() -> None:
+    report = Report(NODES, ("rule",))
+    unread = {"status": Status.UNKNOWN.value, "severity": Severity.NOTICE.value}
+    report.findings.append(finding("rule", NODES[0], "", "not read", "1", **unread))
+    assert "UNKNOWN rule  worker0001\n" in text(report, RUN)
+
+
+def test_the_worst_comes_first() -> None:
+    report = with_notices()
+    report.findings.append(finding("a", NODES[0], "", "1", "2", severity=Severity.WARNING.value))
+    assert [one.severity for one in report] == ["error", "warning", "notice", "notice"]

@@ -31,7 +31,9 @@ from lockstep.facts.declared import declared
 from lockstep.fleet.request import request
 from lockstep.node.readers import collect
 from lockstep.node.readers.driver import read_kernels
-from lockstep.node.readers.take import NAMES
+from lockstep.node.readers.take import NAMES, take
+from lockstep.node.record import of_roles
+from lockstep.node.record.of_roles import for_a_role
 from lockstep.plan.nvidia import CDI_REFRESH
 from lockstep.plan.slurm_files import FETCHED
 from lockstep.probe.ship import asking
@@ -68,6 +70,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     packages.package_state(("munge",)),
     reboot.boot_state(),
     reboot.hold_state("worker1"),
+    services.not_applied(),
     services.service_state(services.MANAGER, ("/etc/hosts",)),
     services.service_state("munge.service", ("/etc/hosts",)),
     slurm.accounting_clusters(),
@@ -76,6 +79,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     slurm.newly_named("a", "/etc/hosts"),
     slurm.slurm_node("worker01"),
     slurm.is_healthy(),
+    slurm.new_nodes(),
     settings.settings(("vm.swappiness",), ("munge.service",)),
 )
 """One of each kind."""
@@ -118,7 +122,7 @@ def test_each_kind_of_question_is_walked_here() -> None:
 def test_what_a_role_asks_is_in_the_record_and_of_the_same_reader(question: Question[Any]) -> None:
     of_the_check = {
         name: (reader.__module__, reader.__name__)
-        for reader, names in collect.READERS
+        for reader, names in (*collect.READERS, *of_roles.READERS)
         for name in names
     }
     of_the_role = {
@@ -129,7 +133,7 @@ def test_what_a_role_asks_is_in_the_record_and_of_the_same_reader(question: Ques
     }
     for reading in question.readings:
         assert of_the_role[reading] == of_the_check[reading]
-    record = collect.collect({}, frozenset(question.readings))["readings"]
+    record = take(for_a_role(frozenset(question.readings)), {})["readings"]
     assert set(question.readings) <= set(record)
 
 
@@ -175,7 +179,7 @@ def started_by(readings: frozenset[str], *, runs: bool = True) -> set[str]:
         runs: on a node whose driver is loaded, and whose Docker runs.
     """
     found = set()
-    for rows in collect.in_turn(readings):
+    for rows in for_a_role(readings):
         for reader, _ in rows:
             if guarded(reader) and not runs:
                 continue

@@ -966,6 +966,16 @@ def test_of_many_findings_the_first_are_said() -> None:
     assert said.endswith("unit2 (found a, expected b) and 2 more")
 
 
+def test_a_comparison_with_the_class_counts_what_a_rollout_lets_pass() -> None:
+    of_peers = finding("fingerprint.file", reference="peers (2 of 3)")
+    warning = finding("rdma.firmware", severity="warning")
+    for one in (of_peers, warning):
+        assert objections([one], "worker1") == ""
+        assert objections([one], "worker1", everything=True)
+    assert objections([finding("slurm.state")], "worker1", everything=True) == ""
+    assert objections([finding("fingerprint.running", reference="configured")], "worker1")
+
+
 def test_any_other_finding_does() -> None:
     found = [finding("kernel.args"), finding("gpu.ecc", device="gpu3", reference="peers")]
     assert objections(found, "worker1") == (

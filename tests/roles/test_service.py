@@ -1,15 +1,25 @@
 """Services, with a simulated systemctl that keeps its units in a folder."""
 
 import os
+import resource
 import stat
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lockstep.facts import services
-from lockstep.facts.services import CLOCK_GRAIN_S, ServiceState, service_state
-from lockstep.roles.operations.service import manager_configuration, service
+from lockstep.facts.services import CLOCK_GRAIN_S, NotApplied, ServiceState, service_state
+from lockstep.roles.operations.service import (
+    cpus_applied,
+    limits_applied,
+    manager_configuration,
+    service,
+    sockets_listen,
+)
 from tests.roles.local import Done, asked, on_node, run
 
 UNIT = "lockstep-unit-test.service"
@@ -228,3 +238,52 @@ def test_a_failure_of_a_nonessential_unit_is_reported_and_the_deploy_continues(
     assert run(service, unit=UNIT, files=files, essential=False).succeeded
     assert "failed" not in caplog.text
     assert run(service, unit=UNIT, files=files, essential=False).commands == 0
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Done]]:
+    """A process that is the main process of a service; returns what applies settings to it."""
+    with subprocess.Popen(["sleep", "300"]) as process:
+        program = tmp_path / "systemctl"
+        program.write_text(
+            f'#!/bin/sh\n[ "$*" = "show --property=MainPID --value a.service" ] || exit 1\n'
+            f"if [ -e {tmp_path}/ended ]; then echo 0; else echo {process.pid}; fi\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+        def applied(operation: Callable[..., Any], waiting: NotApplied) -> Done:
+            monkeypatch.setattr("lockstep.roles.operations.service.ask", lambda _: waiting)
+            return run(operation)
+
+        applied.process = process.pid  # type: ignore[attr-defined]
+        yield applied
+        process.kill()
+
+
+def test_limits_reach_a_running_service(daemon: Any, tmp_path: Path) -> None:
+    hard = resource.prlimit(daemon.process, resource.RLIMIT_NOFILE)[1]
+    waiting = NotApplied({}, {"a.service": {"NOFILE": ("99", str(hard)), "CORE": ("0", "0")}}, ())
+    assert daemon(limits_applied, waiting).commands == 1
+    assert resource.prlimit(daemon.process, resource.RLIMIT_NOFILE) == (99, hard)
+    assert resource.prlimit(daemon.process, resource.RLIMIT_CORE) == (0, 0)
+    (tmp_path / "ended").touch()
+    assert daemon(limits_applied, waiting).succeeded, "a service that has ended is left alone"
+
+
+def test_cpus_reach_a_running_service(daemon: Any) -> None:
+    first = min(os.sched_getaffinity(0))
+    assert daemon(cpus_applied, NotApplied({"a.service": str(first)}, {}, ())).commands == 1
+    assert os.sched_getaffinity(daemon.process) == {first}
+
+
+def test_nothing_is_run_if_every_setting_applies(daemon: Any) -> None:
+    for operation in (limits_applied, cpus_applied, sockets_listen):
+        assert daemon(operation, NotApplied({}, {}, ())).commands == 0
+
+
+def test_a_socket_that_waits_is_started(unit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = NotApplied({}, {}, (UNIT,))
+    monkeypatch.setattr("lockstep.roles.operations.service.ask", lambda _: waiting)
+    assert run(sockets_listen).commands == 1
+    assert called(unit) == [f"start {UNIT}"]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
+from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import texts
 from lockstep.checks.fingerprint.decide import (
-    PACKAGE,
     By,
     Verdict,
     uneven_packages,
@@ -22,6 +21,7 @@ from lockstep.checks.fingerprint.decide import (
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
+    Fields,
     Side,
     differences,
     shown,
@@ -29,26 +29,20 @@ from lockstep.checks.fingerprint.objects import (
 )
 from lockstep.checks.fingerprint.past import Past
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
+from lockstep.checks.fingerprint.reverting import Repair, repair
+from lockstep.checks.fingerprint.reverting.case import Case
+from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
+from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import FINGERPRINT, MISSING, Record, Unread
-from lockstep.report import Finding, Status, alike, count, fold
+from lockstep.report import Finding, Part, Severity, Status, alike, count, fold, worst
 
 READING = FINGERPRINT
 BRANCHES = "fingerprint.branches"
-
-REMOVALS = {
-    "file": "rm {device}",
-    "unit": "systemctl disable --now {device}",
-    "user": "userdel {device}",
-    "group": "groupdel {device}",
-}
-"""Domain -> the command that removes an object which no package owns."""
-PLAIN = re.compile(r"[\w@.:+/-]+")
-"""Names that mean nothing else to a shell."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +146,7 @@ def made(
     contexts: Sequence[Context],
     others: Iterable[RawFinding],
     notes: FingerprintNotes,
+    accepting: Accepting,
 ) -> Iterator[RawFinding]:
     """Yield a finding for each object that differs and that no other finding explains.
 
@@ -160,8 +155,13 @@ def made(
         contexts: the clusters.
         others: the findings of all other rules.
         notes: gets the nodes without a fingerprint.
+        accepting: knows what the site accepts, and gets what was accepted.
     """
-    chosen = {rule.id.removeprefix(FAMILY): rule for rule in rules if rule.id.startswith(FAMILY)}
+    chosen = {
+        rule.id.removeprefix(FAMILY): rule
+        for rule in rules
+        if rule.id.startswith(FAMILY) and not rule.is_off
+    }
     if not chosen or not are_taken(contexts):
         return
     known: dict[str, frozenset[str]] = {}
@@ -174,7 +174,7 @@ def made(
                 known[node] = known.get(node, frozenset()).union(*explained)
     for group in groups(contexts):
         yield from _not_read(group, chosen, notes)
-        yield from joined(_of_group(group, chosen), known)
+        yield from joined(_of_group(group, chosen, accepting), known)
 
 
 def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
@@ -213,30 +213,50 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
     return found
 
 
-def _of_group(group: Group, chosen: Mapping[str, Rule]) -> Iterator[Found]:
+def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
     past = group.past
-    for difference in group.differences:
-        domain = shown(difference.domain)
-        if domain not in chosen:
+    for whole in group.differences:
+        domain = shown(whole.domain)
+        rule = chosen.get(domain)
+        if rule is None:
             continue
-        rule = chosen[domain]
+        difference = remaining(whole, rule.id, group.views, accepting)
+        if difference is None:
+            continue
         decided = verdict(difference, past, group.uneven)
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
-        for found in _findings(rule, difference, decided):
+        right = decided.right.nodes if decided.right else ()
+        for found in _findings(group, rule, difference, decided):
             raw = _with_change(found, difference, past)
-            yield Found(domain, difference.name, raw, about)
+            yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
 
 
-def _findings(rule: Rule, difference: Difference, decided: Verdict) -> Iterator[RawFinding]:
-    if difference.domain == RUNNING:
-        yield from _running(rule, difference)
-    elif decided.right is None:
-        yield _undecided(rule, difference)
-    else:
-        for side in difference.sides:
-            for node in side.nodes if side is not decided.right else ():
-                yield _wrong(rule, difference, node, side, decided.right, decided.by)
+def _findings(
+    group: Group, rule: Rule, difference: Difference, decided: Verdict
+) -> Iterator[RawFinding]:
+    if decided.right is None and difference.domain != RUNNING:
+        yield _undecided(group, rule, difference)
+        return
+    for side in difference.sides:
+        for node in side.nodes if side is not decided.right else ():
+            view = group.views[node]
+            if not rule.judges(view):
+                continue
+            if decided.right is not None:
+                yield _wrong(view, rule, difference, side, decided.right, decided.by)
+            elif side.fields is not None:
+                yield _running(view, rule, difference, side)
+
+
+def _severity(
+    view: View, rule: Rule, difference: Difference, wrong: Fields | None, right: Fields | None
+) -> Severity:
+    change = rule.change(view)
+    if change is not None and change.severity is not None:
+        return Severity(change.severity)
+    domain = shown(difference.domain)
+    return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
 def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFinding:
@@ -251,72 +271,67 @@ def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFind
 
 
 def _wrong(
-    rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By
+    view: View, rule: Rule, difference: Difference, side: Side, right: Side, by: By
 ) -> RawFinding:
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
+    domain, family = shown(difference.domain), view.plan.cluster.release.family
+    case = Case(difference.name, side.fields, right.fields, family)
     return _raw(
         rule,
-        node,
+        view.name,
         difference.name,
         (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
         reference,
-        _repair(rule, difference, node, side, right, by),
+        repair(view, domain, case, right.nodes),
         texts.detail(side.fields, right.fields),
+        severity=_severity(view, rule, difference, side.fields, right.fields),
+        parts=(part(rule.id, difference, side, (view.name,)),),
     )
 
 
-def _repair(rule: Rule, difference: Difference, node: str, side: Side, right: Side, by: By) -> str:
-    domain, name = shown(difference.domain), difference.name
-    package = (side.fields or right.fields or {}).get(PACKAGE)
-    if by is By.PACKAGE and package:
-        return (
-            f"on {node}: apt-get install --reinstall -o Dpkg::Options::=--force-confmiss,confnew "
-            f"{package}"
-        )
-    removable = domain in REMOVALS and PLAIN.fullmatch(name)
-    if right.fields is None and removable and (side.fields or {}).get("type") != "folder":
-        return f"on {node}: {REMOVALS[domain].format(device=name)}"
-    return f"on {node}: make {name} as on {fold(right.nodes)}"
+def _running(view: View, rule: Rule, difference: Difference, side: Side) -> RawFinding:
+    fields = side.fields or {}
+    return _raw(
+        rule,
+        view.name,
+        difference.name,
+        (fields.get("running", ""), fields.get("configured", "")),
+        By.CONFIGURED.value,
+        repair(view, RUNNING, Case(difference.name, fields, fields), ()),
+        severity=_severity(view, rule, difference, fields, None),
+        parts=(part(rule.id, difference, side, (view.name,)),),
+    )
 
 
-def _running(rule: Rule, difference: Difference) -> Iterator[RawFinding]:
-    for side in difference.sides:
-        for node in side.nodes if side.fields is not None else ():
-            yield _raw(
-                rule,
-                node,
-                difference.name,
-                ((side.fields or {}).get("running", ""), (side.fields or {}).get("configured", "")),
-                By.CONFIGURED.value,
-                f"on {node}: apply the configured value, or change the configuration",
-            )
-
-
-def _undecided(rule: Rule, difference: Difference) -> RawFinding:
+def _undecided(group: Group, rule: Rule, difference: Difference) -> RawFinding:
     nodes = [node for side in difference.sides for node in side.nodes]
-    first = difference.sides[0].fields
+    first, *others = difference.sides
     sides = "; ".join(
-        f"{texts.found(side.fields, first if side.fields is not first else None)} "
+        f"{texts.found(side.fields, first.fields if side is not first else None)} "
         f"on {fold(side.nodes)}"
         for side in difference.sides
     )
-    finding = Finding(
-        rule=rule.id,
-        node=fold(nodes),
-        device=difference.name,
-        field=READING,
-        found=sides,
-        expected=f"the same on {fold(nodes)}",
-        reference=By.MAJORITY.value,
-        repair="decide which value is right, and set it on the other nodes",
-        severity=rule.severity.differs.value,
-        status=Status.UNDECIDED.value,
-        detail=texts.detail(difference.sides[1].fields, first),
+    severities = {
+        _severity(group.views[node], rule, difference, side.fields, first.fields)
+        for side in others
+        for node in side.nodes
+    }
+    raw = _raw(
+        rule,
+        fold(nodes),
+        difference.name,
+        (sides, f"the same on {fold(nodes)}"),
+        By.MAJORITY.value,
+        Repair("decide which value is right, and set it on the other nodes"),
+        texts.detail(others[0].fields, first.fields),
+        Status.UNDECIDED,
+        worst(severities),
+        tuple(part(rule.id, difference, side, side.nodes) for side in difference.sides),
     )
     parties = tuple(frozenset(side.nodes) for side in difference.sides)
-    return RawFinding(finding, frozenset(nodes), rule, sides=parties)
+    return replace(raw, nodes=frozenset(nodes), sides=parties)
 
 
 def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
@@ -326,7 +341,7 @@ def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
         "",
         (f"{count(number, 'difference')}, of objects that were not read", "none"),
         By.MAJORITY.value,
-        f"check again; if {node} is another kind of node, describe it as one",
+        Repair(f"check again; if {node} is another kind of node, describe it as one"),
         status=Status.UNKNOWN,
     )
 
@@ -338,7 +353,7 @@ def _unread(rule: Rule, view: View, reason: str) -> RawFinding:
         "",
         (f"not read: {reason}", "a reading"),
         By.MAJORITY.value,
-        f"find the cause on {view.plan.name}, then check again",
+        Repair(f"find the cause on {view.plan.name}, then check again"),
         status=Status.UNKNOWN,
     )
 
@@ -349,9 +364,11 @@ def _raw(
     device: str,
     texts_: tuple[str, str],
     reference: str,
-    repair: str,
+    repaired: Repair,
     detail: str = "",
     status: Status = Status.DIFFERS,
+    severity: Severity | None = None,
+    parts: tuple[Part, ...] = (),
 ) -> RawFinding:
     found, expected = texts_
     finding = Finding(
@@ -362,9 +379,11 @@ def _raw(
         found=found,
         expected=expected,
         reference=reference,
-        repair=repair,
-        severity=rule.severity.differs.value,
+        repair=repaired.text,
+        roles=repaired.roles,
+        severity=(severity or rule.severity.unread).value,
         status=status.value,
         detail=detail,
+        parts=parts,
     )
     return RawFinding(finding, frozenset({node}), rule)

@@ -25,6 +25,8 @@ class Side:
     nodes: tuple[str, ...]
     fields: Fields | None
     """With identities replaced; None if these nodes do not have the object."""
+    forms: tuple[Fields, ...] = ()
+    """The fields as they are and with identities replaced, of each node that was asked."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,27 @@ def _objects(
 
 def _sides(found: Mapping[tuple[str, ...], list[Fields] | None]) -> tuple[Side, ...]:
     """Join the groups whose fields are equal, as they are or with identities replaced."""
-    joined: list[tuple[list[str], list[Fields] | None]] = []
+    joined: list[tuple[list[str], list[list[Fields] | None]]] = []
     for nodes, branch in found.items():
-        for together, other in joined:
-            if _equal(branch, other):
+        for together, branches in joined:
+            if _equal(branch, branches[0]):
                 together.extend(nodes)
+                branches.append(branch)
                 break
         else:
-            joined.append((list(nodes), branch))
-    sides = [
-        Side(tuple(nodes), None if branch is None else {**branch[0], **branch[1]})
-        for nodes, branch in joined
-    ]
+            joined.append((list(nodes), [branch]))
+    sides = [_side(nodes, branches) for nodes, branches in joined]
     return tuple(sorted(sides, key=lambda side: (-len(side.nodes), side.nodes)))
+
+
+def _side(nodes: list[str], branches: list[list[Fields] | None]) -> Side:
+    forms = [
+        form
+        for branch in branches
+        if branch is not None
+        for form in (branch[0], {**branch[0], **branch[1]})
+    ]
+    return Side(tuple(nodes), forms[1] if forms else None, tuple(forms))
 
 
 def _equal(one: list[Fields] | None, other: list[Fields] | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lockstep.checks.fingerprint.objects import Fields
 from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.raw_findings import RawFinding
-from lockstep.report import Severity
+from lockstep.report import Severity, alike, worst
 
 UNIT_FILE = re.compile(
     r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/(?:system|system\.control|transient)/"
@@ -49,6 +49,15 @@ class Found:
     name: str
     raw: RawFinding
     subjects: frozenset[str]
+    parties: frozenset[str]
+    """The nodes on whose values the verdict depends. If a rule names the object on any of them, the
+    rule knows better which side is right."""
+
+    @property
+    def itself(self) -> str:
+        """The subject that the object itself is."""
+        name = self.name.partition(":")[0] if self.domain == "package" else self.name
+        return f"{self.domain} {name}"
 
 
 def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
@@ -90,8 +99,8 @@ def joined(found: Iterable[Found], known: Mapping[str, frozenset[str]]) -> list[
     """
     by_nodes: dict[frozenset[str], list[Found]] = {}
     for one in found:
-        explained = frozenset().union(*(known.get(node, frozenset()) for node in one.raw.nodes))
-        itself = f"{one.domain} {one.name}" in explained
+        explained = frozenset().union(*(known.get(node, frozenset()) for node in one.parties))
+        itself = one.itself in explained
         if not itself and not (one.domain in EFFECTS and one.subjects & explained):
             by_nodes.setdefault(one.raw.nodes, []).append(one)
     return [raw for same in by_nodes.values() for raw in _of_nodes(same)]
@@ -99,11 +108,12 @@ def joined(found: Iterable[Found], known: Mapping[str, frozenset[str]]) -> list[
 
 def _of_nodes(found: list[Found]) -> list[RawFinding]:
     causes: list[tuple[set[str], list[Found]]] = []
-    seen: set[tuple[str, str]] = set()
-    for one in sorted(found, key=lambda one: (_rank(one.domain), one.name)):
-        if (one.domain, one.name) in seen:
-            continue  # a file's secret content and its mode differ
-        seen.add((one.domain, one.name))
+    # A file's secret content and its mode may differ both.
+    objects = alike(found, lambda one: (one.domain, one.name))
+    for one in sorted(
+        (_with_parts(same[0], same) for same in objects.values()),
+        key=lambda one: (_rank(one.domain), one.name),
+    ):
         together = [cause for cause in causes if cause[0] & one.subjects]
         folder = ("file", one.name.rpartition("/")[0])
         below = [cause for cause in causes if one.domain == "file" and _has(cause[1], folder)]
@@ -115,6 +125,12 @@ def _of_nodes(found: list[Found]) -> list[RawFinding]:
         else:
             causes.append((set(one.subjects), [one]))
     return [_with_effects(members) for _, members in causes]
+
+
+def _with_parts(one: Found, every: list[Found]) -> Found:
+    """Return a finding that a site can only accept together with others."""
+    parts = tuple(part for other in every for part in other.raw.finding.parts)
+    return replace(one, raw=replace(one.raw, finding=replace(one.raw.finding, parts=parts)))
 
 
 def _has(members: list[Found], place: tuple[str, str]) -> bool:
@@ -130,10 +146,11 @@ def _with_effects(members: list[Found]) -> RawFinding:
     first, *others = members
     if not others:
         return first.raw
+    first = _with_parts(first, members)
     named = [f"{one.domain} {one.name}" for one in others[:ALSO]]
     more = f" and {len(others) - ALSO} more" if len(others) > ALSO else ""
     parts = (first.raw.finding.detail, f"also differs: {', '.join(named)}{more}")
     detail = "; ".join(part for part in parts if part)
-    errors = [one for one in members if one.raw.finding.severity == Severity.ERROR.value]
-    severity = (errors or members)[0].raw.finding.severity
-    return replace(first.raw, finding=replace(first.raw.finding, detail=detail, severity=severity))
+    severity = worst(Severity(one.raw.finding.severity) for one in members)
+    finding = replace(first.raw.finding, detail=detail, severity=severity.value)
+    return replace(first.raw, finding=finding)

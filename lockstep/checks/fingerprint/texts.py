@@ -28,7 +28,7 @@ def found(one: Fields | None, other: Fields | None) -> str:
         kept = {name: value for name, value in one.items() if name != CONTENT}
         own = (f"{name} {_line(value)}" for name, value in sorted(kept.items()))
         return _short(", ".join(own)) or "present"
-    parts = [_field(name, one.get(name), other.get(name)) for name in _names(one, other)]
+    parts = [_field(name, one.get(name), other.get(name)) for name in differing_fields(one, other)]
     return _short("; ".join(parts))
 
 
@@ -38,7 +38,7 @@ def detail(wrong: Fields | None, right: Fields | None) -> str:
         return ""
     lines = [
         _short(_shown(line))
-        for name in _names(wrong, right)
+        for name in differing_fields(wrong, right)
         if "\n" in wrong.get(name, "") + right.get(name, "")
         for line in [
             *difflib.unified_diff(
@@ -51,8 +51,8 @@ def detail(wrong: Fields | None, right: Fields | None) -> str:
     return " | ".join(lines[:LINES]) + more
 
 
-def _names(one: Fields, other: Fields) -> list[str]:
-    """Return the fields that differ; a content that one side protects is shown on no side."""
+def differing_fields(one: Fields, other: Fields) -> list[str]:
+    """Return the fields that differ; a content that one side protects is left out."""
     return [
         name
         for name in sorted({*one, *other})

@@ -17,7 +17,7 @@ DOMAINS: dict[str, tuple[str, Severities]] = {
     "unit": ("Units of systemd and their states", WARNING),
     "process": ("Daemons with their limits, priorities and CPUs", WARNING),
     "running": ("Running settings against configured ones", ERROR),
-    "listener": ("Listening sockets", WARNING),
+    "listener": ("Listening sockets", ERROR),
     "timer": ("Timers and planned jobs", WARNING),
     "cgroup": ("Control groups that no unit made", WARNING),
     "engine": ("Networks, images and containers of container engines", WARNING),
@@ -26,20 +26,25 @@ DOMAINS: dict[str, tuple[str, Severities]] = {
     "kernel": ("Settings of the kernel and its devices", WARNING),
     "module": ("Kernel modules with their parameters", WARNING),
     "interface": ("Network interfaces", WARNING),
-    "address": ("Network addresses", WARNING),
-    "route": ("Routes", WARNING),
-    "rule": ("Routing rules", WARNING),
-    "neighbour": ("Permanent neighbours", WARNING),
-    "nexthop": ("Next hops", WARNING),
+    "address": ("Network addresses", ERROR),
+    "route": ("Routes", ERROR),
+    "rule": ("Routing rules", ERROR),
+    "neighbour": ("Permanent neighbours", ERROR),
+    "nexthop": ("Next hops", ERROR),
     "netns": ("Network namespaces", WARNING),
-    "xfrm": ("IPsec states and policies", WARNING),
+    "xfrm": ("IPsec states and policies", ERROR),
     "tc": ("Traffic control", WARNING),
-    "firewall": ("Packet filters", WARNING),
-    "mount": ("Mounts", WARNING),
+    "firewall": ("Packet filters", ERROR),
+    "mount": ("Mounts", ERROR),
     "swap": ("Swap areas", WARNING),
     "hardware": ("Hardware and firmware", WARNING),
 }
-"""Domain -> what it has, and how severe a difference is."""
+"""Domain -> what it has, and how severe a difference is unless a row of
+``lockstep.checks.fingerprint.severities`` says otherwise.
+
+Addresses, routes and the like decide which hosts a node reaches; sockets and packet filters, which
+hosts reach it; without a mount, jobs fail. The others can rather slow a node than break it.
+"""
 
 RULES = tuple(
     Rule(

@@ -19,7 +19,6 @@ from lockstep.checks.rule import (
     Peers,
     Rule,
     Text,
-    by_hand,
     by_role,
     each,
     same,
@@ -117,6 +116,8 @@ WORKING = {
 }
 SILENT_STATES = {"DOWN", "NOT_RESPONDING", "UNKNOWN"}
 OUR_MARK = "lockstep:"
+COMPARE_MARK = "lockstep-compare:"
+"""Starts the drain reason of a node that a deploy has not yet compared with its class."""
 
 LACKING_GPUS = ("gpu.count", "gpu.lost", "gpu.name", "gpu.mig", "gpu.mig_layout")
 """Rules whose findings leave slurmd with fewer GPUs or MIG devices than planned."""
@@ -165,6 +166,13 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
     if not all(tags):
         return frozenset()
     return frozenset().union(*tags) - (set() if states & SILENT_STATES else {SILENT})
+
+
+def _drained_by(view: View, device: str) -> tuple[str, ...]:
+    """Return the role that drained a node until it has been compared with its class."""
+    entry = seen_by_slurm(view)
+    reason = entry.get("reason") if isinstance(entry, dict) else ""
+    return ("slurm_worker",) if str(reason).startswith(COMPARE_MARK) else ()
 
 
 def _whose(view: View, device: str) -> str:
@@ -343,9 +351,13 @@ RULES = (
         look=_of_entry(_state),
         expected=same("takes jobs"),
         text=Text(detail=_whose),
-        repair=by_hand(
-            "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
-            "State=RESUME"
+        repair=by_role(
+            "the role that resumes a node, if a deploy drained it",
+            roles=_drained_by,
+            no_role=(
+                "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
+                "State=RESUME"
+            ),
         ),
         tags=_state_tags,
         applies=concerned,

@@ -29,7 +29,12 @@ OF_ROOT = (
 RANDOM = re.compile(r"[0-9a-f]{64}")
 NETWORK = ("networkType", "enableIPv6", "internal", "attachable", "ingress", "scope", "ipamType")
 """Settings of a network (libnetwork, network.go)."""
-EXCEPTIONS_OF_ENGINES: tuple[Exempt, ...] = ()
+EXCEPTIONS_OF_ENGINES = tuple(
+    Exempt("engine", "docker network bridge", field,
+           "Docker fills it in when it starts again (seen with 26.1); the address of docker0 and "
+           "daemon.json are compared.")
+    for field in ("ipamV4Config", "ipamV6Config")
+)  # fmt: skip
 
 
 def read_engines(request: Request, commands: Commands) -> Iterator[Entry]:

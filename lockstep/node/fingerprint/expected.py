@@ -32,6 +32,7 @@ def differences(
     """Yield the attributes in which a process differs from its unit."""
     _online.cache_clear()
     _first_cpus.cache_clear()
+    _exceeds_limits.cache_clear()
     for daemon in daemons:
         settings = files.settings(daemon.unit)
         if not settings:
@@ -155,15 +156,30 @@ def _limits(
             hard = hard or soft
         soft, hard = _amount(soft), _amount(hard)
         running = seen[line].split()
-        # In a container systemd cannot exceed its own limit, and sets that (setrlimit_closest).
-        bound = most.get(line, "- -").split()[1]
-        same = running[1] == hard or (_less(bound, hard) and running[1] == bound)
+        if not _exceeds_limits(rooted("")):
+            # In a container, systemd sets the closest value that it can (setrlimit_closest).
+            bound = most.get(line, "- unlimited").split()[1]
+            soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
+        same = running[1] == hard
         # Programs raise this soft limit, often to the hard one (Go does since 1.19).
         raised = name == "NOFILE" and (running[0] == running[1] or _less(soft, running[0]))
-        same = same and (raised or running[0] == (running[1] if _less(running[1], soft) else soft))
+        same = same and (raised or running[0] == soft)
         plain = all(text.isdigit() or text == "unlimited" for text in (soft, hard))
         if hard and plain and not same:
             yield f"limit {line}", " ".join(running), f"{soft} {hard}"
+
+
+CAP_SYS_RESOURCE = 24
+"""Number of the capability to exceed hard limits (linux/capability.h)."""
+
+
+@lru_cache(maxsize=1)
+def _exceeds_limits(root: str) -> bool:
+    """Return whether PID 1 can give a service a higher hard limit than its own (setrlimit(2))."""
+    for line in text_of("/proc/1/status", "").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.partition(":")[2], 16) >> CAP_SYS_RESOURCE & 1)
+    return True
 
 
 def _less(one: str, other: str) -> bool:

@@ -190,6 +190,8 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "podman(1) makes the folder at its first use; the networks in it are compared"),
         (r"/(root|.*/[^/]+)/\.docker/(buildx(/.*)?|\.token_seed(\.lock)?)",
          "docker buildx keeps the times of its use"),
+        (r"/.*/__pycache__(/[^/]+\.pyc)?", "Python makes it when a module is first used, with the "
+         "time of the module's file in it (PEP 552); the module is compared"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
     ),
 )  # fmt: skip

@@ -33,6 +33,9 @@ OF_SYSTEMD = re.compile(
     r"|SERVICE_RESULT|EXIT_\w+|REMOTE_\w+|PIDFILE|MANAGERPIDFDID|CACHE_DIRECTORY"
 )
 """Variables that differ from start to start (systemd.exec(5), "Environment Variables Set")."""
+OF_RECONFIGURATION = re.compile(r"SLURM(D|CTLD)_RECONF\w*|SLURM_CONF")
+"""Variables with which a Slurm daemon starts itself anew when it is reconfigured (seen with 24.11);
+SLURM_CONF is then the cached file."""
 OF_LOGIN = re.compile(
     r"SSH_\w+|XDG_\w+|TERM\w*|COLORTERM|LS_COLORS|LESS\w*|PWD|OLDPWD|SHLVL|_|DBUS_SESSION\w*|MAIL"
     r"|WINDOWID|DISPLAY|TMUX\w*|STY|LC_\w+|SUDO_\w+|HIST\w+|PS1|VTE_VERSION|USER|LOGNAME|HOME"
@@ -70,7 +73,9 @@ CONTROLS_1 = {
 """Control groups of version 1: controller -> files."""
 EXCEPTIONS_OF_PROCESSES = (
     Exempt("process", r"sshd?@[\d-].*\.service", WHOLE, "It is one connection of a person."),
-)
+    Exempt("process", "systemd", "command",
+           "daemon-reexec starts PID 1 with other options than the kernel (systemd(1))."),
+)  # fmt: skip
 
 
 def read_processes(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -166,9 +171,12 @@ def _environment(daemon: Daemon, line: str) -> Fields:
     if re.match(r"[\w.-]+: ", line) or daemon.name == "systemd":
         return {}
     fields: Fields = {}
-    for text in bytes_of(f"{daemon.process}/environ").decode("utf-8", "replace").split("\0"):
-        name, sign, value = text.partition("=")
+    text = bytes_of(f"{daemon.process}/environ").decode("utf-8", "replace")
+    reconfigured = "_RECONF=1" in text
+    for name, sign, value in (one.partition("=") for one in text.split("\0")):
         if not sign or OF_SYSTEMD.fullmatch(name):
+            continue
+        if reconfigured and OF_RECONFIGURATION.fullmatch(name):
             continue
         if not daemon.unit and OF_LOGIN.fullmatch(name):
             continue

@@ -102,14 +102,13 @@ EXCEPTIONS_OF_RUNNING = (
 
 def read_running(request: Request, commands: Commands) -> Iterator[Entry]:
     """Yield what runs otherwise than its configuration says."""
-    daemons = [one for one in daemons_of(commands) if one.unit and " of user " not in one.unit]
     files = files_of(commands)
-    yield from _attributes(daemons, files, manager(commands))
+    yield from read_attributes(commands)
     yield from _replaced("systemd", "/proc/1")
-    for daemon in daemons:
+    for daemon in _daemons(commands):
         yield from _replaced(daemon.unit, daemon.process)
         yield from _changed(daemon, files)
-    yield from _states(files, commands)
+    yield from read_states(commands)
     yield from _reloads(files, commands)
     yield from _manager(manager(commands))
     yield from _names()
@@ -120,11 +119,18 @@ def differ(subject: str, attribute: str, running: str, configured: str) -> Entry
     return Entry(f"{subject}: {attribute}", {"running": running, "configured": configured})
 
 
-def _attributes(daemons: list[Daemon], files: Files, properties: dict[str, str]) -> Iterator[Entry]:
+def _daemons(commands: Commands) -> list[Daemon]:
+    return [one for one in daemons_of(commands) if one.unit and " of user " not in one.unit]
+
+
+def read_attributes(commands: Commands) -> Iterator[Entry]:
+    """Yield the attributes in which the main process of a service differs from its unit."""
+    files, properties = files_of(commands), manager(commands)
     # systemd-system.conf(5): CPUAffinity= is PID 1's own, and the default of all services.
     defaults = settings_of(_manager_files())
     cpus = words(defaults, "Manager.CPUAffinity")
-    for daemon, attribute, running, configured in differences(daemons, files, properties, cpus):
+    found = differences(_daemons(commands), files, properties, cpus)
+    for daemon, attribute, running, configured in found:
         yield differ(daemon.unit, attribute, running, configured)
 
 
@@ -171,8 +177,9 @@ def _read_at_start(unit: str, files: Files) -> Iterator[str]:
         yield from found_by(pattern)
 
 
-def _states(files: Files, commands: Commands) -> Iterator[Entry]:
+def read_states(commands: Commands) -> Iterator[Entry]:
     """Yield units that are enabled but do not run, and the reverse."""
+    files = files_of(commands)
     loaded, virtual = states(commands), manager(commands).get("Virtualization", "")
     active = {unit for unit, state in loaded.items() if state.active == "active"}
     pulled = _pulled(active, files)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lockstep.facts.reboot import IN_VAIN, Conversation, HoldState, Unanswered
+from lockstep.facts.slurm import AWAITS_REBOOT
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, Reason, listed
 
@@ -31,8 +32,8 @@ class Decision:
 
     @property
     def leftover(self) -> bool:
-        """Whether an earlier rollout drained the node and did not finish."""
-        return self.hold.reason.startswith(OURS) and bool(self.hold.states & HELD)
+        """Whether an unfinished rollout drained the node, or a deploy that wants a reboot."""
+        return is_ours(self.hold.reason) and bool(self.hold.states & HELD)
 
     @property
     def nothing(self) -> bool:
@@ -63,6 +64,11 @@ class Decision:
                 f"; {missing}" if missing else ""
             )
         return missing or self.pending.remark or "no reboot is pending"
+
+
+def is_ours(reason: str) -> bool:
+    """Return whether a drain reason is of a rollout, or of a deploy that left the reboot to it."""
+    return reason.startswith(OURS) or reason == AWAITS_REBOOT
 
 
 def still(look: Callable[[], Pending], before: Pending) -> tuple[Reason, ...]:

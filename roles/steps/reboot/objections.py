@@ -18,7 +18,7 @@ BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "packag
 
 
 def check(inventory: str, node: str) -> list[dict[str, Any]]:
-    """Return the findings of ``lockstep check`` about a node.
+    """Return the findings of ``lockstep check`` about a node, or about nodes in hostlist notation.
 
     Raises:
         Unanswered: the check itself failed.
@@ -46,20 +46,20 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
     return findings
 
 
-def objections(findings: list[dict[str, Any]], node: str) -> str:
+def objections(findings: list[dict[str, Any]], node: str, *, everything: bool = False) -> str:
     """Return, as text, the findings that keep a node out of service; "" for none.
 
-    These do not count: the state in Slurm, which the rollout or an administrator changes; warnings;
-    and differences from peers that have not been rebooted yet.
+    The state in Slurm does not count, because the caller or an administrator changes it. Unless
+    ``everything`` is asked for, warnings do not count either, nor do differences from peers, which
+    may not have been rebooted yet. Notices never count.
     """
     against = [
         finding
         for finding in findings
         if node in expand(finding["node"])
         and finding["rule"] != "slurm.state"
-        and finding["severity"] != "warning"
-        # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
-        and not (finding["rule"] in BOOT_BRINGS and finding["reference"].startswith("peers"))
+        and finding["severity"] != "notice"
+        and (everything or not _may_pass(finding))
     ]
     said = ", ".join(
         f"{' '.join(filter(None, (f['rule'], f['device'])))} (found {f['found']}, "
@@ -67,3 +67,12 @@ def objections(findings: list[dict[str, Any]], node: str) -> str:
         for f in against[:SAID]
     )
     return said + (f" and {len(against) - SAID} more" if len(against) > SAID else "")
+
+
+def _may_pass(finding: dict[str, Any]) -> bool:
+    """Return whether a finding is a warning, or may be gone once all nodes have been rebooted."""
+    rule: str = finding["rule"]
+    # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
+    of_peers = finding["reference"].startswith("peers")
+    compared = rule in BOOT_BRINGS or rule.startswith("fingerprint.")
+    return finding["severity"] == "warning" or (compared and of_peers)

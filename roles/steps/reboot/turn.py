@@ -14,7 +14,7 @@ from lockstep.facts.gpus import gpu_states
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
-from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, remember, still
+from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
 from lockstep.roles.steps.reboot.driver import change_packages, unbuilt
 from lockstep.roles.steps.reboot.objections import check, objections
 from lockstep.roles.steps.reboot.rollout import Rollout
@@ -354,7 +354,7 @@ class Turn:
             if hold.states and not hold.states & OUT:
                 self._log("resumed")
                 return
-            if hold.states & HELD and not hold.reason.startswith(OURS):
+            if hold.states & HELD and not is_ours(hold.reason):
                 self._log(f"not resumed: taken out of service meanwhile: {hold.reason!r}")
                 return
             if time.monotonic() - began >= RESUME_S:

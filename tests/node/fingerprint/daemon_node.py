@@ -132,8 +132,8 @@ class Node:
         self.group(f"system.slice/{name}.service", number)
         self.process(number, exe, "-F", **more)  # type: ignore[arg-type]
 
-    def read(self, domain: str) -> dict[str, Fields]:
-        """Return the objects of a domain that are compared."""
+    def answer(self) -> None:
+        """Make the program that answers as systemctl(1) would."""
         rows = "\n".join(f"{u} {s} Some words" for u, s in sorted(self.states.items()))
         shown = "\n".join(f"{name}={value}" for name, value in self.manager.items())
         self.tool(
@@ -142,6 +142,10 @@ class Node:
             f"*NeedDaemonReload*) shift 5; for u; do echo NeedDaemonReload={self.reload}; echo; "
             f"done;;\n*) cat <<E\n{shown}\nE\nesac",
         )
+
+    def read(self, domain: str) -> dict[str, Fields]:
+        """Return the objects of a domain that are compared."""
+        self.answer()
         chosen = next(one for one in DOMAINS if one.name == domain)
         found: dict[str, Fields] = {}
         for entry in chosen.read({}, Commands()):

@@ -68,6 +68,12 @@ def test_networks_of_docker(node: Node) -> None:
     assert before["docker network lab"]["networkType"] == "bridge"
     networks(node, id="78", created="2027")
     assert node.read("engine") == before
+    networks(node, ipamV4Config='[{"PreferredPool": "10.9.0.0/24"}]')
+    assert node.read("engine") != before
+    networks(node, name="bridge")
+    first = node.read("engine")
+    networks(node, name="bridge", ipamV4Config='[{"PreferredPool": "172.17.0.0/16"}]')
+    assert node.read("engine") == first, "Docker fills in the pool of its default network"
     networks(node, internal=True)
     assert node.read("engine")["docker network lab"]["internal"] == "True"
 

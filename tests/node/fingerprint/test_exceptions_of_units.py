@@ -58,6 +58,13 @@ def test_states_of_units(unit: str, neighbour: str) -> None:
     assert without_exceptions("unit", Entry(neighbour, fields), TABLE) == fields
 
 
+def test_options_of_pid_1() -> None:
+    fields = {"command": "systemd --system", "program": "/usr/lib/systemd/systemd"}
+    expected = {"program": "/usr/lib/systemd/systemd"}
+    assert without_exceptions("process", Entry("systemd", fields), TABLE) == expected
+    assert without_exceptions("process", Entry("systemd-udevd.service", fields), TABLE) == fields
+
+
 def test_every_row_is_covered() -> None:
     mine = ("unit", "process", "running", "listener")
     for domain in mine:
@@ -67,6 +74,7 @@ def test_every_row_is_covered() -> None:
                 for row, object_, _ in [
                     *ROWS, ("unit", "polkit.service", ""), ("unit", "libvirtd.service", ""),
                     ("unit", "systemd-hostnamed.service", ""),
+                    ("process", "systemd", ""),
                 ]
                 if row == domain
             ), pattern  # fmt: skip

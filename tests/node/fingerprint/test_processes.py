@@ -85,6 +85,15 @@ def test_what_differs_from_start_to_start_is_dropped(node: Node) -> None:
     assert node.read("process") == before
 
 
+def test_a_slurm_daemon_that_was_reconfigured(node: Node) -> None:
+    before = node.read("process")
+    own = "SLURMD_RECONF=1\0SLURMD_RECONF_LISTEN_FD=12\0SLURM_CONF=/run/slurm/conf/slurm.conf\0"
+    node.process(200, "/usr/sbin/munged", "-F", environment=f"LANG=C\0{own}")
+    assert node.read("process") == before
+    node.process(200, "/usr/sbin/munged", "-F", environment="LANG=C\0SLURM_CONF=/tmp/slurm.conf\0")
+    assert node.read("process") != before
+
+
 def test_default_limits_that_follow_the_memory_are_dropped(node: Node) -> None:
     before = node.read("process")
     larger = LIMITS.replace("96365", "96401")
@@ -195,7 +204,7 @@ def test_a_service_that_ends_by_itself_is_no_daemon(node: Node) -> None:
 
 def test_pid_1(node: Node) -> None:
     before = node.read("process")["systemd"]
-    node.process(1, "/usr/lib/systemd/systemd", "--deserialize=32", parent=0)
+    node.process(1, "/usr/lib/systemd/systemd", "--system", "--deserialize=32", parent=0)
     assert node.read("process")["systemd"] == before
 
 

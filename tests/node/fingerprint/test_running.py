@@ -115,7 +115,11 @@ def test_a_container_that_cannot_exceed_its_own_limit(node: Node) -> None:
     low = LIMITS.replace("1024  ", "20000 ").replace("524288", "20000 ")
     for number in (1, 200, 300):
         node.file(f"/proc/{number}/limits", low)
+    assert "munge.service: limit open files" in node.read("running")
+    node.file("/proc/1/status", "Cpus_allowed_list:\t0-3\nCapEff:\t00000000fcecbfff\n")
     assert node.read("running") == {}
+    node.file("/proc/200/limits", low.replace("20000 ", "1024  ", 1))
+    assert node.read("running")["munge.service: limit open files"]["configured"] == "20000 20000"
 
 
 def test_secrets_in_variables_are_not_shown(node: Node) -> None:
