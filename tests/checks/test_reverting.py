@@ -361,6 +361,7 @@ def test_a_file_is_put_back_from_its_package_and_no_other(tmp_path: Path) -> Non
     assert list(tmp_path.glob("tmp.*")) == []
 
 
+ELSE = {"running": "inactive", "configured": "active"}
 CHRONY = "/etc/chrony/chrony.conf"
 
 
@@ -384,6 +385,11 @@ CHRONY = "/etc/chrony/chrony.conf"
         ("package", "htop:amd64", None, HTOP, ()),
         ("package", "chrony:amd64", HTOP, None, ()),
         ("sysctl", "vm.swappiness", {"value": "1"}, {"value": "60"}, ()),
+        ("running", "ssh.service: CPUs", ELSE, ELSE, ("cpu_sets",)),
+        ("running", "ssh.service: limit open files", ELSE, ELSE, ("os_settings",)),
+        ("running", "dhcp.socket: state", ELSE, ELSE, ("container_runtime",)),
+        ("running", "dhcp.socket: state", {**ELSE, "running": "failed"}, ELSE, ()),
+        ("running", "ssh.service: nice", ELSE, ELSE, ()),
     ],
 )  # fmt: skip
 def test_what_a_role_owns_is_repaired_by_that_role(

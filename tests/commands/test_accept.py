@@ -39,7 +39,7 @@ def change(nodes: Nodes, changes: Changes, *names: str) -> None:
 
 def checked(*options: str) -> dict[str, Any]:
     """Check with fingerprints; return the report."""
-    ended("check", "inventory.py", "--fingerprint", "--json", "report.json", *options)
+    ended("check", "inventory.py", "--json", "report.json", *options)
     found: dict[str, Any] = json.loads(Path("report.json").read_text())
     return found
 
@@ -69,10 +69,10 @@ def test_an_accepted_difference_is_no_finding_and_is_shown(
     assert (one["node"], one["device"], one["by"]) == ("worker3", "/etc/motd", "anna")
     assert (one["until"], one["reason"]) == ("2026-12-31", "a test of ours")
     said = capsys.readouterr().out
-    assert "1 accepted difference: lockstep check inventory.py --fingerprint --all\n" in said
+    assert "1 accepted difference: lockstep check inventory.py --all\n" in said
     assert ": all consistent, 1 accepted difference. Nothing was changed. Exit 0." in said
     forms = ("--junit", "o.xml", "--html", "o.html", "--metrics", "o.prom")
-    assert ended("check", "inventory.py", "--fingerprint", "--all", *forms) == 0
+    assert ended("check", "inventory.py", "--all", *forms) == 0
     said = capsys.readouterr().out
     assert "ACCEPTED fingerprint.file  worker3 /etc/motd\n" in said
     assert "  until     2026-12-31, by anna: a test of ours\n" in said

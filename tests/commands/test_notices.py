@@ -13,7 +13,7 @@ from tests.commands.conftest import INVENTORY, ended
 from tests.commands.test_check_fingerprint import Nodes, nodes
 
 __all__ = ["nodes"]
-CHECK = ("check", "inventory.py", "--fingerprint")
+CHECK = ("check", "inventory.py")
 MOTD = {"type": "file", "owner": "root:root", "mode": "644", "content": "hello\n"}
 
 
@@ -31,7 +31,7 @@ def test_notices_are_a_line_and_an_exit_status(
     add(nodes, file={"/etc/motd": MOTD})
     assert ended(*CHECK) == 1
     said = capsys.readouterr().out
-    assert "1 notice: lockstep check inventory.py --fingerprint --all\n" in said
+    assert "1 notice: lockstep check inventory.py --all\n" in said
     assert "/etc/motd" not in said
     assert ", 1 finding: 1 differing. " in said
     for option in (("--all",), ("--severity", "notice")):

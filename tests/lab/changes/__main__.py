@@ -60,7 +60,7 @@ def on_node(node: str, script: str) -> subprocess.CompletedProcess[str]:
 def findings(inventory: str) -> list[Finding]:
     """Return what a check finds."""
     done = subprocess.run(
-        [sys.executable, "-m", "lockstep", "check", inventory, "--fingerprint", "--json", "-"],
+        [sys.executable, "-m", "lockstep", "check", inventory, "--json", "-"],
         capture_output=True,
         text=True,
         timeout=180,

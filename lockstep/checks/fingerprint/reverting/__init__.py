@@ -14,6 +14,7 @@ from lockstep.checks.context import View
 from lockstep.checks.fingerprint.reverting import accounts, files, kernel, network, software, units
 from lockstep.checks.fingerprint.reverting.case import Case, Revert
 from lockstep.checks.rule import DEPLOY
+from lockstep.node.fingerprint.not_applied import CPUS, LIMIT, STATE
 from lockstep.plan import NodePlan, owners
 from lockstep.report import fold
 
@@ -101,7 +102,21 @@ def owner(plan: NodePlan, domain: str, case: Case) -> tuple[str, ...]:
             return owners.of_unit(plan, case.name)
     elif domain == "package":
         return _of_package(plan, case)
+    elif domain == "running":
+        return _of_running(plan, case)
     return ()
+
+
+def _of_running(plan: NodePlan, case: Case) -> tuple[str, ...]:
+    """Return the role that applies a setting of a service without a restart (``not_applied``)."""
+    unit, _, attribute = case.name.partition(": ")
+    starts = attribute == STATE and unit.endswith(".socket") and case.was("running") == "inactive"
+    applied_by = {
+        "cpu_sets": attribute == CPUS,
+        "os_settings": attribute.startswith(LIMIT),
+        "container_runtime": starts,
+    }
+    return tuple(role for role, applies in applied_by.items() if applies and role in plan.roles)
 
 
 def _of_package(plan: NodePlan, case: Case) -> tuple[str, ...]:
