@@ -218,6 +218,14 @@ def test_a_domain_that_was_not_read_meanwhile_has_its_past(check: Checks) -> Non
     assert finding.changed == "between 2026-11-20 18:40 and 20:40 UTC"
 
 
+def test_a_domain_that_was_not_read_later_has_not_changed(check: Checks) -> None:
+    check({"file": {FIRST: A}}, {"file": {FIRST: A}})
+    check({"file": {FIRST: B}}, {"file": {FIRST: A}})
+    check({"file": Unread("timed out")}, {"file": {FIRST: A}})
+    finding = only(check({"file": {FIRST: B}}, {"file": {FIRST: A}}))
+    assert finding.changed == "between 2026-11-20 18:40 and 19:40 UTC"
+
+
 def test_another_way_to_read_is_no_change(check: Checks) -> None:
     """A new release reads a field more: every hash is another, and no node has changed."""
     check({"file": {FIRST: A}}, {"file": {FIRST: B}}, method="old")

@@ -168,6 +168,7 @@ def test_a_domain_without_objects_has_a_past(path: Path) -> None:
     save(path, NOW + 2, a=taken({**files(x="1"), "swap": {"/swap": {"size": "1"}}}))
     with opened(path) as history:
         new, old = fingerprints.versions(history, "a", "swap")
+        assert len(fingerprints.versions(history, "a", "file")) == 1, "it has not changed"
     assert (old.since, old.until, old.sums) == (NOW, NOW + 1, "")
     assert (new.since, new.before) == (NOW + 2, NOW + 1)
 
