@@ -209,6 +209,21 @@ def test_a_reboot_is_no_change(check: Checks, node: str, rebooted: str) -> None:
         assert finding.changed == "between 2026-11-20 19:40 and 20:40 UTC"
 
 
+def test_a_daemon_that_now_runs_as_configured_is_not_wrong(check: Checks) -> None:
+    """Both were older than their configuration, and one of them was restarted."""
+    old: Changes = {
+        "process": {"x.service": {"CPUs": "0-1"}},
+        "running": {"x.service: CPUs": {"running": "0-1", "configured": "0"}},
+    }
+    check(old, old)
+    finding = only(check({"process": {"x.service": {"CPUs": "0"}}}, old))
+    assert (finding.rule, finding.node, finding.expected) == (
+        "fingerprint.running",
+        "worker3",
+        "0",
+    )
+
+
 def test_a_domain_that_was_not_read_meanwhile_has_its_past(check: Checks) -> None:
     check({"file": {FIRST: A}}, {"file": {FIRST: A}})
     unread: Any = {"file": Unread("timed out")}

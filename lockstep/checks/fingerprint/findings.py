@@ -32,7 +32,14 @@ from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
 from lockstep.checks.fingerprint.reverting import Repair, repair
 from lockstep.checks.fingerprint.reverting.case import Case
 from lockstep.checks.fingerprint.severities import severity_of
-from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
+from lockstep.checks.fingerprint.subjects import (
+    EFFECTS,
+    Found,
+    joined,
+    not_as_configured,
+    of_object,
+    subjects,
+)
 from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
@@ -214,7 +221,7 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
 
 
 def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
-    past = group.past
+    past, odd = group.past, not_as_configured(group.differences)
     for whole in group.differences:
         domain = shown(whole.domain)
         rule = chosen.get(domain)
@@ -227,6 +234,8 @@ def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) ->
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
         right = decided.right.nodes if decided.right else ()
+        if domain in EFFECTS and any(about & odd.get(node, frozenset()) for node in right):
+            continue  # the configuration says that this side is wrong
         for found in _findings(group, rule, difference, decided):
             raw = _with_change(found, difference, past)
             yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
