@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TextIO
 
@@ -17,15 +17,15 @@ from lockstep import secrets
 from lockstep.checks.accepted import Acceptances, AcceptedError, parsed
 from lockstep.checks.context import Context
 from lockstep.checks.engine import REACHABLE, check
-from lockstep.checks.fingerprint.findings import BRANCHES, READING, places
+from lockstep.checks.fingerprint.findings import BRANCHES, places, wanted_past
 from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
-from lockstep.fleet.request import Asked
-from lockstep.history import findings, records, store
+from lockstep.fleet.request import Asked, method
+from lockstep.history import findings, fingerprints, records, store
 from lockstep.plan import ClusterPlan
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import load
@@ -43,8 +43,6 @@ from lockstep.when import utc
 
 Ask = Callable[[ClusterPlan, Mapping[str, Asked]], Reading]
 """Asks nodes of a cluster to show parts of their fingerprints: node -> what to show."""
-PAST_CHECKS = 30
-"""Earlier checks that are searched for the last one in which nodes that differ were equal."""
 
 
 class RecordsError(Exception):
@@ -232,15 +230,22 @@ def check_now(
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)
-        differing = _to_ask(plan, reading) if fingerprint else ()
-        past = records.before(history, differing, {READING}, PAST_CHECKS)
-        records.save(history, without_branches(reading), read_at)
-    report = check(rules, context(plan, reading, before, latest, past), limit)
+        records.save(history, without_branches(reading), read_at, method(plan))
+        judged = context(plan, reading, before, latest)
+        past = {one: fingerprints.versions(history, *one) for one in wanted_past([judged])}
+    judged = replace(judged, past=past, earlier=cache(partial(_earlier, history_of(plan))))
+    report = check(rules, judged, limit)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}
     with store.opened(history_of(plan)) as history:
         report.findings = findings.noted(history, report.findings, checked, read, read_at)
     return reading, report
+
+
+def _earlier(path: Path, nodes: tuple[str, ...]) -> list[tuple[float, dict[str, Record]]]:
+    """Return the earlier checks of some nodes; few nodes, since a record is large."""
+    with store.opened(path) as history:
+        return records.checks(history, nodes)
 
 
 def saved(path: str, families: Collection[str] | None = None) -> Reading:
@@ -336,7 +341,6 @@ def context(
     reading: Reading,
     before: Mapping[str, Record] | None = None,
     latest: Mapping[str, Record] | None = None,
-    past: tuple[Mapping[str, Record], ...] = (),
 ) -> Context:
     """Return the input for the rules, including the secrets on this machine.
 
@@ -352,6 +356,5 @@ def context(
         munge_key_sha256=None if held is None else held.munge_key_sha256,
         before=before,
         latest=latest,
-        past=past,
         accepted=accepted(plan),
     )

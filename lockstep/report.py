@@ -127,6 +127,9 @@ class Finding:
     """Time since which every check has had this finding; "" if there is no history."""
     checks: int = 0
     """Number of consecutive checks with this finding."""
+    changed: str = ""
+    """When the object has changed, as far as earlier fingerprints tell: ``between TIME and TIME``,
+    ``before TIME``; "" if it is not known."""
     parts: tuple[Part, ...] = dataclasses.field(default=(), compare=False, repr=False)
     """The object and its consequences, if a fingerprint found them."""
 

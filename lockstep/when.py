@@ -17,6 +17,14 @@ def utc(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def between(first: float, last: float) -> str:
+    """Return two Unix times as text in UTC: ``between 2026-11-20 08:00 and 09:00 UTC``."""
+    one, other = utc(first).removesuffix(" UTC"), utc(last)
+    if other == f"{one} UTC":
+        return f"at {other}"
+    return f"between {one} and {other.removeprefix(f'{one[:10]} ')}"
+
+
 def span(seconds: float) -> str:
     """Return a duration as text with its two largest units."""
     rest = round(seconds)

@@ -84,7 +84,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Beside the deploy path: no pyinfra, no facts.
     "lockstep/history": {
         *("lockstep.report", "lockstep.spec", "lockstep.probe", "lockstep.state"),
-        *("lockstep.when", "pydantic"),
+        *("lockstep.when", "lockstep.node.fingerprint", "pydantic"),
     },
     "lockstep/checks": {
         "lockstep.report",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from lockstep.checks.accepted import NONE_ACCEPTED, Acceptances
 from lockstep.files import ManagedFile
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.record import Reading, Record, Unread
+from lockstep.probe.versions import Versions
 from lockstep.spec import Service
 
 T = TypeVar("T")
@@ -34,8 +35,10 @@ class Context:
     """Earlier records of the same nodes, for growth rules."""
     latest: Mapping[str, Record] | None = None
     """Records taken between ``before`` and now, for counters that were reset after ``before``."""
-    past: tuple[Mapping[str, Record], ...] = ()
-    """Earlier records with fingerprints, the newest check first, for nodes that differ."""
+    past: Versions = field(default_factory=dict)
+    """Earlier states of fingerprints, for nodes and domains that differ."""
+    earlier: Callable[[tuple[str, ...]], Iterable[tuple[float, Mapping[str, Record]]]] | None = None
+    """Returns the earlier checks of some nodes, the newest first: Unix time, and the records."""
     accepted: Acceptances = NONE_ACCEPTED
     """Differences that the site accepts."""
     label: str = ""

@@ -8,7 +8,7 @@ separate finding and no vote.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from lockstep.checks import compare, growth, raw_findings
 from lockstep.checks.compare import Majority, Split
 from lockstep.checks.context import Items, View
+from lockstep.checks.earlier import last_equal
 from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.not_available import DriverNotes, driver_of
 from lockstep.checks.raw_findings import RawFinding
@@ -225,7 +226,27 @@ def _outvoted(
                         rule, view, one.device, one.value, verdict.value, reference
                     )
             elif isinstance(verdict, Split):
-                yield raw_findings.undecided(rule, ballot, verdict, group, views)
+                yield from _as_before(rule, verdict, views) or [
+                    raw_findings.undecided(rule, ballot, verdict, group, views)
+                ]
+
+
+def _as_before(rule: Rule, split: Split, views: Mapping[str, View]) -> list[RawFinding]:
+    """Return the findings on the nodes that have changed since all were equal."""
+    if rule.kind is Kind.WITHIN:  # measured values are seldom equal
+        return []
+    known = last_equal(split, views, partial(_judged_items, rule))
+    if known is None:
+        return []
+    wrong = [one for side in split.sides if side is not known.right for one in side]
+    found = [
+        raw_findings.differs(
+            rule, views[one.node], one.device, one.value, known.right[0].value,
+            Reference.EARLIER.value,
+        )
+        for one in wrong
+    ]  # fmt: skip
+    return [replace(raw, finding=replace(raw.finding, changed=known.changed)) for raw in found]
 
 
 def _group(view: View, peers: Peers, clusters: list[str]) -> str:

@@ -66,7 +66,7 @@ def difference(
     pending = repair.pending
     if pending is not None and not pending.when(view, device):
         pending = None
-    by_peers = reference.startswith(Reference.PEERS.value)
+    by_peers = reference.startswith((Reference.PEERS.value, Reference.EARLIER.value))
     template = pending.repair if pending else (by_peers and repair.peers) or repair.text
     roles = _roles(rule, view, device) if template.startswith(DEPLOY) else ()
     if template.startswith(DEPLOY) and not roles:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from lockstep.plan import NodePlan
+import json
+from hashlib import blake2b
+
+from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
-from lockstep.probe.ship import Request
+from lockstep.probe.ship import Request, fingerprint_program
 
 Asked = tuple[tuple[str, str], ...]
 """Parts of a fingerprint, as in ``Request.asked``."""
@@ -53,6 +56,16 @@ def request(
         slow=slow and fingerprint,
         housekeeping_cpus=hardware.cpu.housekeeping,
     )
+
+
+def method(plan: ClusterPlan) -> str:
+    """Return an identifier of the way in which fingerprints of a cluster are taken.
+
+    Another program, or other exceptions, can give another fingerprint of the same node.
+    """
+    rows = [one.model_dump(mode="json") for one in plan.spec.checks.exceptions]
+    text = json.dumps([fingerprint_program(), rows])
+    return blake2b(text.encode("utf-8"), digest_size=8).hexdigest()
 
 
 def _exempt(plan: NodePlan) -> tuple[tuple[str, str, str, str], ...]:

@@ -105,7 +105,7 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
     def of_any_node(finding: Finding) -> Finding:
         repair = _repair_of_any_node(finding)
-        return replace(finding, node="", repair=repair, since="", checks=0)
+        return replace(finding, node="", repair=repair, since="", checks=0, changed="")
 
     merged = []
     for same in alike(_devices_folded(map(cleaned, findings)), of_any_node).values():
@@ -170,7 +170,7 @@ def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
 
     def of_any_number(finding: Finding) -> Finding:
         device = "" if NUMBERED.fullmatch(finding.device) else finding.device
-        return replace(finding, device=device, since="", checks=0)
+        return replace(finding, device=device, since="", checks=0, changed="")
 
     return [
         replace(_dated(same), device=fold(finding.device for finding in same))
@@ -181,10 +181,15 @@ def _devices_folded(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _dated(same: list[Finding]) -> Finding:
-    """Return the first finding, but with the oldest finding's ``since`` and ``checks``."""
+    """Return the first finding, but with the oldest finding's ``since`` and ``checks``.
+
+    ``changed`` names only a time at which all of them have changed.
+    """
     kept = (finding for finding in same if finding.since)
     oldest = min(kept, key=lambda finding: (finding.since, -finding.checks), default=same[0])
-    return replace(same[0], since=oldest.since, checks=oldest.checks)
+    times = {finding.changed for finding in same}
+    changed = times.pop() if len(times) == 1 else ""
+    return replace(same[0], since=oldest.since, checks=oldest.checks, changed=changed)
 
 
 def _repair_of_any_node(finding: Finding) -> str:

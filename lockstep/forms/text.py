@@ -77,6 +77,7 @@ def paragraph(groups: Iterable[Group]) -> str:
             lines += [f"  on        {place}" for place in value.places]
             lines += [f"  detail    {detail}" for detail in value.details]
             lines += [f"  since     {value.first.history}"] if value.first.history else []
+            lines += [f"  changed   {value.first.changed}"] if value.first.changed else []
         lines.append(f"  reading   {group.first.field}")
         lines += [f"  repair    {repair.text}" for repair in group.repairs]
     return "\n".join(lines)
@@ -90,6 +91,7 @@ def _block(finding: Finding) -> list[str]:
         f"  expected  {finding.expected}   (from: {finding.reference})",
         *([f"  detail    {finding.detail}"] if finding.detail else []),
         *([f"  since     {finding.history}"] if finding.history else []),
+        *([f"  changed   {finding.changed}"] if finding.changed else []),
         f"  repair    {finding.repair}",
         "",
     ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
-from lockstep.history.records import KEPT_FOR_S
+from lockstep.history.store import KEPT_FOR_S
 from lockstep.report import Finding
 from lockstep.spec.names import expand
 from lockstep.when import utc

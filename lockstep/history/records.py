@@ -7,12 +7,13 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from lockstep.history.store import HistoryError
+from lockstep.history import fingerprints
+from lockstep.history.store import KEPT_FOR_S, damaged
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import record as parsed
 from lockstep.probe.parse import text
-from lockstep.probe.record import BOOT, Reading, Record, only_records
-from lockstep.when import DAY_S, HOUR_S, MINUTE_S, utc
+from lockstep.probe.record import BOOT, FINGERPRINT, Reading, Record, Taken, only_records
+from lockstep.when import DAY_S, HOUR_S, MINUTE_S
 
 APART_S = 10 * MINUTE_S
 """Counters are compared with a record that is at least this old, because a rate over a few seconds
@@ -20,14 +21,13 @@ means little. The compared periods leave no gaps, however often the nodes are re
 SOON_S = 2 * MINUTE_S
 """Replaces ``APART_S`` soon after a boot, when no record of that boot is old enough."""
 
-KEPT_FOR_S = 90 * DAY_S
-"""Records are kept for three months, which is longer than the usual time between two maintenance
-windows or driver updates."""
 THINNED = ((2 * HOUR_S, HOUR_S), (DAY_S, DAY_S))
 """(age, interval): of the records older than ``age``, one per interval is kept. All records of the
 last two hours are kept for counters. At 16 KB per record, this takes 2 MB per node."""
 COMPRESSION = 1
 """zlib's fastest level: it takes a third of the default level's time and a sixth more space."""
+KEPT_APART = Taken(value={})
+"""Replaces a fingerprint in a saved record."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,18 @@ class Kept:
     record: Record
 
 
-def save(history: sqlite3.Connection, reading: Reading, now: float) -> None:
-    """Save the new records, and thin out old ones."""
+def save(history: sqlite3.Connection, reading: Reading, now: float, method: str = "") -> None:
+    """Save the new records and fingerprints, and thin out old ones.
+
+    Args:
+        history: the open history.
+        reading: the new records.
+        now: Unix time at which they were taken.
+        method: identifies the way in which fingerprints are taken (``fleet.request.method``).
+    """
+    fingerprints.save(history, reading, now, method)
     rows = [
-        (name, now, boot(record), zlib.compress(text(record), COMPRESSION))
+        (name, now, boot(record), zlib.compress(text(_without(record)), COMPRESSION))
         for name, record in only_records(reading).items()
     ]
     history.executemany("INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?)", rows)
@@ -95,24 +103,19 @@ def earlier(
     return found, of_boot(reading, now - APART_S, now - MINUTE_S, "DESC")
 
 
-def before(
-    history: sqlite3.Connection, nodes: Iterable[str], families: Collection[str], checks: int
-) -> tuple[dict[str, Record], ...]:
-    """Return the newest records of some nodes, by check, the newest first.
+def checks(
+    history: sqlite3.Connection, nodes: Collection[str]
+) -> list[tuple[float, dict[str, Record]]]:
+    """Return all saved records of some nodes by check, the newest first: Unix time, and records.
 
-    Args:
-        history: the open history.
-        nodes: names of nodes.
-        families: prefixes of the readings to load.
-        checks: how many checks to load at most.
+    They have no fingerprints.
     """
     found: dict[float, dict[str, Record]] = {}
     for node in nodes:
-        for read_at in times(history, node)[-checks:]:
-            kept = _first(history, node, "read_at = ?", (read_at,), families)
-            if kept is not None:
-                found.setdefault(read_at, {})[node] = kept.record
-    return tuple(found[read_at] for read_at in sorted(found, reverse=True))
+        query = "SELECT read_at, data FROM record WHERE node = ?"
+        for read_at, data in history.execute(query, (node,)):
+            found.setdefault(read_at, {})[node] = _parsed(history, node, read_at, data, None)
+    return sorted(found.items(), reverse=True)
 
 
 def at(history: sqlite3.Connection, node: str, moment: float) -> Kept | None:
@@ -142,14 +145,40 @@ def _first(
     """Return the first record of a node that matches ``where``, an SQL condition with ORDER BY."""
     query = f"SELECT read_at, data FROM record WHERE node = ? AND {where} LIMIT 1"
     for read_at, data in history.execute(query, (node, *values)):
-        try:
-            return Kept(read_at, parsed(zlib.decompress(data), families))
-        except (zlib.error, ProbeFormatError) as error:
-            path = history.execute("PRAGMA database_list").fetchone()[2]
-            raise HistoryError(
-                f"{path}: the saved record of {node} from {utc(read_at)} is damaged: "
-                f"{str(error)[:120]}\n"
-                f"  next      restore {path} from a backup, or rename it: the next check creates a "
-                "new one"
-            ) from error
+        record = _parsed(history, node, read_at, data, families)
+        return Kept(read_at, _with_fingerprint(history, node, read_at, record))
     return None
+
+
+def _parsed(
+    history: sqlite3.Connection,
+    node: str,
+    read_at: float,
+    data: bytes,
+    families: Collection[str] | None,
+) -> Record:
+    try:
+        return parsed(zlib.decompress(data), families)
+    except (zlib.error, ProbeFormatError) as error:
+        raise damaged(history, node, read_at, error) from error
+
+
+def _without(record: Record) -> Record:
+    """Return a record without its fingerprint, which has tables of its own."""
+    return _with(record, KEPT_APART) if isinstance(record.get(FINGERPRINT), dict) else record
+
+
+def _with_fingerprint(
+    history: sqlite3.Connection, node: str, read_at: float, record: Record
+) -> Record:
+    """Return a record with the fingerprint that it was saved with."""
+    if record.readings.get(FINGERPRINT) != KEPT_APART:
+        return record
+    value = fingerprints.at(history, node, read_at)
+    return _with(record, None if value is None else Taken(value=value))
+
+
+def _with(record: Record, fingerprint: Taken | None) -> Record:
+    readings = {name: one for name, one in record.readings.items() if name != FINGERPRINT}
+    added = {} if fingerprint is None else {FINGERPRINT: fingerprint}
+    return record.model_copy(update={"readings": {**readings, **added}})

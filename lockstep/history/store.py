@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lockstep import state
+from lockstep.when import DAY_S, utc
 
-FORMAT = 1
+FORMAT = 2
 """Version of the tables (SQLite's user_version). Records have their own format version."""
+KEPT_FOR_S = 90 * DAY_S
+"""Records, findings and fingerprints are kept for three months, which is longer than the usual time
+between two maintenance windows or driver updates."""
 APPLICATION_ID = 0x4C6F636B
 """SQLite's application_id, "Lock": it keeps Lockstep from writing to other programs' databases."""
 WAIT_S = 30.0
@@ -20,7 +24,8 @@ WAIT_S = 30.0
 PRIVATE = 0o600
 """Mode of files with records, whose hashes and versions would help an attacker."""
 
-_TABLES = """
+_STEPS = (
+    """
 CREATE TABLE record (
     node TEXT NOT NULL,
     read_at REAL NOT NULL,
@@ -37,7 +42,33 @@ CREATE TABLE finding (
     checks INTEGER NOT NULL,
     PRIMARY KEY (rule, node, device)
 );
-"""
+""",
+    """
+CREATE TABLE fingerprint (
+    node TEXT PRIMARY KEY,
+    since REAL NOT NULL,
+    last REAL NOT NULL,
+    method TEXT NOT NULL,
+    digest BLOB NOT NULL
+);
+CREATE TABLE fingerprint_version (
+    node TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    since REAL NOT NULL,
+    before REAL,
+    changed INTEGER NOT NULL,
+    common INTEGER NOT NULL,
+    own INTEGER NOT NULL,
+    PRIMARY KEY (node, domain, since)
+) WITHOUT ROWID;
+CREATE TABLE fingerprint_part (
+    id INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL UNIQUE,
+    data BLOB NOT NULL
+);
+""",
+)
+"""The statements that lead to each format from the one before it; the first one from nothing."""
 
 
 class HistoryError(Exception):
@@ -84,6 +115,17 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         database.close()  # rolls back an uncommitted transaction
 
 
+def damaged(
+    history: sqlite3.Connection, node: str, read_at: float, error: Exception
+) -> HistoryError:
+    """Return the error for what was saved of a node and cannot be read."""
+    path = history.execute("PRAGMA database_list").fetchone()[2]
+    return HistoryError(
+        f"{path}: the saved record of {node} from {utc(read_at)} is damaged: {str(error)[:120]}\n"
+        f"  next      restore {path} from a backup, or rename it: the next check creates a new one"
+    )
+
+
 def _with_tables(database: sqlite3.Connection, path: Path) -> None:
     application, version = (
         database.execute(f"PRAGMA {name}").fetchone()[0]
@@ -91,16 +133,19 @@ def _with_tables(database: sqlite3.Connection, path: Path) -> None:
     )
     if (application, version) == (APPLICATION_ID, FORMAT):
         return
-    if application == APPLICATION_ID:
+    if application == APPLICATION_ID and not 0 < version < FORMAT:
         raise HistoryError(
             _advice(
                 path, f"another version of Lockstep wrote this file, in format {version}", move=True
             )
         )
-    if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-        raise HistoryError(_advice(path, "this database belongs to another program", move=True))
-    for statement in _TABLES.split(";"):  # executescript() would commit the transaction
-        database.execute(statement)
+    if application != APPLICATION_ID:
+        version = 0
+        if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+            raise HistoryError(_advice(path, "this database belongs to another program", move=True))
+    for step in _STEPS[version:]:
+        for statement in step.split(";"):  # executescript() would commit the transaction
+            database.execute(statement)
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {FORMAT}")
 

@@ -12,6 +12,8 @@ from lockstep.probe.lines import Unreachable as Unreachable
 
 BOOT = "os.boot_id"
 """The reading that identifies a node's current boot."""
+FINGERPRINT = "fingerprint"
+"""The reading with the hashes over the node's configuration."""
 
 
 class _Part(BaseModel):

@@ -107,7 +107,12 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     """
     if not request.fingerprint:
         return command(request), []
-    return READS, [_keeping(), json.dumps(asdict(request))]
+    return READS, [fingerprint_program(), json.dumps(asdict(request))]
+
+
+def fingerprint_program() -> str:
+    """Return the program that reads a node with its fingerprint, as one line."""
+    return _keeping()
 
 
 def in_pieces(request: Request, folder: str) -> list[str]:

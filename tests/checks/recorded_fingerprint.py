@@ -44,12 +44,14 @@ def fingerprint(
     wanted: Iterable[tuple[str, str]] = (),
     key: bytes = KEY,
     slow_at: float = 0.0,
+    boot: str = "first",
 ) -> dict[str, Any]:
-    """Return the readings of a node with these objects."""
+    """Return the readings of a node with these objects, in a boot."""
     shows: dict[str, list[str]] = {}
     for domain, name in wanted:
         shows.setdefault(domain, []).append(name)
-    taken = Fingerprint(Own({"name": [node], "address": [address]}), key, shows)
+    own = Own({"name": [node], "address": [address], "boot id": [f"boot-{boot}"]})
+    taken = Fingerprint(own, key, shows)
     for domain, inside in found.items():
 
         def read(
@@ -69,6 +71,7 @@ def with_objects(
     changed: Mapping[str, Objects],
     keys: Mapping[str, bytes] | None = None,
     ages_s: Mapping[str, float] | None = None,
+    boots: Mapping[str, str] | None = None,
 ) -> Context:
     """Return the cluster with other objects on some nodes, asked for what differs.
 
@@ -77,15 +80,18 @@ def with_objects(
         changed: node -> its objects.
         keys: node -> its key for secret values.
         ages_s: node -> seconds from the reading of the slow domains to the check.
+        boots: node -> the boot in which it is.
     """
-    keys, ages_s = keys or {}, ages_s or {}
+    keys, ages_s, boots = keys or {}, ages_s or {}, boots or {}
 
     def given(name: str, wanted: Iterable[tuple[str, str]] = ()) -> dict[str, Taken]:
         address = start.plan.nodes[name].address
         found = {**objects(name, address), **changed.get(name, {})}
         record = start.reading[name]
         at = record.taken_at - ages_s.get(name, 0.0) if isinstance(record, Record) else 0.0
-        readings = fingerprint(name, address, found, wanted, keys.get(name, KEY), at)
+        readings = fingerprint(
+            name, address, found, wanted, keys.get(name, KEY), at, boots.get(name, "first")
+        )
         return {one: Taken(value=value) for one, value in readings.items()}
 
     def every(wanted: Mapping[str, tuple[tuple[str, str], ...]] | None = None) -> Context:

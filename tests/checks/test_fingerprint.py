@@ -15,7 +15,7 @@ from lockstep.node.fingerprint.domains import DOMAINS as READ
 from lockstep.node.fingerprint.entry import Fields, Secret
 from lockstep.node.fingerprint.slow import SLOW
 from lockstep.node.readers.reading import Unread
-from lockstep.probe.record import Record, Taken, only_records
+from lockstep.probe.record import Record, Taken
 from lockstep.report import Finding, Report, Status
 from tests.checks import recorded
 from tests.checks.recorded_fingerprint import Objects, objects, with_objects
@@ -116,20 +116,6 @@ def test_of_two_workers_the_package_decides() -> None:
         assert finding.reference == "package"
         assert finding.node == {"worker3": "worker2", "worker2": "worker3"}[right]
         assert "apt-get download pkg=" in finding.repair
-
-
-def test_of_two_workers_the_past_decides() -> None:
-    start = two()
-    healthy = only_records(with_objects(start, {}).reading)
-    for node in ("worker2", "worker3"):
-        changed = of(node, file={"plain": {"mode": "0600", "content": "a\nb\n"}})
-        # The check before this one had the difference already.
-        before = only_records(with_objects(start, changed).reading)
-        (finding,) = fingerprints_of(replace(start, past=(before, healthy)), changed)
-        assert (finding.node, finding.reference) == (node, "earlier record")
-        gone = of(node, file={"plain": None})
-        (finding,) = fingerprints_of(replace(start, past=(healthy,)), gone)
-        assert (finding.node, finding.found) == (node, "absent")
 
 
 def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None:

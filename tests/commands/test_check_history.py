@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +12,8 @@ import pytest
 from lockstep.checks.rule import Kind, Rule, by_hand
 from lockstep.history import records
 from lockstep.history.store import opened
-from lockstep.when import HOUR_S, MINUTE_S
+from lockstep.probe.record import Unreachable
+from lockstep.when import DAY_S, HOUR_S, MINUTE_S
 from tests.checks import recorded
 from tests.commands.conftest import INVENTORY, START, Cluster, ended
 
@@ -182,7 +184,7 @@ def test_an_unusable_history_is_reported_before_a_node_is_read(
     assert (said.out, said.err) == (
         "",
         f"ERROR {history}: file is not a database\n"
-        "  expected  the history of a cluster, format 1\n"
+        "  expected  the history of a cluster, format 2\n"
         f"  next      mv {history} {history}.old; the next check creates a new one\n",
     )
     assert ended("check", "inventory.py", "--no-history") == 0
@@ -196,3 +198,49 @@ def test_earlier_records_go_with_saved_ones(
     assert ended(*words, "--records", "records.json") in (0, 2)  # the same moment: no growth told
     assert ended(*words) == 3
     assert capsys.readouterr().err.startswith("ERROR --earlier needs --records")
+
+
+@pytest.mark.parametrize("node", ["worker2", "worker3"])
+@pytest.mark.parametrize(
+    ("reading", "path", "value", "device", "both"),
+    [
+        # Fourteen other GPUs are as they were.
+        ("gpu.vbios", ("gpu3",), "old", "gpu3", {"worker2", "worker3"}),
+        ("net.queue", ("eno1",), "fq_codel, 1000 packets", "management", {"worker[2-3]"}),
+    ],
+)
+def test_of_two_workers_the_one_that_has_changed_is_wrong(
+    cluster: Cluster,
+    node: str,
+    reading: str,
+    path: tuple[str, ...],
+    value: str,
+    device: str,
+    both: set[str],
+) -> None:
+    gone = {f"worker{number}": Unreachable("off") for number in (1, 4, 5, 6, 7, 8)}
+    cluster.context = replace(cluster.context, reading={**cluster.context.reading, **gone})
+
+    def found() -> list[dict[str, str]]:
+        ended("check", "inventory.py", "--rule", reading, "--json", "report.json")
+        every = json.loads(Path("report.json").read_text())["findings"]
+        names = ("node", "device", "reference", "changed")
+        return [{name: one[name] for name in names} for one in every if one["rule"] == reading]
+
+    cluster.change("worker2", "os.boot_id", (), "after a reboot")
+    ended("check", "inventory.py")
+    cluster.now += DAY_S
+    cluster.change(node, reading, path, value)
+    for _ in range(2):
+        assert found() == [
+            {
+                "node": node,
+                "device": device,
+                "reference": "earlier record",
+                "changed": "between 2026-11-20 18:40 and 2026-11-21 18:40 UTC",
+            }
+        ]
+        cluster.now += 30 * DAY_S
+    other = {"worker2": "worker3", "worker3": "worker2"}[node]
+    cluster.change(other, reading, path, f"{value}, too")
+    assert {one["node"] for one in found()} == both

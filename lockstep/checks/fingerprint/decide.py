@@ -8,11 +8,12 @@ only one side has; nobody. The description comes before all of them: a rule comp
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lockstep.checks.fingerprint.objects import Difference, Side
-from lockstep.checks.fingerprint.places import DIGITS, RUNNING, Place, Taken, differing
+from lockstep.checks.fingerprint.past import Past
+from lockstep.checks.fingerprint.places import RUNNING
 
 ENOUGH = 3
 """Nodes that a majority needs: of two nodes that differ, either can be wrong."""
@@ -51,14 +52,14 @@ class Verdict:
 
 
 def verdict(
-    difference: Difference, now: Mapping[str, Taken], past: Sequence[Mapping[str, Taken]]
+    difference: Difference, past: Past | None = None, uneven: frozenset[str] = frozenset()
 ) -> Verdict:
     """Return which side is right.
 
     Args:
         difference: an object that differs.
-        now: node -> its fingerprint.
-        past: the same of earlier checks, the newest first.
+        past: the earlier fingerprints; None if they are not known yet.
+        uneven: packages that are installed on some nodes only, and do not tell about the others.
     """
     sides = difference.sides
     if difference.domain == RUNNING:
@@ -67,9 +68,9 @@ def verdict(
     if difference.nodes >= ENOUGH and 3 * len(largest.nodes) >= 2 * difference.nodes:
         return Verdict(largest, By.MAJORITY)
     shipped = [side for side in sides if _is_shipped(difference, side)]
-    if len(shipped) == 1:
+    if len(shipped) == 1 and uneven.isdisjoint((s.fields or {}).get(PACKAGE, "") for s in sides):
         return Verdict(shipped[0], By.PACKAGE)
-    before = _as_before(difference, now, past)
+    before = None if past is None else past.right(difference)
     if before is not None:
         return Verdict(before, By.PAST)
     absent = [side for side in sides if side.fields is None]
@@ -92,39 +93,22 @@ def _is_shipped(difference: Difference, side: Side) -> bool:
     )
 
 
-def _as_before(
-    difference: Difference, now: Mapping[str, Taken], past: Sequence[Mapping[str, Taken]]
-) -> Side | None:
-    """Return the side that is as it was when all sides were last equal."""
-    place = difference.place
-    for check in past:
-        known = {
-            number: node
-            for number, side in enumerate(difference.sides)
-            for node in side.nodes[:1]
-            if node in check
-        }
-        if len(known) < len(difference.sides):
-            continue
-        then = {node: check[node] for node in known.values()}
-        if any(
-            (other.domain, other.name) == (place.domain, place.name) for other in differing(then)
-        ):
-            continue
-        same = [
-            difference.sides[number]
-            for number, node in known.items()
-            if _hashes(place, now[node]) == _hashes(place, check[node])
-        ]
-        return same[0] if len(same) == 1 else None
-    return None
+def uneven_packages(differences: Iterable[Difference]) -> frozenset[str]:
+    """Return the packages that are installed on some of the nodes only."""
+    return frozenset(
+        difference.name.partition(":")[0]
+        for difference in differences
+        if difference.domain == PACKAGE and any(side.fields is None for side in difference.sides)
+    )
 
 
-def _hashes(place: Place, taken: Taken) -> tuple[object, ...]:
-    touched = taken.touched.get(place.domain, {})
-    if not place.name.startswith("#"):
-        return (list(touched.get(place.name, ())),)
-    bucket = place.name[1:]
-    at = int(bucket) * DIGITS
-    apart = {name: list(hashes) for name, hashes in touched.items() if str(hashes[2]) == bucket}
-    return (taken.sums.get(place.domain, "")[at : at + DIGITS], apart)
+def wants_past(difference: Difference, uneven: frozenset[str]) -> tuple[str, ...]:
+    """Return the nodes whose past decides, or says since when they differ."""
+    decided = verdict(difference, uneven=uneven)
+    if difference.domain == RUNNING:
+        return tuple(node for side in difference.sides if side.fields for node in side.nodes)
+    if decided.by in (By.NOBODY, By.UNOWNED):
+        return tuple(node for side in difference.sides for node in side.nodes)
+    return tuple(
+        node for side in difference.sides if side is not decided.right for node in side.nodes
+    )

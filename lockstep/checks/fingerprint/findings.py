@@ -12,7 +12,13 @@ from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import ages, texts
 from lockstep.checks.fingerprint.clusters import Clusters
-from lockstep.checks.fingerprint.decide import By, Verdict, verdict
+from lockstep.checks.fingerprint.decide import (
+    By,
+    Verdict,
+    uneven_packages,
+    verdict,
+    wants_past,
+)
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
@@ -22,21 +28,29 @@ from lockstep.checks.fingerprint.objects import (
     shown,
     unanswered,
 )
+from lockstep.checks.fingerprint.past import Past
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
 from lockstep.checks.fingerprint.reverting import Repair, repair
 from lockstep.checks.fingerprint.reverting.case import Case
 from lockstep.checks.fingerprint.severities import severity_of
-from lockstep.checks.fingerprint.subjects import Found, joined, of_object, subjects
+from lockstep.checks.fingerprint.subjects import (
+    EFFECTS,
+    Found,
+    joined,
+    not_as_configured,
+    of_object,
+    subjects,
+)
 from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.node.fingerprint.entry import REPAIR
 from lockstep.node.fingerprint.tree import FORMAT
-from lockstep.probe.record import MISSING, Record, Unread
+from lockstep.probe.record import FINGERPRINT, MISSING, Record, Unread
 from lockstep.report import Finding, Part, Severity, Status, alike, count, fold, worst
 
-READING = "fingerprint"
+READING = FINGERPRINT
 BRANCHES = "fingerprint.branches"
 
 
@@ -73,6 +87,26 @@ class Group:
         """The clusters of the nodes; usually one."""
         return Clusters(self.views)
 
+    @cached_property
+    def past(self) -> Past:
+        """The earlier fingerprints."""
+        versions = {}
+        for context in {id(view.context): view.context for view in self.views.values()}.values():
+            for (node, domain), found in context.past.items():
+                if context.labelled(node) in self.views:
+                    versions[context.labelled(node), domain] = found
+        return Past(versions, self.taken, self.branches)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The objects that differ."""
+        return tuple(self.clusters.compared(differences(self.places, self.branches)))
+
+    @cached_property
+    def uneven(self) -> frozenset[str]:
+        """The packages that are installed on some of the nodes only."""
+        return uneven_packages(self.differences)
+
     def places_of(self, chosen: Mapping[str, Rule]) -> list[Place]:
         """Return the places in the domains of the chosen rules."""
         return [place for place in self.places if shown(place.domain) in chosen]
@@ -106,6 +140,16 @@ def are_taken(contexts: Iterable[Context]) -> bool:
 def places(contexts: Iterable[Context]) -> list[Place]:
     """Return where fingerprints differ."""
     return [place for group in groups(contexts) for place in group.places]
+
+
+def wanted_past(contexts: Iterable[Context]) -> set[tuple[str, str]]:
+    """Return the nodes and domains whose earlier fingerprints help to judge: (node, domain)."""
+    return {
+        (group.views[node].plan.name, difference.domain)
+        for group in groups(contexts)
+        for difference in group.differences
+        for node in wants_past(difference, group.uneven)
+    }
 
 
 @dataclass
@@ -197,21 +241,25 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
 
 
 def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
-    taken, past = group.taken, _past(group)
-    found = differences(group.places_of(chosen), group.branches)
-    for whole in group.clusters.compared(found):
+    past, odd = group.past, not_as_configured(group.differences)
+    for whole in group.differences:
         domain = shown(whole.domain)
-        rule = chosen[domain]
+        rule = chosen.get(domain)
+        if rule is None:
+            continue
         difference = remaining(whole, rule.id, group.views, accepting)
         if difference is None:
             continue
-        decided = verdict(difference, taken, past)
+        decided = verdict(difference, past, group.uneven)
         fields = next((side.fields for side in difference.sides if side.fields is not None), None)
         about = subjects(domain, difference.name, fields)
-        for raw in _findings(group, rule, difference, decided):
-            right = decided.right.nodes if decided.right else ()
-            aged = ages.with_age(raw, domain, group.views, taken)
-            yield Found(domain, difference.name, aged, about, raw.nodes.union(right))
+        right = decided.right.nodes if decided.right else ()
+        if domain in EFFECTS and any(about & odd.get(node, frozenset()) for node in right):
+            continue  # the configuration says that this side is wrong
+        for found in _findings(group, rule, difference, decided):
+            aged = ages.with_age(found, domain, group.views, group.taken)
+            raw = _with_change(aged, difference, past)
+            yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
 
 
 def _findings(
@@ -245,14 +293,15 @@ def _severity(
     return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
-def _past(group: Group) -> list[dict[str, Taken]]:
-    """Return the fingerprints of earlier checks, the newest first."""
-    contexts = {id(view.context): view.context for view in group.views.values()}.values()
-    return [
-        {name: one for name, record in check.items() if (one := taken_of(record)) is not None}
-        for context in contexts
-        for check in context.past
+def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFinding:
+    """Return a finding with the time at which its object has changed, as far as it is known."""
+    times = {node: past.changed(difference, node) for node in sorted(raw.nodes)}
+    known = alike((node for node in times if times[node]), times.__getitem__)
+    texts = [
+        time if raw.finding.status == Status.DIFFERS.value else f"{time} on {fold(nodes)}"
+        for time, nodes in known.items()
     ]
+    return replace(raw, finding=replace(raw.finding, changed="; ".join(texts)))
 
 
 def _wrong(

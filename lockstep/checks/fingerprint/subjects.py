@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lockstep.checks.fingerprint.objects import Fields
+from lockstep.checks.fingerprint.objects import Difference, Fields
+from lockstep.checks.fingerprint.places import RUNNING
 from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.report import Severity, alike, worst
@@ -88,6 +89,17 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
     if domain == "listener" and "unit" in fields:
         found.add(f"unit {fields['unit']}")
     return frozenset(found)
+
+
+def not_as_configured(differences: Iterable[Difference]) -> dict[str, frozenset[str]]:
+    """Return what runs otherwise than it is configured: node -> subjects."""
+    found: dict[str, frozenset[str]] = {}
+    for difference in differences:
+        for side in difference.sides if difference.domain == RUNNING else ():
+            about = subjects(RUNNING, difference.name, side.fields)
+            for node in side.nodes if side.fields is not None else ():
+                found[node] = found.get(node, frozenset()) | about
+    return found
 
 
 def of_object(thing: Object) -> frozenset[str]:

@@ -76,7 +76,11 @@ def judged(change: Change, node: str, new: list[Finding]) -> tuple[str, str]:
     """Return the word and the text for the new findings after a change."""
     where = [one for one in new if node in one["node"]]
     blamed = [one for one in new if node not in one["node"]]
-    texts = "; ".join(f"{one['rule']} {one['node']} {one['device']}: {one['found']}" for one in new)
+    texts = "; ".join(
+        f"{one['rule']} {one['node']} {one['device']}: {one['found']} (from: {one['reference']}, "
+        f"changed {one['changed'] or 'unknown'})"
+        for one in new
+    )
     if blamed:
         return "blamed", texts
     named = [one for one in where if change.object in (one["device"], *one["device"].split(", "))]
