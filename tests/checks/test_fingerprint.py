@@ -223,6 +223,27 @@ def test_a_rule_about_a_package_explains_the_package() -> None:
     assert {one.rule for one in report(of(package=dict(package)))} == {"fingerprint.package"}
 
 
+def test_the_links_of_an_enabled_unit_are_part_of_the_unit() -> None:
+    wants = "/etc/systemd/system/multi-user.target.wants/x.service"
+    link: Fields = {"type": "link"}
+    changes: Changes = {
+        "file": {wants: link, "/etc/rc2.d/S01x": link},
+        "unit": {"x.service": {"enabled": "by multi-user.target"}},
+    }
+    finding = only(of(changes=changes))
+    assert finding.device == "x.service"
+    assert f"file {wants}" in finding.detail
+    assert "file /etc/rc2.d/S01x" in finding.detail
+
+
+def test_a_rule_about_the_host_name_explains_its_other_places() -> None:
+    start = recorded.mutated(recorded.consistent(), NODE, "os.hostname", (), "other")
+    name = {"host name: name": {"running": "other", "configured": NODE}}
+    changed = of(running=dict(name), sysctl={"kernel.hostname": {"value": "other"}})
+    assert {one.rule for one in report(changed, start)} == {"os.hostname"}
+    assert len(report(changed).findings) == 2
+
+
 def hidden(context: Context, node: str, domain: str) -> Context:
     """Return the cluster in which a node could not read a domain when it was asked again."""
     record = context.reading[node]

@@ -35,6 +35,7 @@ from lockstep.checks.fingerprint.reverting.case import Case
 from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import (
     EFFECTS,
+    OF_RULES,
     Found,
     joined,
     not_as_configured,
@@ -197,7 +198,8 @@ def made(
                 explained = (
                     of_object(one) for d in raw.covers for one in raw.rule.explains(view, d)
                 )
-                known[node] = known.get(node, frozenset()).union(*explained)
+                also = OF_RULES.get(raw.rule.id, frozenset())
+                known[node] = known.get(node, frozenset()).union(also, *explained)
     for group in groups(contexts):
         yield from _not_read(group, chosen, notes)
         yield from joined(_of_group(group, chosen, accepting), known)

@@ -40,6 +40,15 @@ OF_KINDS = {
     ObjectKind.UNIT: "unit",
     ObjectKind.USER: "user",
 }
+OF_RULES: Mapping[str, frozenset[str]] = {
+    "os.hostname": frozenset({"running host name: name", "sysctl kernel.hostname"}),
+}
+"""Rule -> what it explains beyond the objects that it names: other places of the same value."""
+ENABLEMENT = re.compile(
+    r"/etc/systemd/system/[^/]+\.(?:wants|requires|upholds)/(?P<unit>[^/]+)"
+    r"|/etc/rc\w\.d/[SK]\d\d(?P<script>[^/]+)"
+)
+"""Links that ``systemctl enable`` makes, also those of scripts in /etc/init.d (systemctl(1))."""
 ALSO = 6
 """At most so many consequences are named."""
 
@@ -57,6 +66,12 @@ class Found:
     rule knows better which side is right."""
 
     @property
+    def is_effect(self) -> bool:
+        """Whether the difference follows from another one of the same subject."""
+        links = self.domain == "file" and ENABLEMENT.fullmatch(self.name) is not None
+        return links or self.domain in EFFECTS
+
+    @property
     def itself(self) -> str:
         """The subject that the object itself is."""
         name = self.name.partition(":")[0] if self.domain == "package" else self.name
@@ -68,8 +83,11 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
     fields = fields or {}
     found = {f"{domain} {name}"}
     match = UNITS[domain].fullmatch(name) if domain in UNITS else None
+    link = ENABLEMENT.fullmatch(name) if domain == "file" else None
     if match is not None:
         found.add(f"unit {match['unit']}")
+    elif link is not None and link["script"]:
+        found.add(f"unit {link['script']}.service")
     elif domain == "running":
         found.add(name)  # "sysctl vm.swappiness", "mount /data"
     elif domain == "slurmd":
@@ -119,7 +137,7 @@ def joined(found: Iterable[Found], known: Mapping[str, frozenset[str]]) -> list[
     for one in found:
         explained = frozenset().union(*(known.get(node, frozenset()) for node in one.parties))
         itself = one.itself in explained
-        if not itself and not (one.domain in EFFECTS and one.subjects & explained):
+        if not itself and not (one.is_effect and one.subjects & explained):
             by_nodes.setdefault(one.raw.nodes, []).append(one)
     return [raw for same in by_nodes.values() for raw in _of_nodes(same)]
 
@@ -130,12 +148,12 @@ def _of_nodes(found: list[Found]) -> list[RawFinding]:
     objects = alike(found, lambda one: (one.domain, one.name))
     for one in sorted(
         (_with_parts(same[0], same) for same in objects.values()),
-        key=lambda one: (_rank(one.domain), one.name),
+        key=lambda one: (_rank(one), one.name),
     ):
         together = [cause for cause in causes if cause[0] & one.subjects]
         folder = ("file", one.name.rpartition("/")[0])
         below = [cause for cause in causes if one.domain == "file" and _has(cause[1], folder)]
-        together = below or (together if one.domain in EFFECTS else [])
+        together = below or (together if one.is_effect else [])
         if together:
             subjects, members = together[0]
             subjects |= one.subjects
@@ -156,8 +174,10 @@ def _has(members: list[Found], place: tuple[str, str]) -> bool:
     return any((one.domain, one.name) == place for one in members)
 
 
-def _rank(domain: str) -> int:
-    return ORDER.index(domain) if domain in ORDER else len(ORDER)
+def _rank(one: Found) -> int:
+    """Return the place of a difference among its causes and effects."""
+    follows = one.domain == "file" and one.is_effect
+    return ORDER.index(one.domain) if one.domain in ORDER and not follows else len(ORDER)
 
 
 def _with_effects(members: list[Found]) -> RawFinding:
