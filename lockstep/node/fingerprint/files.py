@@ -49,6 +49,9 @@ KINDS = {
 }
 READERS = 0o4
 SEARCHERS = 0o1
+COMPILED = "__pycache__"
+"""Folder of modules that Python has compiled (PEP 3147). Two compilations of one source can differ
+in single bits, and there is one only where the module was run by a user that may write there."""
 SNAKEOIL = "ssl-cert-snakeoil.pem"
 """A link to it in /etc/ssl/certs has a name that is the hash of a subject with the host's name."""
 UNOWNED = (
@@ -173,11 +176,14 @@ class Files:
             if place.most and depth >= 2 and entries_below(opened, place.most) > place.most:
                 fields["entries"] = f"more than {place.most}"
                 entries = []
-            if depth == 0 or not place.unowned or path in BASE or not self._is_owned(path):
+            made = path.endswith(f"/{COMPILED}")
+            mine = depth == 0 or not place.unowned or path in BASE or not self._is_owned(path)
+            if mine and not made:
                 self.found.append(Entry(path, fields))
             public = public and bool(about.st_mode & SEARCHERS)
             for entry in entries:
-                self._entry(place, path, entry, opened, public, depth)
+                if not (made and entry.name.endswith(".pyc")):
+                    self._entry(place, path, entry, opened, public, depth)
         finally:
             os.close(opened)
 

@@ -159,6 +159,19 @@ def test_a_large_folder_of_software_is_left_to_the_rare_domain(root: Root) -> No
     assert "entries" not in found["/opt/conda"]
 
 
+def test_modules_that_python_compiled_are_left_out_and_nothing_beside_them(root: Root) -> None:
+    root.file("/usr/local/lib/tool/a.py", "x = 1\n")
+    root.file("/usr/local/lib/tool/__pycache__/a.cpython-313.pyc", "made")
+    root.file("/usr/local/lib/tool/__pycache__/agent", "#!/bin/sh\n")
+    root.file("/usr/local/lib/tool/b.pyc", "shipped without its source")
+    below = {name for name in root.read(read_files) if name.startswith("/usr/local/lib/tool/")}
+    assert below == {
+        "/usr/local/lib/tool/a.py",
+        "/usr/local/lib/tool/__pycache__/agent",
+        "/usr/local/lib/tool/b.pyc",
+    }
+
+
 def test_only_settings_of_a_home_are_compared(root: Root) -> None:
     root.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nme:x:1000:7::/home/me:/bin/sh\n")
     for name in (".bashrc", ".ssh/config", ".bash_history", ".cache/x", "data", ".local/bin/x"):
