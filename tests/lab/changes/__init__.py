@@ -19,3 +19,5 @@ class Change:
     """Name of the object in the fingerprint."""
     alone: bool = False
     """Whether the node alone shows it: what runs differs from what is configured."""
+    apart: bool = False
+    """Whether no other change can be made at the same time, because it reaches other nodes."""
