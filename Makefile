@@ -41,10 +41,10 @@ test-integration: setup ## Whole runs of pyinfra, with faults, over real ssh; no
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)
 	@$(PY) -m scripts.testing kernel
 
-test-slow: setup ## Drifts one by one, upgrades, containers, DKMS, Debian 12, killed deploys (root, 30 min)
+test-slow: setup ## Drifts and 356 changes one by one, upgrades, containers, DKMS, Debian 12 (root, 45 min)
 	@$(PY) -m scripts.testing slow
 
-test-all: setup ## Everything of test, test-slow and test-kernel (root, 75 min)
+test-all: setup ## Everything of test, test-slow and test-kernel (root, 90 min)
 	@$(PY) -m scripts.testing all
 
 coverage: setup ## Which lines the unit tests run; fails below the floor in pyproject.toml (8 min)

@@ -21,3 +21,5 @@ class Change:
     """Whether the node alone shows it: what runs differs from what is configured."""
     node: str = ""
     """The only node on which it is made and found; empty: any worker."""
+    apart: bool = False
+    """Whether no other change can be made at the same time, because it reaches other nodes."""

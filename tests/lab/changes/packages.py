@@ -59,7 +59,7 @@ USERS = (
     user("useradd", "useradd -M intern", "intern"),
     user("useradd --system", "useradd --system monitor", "monitor"),
     user("usermod: shell", "usermod -s /bin/sh ops", "ops"),
-    user("usermod: home", "usermod -d /srv/ops ops", "ops"),
+    user("usermod: home", "usermod -d /srv/daemon daemon", "daemon"),
     user("usermod: uid", "sed -i 's/^ops:x:1000:/ops:x:1042:/' /etc/passwd", "ops"),
     user("usermod: comment", "usermod -c Operators ops", "ops"),
     user("usermod: primary group", "usermod -g users daemon", "daemon"),

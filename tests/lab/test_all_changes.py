@@ -1,0 +1,40 @@
+"""All changes of tests/lab/changes, on three workers of which two are as before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.changes.catalogue import chosen
+from tests.lab.changes.trial import Trial
+from tests.lab.labs import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+OWN = "test-changes"
+
+
+@pytest.fixture(scope="module")
+def three_workers() -> Iterator[Lab]:
+    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", OWN))
+    if lab.name != OWN:  # a developer's own lab stays as it is
+        yield lab
+        return
+    lab.lab("down")
+    try:
+        lab.lab("up", "--workers", "3")
+        deployed = lab.deploy()
+        assert deployed.status == 0, deployed.errors
+        yield lab
+    finally:
+        lab.lab("down")
+
+
+def test_every_change_is_found_and_gone_after_its_undo(three_workers: Lab, tmp_path: Path) -> None:
+    trial = Trial(three_workers, tmp_path / "records")
+    assert len(trial.nodes) == 3
+    outcomes = list(trial.outcomes(chosen()))
+    assert [str(outcome) for outcome in outcomes if not outcome.is_good] == []
+    assert len(outcomes) == len(chosen())
