@@ -10,10 +10,10 @@ from typing import cast
 
 from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
-from lockstep.checks.fingerprint import ages, texts
+from lockstep.checks.fingerprint import ages
+from lockstep.checks.fingerprint.building import not_shown, running, undecided, unread, wrong
 from lockstep.checks.fingerprint.clusters import Clusters
 from lockstep.checks.fingerprint.decide import (
-    By,
     Verdict,
     uneven_packages,
     verdict,
@@ -22,17 +22,12 @@ from lockstep.checks.fingerprint.decide import (
 from lockstep.checks.fingerprint.objects import (
     Branches,
     Difference,
-    Fields,
-    Side,
     differences,
     shown,
     unanswered,
 )
 from lockstep.checks.fingerprint.past import Past
 from lockstep.checks.fingerprint.places import RUNNING, Place, Taken, differing
-from lockstep.checks.fingerprint.reverting import Repair, repair
-from lockstep.checks.fingerprint.reverting.case import Case
-from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.subjects import (
     EFFECTS,
     OF_RULES,
@@ -46,10 +41,9 @@ from lockstep.checks.fingerprint.wanted import part, remaining
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
-from lockstep.node.fingerprint.entry import REPAIR
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.probe.record import FINGERPRINT, MISSING, Record, Unread
-from lockstep.report import Finding, Part, Severity, Status, alike, count, fold, worst
+from lockstep.report import Status, alike, fold
 
 READING = FINGERPRINT
 BRANCHES = "fingerprint.branches"
@@ -219,17 +213,17 @@ def _not_read(
     for name, view in group.views.items():
         value = view.record.get(READING)
         if isinstance(value, Unread) and value != MISSING:
-            yield _unread(chosen[next(iter(chosen))], view, value.unread)
+            yield unread(chosen[next(iter(chosen))], view, value.unread)
         elif name not in taken:
             notes.without.add(name)
         else:
             for domain, reason in taken[name].unread.items():
                 if domain in chosen:
-                    yield _unread(chosen[domain], view, reason)
+                    yield unread(chosen[domain], view, reason)
     notes.without_slow |= {*ages.never_read(taken)}
     for name, domains in _hidden(unanswered(group.places_of(chosen), group.branches)).items():
         for domain, number in domains.items():
-            yield _not_shown(chosen[domain], name, number)
+            yield not_shown(chosen[domain], name, number)
 
 
 def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
@@ -268,7 +262,7 @@ def _findings(
     group: Group, rule: Rule, difference: Difference, decided: Verdict
 ) -> Iterator[RawFinding]:
     if decided.right is None and difference.domain != RUNNING:
-        yield _undecided(group, rule, difference)
+        yield undecided(group.views, rule, difference)
         return
     for side in difference.sides:
         if side is decided.right or (decided.right is None and side.fields is None):
@@ -277,22 +271,12 @@ def _findings(
         for view in map(group.views.__getitem__, side.nodes):
             if rule.judges(view):
                 raw = (
-                    _running(view, rule, difference, side.fields or {})
+                    running(view, rule, difference, side.fields or {})
                     if decided.right is None
-                    else _wrong(view, rule, difference, side, decided.right, decided.by)
+                    else wrong(view, rule, difference, side, decided.right, decided.by)
                 )
                 parts = (replace(of_side, nodes=(view.name,)),)
                 yield replace(raw, finding=replace(raw.finding, parts=parts))
-
-
-def _severity(
-    view: View, rule: Rule, difference: Difference, wrong: Fields | None, right: Fields | None
-) -> Severity:
-    change = rule.change(view)
-    if change is not None and change.severity is not None:
-        return Severity(change.severity)
-    domain = shown(difference.domain)
-    return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
 def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFinding:
@@ -304,122 +288,3 @@ def _with_change(raw: RawFinding, difference: Difference, past: Past) -> RawFind
         for time, nodes in known.items()
     ]
     return replace(raw, finding=replace(raw.finding, changed="; ".join(texts)))
-
-
-def _wrong(
-    view: View, rule: Rule, difference: Difference, side: Side, right: Side, by: By
-) -> RawFinding:
-    reference = by.value
-    if by is By.MAJORITY:
-        reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
-    domain, family = shown(difference.domain), view.plan.cluster.release.family
-    case = Case(difference.name, side.fields, right.fields, family)
-    return _raw(
-        rule,
-        view.name,
-        difference.name,
-        (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
-        reference,
-        repair(view, domain, case, right.nodes),
-        texts.detail(side.fields, right.fields),
-        severity=_severity(view, rule, difference, side.fields, right.fields),
-    )
-
-
-def _running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
-    own = Repair(f"on {view.name}: {fields[REPAIR]}") if REPAIR in fields else None
-    return _raw(
-        rule,
-        view.name,
-        difference.name,
-        (fields.get("running", ""), fields.get("configured", "")),
-        By.CONFIGURED.value,
-        own or repair(view, RUNNING, Case(difference.name, fields, fields), ()),
-        severity=_severity(view, rule, difference, fields, None),
-    )
-
-
-def _undecided(group: Group, rule: Rule, difference: Difference) -> RawFinding:
-    nodes = [node for side in difference.sides for node in side.nodes]
-    first, *others = difference.sides
-    sides = "; ".join(
-        f"{texts.found(side.fields, first.fields if side is not first else None)} "
-        f"on {fold(side.nodes)}"
-        for side in difference.sides
-    )
-    severities = {
-        _severity(group.views[node], rule, difference, side.fields, first.fields)
-        for side in others
-        for node in side.nodes
-    }
-    raw = _raw(
-        rule,
-        fold(nodes),
-        difference.name,
-        (sides, f"the same on {fold(nodes)}"),
-        By.MAJORITY.value,
-        Repair("decide which value is right, and set it on the other nodes"),
-        texts.detail(others[0].fields, first.fields),
-        Status.UNDECIDED,
-        worst(severities),
-        tuple(part(rule.id, difference, side, side.nodes) for side in difference.sides),
-    )
-    parties = tuple(frozenset(side.nodes) for side in difference.sides)
-    return replace(raw, nodes=frozenset(nodes), sides=parties)
-
-
-def _not_shown(rule: Rule, node: str, number: int) -> RawFinding:
-    return _raw(
-        rule,
-        node,
-        "",
-        (f"{count(number, 'difference')}, of objects that were not read", "none"),
-        By.MAJORITY.value,
-        Repair(
-            f"check again, not saved records; if {node} is another kind of node, describe it as one"
-        ),
-        status=Status.UNKNOWN,
-    )
-
-
-def _unread(rule: Rule, view: View, reason: str) -> RawFinding:
-    return _raw(
-        rule,
-        view.name,
-        "",
-        (f"not read: {reason}", "a reading"),
-        By.MAJORITY.value,
-        Repair(f"find the cause on {view.plan.name}, then check again"),
-        status=Status.UNKNOWN,
-    )
-
-
-def _raw(
-    rule: Rule,
-    node: str,
-    device: str,
-    texts_: tuple[str, str],
-    reference: str,
-    repaired: Repair,
-    detail: str = "",
-    status: Status = Status.DIFFERS,
-    severity: Severity | None = None,
-    parts: tuple[Part, ...] = (),
-) -> RawFinding:
-    found, expected = texts_
-    finding = Finding(
-        rule=rule.id,
-        node=node,
-        device=device,
-        field=READING,
-        found=found,
-        expected=expected,
-        reference=reference,
-        repair=repaired.text,
-        roles=repaired.roles,
-        severity=(severity or rule.severity.unread).value,
-        status=status.value,
-        detail=detail,
-        parts=parts,
-    )
-    return RawFinding(finding, frozenset({node}), rule)

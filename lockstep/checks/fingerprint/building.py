@@ -1,0 +1,155 @@
+"""Builds findings about objects that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lockstep.checks.context import View
+from lockstep.checks.fingerprint import texts
+from lockstep.checks.fingerprint.decide import By
+from lockstep.checks.fingerprint.objects import Difference, Fields, Side, shown
+from lockstep.checks.fingerprint.places import RUNNING
+from lockstep.checks.fingerprint.reverting import Repair, repair
+from lockstep.checks.fingerprint.reverting.case import Case
+from lockstep.checks.fingerprint.severities import severity_of
+from lockstep.checks.fingerprint.wanted import part
+from lockstep.checks.raw_findings import RawFinding
+from lockstep.checks.rule import Rule
+from lockstep.node.fingerprint.entry import REPAIR
+from lockstep.probe.record import FINGERPRINT
+from lockstep.report import Finding, Part, Severity, Status, count, fold, worst
+
+
+def _severity(
+    view: View, rule: Rule, difference: Difference, wrong: Fields | None, right: Fields | None
+) -> Severity:
+    change = rule.change(view)
+    if change is not None and change.severity is not None:
+        return Severity(change.severity)
+    domain = shown(difference.domain)
+    return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
+
+
+def wrong(
+    view: View, rule: Rule, difference: Difference, side: Side, right: Side, by: By
+) -> RawFinding:
+    """Return the finding about a node that has another value than the right side."""
+    reference = by.value
+    if by is By.MAJORITY:
+        reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
+    domain, family = shown(difference.domain), view.plan.cluster.release.family
+    case = Case(difference.name, side.fields, right.fields, family)
+    return _raw(
+        rule,
+        view.name,
+        difference.name,
+        (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
+        reference,
+        repair(view, domain, case, right.nodes),
+        texts.detail(side.fields, right.fields),
+        severity=_severity(view, rule, difference, side.fields, right.fields),
+    )
+
+
+def running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
+    """Return the finding about what runs otherwise than it is configured."""
+    own = Repair(f"on {view.name}: {fields[REPAIR]}") if REPAIR in fields else None
+    return _raw(
+        rule,
+        view.name,
+        difference.name,
+        (fields.get("running", ""), fields.get("configured", "")),
+        By.CONFIGURED.value,
+        own or repair(view, RUNNING, Case(difference.name, fields, fields), ()),
+        severity=_severity(view, rule, difference, fields, None),
+    )
+
+
+def undecided(views: Mapping[str, View], rule: Rule, difference: Difference) -> RawFinding:
+    """Return the finding about a difference of which nobody knows the right side."""
+    nodes = [node for side in difference.sides for node in side.nodes]
+    first, *others = difference.sides
+    sides = "; ".join(
+        f"{texts.found(side.fields, first.fields if side is not first else None)} "
+        f"on {fold(side.nodes)}"
+        for side in difference.sides
+    )
+    severities = {
+        _severity(views[node], rule, difference, side.fields, first.fields)
+        for side in others
+        for node in side.nodes
+    }
+    raw = _raw(
+        rule,
+        fold(nodes),
+        difference.name,
+        (sides, f"the same on {fold(nodes)}"),
+        By.MAJORITY.value,
+        Repair("decide which value is right, and set it on the other nodes"),
+        texts.detail(others[0].fields, first.fields),
+        Status.UNDECIDED,
+        worst(severities),
+        tuple(part(rule.id, difference, side, side.nodes) for side in difference.sides),
+    )
+    parties = tuple(frozenset(side.nodes) for side in difference.sides)
+    return replace(raw, nodes=frozenset(nodes), sides=parties)
+
+
+def not_shown(rule: Rule, node: str, number: int) -> RawFinding:
+    """Return the finding about differences whose objects a node did not show."""
+    return _raw(
+        rule,
+        node,
+        "",
+        (f"{count(number, 'difference')}, of objects that were not read", "none"),
+        By.MAJORITY.value,
+        Repair(
+            f"check again, not saved records; if {node} is another kind of node, describe it as one"
+        ),
+        status=Status.UNKNOWN,
+    )
+
+
+def unread(rule: Rule, view: View, reason: str) -> RawFinding:
+    """Return the finding about a fingerprint or domain that could not be read."""
+    return _raw(
+        rule,
+        view.name,
+        "",
+        (f"not read: {reason}", "a reading"),
+        By.MAJORITY.value,
+        Repair(f"find the cause on {view.plan.name}, then check again"),
+        status=Status.UNKNOWN,
+    )
+
+
+def _raw(
+    rule: Rule,
+    node: str,
+    device: str,
+    texts_: tuple[str, str],
+    reference: str,
+    repaired: Repair,
+    detail: str = "",
+    status: Status = Status.DIFFERS,
+    severity: Severity | None = None,
+    parts: tuple[Part, ...] = (),
+) -> RawFinding:
+    found, expected = texts_
+    finding = Finding(
+        rule=rule.id,
+        node=node,
+        device=device,
+        field=FINGERPRINT,
+        found=found,
+        expected=expected,
+        reference=reference,
+        repair=repaired.text,
+        roles=repaired.roles,
+        severity=(severity or rule.severity.unread).value,
+        status=status.value,
+        detail=detail,
+        parts=parts,
+    )
+    return RawFinding(finding, frozenset({node}), rule)
