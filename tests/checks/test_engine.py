@@ -370,6 +370,7 @@ def with_fault(rule: str) -> Context:
         ("unit.active", "IDLE+NOT_RESPONDING", ""),
         ("munge.key", "DOWN+NOT_RESPONDING", "Not responding"),
         ("gpu.count", "DRAIN+IDLE", "lockstep: gpu.count: 7 of 8 GPUs"),
+        ("gpu.count", "DRAIN+IDLE", "lockstep-compare: gpu.count (found 7 GPUs, expected 8 GPUs)"),
         ("gpu.count", "DRAIN+IDLE", "gres/gpu count reported lower than configured (7 < 8)"),
         ("gpu.count", "DRAIN+IDLE", "gres/gpu:nvidia_h200_3g.71gb count too low (14 < 16)"),
         ("memory.at_least", "DRAIN+IDLE", "Low RealMemory (reported:100 < 100.00% of configured)"),

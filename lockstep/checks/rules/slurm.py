@@ -132,6 +132,7 @@ REASONS = {
     "gres/gpu count": GPUS,
     "gres/gpu:": GPUS,
     OUR_MARK: OURS,
+    COMPARE_MARK: OURS,
 }
 
 
@@ -161,7 +162,8 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
         bare = states - WORKING
         return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
     # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
-    parts = [reason] if reason.startswith(OUR_MARK) else reason.split(", ")
+    ours = reason.startswith((OUR_MARK, COMPARE_MARK))
+    parts = [reason] if ours else reason.split(", ")
     tags = [{tag for start, tag in REASONS.items() if part.startswith(start)} for part in parts]
     if not all(tags):
         return frozenset()
