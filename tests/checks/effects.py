@@ -217,5 +217,9 @@ WRITES_NOTHING = (
 OF_NO_ROLE = (
     "manifest.recorded",  # the next deploy writes a lost manifest again
     "reboot.rebooted",  # other rules judge whether a reboot is due
+    # slurm.state reports workers that stay drained.
+    *("comparison.compared", "slurm_controller.drained_until_compared"),
+    # The fingerprint's domain ``running`` judges them, on machines and not on records.
+    *("service.limits_applied", "service.cpus_applied", "service.sockets_listen"),
     "removal.removed",  # the rules left_over.* judge what is left
 )

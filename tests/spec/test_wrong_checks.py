@@ -54,7 +54,12 @@ def problem(**checks: Any) -> Problem:
             ),
         ),
         ({"rule": "memory.total", "tolerance": -1}, ("tolerance",), "-1", "0 or more"),
-        ({"rule": "gpu.vbios", "severity": "info"}, ("severity",), "'info'", "'error' or"),
+        (
+            {"rule": "gpu.vbios", "severity": "info"},
+            ("severity",),
+            "'info'",
+            "'error', 'warning' or",
+        ),
         (
             {"rule": "gpu.vbios", "severity": "error", "classes": ["hgxx"]},
             *(("classes", 0), "hgxx", "such as hgx"),

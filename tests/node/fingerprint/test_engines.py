@@ -129,16 +129,14 @@ def test_slurmd_is_asked_only_where_it_runs_and_has_its_file(node: Node) -> None
 
 
 def test_a_login_shell(node: Node) -> None:
-    out = ("Welcome\\n0027\\n==\\nopen files (-n) 1024\\nmax user processes (-u) 96365\\n==\\n"
-           "open files (-n) 4096\\n==\\nalias ll='ls -l'\\n==\\nhashall on\\nvi off\\n==\\n"
+    out = ("Welcome\\n0027\\n==\\nalias ll='ls -l'\\n==\\nhashall on\\nvi off\\n==\\n"
            "declare -f module\\n==\\nPATH=/bin\\0_=x\\0API_KEY=7\\0")  # fmt: skip
     node.tool("env", f'printf "{out}"')
     seen = node.read("login")
     assert seen == {
         "login shell of root": {
-            "umask": "0027", "profile prints": "Welcome", "limit open files, soft": "1024",
-            "limit open files, hard": "4096", "alias ll": "'ls -l'", "options": "hashall",
-            "functions": "module", "environment PATH": "/bin", "environment API_KEY": "7",
+            "umask": "0027", "profile prints": "Welcome", "alias ll": "'ls -l'",
+            "options": "hashall", "functions": "module", "environment PATH": "/bin", "environment API_KEY": "7",
         }
     }  # fmt: skip
     assert isinstance(seen["login shell of root"]["environment API_KEY"], Secret)

@@ -14,7 +14,7 @@ from tests.lab.changes.units import CHANGES
 from tests.node.fingerprint.daemon_node import DOMAINS, Node, node
 
 __all__ = ["node"]
-SHELL = "printf '{umask}\\n==\\n==\\n==\\n==\\n==\\n==\\nPATH=/bin\\0'"
+SHELL = "printf '{umask}\\n==\\n==\\n==\\n==\\nPATH=/bin\\0'"
 SLURMD = "echo 'Slurmd Debug = {debug}'"
 SOCKET = "echo 'u_str LISTEN 0 4096 {path} 310294 * 0 <-> ino:42 dev:0/69 peers:'"
 MUTATIONS: dict[str, Callable[[Node], object]] = {
