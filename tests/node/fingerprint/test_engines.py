@@ -136,7 +136,8 @@ def test_a_login_shell(node: Node) -> None:
     assert seen == {
         "login shell of root": {
             "umask": "0027", "profile prints": "Welcome", "alias ll": "'ls -l'",
-            "options": "hashall", "functions": "module", "environment PATH": "/bin", "environment API_KEY": "7",
+            "options": "hashall", "functions": "module",
+            "environment PATH": "/bin", "environment API_KEY": "7",
         }
     }  # fmt: skip
     assert isinstance(seen["login shell of root"]["environment API_KEY"], Secret)
