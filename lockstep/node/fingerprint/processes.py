@@ -75,6 +75,8 @@ CONTROLS_1 = {
 """Control groups of version 1: controller -> files."""
 EXCEPTIONS_OF_PROCESSES = (
     Exempt("process", r"sshd?@[\d-].*\.service", WHOLE, "It is one connection of a person."),
+    Exempt("process", r"netavark-dhcp-proxy\.service", WHOLE,
+           "It ends after some time without work."),
     Exempt("process", "systemd", "command",
            "daemon-reexec starts PID 1 with other options than the kernel (systemd(1))."),
 )  # fmt: skip

@@ -58,6 +58,8 @@ EXCEPTIONS_OF_UNITS = (
     Exempt("unit", r"(packagekit|fwupd|udisks2|polkit|rtkit-daemon)\.service", "active",
            "dbus starts it when somebody asks."),
     Exempt("unit", r"(libvirtd|virt\w+d)\.service", "active", "It ends after 120 s without work."),
+    Exempt("unit", r"netavark-dhcp-proxy\.service", "active",
+           "It starts at boot, and ends after some time without work; its socket starts it again."),
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ ROWS = [
     ("unit", "systemd-fsck@dev-sda1.service", "systemd-fsck-root.service"),
     ("unit", "systemd-coredump@5-77-0.service", "systemd-coredump.socket"),
     ("process", "ssh@3-10.0.0.1:22-10.0.0.2:5000.service", "ssh.service"),
+    ("process", "netavark-dhcp-proxy.service", "podman.service"),
     ("running", "irqbalance.service: state", "irqbalance.service: nice"),
     ("running", "sshd@3-10.0.0.1:22-x.service: state", "sshd.service: state"),
     ("running", "slurmd.service: CPUs", "slurmctld.service: CPUs"),
@@ -52,6 +53,7 @@ def test_objects(domain: str, object_: str, neighbour: str) -> None:
         ("polkit.service", "dbus.service"),
         ("libvirtd.service", "libvirt-guests.service"),
         ("virtqemud.service", "virtqemud.socket"),
+        ("netavark-dhcp-proxy.service", "netavark-dhcp-proxy.socket"),
     ],
 )
 def test_states_of_units(unit: str, neighbour: str) -> None:
@@ -75,6 +77,7 @@ def test_every_row_is_covered() -> None:
                 re.fullmatch(exempt.object, object_)
                 for row, object_, _ in [
                     *ROWS, ("unit", "polkit.service", ""), ("unit", "libvirtd.service", ""),
+                    ("unit", "netavark-dhcp-proxy.service", ""),
                     ("unit", "systemd-hostnamed.service", ""),
                     ("process", "systemd", ""),
                 ]
