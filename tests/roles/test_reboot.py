@@ -1196,7 +1196,7 @@ def test_a_head_knows_which_workers_had_no_turn_yet() -> None:
 
 def test_a_drain_of_the_rollout_is_resumed_by_no_other_part() -> None:
     """The health check and the deploy resume what begins with their own mark."""
-    from lockstep.checks.rules.slurm import OUR_MARK
+    from lockstep.checks.slurm_states import OUR_MARK
     from lockstep.facts.slurm import OURS as HEALTH_CHECKS
     from lockstep.roles.operations.slurm_worker import RETURNS
 

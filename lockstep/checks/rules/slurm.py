@@ -23,6 +23,17 @@ from lockstep.checks.rule import (
     each,
     same,
 )
+from lockstep.checks.slurm_states import (
+    COMPARE_MARK,
+    CPUS,
+    GPUS,
+    MEMORY,
+    OUR_MARK,
+    OURS,
+    SILENT,
+    state_of,
+    tags_of,
+)
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGSTACK
 from lockstep.probe.record import MISSING, Unread, item
 from lockstep.spec import NodeRole, Service
@@ -102,72 +113,12 @@ def _node_expected(view: View) -> dict[str, JsonValue]:
     }
 
 
-WORKING = {
-    # Base states, then flags: sinfo(1), node state codes.
-    "IDLE",
-    "MIXED",
-    "ALLOCATED",
-    "COMPLETING",
-    "PLANNED",
-    "RESERVED",
-    "BLOCKED",  # reserved for a job that requested a whole block of the topology
-    "CLOUD",
-    "DYNAMIC_NORM",
-}
-SILENT_STATES = {"DOWN", "NOT_RESPONDING", "UNKNOWN"}
-OUR_MARK = "lockstep:"
-COMPARE_MARK = "lockstep-compare:"
-"""Starts the drain reason of a node that a deploy has not yet compared with its class."""
-
 LACKING_GPUS = ("gpu.count", "gpu.lost", "gpu.name", "gpu.mig", "gpu.mig_layout")
 """Rules whose findings leave slurmd with fewer GPUs or MIG devices than planned."""
-SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
-REASONS = {
-    # Prefix of a reason that Slurm itself gives (slurmctld, node_mgr.c, ping_nodes.c) -> tag.
-    "Not responding": SILENT,
-    "Node unexpectedly rebooted": SILENT,
-    "Low RealMemory": MEMORY,
-    "Low socket*core*thread count": CPUS,
-    "Low CPUs": CPUS,
-    "gres/gpu count": GPUS,
-    "gres/gpu:": GPUS,
-    OUR_MARK: OURS,
-    COMPARE_MARK: OURS,
-}
-
-
-def _state(entry: dict[str, JsonValue]) -> Items:
-    state = entry.get("state")
-    if not isinstance(state, list):
-        return {"": MISSING}
-    if state and WORKING.issuperset(map(str, state)):
-        return {"": "takes jobs"}
-    reason = entry.get("reason")
-    shown = "+".join(map(str, state)) or "no state"
-    return {"": shown + (f" ({reason})" if reason else "")}
 
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
-    """Return the tags of the reasons for a state; none if a reason is not in ``REASONS``.
-
-    Without any reason, a node that does not respond has the tag ``SILENT``.
-    """
-    entry = seen_by_slurm(view)
-    if not isinstance(entry, dict):
-        return frozenset()
-    listed = entry.get("state")
-    states = set(map(str, listed)) if isinstance(listed, list) else set[str]()
-    reason = str(entry.get("reason") or "")
-    if not reason:
-        bare = states - WORKING
-        return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
-    # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
-    ours = reason.startswith((OUR_MARK, COMPARE_MARK))
-    parts = [reason] if ours else reason.split(", ")
-    tags = [{tag for start, tag in REASONS.items() if part.startswith(start)} for part in parts]
-    if not all(tags):
-        return frozenset()
-    return frozenset().union(*tags) - (set() if states & SILENT_STATES else {SILENT})
+    return tags_of(seen_by_slurm(view))
 
 
 def _drained_by(view: View, device: str) -> tuple[str, ...]:
@@ -356,7 +307,7 @@ RULES = (
         ),
         source="scontrol(1), show node; sinfo(1), node state codes",
         reading="slurm.nodes",
-        look=_of_entry(_state),
+        look=_of_entry(state_of),
         expected=same("takes jobs"),
         text=Text(detail=_whose),
         repair=by_role(
