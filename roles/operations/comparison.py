@@ -7,10 +7,23 @@ from weakref import WeakKeyDictionary
 
 from pyinfra import host
 from pyinfra.api import State
+from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.facts.slurm import TO_COMPARE
 
 _waiting: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
+
+
+def compares() -> bool:
+    """Return whether this run compares workers before Slurm resumes them (``--data compare=yes``).
+
+    Raises:
+        PyinfraError: the value is neither yes nor no.
+    """
+    value = str(host.data.get("compare") or "no")
+    if value not in ("yes", "no"):
+        raise PyinfraError(f"--data compare={value}: expected yes or no")
+    return value == "yes"
 
 
 def waiting(state: State) -> set[str]:

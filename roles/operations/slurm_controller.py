@@ -10,7 +10,7 @@ from lockstep.facts.slurm import (
 )
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
-from lockstep.roles.operations.comparison import drain
+from lockstep.roles.operations.comparison import compares, drain
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.workers_first import on_every_worker
@@ -47,7 +47,7 @@ def distributed(files: tuple[str, ...]) -> Commands:
 @operation("every node of the cluster has registered")
 def drained_until_compared() -> Commands:
     """Drain nodes that have never registered, so that they get no jobs before they are compared."""
-    if new := ask(new_nodes()):
+    if compares() and (new := ask(new_nodes())):
         yield drain(",".join(new))
 
 

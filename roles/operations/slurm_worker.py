@@ -12,7 +12,7 @@ from lockstep.fast.connector import read_anew_after
 from lockstep.files import slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import FETCHED, HEALTH_CHECK
-from lockstep.roles.operations.comparison import drain, wait_for_comparison
+from lockstep.roles.operations.comparison import compares, drain, wait_for_comparison
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 WAIT_S = 60
@@ -23,8 +23,7 @@ slurmctld clears this flag when the node answers its next ping, up to a third of
 (slurm.conf(5)), or when slurmd registers, which it does as soon as it starts."""
 
 RETURNS = ("Node unexpectedly rebooted", "Not responding")
-"""Reasons that slurmctld sets for nodes that did not answer; a deploy resumes these nodes, once it
-has compared them."""
+"""Reasons that slurmctld sets for nodes that did not answer; a deploy resumes these nodes."""
 
 OUTDATED = "CoreSpec differ"
 """The reason that slurmctld sets if a slurmd registers with the CPUs from the previous slurm.conf.
@@ -50,8 +49,8 @@ node_mgr.c of Slurm 24.11)."""
 def registered(node: str, controller: str) -> Commands:
     """Wait until the node is registered.
 
-    If it is down only because it did not respond, it is drained instead, so that it can be compared
-    with its class before it is resumed.
+    If it is down only because it did not respond, it is resumed, or drained until it has been
+    compared with its class (``compares``).
 
     slurmd is restarted if the node stays NOT_RESPONDING, for example after munge was down.
 
@@ -79,7 +78,7 @@ def registered(node: str, controller: str) -> Commands:
     # If slurmd has just started, the controller's answer is still the old one.
     restarts = has_gpus and not late and REJECTED in state.states
     away |= restarts
-    if not state.states or returns or state.reason.startswith(NOT_COMPARED):
+    if compares() and (not state.states or returns or state.reason.startswith(NOT_COMPARED)):
         wait_for_comparison()
     if not away and not taken_out and not returns:
         return
@@ -116,10 +115,11 @@ def registered(node: str, controller: str) -> Commands:
                 *(("*State=*DRAIN*Reason='gres/gpu'*' count '*",) if has_gpus else ()),
             )
         )
+        after = drain(node) if compares() else f"scontrol update NodeName={node} State=RESUME"
         yield (
             # slurmctld refuses to resume a node that still lacks GPUs.
             f'case "$(timeout 30 scontrol -o show node {node})" in '
-            f"*{REJECTED}*Reason='gres/gpu'*) ;; {reasons}) {drain(node)};; esac"
+            f"*{REJECTED}*Reason='gres/gpu'*) ;; {reasons}) {after};; esac"
         )
 
 

@@ -335,17 +335,6 @@ def test_any_other_state_is_a_finding(state: str) -> None:
     assert (found.rule, found.node) == ("slurm.state", "worker3")
 
 
-@pytest.mark.parametrize(
-    ("reason", "roles"),
-    [("lockstep-compare: not compared with its class yet", ("slurm_worker",)), ("fan", ())],
-)
-def test_a_deploy_resumes_only_nodes_that_a_deploy_drained(
-    reason: str, roles: tuple[str, ...]
-) -> None:
-    start = in_state(recorded.consistent(), "DRAIN+IDLE", reason)
-    assert recorded.only(recorded.report(start)).roles == roles
-
-
 STOPPED = {"active": "failed", "sub": "failed", "load": "loaded", "enabled": "enabled"}
 FAULTS: dict[str, tuple[str, tuple[str, ...], object]] = {
     "unit.active": ("units", ("slurmd.service",), STOPPED),

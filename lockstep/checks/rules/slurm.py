@@ -19,12 +19,12 @@ from lockstep.checks.rule import (
     Peers,
     Rule,
     Text,
+    by_hand,
     by_role,
     each,
     same,
 )
 from lockstep.checks.slurm_states import (
-    COMPARE_MARK,
     CPUS,
     GPUS,
     MEMORY,
@@ -119,13 +119,6 @@ LACKING_GPUS = ("gpu.count", "gpu.lost", "gpu.name", "gpu.mig", "gpu.mig_layout"
 
 def _state_tags(view: View, device: str) -> frozenset[str]:
     return tags_of(seen_by_slurm(view))
-
-
-def _drained_by(view: View, device: str) -> tuple[str, ...]:
-    """Return the role that drained a node until it has been compared with its class."""
-    entry = seen_by_slurm(view)
-    reason = entry.get("reason") if isinstance(entry, dict) else ""
-    return ("slurm_worker",) if str(reason).startswith(COMPARE_MARK) else ()
 
 
 def _whose(view: View, device: str) -> str:
@@ -310,13 +303,9 @@ RULES = (
         look=_of_entry(state_of),
         expected=same("takes jobs"),
         text=Text(detail=_whose),
-        repair=by_role(
-            "the role that resumes a node, if a deploy drained it",
-            roles=_drained_by,
-            no_role=(
-                "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
-                "State=RESUME"
-            ),
+        repair=by_hand(
+            "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
+            "State=RESUME"
         ),
         tags=_state_tags,
         applies=concerned,

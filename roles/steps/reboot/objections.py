@@ -17,7 +17,7 @@ BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "packag
 """Rules for values that a reboot changes, so the first node to reboot differs from its peers."""
 
 
-def check(inventory: str, node: str) -> list[dict[str, Any]]:
+def check(inventory: str, node: str, *options: str) -> list[dict[str, Any]]:
     """Return the findings of ``lockstep check`` about a node, or about nodes in hostlist notation.
 
     Raises:
@@ -27,7 +27,7 @@ def check(inventory: str, node: str) -> list[dict[str, Any]]:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "lockstep", "check", inventory),
-                *("--limit", node, "--json", "-"),
+                *("--limit", node, "--json", "-", *options),
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -341,7 +341,7 @@ class Turn:
     def _findings(self) -> str:
         """Run ``lockstep check`` on the node; return the findings in a few words."""
         try:
-            found = check(self.plan.cluster.inventory, self.plan.name)
+            found = check(self.plan.cluster.inventory, self.plan.name, "--no-fingerprint")
         except Unanswered as unanswered:
             return str(unanswered)
         return objections(found, self.plan.name)
