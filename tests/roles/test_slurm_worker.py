@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.facts.slurm import TO_COMPARE
 from lockstep.question import Question
 from lockstep.roles.operations import slurm_worker
 from lockstep.roles.operations.slurm_worker import registered
@@ -35,6 +36,15 @@ def test_only_a_node_that_was_absent_or_that_the_deploy_drained_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: str, said: str
 ) -> None:
     assert told(tmp_path, monkeypatch, shown) == said
+
+
+def test_a_run_that_compares_drains_the_node_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_worker, "compares", lambda: True)
+    shown = "State=DOWN Reason=Node unexpectedly rebooted [slurm@2026-11-21T10:00:00]"
+    drained = f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
+    assert told(tmp_path, monkeypatch, shown) == drained
 
 
 def test_slurmd_looks_again_for_gpus_that_are_there_again(
