@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered
 from lockstep.facts.slurm import AWAITS_REBOOT, NOT_COMPARED, TO_COMPARE, new_nodes
 from lockstep.question import Taken
+from lockstep.roles.operations import comparison as operations
 from lockstep.roles.steps import comparison
 from lockstep.roles.steps.comparison import LONGEST_REASON, compared
 from lockstep.roles.steps.reboot.decision import is_ours
@@ -125,6 +128,15 @@ def test_without_a_worker_that_waits_nothing_is_asked(
     monkeypatch.setattr(comparison, "waiting", lambda state: set())
     done, told = slurm.deploy(TO_COMPARE)
     assert (done.succeeded, done.commands, told) == (True, 0, "")
+
+
+def test_a_run_compares_if_it_is_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, answer in (({}, False), ({"compare": "no"}, False), ({"compare": "yes"}, True)):
+        monkeypatch.setattr(operations, "host", SimpleNamespace(data=given))
+        assert operations.compares() is answer
+    monkeypatch.setattr(operations, "host", SimpleNamespace(data={"compare": "maybe"}))
+    with pytest.raises(PyinfraError, match="--data compare=maybe: expected yes or no"):
+        operations.compares()
 
 
 def test_nodes_that_never_registered_are_new() -> None:
