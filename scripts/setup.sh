@@ -26,10 +26,14 @@ fi
 say "creating .venv with $("$python" --version)"
 rm -rf .venv
 "$python" -m venv .venv
+# The lock lists every dependency. Without --no-deps, pip 23 looks for the newest release of a package
+# that another one requires with an extra (coverage[toml]), and refuses it for its missing hash.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --require-hashes --requirement requirements.lock
+    --no-deps --require-hashes --requirement requirements.lock
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
     --no-deps --no-build-isolation --editable .
+.venv/bin/python -m pip check --disable-pip-version-check >/dev/null || fail \
+    "requirements.lock lacks a dependency: .venv/bin/python -m pip check" "lock it anew"
 # Compile now, because pyinfra writes no bytecode and each deploy would compile again.
 .venv/bin/python -m compileall -q lockstep roles
 touch .venv/lockstep-setup

@@ -541,7 +541,7 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     ) -> Ran:
         logged: list[str] = []
         host = SimpleNamespace(log_styled=lambda text, **style: logged.append(text))
-        monkeypatch.setattr(steps, "check", lambda inventory, node: found or [])
+        monkeypatch.setattr(steps, "check", lambda inventory, node, *options: found or [])
         wanted = Pending((Reason("reboot-required", ""),)) if pending is None else pending
         decision = Decision(wanted, str(doubles.boots), doubles.hold(), worker=True)
         shared = rollout or Rollout()
