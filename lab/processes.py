@@ -70,6 +70,8 @@ def start_recorded(
         record: function that writes the record to disk; called before the program runs.
         log: file to which the output is appended.
         environment: additions to the environment.
+
+    The program runs with niceness 0.
     """
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -86,6 +88,8 @@ def start_recorded(
         raise AssertionError("Popen did not return the requested pipe")
     with gate:
         record(remember(process.pid))
+        # A machine's services would inherit the niceness of the command that boots it.
+        os.setpriority(os.PRIO_PROCESS, process.pid, 0)
         gate.write(b"go\n")
     return process
 

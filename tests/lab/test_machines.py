@@ -154,6 +154,12 @@ class TestMachines:
         assert done("run", "worker1", "--", *boot_id) != before
         assert done("ssh", "worker1", "--", "true") == ""
 
+    def test_services_do_not_inherit_the_niceness_of_the_command(self, machines: LabState) -> None:
+        cycle = [sys.executable, "-m", "lab", "--name", NAME, "power-cycle", "worker1"]
+        cycled = subprocess.run(["nice", "-n", "5", *cycle], cwd=REPOSITORY, capture_output=True)
+        assert cycled.returncode == 0
+        assert done("run", "worker1", "--", "ps", "-o", "ni=", "-p", "1").strip() == "0"
+
     def test_reboot_from_inside(self, machines: LabState) -> None:
         boot_id = ["cat", "/proc/sys/kernel/random/boot_id"]
         before = done("run", "worker1", "--", *boot_id)
