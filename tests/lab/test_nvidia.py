@@ -118,6 +118,7 @@ def test_an_older_module_under_a_newer_library_waits_for_a_reboot(cluster: Lab) 
     assert cluster.check().named == set()
 
 
+@pytest.mark.slow
 def test_a_fabric_manager_of_another_version_waits_for_the_rollout(cluster: Lab) -> None:
     package = "nvidia-fabricmanager-550"
     cluster.on(
@@ -173,6 +174,7 @@ def job(lab: Lab, profile: str) -> str:
     return lab.on("head", f"cd /tmp && runuser -u ops -- {one}")
 
 
+@pytest.mark.slow
 def test_gpus_are_divided_as_declared_and_jobs_get_their_instances(
     cluster: Lab, tmp_path: Path
 ) -> None:
