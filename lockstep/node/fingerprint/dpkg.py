@@ -77,7 +77,8 @@ class Conffile(NamedTuple):
     """A file of configuration as its package ships it."""
 
     package: str
-    md5: str
+    digest: str
+    """Hexadecimal: MD5 of dpkg's, mostly SHA-256 of RPM's."""
 
 
 def conffiles() -> dict[str, Conffile]:

@@ -9,16 +9,15 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
+from lockstep.node.fingerprint import rpm
 from lockstep.node.fingerprint.dpkg import ADMIN, diversions, has_dpkg, packages, value_of
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-from lockstep.node.readers.commands import Commands, installed
+from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import exists, found_by, rooted, text_of
 
 EXTENDED = "/var/lib/apt/extended_states"
-RPM_DATABASES = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
-QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
 
 EXCEPTIONS_OF_PACKAGES: tuple[Exempt, ...] = (
     Exempt("package", r"gpg-pubkey\.\(none\)", WHOLE,
@@ -77,13 +76,7 @@ def of_administrators() -> Iterator[Entry]:
 
 def of_rpm(commands: Commands) -> Iterator[Entry]:
     """Yield the packages of RPM; several versions of one (kernels) are one object."""
-    found: dict[str, list[str]] = {}
-    for line in commands.run("rpm", "-qa", "--qf", QUERY).splitlines():
-        name, _, rest = line.partition("\t")
-        architecture, _, version = rest.partition("\t")
-        if not version:
-            raise Unread(f"rpm -qa printed {line[:80]!r}")
-        found.setdefault(f"{name}.{architecture}", []).append(version)
+    found = rpm.installed_packages(commands).versions
     for name, versions in found.items():
         yield Entry(name, {"version": ", ".join(sorted(versions)), "status": "installed"})
 
@@ -121,7 +114,7 @@ def read_packages(_request: Request, commands: Commands) -> Iterator[Entry]:
         known = True
         yield from of_dpkg()
         yield from of_administrators()
-    if any(map(exists, RPM_DATABASES)) and installed("rpm"):
+    if rpm.has_rpm():
         known = True
         yield from of_rpm(commands)
     if not known:
