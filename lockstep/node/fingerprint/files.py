@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
-from lockstep.node.fingerprint import rpm
 from lockstep.node.fingerprint.attributes import (
     add_attributes,
     forget_names,
     owner_of,
     read_open,
 )
-from lockstep.node.fingerprint.dpkg import Conffile, conffiles, has_dpkg, owned_below
+from lockstep.node.fingerprint.dpkg import Conffile, algorithm, conffiles, has_dpkg, owned_below
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret, content
+from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import (
     GROWN,
     HOME_FOLDERS,
@@ -254,7 +254,7 @@ class Files:
 
     def _is(self, data: bytes, digest: str) -> bool:
         """Return whether data has a digest."""
-        name = rpm.algorithm(digest)
+        name = algorithm(digest)
         if name not in self._digests:
             self._digests[name] = hashlib.new(name, usedforsecurity=False)
         state = self._digests[name].copy()  # twenty times as fast as a new one
@@ -264,9 +264,11 @@ class Files:
 
 def shipped_files(commands: Commands) -> Mapping[str, Conffile]:
     """Return the packages' files of configuration, keyed by path."""
-    if has_dpkg() or not rpm.has_rpm():
+    if has_dpkg() or not has_rpm():
         return conffiles()
-    return rpm.installed_packages(commands).conffiles
+    from lockstep.node.fingerprint.rpm import installed_packages  # most nodes have no RPM
+
+    return installed_packages(commands).conffiles
 
 
 def _listed(opened: int) -> list[os.DirEntry[str]]:

@@ -9,19 +9,31 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from lockstep.node.fingerprint import rpm
 from lockstep.node.fingerprint.dpkg import ADMIN, diversions, has_dpkg, packages, value_of
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
-from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.commands import Commands, installed
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import exists, found_by, rooted, text_of
 
+RPM_DATABASES = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
 EXTENDED = "/var/lib/apt/extended_states"
 
 EXCEPTIONS_OF_PACKAGES: tuple[Exempt, ...] = (
     Exempt("package", r"gpg-pubkey\.\(none\)", WHOLE,
            "RPM keeps keys that dnf(8) imported at the first use of a repository as packages"),
+)  # fmt: skip
+
+EXCEPTIONS_OF_PROGRAMS: tuple[Exempt, ...] = (
+    Exempt("program", r"/usr/lib/locale/locale-archive", "content",
+           "locale-gen(8) and localedef(1) append in the order of their calls"),
+    Exempt("program", r"/usr/share/(mime|applications|icons|glib-2\.0)/.*(cache|compiled)",
+           "content", "triggers make it from the files of packages"),
+    Exempt("program", r"/usr/share/fonts/.*\.uuid", WHOLE, "fc-cache(1) makes random ones"),
+    Exempt("program", r"/usr/lib/modules/[^/]+/updates/dkms/.*\.ko(\.\w+)?", "content",
+           "it is built and signed on the node; the modules' versions are readings"),
+    Exempt("program", r"/usr/lib/sysimage/(rpm|libdnf5)/.*", "content",
+           "databases of RPM and dnf(8); their packages are compared"),
 )  # fmt: skip
 
 
@@ -74,9 +86,16 @@ def of_administrators() -> Iterator[Entry]:
         yield Entry(f"architecture {name}", {"used": "yes"})
 
 
+def has_rpm() -> bool:
+    """Return whether RPM has a database on this node."""
+    return any(map(exists, RPM_DATABASES)) and installed("rpm")
+
+
 def of_rpm(commands: Commands) -> Iterator[Entry]:
     """Yield the packages of RPM; several versions of one (kernels) are one object."""
-    found = rpm.installed_packages(commands).versions
+    from lockstep.node.fingerprint.rpm import installed_packages  # most nodes have no RPM
+
+    found = installed_packages(commands).versions
     for name, versions in found.items():
         yield Entry(name, {"version": ", ".join(sorted(versions)), "status": "installed"})
 
@@ -114,7 +133,7 @@ def read_packages(_request: Request, commands: Commands) -> Iterator[Entry]:
         known = True
         yield from of_dpkg()
         yield from of_administrators()
-    if rpm.has_rpm():
+    if has_rpm():
         known = True
         yield from of_rpm(commands)
     if not known:

@@ -19,14 +19,15 @@ from lockstep.node.fingerprint import rpm
 from lockstep.node.fingerprint.attributes import add_attributes, forget_names
 from lockstep.node.fingerprint.dpkg import (
     ADMIN,
+    algorithm,
     diversions,
     has_dpkg,
     lists,
     merged,
 )
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields
-from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.files import FOLDER, OPENED, basic, entries_below
+from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import PLACES, far_away
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -46,18 +47,6 @@ LEFT_OUT = (
 COMPILED = "__pycache__"
 SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "config", "triggers")
 """Scripts of packages in dpkg's own folder (deb(5))."""
-
-EXCEPTIONS_OF_PROGRAMS: tuple[Exempt, ...] = (
-    Exempt("program", r"/usr/lib/locale/locale-archive", "content",
-           "locale-gen(8) and localedef(1) append in the order of their calls"),
-    Exempt("program", r"/usr/share/(mime|applications|icons|glib-2\.0)/.*(cache|compiled)",
-           "content", "triggers make it from the files of packages"),
-    Exempt("program", r"/usr/share/fonts/.*\.uuid", WHOLE, "fc-cache(1) makes random ones"),
-    Exempt("program", r"/usr/lib/modules/[^/]+/updates/dkms/.*\.ko(\.\w+)?", "content",
-           "it is built and signed on the node; the modules' versions are readings"),
-    Exempt("program", r"/usr/lib/sysimage/(rpm|libdnf5)/.*", "content",
-           "databases of RPM and dnf(8); their packages are compared"),
-)  # fmt: skip
 
 
 class Owned:
@@ -79,7 +68,7 @@ class Owned:
                         to, by = moved.get(path, (path, ""))
                         name = package.partition(":")[0]
                         self.packages[path if by == name else to] = package
-        elif rpm.has_rpm():
+        elif has_rpm():
             self.rpm = rpm.Database(commands, tuple(f"{top}/" for top in TOPS))
             self.packages = self.rpm.packages()
         else:
@@ -229,7 +218,7 @@ class Programs:
                 try:
                     add_attributes(opened, fields)
                     if file.has_content:
-                        name = rpm.algorithm(file.digest)
+                        name = algorithm(file.digest)
                         found = rpm.digest_of(opened, name, PIECE)
                         if found != file.digest:
                             fields["content"] = f"{about.st_size} bytes, {name} {found}"
@@ -371,6 +360,3 @@ def read_programs(_request: Request, commands: Commands) -> Iterator[Entry]:
     of a file, with ``package``, ``content`` and ``shipped`` as hashes.
     """
     yield from Programs(commands).read()
-
-
-PROGRAM: tuple[Domain, ...] = (Domain("program", read_programs, buckets=16),)

@@ -18,11 +18,10 @@ from typing import NamedTuple
 from lockstep.node.fingerprint.attributes import CAPABILITIES, owner_of
 from lockstep.node.fingerprint.dpkg import Conffile, merged
 from lockstep.node.fingerprint.entry import Fields
-from lockstep.node.readers.commands import Commands, installed
+from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
-from lockstep.node.readers.tree import exists, rooted
+from lockstep.node.readers.tree import rooted
 
-DATABASES = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
 UNCHECKED = ("--nodigest", "--nosignature")
 """rpm(8) otherwise checks the signature of each package's header again."""
 QUERY = "package\\t%{NAME}.%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
@@ -35,8 +34,6 @@ LISTED = (
     "%{FILEMODES}\\t%{FILEUSERNAME}:%{FILEGROUPNAME}\\t%{LONGFILESIZES}\\t%{FILEMTIMES}\\t"
     "%{FILEDIGESTS}\\t%{FILECAPS}\\t%{FILELINKTOS}\\t%{FILENAMES}\\n]"
 )
-ALGORITHMS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
-"""Length of a digest in hexadecimal -> its algorithm, as hashlib names it."""
 NORMAL, NOT_INSTALLED, NET_SHARED = 0, 2, 3
 """States of a file (rpmfi.h, rpmfileState_e): as packaged; not installed, such as documentation;
 on a file system of other machines. The others are replaced by another package's file."""
@@ -50,11 +47,6 @@ size and mtime, is taken as unpacked."""
 PAUSE_NS = 60 * 10**9
 """The ctimes of a copied tree have no gap of this length."""
 CLAUSE = re.compile(r"([a-z_,0-9]*)([=+-])([eip]*)")
-
-
-def has_rpm() -> bool:
-    """Return whether RPM has a database on this node."""
-    return any(map(exists, DATABASES)) and installed("rpm")
 
 
 class Installed(NamedTuple):
@@ -251,14 +243,6 @@ def capabilities_of(text: str) -> str:
 
 def _all() -> Sequence[str]:
     return [f"cap_{name}" for name in CAPABILITIES]
-
-
-def algorithm(digest: str) -> str:
-    """Return the name of a digest's algorithm; raise ``Unread`` if it is unknown."""
-    try:
-        return ALGORITHMS[len(digest)]
-    except KeyError:
-        raise Unread(f"RPM has a digest of an unknown kind: {digest[:80]!r}") from None
 
 
 def digest_of(opened: int, name: str, piece: int) -> str:

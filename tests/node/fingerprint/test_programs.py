@@ -9,7 +9,8 @@ import pytest
 
 from lockstep.node.fingerprint.entry import Entry
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
-from lockstep.node.fingerprint.programs import EXCEPTIONS_OF_PROGRAMS, read_programs
+from lockstep.node.fingerprint.packages import EXCEPTIONS_OF_PROGRAMS
+from lockstep.node.fingerprint.programs import read_programs
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from tests.node.fingerprint.conftest import Root
