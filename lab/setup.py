@@ -25,6 +25,7 @@ NEEDED = {
     "gpgconf": "gpgconf",
     "gcc": "gcc",
     "libc6-dev": "/usr/include/stdio.h",
+    "rpm": "rpmbuild",  # not for machines: tests build packages of RPM
 }
 # The same for QEMU machines.
 NEEDED_FOR_OWN = {

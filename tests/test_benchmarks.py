@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass, field, replace
@@ -394,3 +395,37 @@ def test_what_the_fingerprint_adds_is_the_median_of_pairs() -> None:
     assert found[fingerprint.SUM] == pytest.approx((2.1, 2.3, 0.4))
     assert found[fingerprint.SERVICES][2] == 1
     assert "| dbus | 0.000 | 0.000 | 0.000 |" in fingerprint.table(answer)
+
+
+def test_the_command_of_the_benchmark_is_passed_on_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end with ``--``, and has options of its own."""
+    found: list[object] = []
+
+    def measured(way: list[str], node: object, *_: object, keeps: bool) -> fingerprint.Answer:
+        found.append((way, keeps))
+        raise ValueError("seen")
+
+    monkeypatch.setattr(fingerprint, "measured", measured)
+    monkeypatch.setattr(fingerprint, "node_of", lambda *_: None)
+    for options, keeps in (([], True), (["--no-kept"], False)):
+        words = ["inventory.py", "worker1", *options, "--", "lab", "-v", "run", "worker1", "--"]
+        with pytest.raises(SystemExit, match="seen"):
+            fingerprint.main(words)
+        assert found.pop() == (["lab", "-v", "run", "worker1", "--"], keeps)
+
+
+def test_a_node_that_looks_as_not_deployed_runs_the_same_command(tmp_path: Path) -> None:
+    unshare = tmp_path / "unshare"
+    unshare.write_text('#!/bin/sh\ntest "$1" = --mount && shift && exec "$@"\n')
+    unshare.chmod(0o755)
+    asks = shlex.quote('read x; echo "it\'s $x"')
+    line = f"{fingerprint.NOT_DEPLOYED} {asks}"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        input="input\n",
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=True,
+    )
+    assert done.stdout == "it's input\n"

@@ -1,9 +1,10 @@
 """Reads one node with and without the fingerprint in turn, and compares the cost with the limit.
 
-    python -m benchmarks.fingerprint INVENTORY NODE [--files N] [--repeat N] -- WORDS...
+    python -m benchmarks.fingerprint INVENTORY NODE [--files N] [--repeat N] [--no-kept] -- WORDS...
 
 WORDS start a root shell on the node: ``ssh worker1 sudo``, or ``python -m lab run worker1 --``. The
-node gets files below /etc until it has --files of them; they are removed at the end. Exit status: 0
+node gets files below /etc until it has --files of them; they are removed at the end. With
+--no-kept, the probe finds a node that Lockstep does not deploy, and keeps nothing. Exit status: 0
 within the limit, 1 otherwise.
 """
 
@@ -40,6 +41,12 @@ SERVICES = "all other services"
 SUM = "sum, without other services"
 
 
+NOT_DEPLOYED = (
+    "unshare --mount sh -c 'test ! -d {0} || mount -t tmpfs tmpfs {0}; exec sh -c \"$1\"' sh"
+).format("/var/lib/lockstep")
+"""Hides from a command, its argument, that Lockstep deploys the node (unshare(1))."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What was measured."""
@@ -50,8 +57,17 @@ class Answer:
     """Length of the fingerprint in the record, in bytes."""
 
 
-def measured(way: list[str], node: NodePlan, files: int, repeat: int) -> Answer:
+def measured(
+    way: list[str], node: NodePlan, files: int, repeat: int, *, keeps: bool = True
+) -> Answer:
     """Return the costs of reading a node, measured on the node.
+
+    Args:
+        way: the words that start a root shell on the node.
+        node: the plan of the node.
+        files: how many files /etc gets.
+        repeat: how often the node is read in each way.
+        keeps: whether the probe finds that Lockstep deploys the node, and keeps what it compiled.
 
     Raises:
         ValueError: the node could not be read, or its fingerprint lacks a domain.
@@ -65,7 +81,10 @@ def measured(way: list[str], node: NodePlan, files: int, repeat: int) -> Answer:
         "files": files,
         "repeat": repeat,
         "commands": {
-            name: (line, "".join(f"{row}\n" for row in rows))
+            name: (
+                line if keeps else f"{NOT_DEPLOYED} {shlex.quote(line)}",
+                "".join(f"{row}\n" for row in rows),
+            )
             for name, (line, rows) in ((n, with_input(r)) for n, r in commands.items())
         },
     }
@@ -135,11 +154,15 @@ def main(words: list[str]) -> int:
     parser.add_argument("node")
     parser.add_argument("--files", type=whole(0), default=5000, help="files below /etc")
     parser.add_argument("--repeat", type=whole(1), default=10)
+    parser.add_argument("--no-kept", action="store_true", help="as on a node of another tool")
     parser.add_argument("way", nargs="+", help="command that starts a root shell on the node")
-    asked = parser.parse_args(words)
+    # argparse removes "--" from the command as well, in some versions of Python.
+    end = words.index("--") + 1 if "--" in words else len(words)
+    asked = parser.parse_args([*words[:end], *words[end : end + 1]])
+    asked.way += words[end + 1 :]
     node = node_of(parser, asked)
     try:
-        answer = measured(asked.way, node, asked.files, asked.repeat)
+        answer = measured(asked.way, node, asked.files, asked.repeat, keeps=not asked.no_kept)
     except ValueError as failure:
         sys.exit(f"{asked.node} could not be read with {shlex.join(asked.way)}: {failure}")
     sys.stdout.write(table(answer))

@@ -284,7 +284,15 @@ def _keeping() -> str:
     texts = sources()
     first, packed = json.dumps(_with_imports(texts, {KEPT})), _squeezed(json.dumps(texts))
     start = f"{START.read_text(encoding='utf-8')}\n\nFIRST = json.loads({first!r})\n"
-    return f"{one_line(start)};run_kept(FIRST,'{packed}','{MAIN}')"
+    return f"{one_line(start)};run_kept(FIRST,'{packed}','{MAIN}',{late(texts, MAIN)!r})"
+
+
+def late(texts: dict[str, str], start: str) -> list[str]:
+    """Return the modules of a program that no other one imports at its beginning.
+
+    Functions import them, and few nodes need them.
+    """
+    return sorted(texts.keys() - _with_imports(texts, {MAIN, start}))
 
 
 def _with_imports(texts: dict[str, str], modules: Iterable[str]) -> dict[str, str]:
@@ -314,7 +322,8 @@ def _packed(
         texts = _with_imports(texts, {start, *modules})
     if start == parts.__name__:
         texts[start] = Path(parts.__file__).read_text(encoding="utf-8")
-    program = f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r})\n"
+    unused = late(texts, start) if takes_fingerprints else []
+    program = f"{START.read_text(encoding='utf-8')}\n\nrun({texts!r}, {start!r}, {unused!r})\n"
     return one_line(program)
 
 

@@ -342,6 +342,23 @@ def test_a_program_is_put_back_from_its_package() -> None:
         assert text.endswith("tar -xpf - -C / ./usr/bin/tool)")
 
 
+@pytest.mark.parametrize(
+    ("shipped", "expected"),
+    [
+        ("mode 4755", "chmod 4755 /usr/bin/tool"),
+        ("owner root:root", "chown -h root:root /usr/bin/tool && chmod 755 /usr/bin/tool"),
+        ("owner root:adm, mode 2755",
+         "chown -h root:adm /usr/bin/tool && chmod 2755 /usr/bin/tool"),
+        ("mode 755, content sha256 0", "rm -f /usr/bin/tool && dnf reinstall tool.noarch"),
+        ("capabilities cap_net_raw=ep", "rm -f /usr/bin/tool && dnf reinstall tool.noarch"),
+    ],
+)  # fmt: skip
+def test_a_program_of_rpm_gets_what_its_package_says(shipped: str, expected: str) -> None:
+    wrong = {"type": "file", "mode": "755", "owner": "me:us", "package": "tool.noarch"}
+    case = Case("/usr/bin/tool", {**wrong, "shipped": shipped}, None, "rhel")
+    assert commands("program", case) == expected
+
+
 def test_every_domain_with_commands_has_a_row() -> None:
     assert REVERTS.keys() <= {row[0] for row in ROWS} | {"running"}
 

@@ -17,14 +17,18 @@ import pytest
 
 from lockstep.node.readers import kept
 from lockstep.probe import loader
-from lockstep.probe.ship import Request, with_input
+from lockstep.probe.ship import MAIN, Request, late, sources, with_input
 
 NAME = "lockstep_loaded"
 HONEST, FORGED = "def main(): print('honest')", "def main(): print('forged')"
 
 
+def squeezed(texts: dict[str, str]) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
+
+
 def packed(text: str = HONEST) -> str:
-    return base64.b64encode(zlib.compress(json.dumps({NAME: text}).encode())).decode()
+    return squeezed({NAME: text})
 
 
 @pytest.fixture
@@ -74,6 +78,41 @@ def test_another_program_is_compiled(
     forge(node)
     monkeypatch.setattr(sys, "version", "another build")
     assert ran(node, capsys) == "honest"
+
+
+LATE = "lockstep_late"
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_a_module_that_nobody_uses_does_not_run(
+    node: SimpleNamespace, capsys: pytest.CaptureFixture[str], deployed: bool
+) -> None:
+    """On a node that keeps nothing, it is not even compiled."""
+    if not deployed:
+        node.manifest.unlink()
+    texts = {LATE: "no Python" if not deployed else "print('ran')", NAME: HONEST}
+    for _ in range(2):  # the second time, the node uses what it has kept
+        loader.run_kept({}, squeezed(texts), NAME, [LATE])
+        assert capsys.readouterr().out == "honest\n"
+    loader.run({**texts, LATE: "no Python"}, NAME, [LATE])
+    assert capsys.readouterr().out == "honest\n"
+    sys.modules.pop(LATE)
+
+
+@pytest.mark.parametrize("deployed", [True, False])
+def test_a_module_that_is_used_runs_once(
+    node: SimpleNamespace, capsys: pytest.CaptureFixture[str], deployed: bool
+) -> None:
+    if not deployed:
+        node.manifest.unlink()
+    main = f"import {LATE}\ndef main(): print({LATE}.value, {LATE}.value)"
+    texts = {LATE: "print('ran')\nvalue = __name__", NAME: main}
+    for _ in range(2):
+        loader.run_kept({}, squeezed(texts), NAME, [LATE])
+        assert capsys.readouterr().out == f"ran\n{LATE} {LATE}\n"
+    with pytest.raises(AttributeError, match="has no other"):
+        _ = sys.modules[LATE].other
+    sys.modules.pop(LATE)
 
 
 def unsafe(node: SimpleNamespace, how: str) -> None:
@@ -138,3 +177,10 @@ def test_the_program_with_fingerprints_is_one_line() -> None:
     assert "\n" not in command
     assert [line for line in lines if "\n" in line] == []
     assert len(lines) == 2
+
+
+def test_few_nodes_need_some_modules_and_the_others_run_at_once() -> None:
+    texts = sources()
+    found = {name.rpartition(".")[2] for name in late(texts, MAIN)}
+    assert {"programs", "rpm", "slurm_running", "slurm_partitions"} <= found
+    assert not {"files", "slow", "main", "collect", "kept"} & found

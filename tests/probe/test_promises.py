@@ -71,7 +71,8 @@ READ_ONLY = (
     "ipset save",
     "ip xfrm *",  # state, policy
     "nft --stateless list ruleset",
-    "rpm -qa --qf *",
+    "rpm -qa * --configfiles --dump --qf *",
+    "rpm -qa * --qf *",
     "runuser -u * -- *",  # the environment of a login
     "scontrol show slurmd",
     "scontrol show config",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lockstep.node.fingerprint.accounts import ACCOUNTS
 from lockstep.node.fingerprint.containers import ENGINES
+from lockstep.node.fingerprint.daemons import daemons_of
 from lockstep.node.fingerprint.entry import Domain, Entry
 from lockstep.node.fingerprint.files import FILES
 from lockstep.node.fingerprint.firewall import FIREWALL
@@ -19,13 +20,20 @@ from lockstep.node.fingerprint.packages import PACKAGES
 from lockstep.node.fingerprint.processes import PROCESSES
 from lockstep.node.fingerprint.running import read_running
 from lockstep.node.fingerprint.scheduler import SCHEDULER, read_running_slurmd
-from lockstep.node.fingerprint.slurm_running import read_running_slurm
 from lockstep.node.fingerprint.sysctl import SYSCTL
 from lockstep.node.fingerprint.timers import TIMERS
 from lockstep.node.fingerprint.traffic import TRAFFIC
 from lockstep.node.fingerprint.units import UNITS
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request
+
+
+def read_running_slurm(request: Request, commands: Commands) -> Iterator[Entry]:
+    """Yield what ``slurm_running`` does; few nodes run slurmctld and need that module."""
+    if any(daemon.unit == "slurmctld.service" for daemon in daemons_of(commands)):
+        from lockstep.node.fingerprint import slurm_running
+
+        yield from slurm_running.read_running_slurm(request, commands)
 
 
 def read_all_running(request: Request, commands: Commands) -> Iterator[Entry]:

@@ -73,11 +73,24 @@ def value_of(field: str, paragraph: str) -> str:
     return paragraph[start : paragraph.find("\n", start)]
 
 
+ALGORITHMS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
+"""Length of a digest in hexadecimal -> its algorithm, as hashlib names it."""
+
+
+def algorithm(digest: str) -> str:
+    """Return the name of a digest's algorithm; raise ``Unread`` if it is unknown."""
+    try:
+        return ALGORITHMS[len(digest)]
+    except KeyError:
+        raise Unread(f"a package has a digest of an unknown kind: {digest[:80]!r}") from None
+
+
 class Conffile(NamedTuple):
     """A file of configuration as its package ships it."""
 
     package: str
-    md5: str
+    digest: str
+    """Hexadecimal: MD5 of dpkg's, mostly SHA-256 of RPM's."""
 
 
 def conffiles() -> dict[str, Conffile]:

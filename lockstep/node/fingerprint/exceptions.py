@@ -13,10 +13,9 @@ from lockstep.node.fingerprint.login import EXCEPTIONS_OF_LOGIN
 from lockstep.node.fingerprint.modules import EXCEPTIONS_OF_MODULE
 from lockstep.node.fingerprint.mounts import EXCEPTIONS_OF_MOUNT
 from lockstep.node.fingerprint.network import EXCEPTIONS_OF_NETWORK
-from lockstep.node.fingerprint.packages import EXCEPTIONS_OF_PACKAGES
+from lockstep.node.fingerprint.packages import EXCEPTIONS_OF_PACKAGES, EXCEPTIONS_OF_PROGRAMS
 from lockstep.node.fingerprint.places import EXCEPTIONS_OF_FILES
 from lockstep.node.fingerprint.processes import EXCEPTIONS_OF_PROCESSES
-from lockstep.node.fingerprint.programs import EXCEPTIONS_OF_PROGRAMS
 from lockstep.node.fingerprint.running import EXCEPTIONS_OF_RUNNING
 from lockstep.node.fingerprint.scheduler import EXCEPTIONS_OF_SCHEDULER
 from lockstep.node.fingerprint.sysctl import EXCEPTIONS_OF_SYSCTL

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
@@ -18,8 +18,9 @@ from lockstep.node.fingerprint.attributes import (
     owner_of,
     read_open,
 )
-from lockstep.node.fingerprint.dpkg import conffiles, owned_below
+from lockstep.node.fingerprint.dpkg import Conffile, algorithm, conffiles, has_dpkg, owned_below
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret, content
+from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import (
     GROWN,
     HOME_FOLDERS,
@@ -85,16 +86,20 @@ def _basic(mode: int, user: int, group: int) -> Fields:
 class Files:
     """Reads files with all that an operator can change about them."""
 
-    def __init__(self) -> None:
-        """Read what is known about files beforehand."""
+    def __init__(self, shipped: Mapping[str, Conffile]) -> None:
+        """Read what is known about files beforehand.
+
+        Args:
+            shipped: the packages' files of configuration by path.
+        """
         forget_names()
         _basic.cache_clear()
         self.found: list[Entry] = []
-        self.conffiles = conffiles()
+        self.conffiles = shipped
         self.far = far_away()
         self._seen: set[str] = set()
         self._owned: frozenset[str] | None = None
-        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._digests: dict[str, hashlib._Hash] = {}
 
     def read(self) -> list[Entry]:
         """Return all files."""
@@ -241,13 +246,29 @@ class Files:
             self._seen.add(path)
             fields["package"] = shipped.package
             if isinstance(data, bytes):
-                digest = self._md5.copy()  # twenty times as fast as a new one
-                digest.update(data)
-                fields["shipped"] = "yes" if digest.hexdigest() == shipped.md5 else "changed"
+                fields["shipped"] = "yes" if self._is(data, shipped.digest) else "changed"
         if isinstance(data, bytes):
             data = content(shared(path, data))
         fields["content"] = data if public and about.st_mode & READERS else Secret(data)
         self.found.append(Entry(path, fields))
+
+    def _is(self, data: bytes, digest: str) -> bool:
+        """Return whether data has a digest."""
+        name = algorithm(digest)
+        if name not in self._digests:
+            self._digests[name] = hashlib.new(name, usedforsecurity=False)
+        state = self._digests[name].copy()  # twenty times as fast as a new one
+        state.update(data)
+        return state.hexdigest() == digest
+
+
+def shipped_files(commands: Commands) -> Mapping[str, Conffile]:
+    """Return the packages' files of configuration, keyed by path."""
+    if has_dpkg() or not has_rpm():
+        return conffiles()
+    from lockstep.node.fingerprint.rpm import installed_packages  # most nodes have no RPM
+
+    return installed_packages(commands).conffiles
 
 
 def _listed(opened: int) -> list[os.DirEntry[str]]:
@@ -273,15 +294,15 @@ def entries_below(opened: int, most: int) -> int:
     return count
 
 
-def read_files(_request: Request, _commands: Commands) -> Iterator[Entry]:
+def read_files(_request: Request, commands: Commands) -> Iterator[Entry]:
     """Every file, link and folder of configuration, except those of PRUNED and of other machines.
 
     Fields: ``type``, ``owner`` (user and group by name), ``mode``, ``content``, ``target`` of a
     link, ``device``, ``flags`` (chattr(1)), ``capabilities``, ``acl``, ``default_acl``, and
-    ``xattr NAME``. A file of configuration of a Debian package has ``package``, and whether its
+    ``xattr NAME``. A file of configuration of a package has ``package``, and whether its
     content is as shipped.
     """
-    yield from Files().read()
+    yield from Files(shipped_files(commands)).read()
 
 
 FILES: tuple[Domain, ...] = (Domain("file", read_files, buckets=64),)

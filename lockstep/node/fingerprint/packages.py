@@ -16,13 +16,24 @@ from lockstep.node.readers.commands import Commands, installed
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import exists, found_by, rooted, text_of
 
-EXTENDED = "/var/lib/apt/extended_states"
 RPM_DATABASES = ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
-QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
+EXTENDED = "/var/lib/apt/extended_states"
 
 EXCEPTIONS_OF_PACKAGES: tuple[Exempt, ...] = (
     Exempt("package", r"gpg-pubkey\.\(none\)", WHOLE,
            "RPM keeps keys that dnf(8) imported at the first use of a repository as packages"),
+)  # fmt: skip
+
+EXCEPTIONS_OF_PROGRAMS: tuple[Exempt, ...] = (
+    Exempt("program", r"/usr/lib/locale/locale-archive", "content",
+           "locale-gen(8) and localedef(1) append in the order of their calls"),
+    Exempt("program", r"/usr/share/(mime|applications|icons|glib-2\.0)/.*(cache|compiled)",
+           "content", "triggers make it from the files of packages"),
+    Exempt("program", r"/usr/share/fonts/.*\.uuid", WHOLE, "fc-cache(1) makes random ones"),
+    Exempt("program", r"/usr/lib/modules/[^/]+/updates/dkms/.*\.ko(\.\w+)?", "content",
+           "it is built and signed on the node; the modules' versions are readings"),
+    Exempt("program", r"/usr/lib/sysimage/(rpm|libdnf5)/.*", "content",
+           "databases of RPM and dnf(8); their packages are compared"),
 )  # fmt: skip
 
 
@@ -75,15 +86,16 @@ def of_administrators() -> Iterator[Entry]:
         yield Entry(f"architecture {name}", {"used": "yes"})
 
 
+def has_rpm() -> bool:
+    """Return whether RPM has a database on this node."""
+    return any(map(exists, RPM_DATABASES)) and installed("rpm")
+
+
 def of_rpm(commands: Commands) -> Iterator[Entry]:
     """Yield the packages of RPM; several versions of one (kernels) are one object."""
-    found: dict[str, list[str]] = {}
-    for line in commands.run("rpm", "-qa", "--qf", QUERY).splitlines():
-        name, _, rest = line.partition("\t")
-        architecture, _, version = rest.partition("\t")
-        if not version:
-            raise Unread(f"rpm -qa printed {line[:80]!r}")
-        found.setdefault(f"{name}.{architecture}", []).append(version)
+    from lockstep.node.fingerprint.rpm import installed_packages  # most nodes have no RPM
+
+    found = installed_packages(commands).versions
     for name, versions in found.items():
         yield Entry(name, {"version": ", ".join(sorted(versions)), "status": "installed"})
 
@@ -121,7 +133,7 @@ def read_packages(_request: Request, commands: Commands) -> Iterator[Entry]:
         known = True
         yield from of_dpkg()
         yield from of_administrators()
-    if any(map(exists, RPM_DATABASES)) and installed("rpm"):
+    if has_rpm():
         known = True
         yield from of_rpm(commands)
     if not known:

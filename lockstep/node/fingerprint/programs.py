@@ -2,7 +2,8 @@
 
 It looks at every file of /usr, so it runs rarely. dpkg knows no modes and owners: unusual ones are
 objects. A file's content is read only if the file changed after its package's list was written
-(ctime cannot be set), and is then compared with the package's MD5 (deb-md5sums(5)).
+(ctime cannot be set), and is then compared with the package's MD5 (deb-md5sums(5)). RPM knows all
+that of each file: see ``rpm``.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from lockstep.node.fingerprint import rpm
 from lockstep.node.fingerprint.attributes import add_attributes, forget_names
 from lockstep.node.fingerprint.dpkg import (
     ADMIN,
+    algorithm,
     diversions,
     has_dpkg,
     lists,
     merged,
 )
-from lockstep.node.fingerprint.entry import Domain, Entry, Fields
-from lockstep.node.fingerprint.exempt import WHOLE, Exempt
+from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.files import FOLDER, OPENED, basic, entries_below
+from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import PLACES, far_away
-from lockstep.node.readers.commands import Commands, installed
+from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import bytes_of, exists, found_by, rooted
 
@@ -44,17 +47,6 @@ LEFT_OUT = (
 COMPILED = "__pycache__"
 SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "config", "triggers")
 """Scripts of packages in dpkg's own folder (deb(5))."""
-RPM_QUERY = "[%{FILENAMES}\\n]"
-
-EXCEPTIONS_OF_PROGRAMS: tuple[Exempt, ...] = (
-    Exempt("program", r"/usr/lib/locale/locale-archive", "content",
-           "locale-gen(8) and localedef(1) append in the order of their calls"),
-    Exempt("program", r"/usr/share/(mime|applications|icons|glib-2\.0)/.*(cache|compiled)",
-           "content", "triggers make it from the files of packages"),
-    Exempt("program", r"/usr/share/fonts/.*\.uuid", WHOLE, "fc-cache(1) makes random ones"),
-    Exempt("program", r"/usr/lib/modules/[^/]+/updates/dkms/.*\.ko(\.\w+)?", "content",
-           "it is built and signed on the node; the modules' versions are readings"),
-)  # fmt: skip
 
 
 class Owned:
@@ -65,6 +57,7 @@ class Owned:
         self.packages: dict[str, str] = {}
         self.unpacked: dict[str, int] = {}
         self._sums: dict[str, dict[str, str]] = {}
+        self.rpm: rpm.Database | None = None
         if has_dpkg():
             moved = {merged(path): (merged(to), by) for path, to, by in diversions()}
             for package, data, when in lists():
@@ -75,9 +68,9 @@ class Owned:
                         to, by = moved.get(path, (path, ""))
                         name = package.partition(":")[0]
                         self.packages[path if by == name else to] = package
-        elif installed("rpm"):
-            for line in commands.run("rpm", "-qa", "--qf", RPM_QUERY).splitlines():
-                self.packages[merged(line)] = "rpm"
+        elif has_rpm():
+            self.rpm = rpm.Database(commands, tuple(f"{top}/" for top in TOPS))
+            self.packages = self.rpm.packages()
         else:
             raise Unread("neither dpkg nor RPM has a database here")
 
@@ -105,6 +98,10 @@ class Programs:
         self.left = set(self.owned.packages)
         self.scripts: dict[str, Fields] = {}
         self.until = time.monotonic() + MOST_S
+        self.later: dict[str, int] = {}
+        """RPM's files whose ctime alone says that they changed -> that, in nanoseconds."""
+        self.verified = 0
+        """How many of RPM's files have a known content."""
 
     def read(self) -> list[Entry]:
         """Return the objects."""
@@ -113,6 +110,7 @@ class Programs:
         for place in PLACES:
             if place.most:
                 self._large(place.path, place.most, 0)
+        self._later()
         self._missing()
         self._scripts()
         return self.found
@@ -131,9 +129,12 @@ class Programs:
         finally:
             os.close(opened)
 
-    def _entry(self, path: str, entry: os.DirEntry[str], inside: int) -> None:
+    def _in_time(self, path: str) -> None:
         if time.monotonic() > self.until:
             raise Unread(f"{path}: reached only after {MOST_S:g} s")
+
+    def _entry(self, path: str, entry: os.DirEntry[str], inside: int) -> None:
+        self._in_time(path)
         package = self.owned.packages.get(path, "")
         self.left.discard(path)
         additional = path.startswith(("/opt/", "/usr/local/"))
@@ -145,13 +146,18 @@ class Programs:
         if kind == stat.S_IFDIR:
             if entry.name != COMPILED:
                 self._folder(path, entry.name, inside)
-            if package and unusual(about, path):
+            if package and self.owned.rpm:
+                self._compared(path, about)
+            elif package and unusual(about, path):
                 self.found.append(Entry(path, {**basic(about), "package": package}))
             elif not package and not additional and entry.name != COMPILED:
                 self.found.append(Entry(path, {**basic(about), "package": "none"}))
             return
         if additional and not package:
             return  # the domain ``file`` has it
+        if package and self.owned.rpm:
+            self._compared(path, about)
+            return
         when = self.owned.unpacked.get(package, about.st_ctime_ns)
         suspect = not package or about.st_ctime_ns > when
         if not (suspect or special or unusual(about, path)):
@@ -164,6 +170,69 @@ class Programs:
             self._content(path, entry.name, inside, about, package if suspect else "", fields)
         worth = {"content", "capabilities", "flags", "acl"} & fields.keys()
         if not package or worth or special or unusual(about, path):
+            self.found.append(Entry(path, fields))
+
+    def _compared(self, path: str, about: os.stat_result) -> None:
+        """Compare a file with the package of RPM that has it."""
+        assert self.owned.rpm is not None
+        # Several packages may own it: it is right if it is as in one of them.
+        found = [(rpm.deviations(file, about, path), file) for file in self.owned.rpm.files(path)]
+        wrong, file = min(found, key=lambda one: len(one[0]))
+        known = file.has_content and file.state == rpm.NORMAL and stat.S_ISREG(about.st_mode)
+        self.verified += known
+        if wrong or (known and rpm.is_touched(file, about)):
+            self._examine(path, about, file, wrong)
+        elif known and about.st_ctime_ns > self.owned.rpm.unpacked(file):
+            self.later[path] = about.st_ctime_ns
+
+    def _later(self) -> None:
+        """Look into the files of RPM whose size and mtime are right, and that changed later."""
+        assert self.owned.rpm is not None or not self.later
+        copied = rpm.copied(self.later.values(), self.verified)
+        for path, ctime in self.later.items():
+            if ctime > copied and self.owned.rpm:
+                self._in_time(path)
+                with suppress(OSError):
+                    about = os.lstat(rooted(path))
+                    self._examine(path, about, self.owned.rpm.files(path)[0], {})
+
+    def _examine(self, path: str, about: os.stat_result, file: rpm.Shipped, wrong: Fields) -> None:
+        """Add a file of RPM if it is not as its package has it.
+
+        Args:
+            path: its path.
+            about: the file on the node.
+            file: the file of the package.
+            wrong: the fields that are known to be wrong, with the right values.
+        """
+        fields = {**basic(about), "package": file.package}
+        if stat.S_ISLNK(about.st_mode):
+            with suppress(OSError):
+                fields["target"] = os.readlink(rooted(path))
+        if stat.S_ISREG(about.st_mode):
+            try:
+                opened = os.open(rooted(path), OPENED)
+            except OSError as error:
+                fields["content"] = f"unread: {error.strerror}"
+            else:
+                try:
+                    add_attributes(opened, fields)
+                    if file.has_content:
+                        name = algorithm(file.digest)
+                        found = rpm.digest_of(opened, name, PIECE)
+                        if found != file.digest:
+                            fields["content"] = f"{about.st_size} bytes, {name} {found}"
+                            wrong = {**wrong, "content": f"{name} {file.digest}"}
+                finally:
+                    os.close(opened)
+            wanted = rpm.capabilities_of(file.capabilities)
+            if fields.get("capabilities", "") == wanted or not file.verified & rpm.CAPS:
+                fields.pop("capabilities", None)
+            else:
+                wrong = {**wrong, "capabilities": wanted or "none"}
+        if wrong:
+            fields["shipped"] = ", ".join(f"{name} {value}" for name, value in wrong.items())
+        if wrong or {"content", "flags", "acl"} & fields.keys():
             self.found.append(Entry(path, fields))
 
     def _content(
@@ -215,7 +284,10 @@ class Programs:
             os.close(opened)
 
     def _missing(self) -> None:
+        database = self.owned.rpm
         for path in self.left:
+            if database and all(file.may_be_absent for file in database.files(path)):
+                continue
             if not path.startswith(LEFT_OUT) and not os.path.lexists(rooted(path)):
                 package = self.owned.packages[path]
                 self.found.append(Entry(path, {"type": "absent", "package": package}))
@@ -282,11 +354,9 @@ def read_programs(_request: Request, commands: Commands) -> Iterator[Entry]:
     """Files below /usr and /opt that are not as a package ships them.
 
     Objects: files and folders that no package owns; files whose content is not the package's;
-    those with set-user-ID, set-group-ID, capabilities, or an unusual mode or owner; those that
-    are gone; large folders of additional software; the scripts of packages. Fields: those of a
-    file, with ``package``, ``content`` and ``shipped`` as hashes.
+    those that are gone; large folders of additional software; the scripts of packages. dpkg knows
+    no more, so those with set-user-ID, set-group-ID, capabilities, or an unusual mode or owner are
+    objects, too. Of RPM's files, those are that have others than their package says. Fields: those
+    of a file, with ``package``, ``content`` and ``shipped`` as hashes.
     """
     yield from Programs(commands).read()
-
-
-PROGRAM: tuple[Domain, ...] = (Domain("program", read_programs, buckets=16),)

@@ -16,22 +16,35 @@ from typing import Any
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Secret
 from lockstep.node.fingerprint.login import LOGIN
-from lockstep.node.fingerprint.programs import PROGRAM
+from lockstep.node.fingerprint.packages import RPM_DATABASES
 from lockstep.node.fingerprint.tree import FORMAT
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.kept import keep, kept, may_keep
 from lockstep.node.readers.reading import FAILURES, Request, Unread, reason
 from lockstep.node.readers.tree import found_by, rooted
 
+
+def read_programs(request: Request, commands: Commands) -> Iterator[Entry]:
+    """Yield what ``programs.read_programs`` does; the module is loaded when it is due."""
+    from lockstep.node.fingerprint import programs
+
+    yield from programs.read_programs(request, commands)
+
+
+PROGRAM: tuple[Domain, ...] = (Domain("program", read_programs, buckets=16),)
 SLOW: tuple[Domain, ...] = (*PROGRAM, *LOGIN)
 NAMES = frozenset(domain.name for domain in SLOW)
 HOUR_S, DAY_S = 3600, 24 * 3600
 SAME_CHECK_S = 60
 """Seconds in which a further question is about what the first one read."""
+RPM_FILES = ("rpmdb.sqlite", "Packages", "Packages.db")
+"""Names of RPM's database: sqlite, bdb, ndb (macros of rpm, _db_backend)."""
 WATCHED = {
     "program": (
         *("/var/lib/dpkg/status", "/var/lib/dpkg/info", "/var/lib/dpkg/diversions"),
-        *("/var/lib/dpkg/statoverride", "/var/lib/rpm/*", "/usr/lib/sysimage/rpm/*"),
+        "/var/lib/dpkg/statoverride",
+        # Files of transactions. A query changes others, such as rpmdb.sqlite-shm.
+        *(f"{folder}/{name}" for folder in RPM_DATABASES for name in RPM_FILES),
         *("/usr", "/usr/*", "/usr/lib/*", "/usr/libexec/*", "/opt", "/opt/*"),
     ),
     "login": (

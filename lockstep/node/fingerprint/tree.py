@@ -143,7 +143,8 @@ class Fingerprint:
         fields = without_exceptions(domain.name, entry, self.exceptions)
         if fields is None:
             return
-        secret = {k for k, v in fields.items() if isinstance(v, Secret)}
+        # isinstance() takes three times as long.
+        secret = {k for k, v in fields.items() if v.__class__ is Secret}
         text = text_of(domain.name, entry.name, fields)
         if not secret and not self.own.occur_in(text):
             # Nearly all objects are of this kind.

@@ -112,7 +112,11 @@ def rpm(root: Root, script: str) -> None:
 
 
 def test_packages_of_rpm(root: Root) -> None:
-    rpm(root, r"printf 'kernel\tx86_64\t0:6-2\nkernel\tx86_64\t0:6-1\nbash\tx86_64\t0:5-1\n'")
+    lines = "".join(
+        rf"package\t{package}.x86_64\t0:{version}\n"
+        for package, version in (("kernel", "6-2"), ("kernel", "6-1"), ("bash", "5-1"))
+    )
+    rpm(root, f"printf '{lines}'")
     assert root.read(read_packages) == {
         "kernel.x86_64": {"version": "0:6-1, 0:6-2", "status": "installed"},
         "bash.x86_64": {"version": "0:5-1", "status": "installed"},

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 
 import pytest
 
 from lockstep.node.fingerprint.entry import Entry
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
-from lockstep.node.fingerprint.programs import EXCEPTIONS_OF_PROGRAMS, read_programs
+from lockstep.node.fingerprint.packages import EXCEPTIONS_OF_PROGRAMS
+from lockstep.node.fingerprint.programs import read_programs
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from tests.node.fingerprint.conftest import Root
@@ -106,18 +106,6 @@ def test_a_large_folder_of_software_is_one_sum(debian: Root) -> None:
     assert debian.changed(read_programs, before) == {"/opt/conda/lib": {"names, sizes and modes"}}
 
 
-def test_files_of_rpm(root: Root, tmp_path: Path) -> None:
-    root.file("/usr/bin/bash", "x", 0o4755)
-    root.file("/usr/bin/forgotten", "x", 0o755)
-    tool = tmp_path / "bin" / "rpm"
-    tool.parent.mkdir(exist_ok=True)
-    tool.write_text("#!/bin/sh\nprintf '/usr/bin\\n/bin/bash\\n'\n")
-    tool.chmod(0o755)
-    found = root.read(read_programs)
-    assert found["/usr/bin/bash"]["package"] == "rpm"
-    assert found["/usr/bin/forgotten"]["package"] == "none"
-
-
 def test_a_node_without_packages_is_unread(root: Root) -> None:
     with pytest.raises(Unread):
         list(read_programs({}, Commands()))
@@ -131,6 +119,7 @@ def test_a_node_without_packages_is_unread(root: Root) -> None:
         ("/usr/share/fonts/truetype/.uuid", "/usr/share/fonts/truetype/x.ttf"),
         ("/usr/lib/modules/6.1.0/updates/dkms/nvidia.ko.xz",
          "/usr/lib/modules/6.1.0/kernel/nvidia.ko.xz"),
+        ("/usr/lib/sysimage/rpm/rpmdb.sqlite-wal", "/usr/lib/sysimage/other/file"),
     ],
 )  # fmt: skip
 def test_each_exception_spares_its_neighbour(spared: str, compared: str) -> None:

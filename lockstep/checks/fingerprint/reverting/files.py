@@ -17,6 +17,8 @@ REMOVABLE = frozenset({"file", "link", "pipe", "socket", "character device", "bl
 LOCKED = "ia"
 """Attributes of chattr(1) with which a file cannot be changed or removed."""
 EXECUTABLE = re.compile(r"(cap_[a-z_]+=[eip]+)(,cap_[a-z_]+=[eip]+)*")
+RIGHTS = re.compile(r"(?=.)(?:owner (?P<owner>[\w.-]+:[\w.-]+))?(?:, )?(?:mode (?P<mode>[0-7]+))?")
+"""What the package of RPM says where a file has only other rights."""
 ENTRIES = re.compile(r"((user|group|mask|other):[\w.-]*:[r-][w-][x-],?)+")
 
 
@@ -47,6 +49,14 @@ def of_program(case: Case) -> Steps:
         return []
     if owner in ("", NO_PACKAGE):
         return [command("rm", case.name)] if case.was("type") in REMOVABLE else []
+    rights = RIGHTS.fullmatch(case.was(SHIPPED))
+    if rights is not None:
+        right = {**(case.wrong or {}), **{k: v for k, v in rights.groupdict().items() if v}}
+        wanted = Case(case.name, case.wrong, right, case.family)
+        steps = [_attribute(wanted, field) for field in ("owner", "mode") if rights[field]]
+        if rights["owner"] and not rights["mode"]:
+            steps.append(_attribute(wanted, "mode"))  # chown(2) clears the setuid bit
+        return [step for several in steps for step in several]
     if SHIPPED in (case.wrong or {}) or case.was("type") == "absent":
         return [restored_from_package(Case(case.name, None, {PACKAGE: owner}, case.family))]
     return []
