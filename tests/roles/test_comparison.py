@@ -145,8 +145,11 @@ def test_nodes_that_never_registered_are_new() -> None:
         "worker2": ["DRAIN", "UNKNOWN"],
         "worker3": ["IDLE"],
         "worker4": ["DOWN", "NOT_RESPONDING"],
+        "worker5": ["UNKNOWN"],  # slurmctld has just restarted
     }
-    nodes = {name: {"state": state} for name, state in states.items()}
+    nodes = {
+        name: {"state": state, "was_busy": name == "worker5"} for name, state in states.items()
+    }
     answer = new_nodes().answer
     assert answer(Taken({"slurm.nodes": {"value": nodes}})) == ("worker1",)
     assert answer(Taken({"slurm.nodes": {"unread": "no answer"}})) == ()
