@@ -21,6 +21,7 @@ from lockstep.checks.fingerprint.findings import BRANCHES, places, wanted_past
 from lockstep.checks.fingerprint.objects import asked
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
+from lockstep.checks.settled import Batch, batches, joined
 from lockstep.checks.site import rules_of
 from lockstep.files import managed
 from lockstep.fleet.gather import gather
@@ -218,28 +219,63 @@ def check_now(
     through: str = "",
     fingerprint: bool = True,
     slow: bool = False,
+    settled: bool = False,
 ) -> tuple[Reading, Report]:
     """Read all nodes and check the selected ones; save the records and findings in the history.
+
+    With ``settled``, they are compared only with settled nodes (``lockstep.checks.settled``). The
+    other options are those of ``now``.
 
     Raises:
         GatherError: no node could be read, because of an error on the control host.
     """
     with store.opened(history_of(plan)):
         accepted(plan)  # report an unusable file or history before reading any node
-    reading = now(plan, containers=containers, through=through, fingerprint=fingerprint, slow=slow)
+    reading = now(
+        plan,
+        containers=containers,
+        through=through,
+        fingerprint=fingerprint,
+        slow=slow,
+        branches=not settled,
+    )
     read_at, counters = time.time(), counter_families(rules)
     with store.opened(history_of(plan)) as history:
         before, latest = records.earlier(history, reading, counters, read_at)
         records.save(history, without_branches(reading), read_at, method(plan))
-        judged = context(plan, reading, before, latest)
-        past = {one: fingerprints.versions(history, *one) for one in wanted_past([judged])}
-    judged = replace(judged, past=past, earlier=cache(partial(_earlier, history_of(plan))))
-    report = check(rules, judged, limit)
+    judged = context(plan, reading, before, latest)
+    selected = frozenset(plan.nodes if limit is None else limit)
+    parts = _settled(rules, judged, selected) if settled else [Batch(selected, judged)]
+    with store.opened(history_of(plan)) as history:
+        parts = [_with_past(history, part) for part in parts]
+    report = joined(check(rules, part.context, part.nodes) for part in parts)
     read = only_records(reading).keys() & {*report.nodes}
     checked = {*report.rules, REACHABLE}
     with store.opened(history_of(plan)) as history:
         report.findings = findings.noted(history, report.findings, checked, read, read_at)
     return reading, report
+
+
+def _settled(rules: Sequence[Rule], judged: Context, nodes: frozenset[str]) -> list[Batch]:
+    """Return the selected nodes with the settled ones, and with the objects that differ then."""
+    parts = [*batches(rules, judged, nodes)]
+    wanted = asked(place for part in parts for place in places([part.context]))
+    answers = asked_again(judged.plan, judged.reading, wanted)
+    return [
+        replace(part, context=replace(part.context, reading={
+            name: answers[name] if isinstance(one, Record) else one
+            for name, one in part.context.reading.items()
+        }))
+        for part in parts
+    ]  # fmt: skip
+
+
+def _with_past(history: sqlite3.Connection, part: Batch) -> Batch:
+    """Return the input for a report with what the history knows about the differences."""
+    judged = part.context
+    past = {one: fingerprints.versions(history, *one) for one in wanted_past([judged])}
+    earlier = cache(partial(_earlier, history_of(judged.plan)))
+    return replace(part, context=replace(judged, past=past, earlier=earlier))
 
 
 def _earlier(path: Path, nodes: tuple[str, ...]) -> list[tuple[float, dict[str, Record]]]:

@@ -22,7 +22,10 @@ WORKING = {
 SILENT_STATES = {"DOWN", "NOT_RESPONDING", "UNKNOWN"}
 OUR_MARK = "lockstep:"
 COMPARE_MARK = "lockstep-compare:"
-"""Starts the drain reason of a node that a deploy has not yet compared with its class."""
+"""Starts the drain reason of a node that is not known to equal its class."""
+AWAITS_REBOOT = f"{COMPARE_MARK} equal to its class, but a reboot is pending"
+REBOOT_MARK = "lockstep-reboot:"
+"""Starts the drain reason of a node that the rolling reboot has drained."""
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
 REASONS = {
@@ -71,3 +74,14 @@ def tags_of(entry: Value | None) -> frozenset[str]:
     if not all(tags):
         return frozenset()
     return frozenset().union(*tags) - (set() if states & SILENT_STATES else {SILENT})
+
+
+def has_mark(entry: Value | None, *marks: str) -> bool:
+    """Return whether the reason in a node's entry starts with one of the marks of Lockstep."""
+    reason = entry.get("reason") if isinstance(entry, dict) else None
+    return str(reason or "").startswith(marks)
+
+
+def is_held_by_lockstep(entry: Value | None) -> bool:
+    """Return whether Lockstep has drained a node: its health check, a deploy or a reboot."""
+    return has_mark(entry, OUR_MARK, COMPARE_MARK, REBOOT_MARK)

@@ -94,7 +94,7 @@ def _checked(
         "slow": arguments.slow,
     }
     if arguments.records is None and not arguments.no_history:
-        return check_now(plan, rules, nodes, **how)
+        return check_now(plan, rules, nodes, settled=arguments.settled, **how)
     reading = now(plan, **how) if arguments.records is None else saved_of(plan, arguments.records)
     before = saved(arguments.earlier, counter_families(rules)) if arguments.earlier else {}
     return reading, check(rules, context(plan, reading, only_records(before)), nodes)
@@ -114,6 +114,10 @@ def _through(arguments: argparse.Namespace, plan: ClusterPlan) -> str:
         (
             arguments.slow and (arguments.no_fingerprint or arguments.records),
             "--slow needs fingerprints of live nodes: leave out --no-fingerprint and --records",
+        ),
+        (
+            arguments.settled and (arguments.records or arguments.no_history),
+            "--settled needs live nodes and the history: leave out --records and --no-history",
         ),
         (through and arguments.records, f"--through {through} cannot be used with --records"),
         (
@@ -146,7 +150,7 @@ def _command(arguments: argparse.Namespace) -> str:
         ),
         *(
             f"--{name.replace('_', '-')}"
-            for name in ("containers", "slow", "no_fingerprint", "no_history")
+            for name in ("containers", "slow", "settled", "no_fingerprint", "no_history")
             if given[name]
         ),
     ]
@@ -177,6 +181,12 @@ COMMAND = Command(
             action="store_true",
             help="read programs below /usr and login shells now, which nodes otherwise read once "
             "a day, and nodes that Lockstep does not deploy never",
+        ),
+        Argument(
+            "--settled",
+            action="store_true",
+            help="compare the nodes of --limit only with nodes that want no deploy and no reboot, "
+            "as deploys do before Slurm resumes a worker",
         ),
         Argument(
             "--no-fingerprint",

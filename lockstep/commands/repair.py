@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lockstep import repairs
+from lockstep.checks.slurm_states import COMPARE_MARK
 from lockstep.commands import (
     INVENTORY,
     Argument,
@@ -33,6 +34,7 @@ from lockstep.reading import check_now
 from lockstep.repairs import REBOOT, Deploy, Why
 from lockstep.report import ExitStatus, Finding, Report, count, fold
 
+SLURM_STATE = "slurm.state"
 LINES = 20
 """Maximum number of findings shown per reason; ``lockstep check --all`` shows all of them."""
 
@@ -85,8 +87,14 @@ def _outcome(
     reboot: str,
     notes: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the failed commands, the repaired and the remaining findings, and the totals."""
+    """Yield the failed commands, drained nodes, repaired and remaining findings, and totals."""
     yield from (f"failed: {command}" for command in failed)
+    yield from (
+        f"stays drained: {one.node}: {one.found}"
+        for findings in left.values()
+        for one in findings
+        if one.rule == SLURM_STATE and COMPARE_MARK in one.found
+    )
     if gone:
         yield from ("repaired", *_rows(gone, with_repair=False))
     for why, findings in left.items():

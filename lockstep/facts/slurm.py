@@ -68,7 +68,7 @@ def new_nodes(taken: Taken) -> tuple[str, ...]:
         sorted(
             name
             for name, node in nodes.items()
-            if "UNKNOWN" in node["state"] and "DRAIN" not in node["state"]
+            if "UNKNOWN" in node["state"] and "DRAIN" not in node["state"] and not node["was_busy"]
         )
     )
 

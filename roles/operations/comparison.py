@@ -1,4 +1,4 @@
-"""Workers that a deploy drains until they have been compared with the nodes of their class."""
+"""Workers that are compared with the nodes of their class before Slurm resumes them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from pyinfra.api.exceptions import PyinfraError
 from lockstep.facts.slurm import TO_COMPARE
 
 _waiting: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
+_repaired: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
 
 
 def compares() -> bool:
-    """Return whether this run compares workers before Slurm resumes them (``--data compare=yes``).
+    """Return whether this run compares workers before Slurm resumes them.
+
+    ``--data compare=no`` turns it off.
 
     Raises:
         PyinfraError: the value is neither yes nor no.
     """
-    value = str(host.data.get("compare") or "no")
+    value = str(host.data.get("compare") or "yes")
     if value not in ("yes", "no"):
         raise PyinfraError(f"--data compare={value}: expected yes or no")
     return value == "yes"
@@ -31,9 +34,21 @@ def waiting(state: State) -> set[str]:
     return _waiting.setdefault(state, set())
 
 
-def wait_for_comparison() -> None:
-    """Note that the current host may be drained until it has been compared."""
+def repaired(state: State) -> set[str]:
+    """Return the names of the workers that the health check had drained when the run began."""
+    return _repaired.setdefault(state, set())
+
+
+def wait_for_comparison(*, after_repair: bool = False) -> None:
+    """Note that the current host may be drained until it has been compared.
+
+    Args:
+        after_repair: whether the health check has drained it. The health check may resume it at
+            any time, so it is compared even if it takes jobs by then.
+    """
     waiting(host.state).add(host.name)
+    if after_repair:
+        repaired(host.state).add(host.name)
 
 
 def drain(nodes: str, reason: str = TO_COMPARE) -> str:

@@ -49,14 +49,15 @@ node_mgr.c of Slurm 24.11)."""
 def registered(node: str, controller: str) -> Commands:
     """Wait until the node is registered.
 
-    If it is down only because it did not respond, it is resumed, or drained until it has been
-    compared with its class (``compares``).
+    If it is down only because it did not respond, it is drained until it has been compared with its
+    class. In a run that does not compare (``compares``), it is resumed.
 
     slurmd is restarted if the node stays NOT_RESPONDING, for example after munge was down.
 
     A node that an administrator drained stays drained. A node that the health check drained is
-    resumed if the check no longer finds a fault. So is a node that Slurm drained for missing GPUs:
-    slurmd, which looks for them only when it starts, is restarted and registers with all of them.
+    compared or resumed if the check no longer finds a fault. So is a node that Slurm drained for
+    missing GPUs: slurmd, which looks for them only when it starts, is restarted and registers with
+    all of them.
     """
     # Readings from the start of the connection are older than slurmctld's latest changes.
     read_anew_after(host, controller)
@@ -66,7 +67,9 @@ def registered(node: str, controller: str) -> Commands:
     late = state.restarted_at is not None
     silent = {"NOT_RESPONDING"} if REJECTED in state.states else {"NOT_RESPONDING", "UNKNOWN"}
     away = late or not state.states or bool(state.states & silent)
-    taken_out = state.reason.startswith(OURS) and ask(is_healthy())
+    comparing = compares()
+    # In a run that compares, that step asks whether a node is healthy again (``compared``).
+    taken_out = not comparing and state.reason.startswith(OURS) and ask(is_healthy())
     returns = "DOWN" in state.states and state.reason in RETURNS
     returns |= "DRAIN" in state.states and state.reason == OUTDATED
     has_gpus = (
@@ -78,7 +81,7 @@ def registered(node: str, controller: str) -> Commands:
     # If slurmd has just started, the controller's answer is still the old one.
     restarts = has_gpus and not late and REJECTED in state.states
     away |= restarts
-    if compares() and (not state.states or returns or state.reason.startswith(NOT_COMPARED)):
+    if comparing and (not state.states or returns or state.reason.startswith(NOT_COMPARED)):
         wait_for_comparison()
     if not away and not taken_out and not returns:
         return
@@ -115,7 +118,7 @@ def registered(node: str, controller: str) -> Commands:
                 *(("*State=*DRAIN*Reason='gres/gpu'*' count '*",) if has_gpus else ()),
             )
         )
-        after = drain(node) if compares() else f"scontrol update NodeName={node} State=RESUME"
+        after = drain(node) if comparing else f"scontrol update NodeName={node} State=RESUME"
         yield (
             # slurmctld refuses to resume a node that still lacks GPUs.
             f'case "$(timeout 30 scontrol -o show node {node})" in '

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,38 +17,95 @@ from pyinfra.api import FunctionCommand, Host, State
 
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, hold_state
-from lockstep.facts.slurm import AWAITS_REBOOT, NOT_COMPARED
+from lockstep.facts.slurm import AWAITS_REBOOT, NOT_COMPARED, OURS, is_healthy, slurm_node
 from lockstep.plan import NodePlan
-from lockstep.roles.operations.comparison import drain, waiting
-from lockstep.roles.operations.operation import Commands, operation, refusal
-from lockstep.roles.steps.reboot.objections import check, objections
-from lockstep.spec.names import expand
-
-LONGEST_REASON = 200
-"""Characters of a drain reason that are kept."""
+from lockstep.roles.operations.comparison import (
+    compares,
+    drain,
+    repaired,
+    wait_for_comparison,
+    waiting,
+)
+from lockstep.roles.operations.operation import Commands, ask, operation, refusal
+from lockstep.roles.steps.reboot.decision import HELD, OUT
+from lockstep.roles.steps.reboot.objections import (
+    FINGERPRINT,
+    against,
+    as_text,
+    check,
+    reason_of,
+    undecided,
+)
 
 PENDING = "pending reboot"
 """Status of a finding that a reboot resolves (docs/outputs.md)."""
+SETTLE_S = 60.0
+"""Seconds that a service which the deploy has just started may take, such as an exporter."""
+CHECK_EVERY_S = 10.0
 Findings = list[dict[str, Any]]
-_found: WeakKeyDictionary[State, Findings] = WeakKeyDictionary()
+_found: WeakKeyDictionary[State, tuple[int, Findings]] = WeakKeyDictionary()
+"""The number of the last check of a run, and its findings."""
 _lock = threading.Lock()
 
 
-def _findings(state: State, inventory: str) -> Findings:
-    """Return the findings about all workers that wait; the first caller of a run reads the nodes.
+def _findings(state: State, inventory: str, after: int = 0) -> tuple[int, Findings]:
+    """Return the findings about all workers that wait, and the number of the check.
+
+    The first caller reads the nodes, for all others as well.
+
+    Args:
+        state: the run.
+        inventory: the description.
+        after: the number of the last check that the caller knows.
 
     Raises:
         Unanswered: the check itself failed.
     """
     with _lock:
-        if state not in _found:
-            _found[state] = check(inventory, ",".join(sorted(waiting(state))))
-        return _found[state]
+        number, found = _found.get(state, (0, []))
+        if number <= after:
+            number, found = number + 1, check(inventory, ",".join(sorted(waiting(state))))
+            _found[state] = number, found
+        return number, found
+
+
+def _settled(state: State, inventory: str, name: str) -> Findings:
+    """Return the findings once a worker has none, or after ``SETTLE_S``.
+
+    Only findings of rules settle by themselves; the configuration of a node does not.
+
+    Raises:
+        Unanswered: the check itself failed.
+    """
+    ends = time.monotonic() + SETTLE_S
+    number, found = _findings(state, inventory)
+    while time.monotonic() < ends and any(map(_may_settle, against(found, name))):
+        time.sleep(CHECK_EVERY_S)
+        number, found = _findings(state, inventory, number)
+    return found
+
+
+def _may_settle(finding: dict[str, Any]) -> bool:
+    return not finding["rule"].startswith(FINGERPRINT) and finding["status"] != PENDING
+
+
+@operation("the health check has not drained the node")
+def noted(plan: NodePlan) -> Commands:
+    """Note whether the health check has drained the node: a repair may end this.
+
+    Args:
+        plan: the plan of the node.
+    """
+    yield from ()
+    if compares() and "slurm_worker" in plan.roles:
+        state = ask(slurm_node(plan.name))
+        if "DRAIN" in state.states and state.reason.startswith(OURS):
+            wait_for_comparison(after_repair=True)
 
 
 @operation("no worker waits to be compared with its class")
 def compared(plan: NodePlan) -> Commands:
-    """Resume a worker that was drained to be compared, if it equals its class.
+    """Resume a worker that was drained, unless a comparison with its class names it as wrong.
 
     Args:
         plan: the plan of the node.
@@ -60,49 +118,67 @@ def compared(plan: NodePlan) -> Commands:
     talk = Conversation(this, connector_arguments(host))
     try:
         hold: HoldState = talk.ask(hold_state(name))
+        concerned = _concerned(hold, talk, after_repair=host.name in repaired(host.state))
     except Unanswered as unanswered:
         yield refusal(f"{name} was not compared: {unanswered}. Next: run this again")
         return
-    if not hold.reason.startswith(NOT_COMPARED):
+    if not concerned:
         return
     try:
-        found = _findings(host.state, plan.cluster.inventory)
+        found = _settled(host.state, plan.cluster.inventory, name)
     except Unanswered as unanswered:
-        yield refusal(f"{name} was not compared, so it stays drained: {unanswered}")
+        yield refusal(f"{name} was not compared, so it stays as it is: {unanswered}")
         return
-    own = [one for one in found if name in expand(one["node"])]
-    pending = [one for one in own if one["status"] == PENDING]
-    against = objections([one for one in own if one not in pending], name, everything=True)
-    if not (against or pending):
-        yield f"timeout 30 scontrol update NodeName={shlex.quote(name)} State=RESUME"
-        yield _saying("resumed: equal to its class", "green")
-        return
-    reason = _printable(f"{NOT_COMPARED} {against}") if against else AWAITS_REBOOT
-    if hold.reason != reason:
-        yield drain(name, reason)
-    again = f"pyinfra -y {plan.cluster.inventory} deploys/"
-    if against:
-        yield refusal(
-            f"{name} stays drained, because it differs from its class: {against}. Next: repair "
-            f"it, then run: {again}worker.py --limit {name}"
+    wrong = against(found, name)
+    pending = [one for one in wrong if one["status"] == PENDING]
+    wrong = [one for one in wrong if one not in pending]
+    if doubtful := undecided(found, name):
+        host.log_styled(
+            f"{name} differs from its class, but nobody knows which side is right: "
+            f"{as_text(doubtful)}. This does not keep it drained",
+            fg="yellow",
         )
-    else:
+    again = f"pyinfra -y {plan.cluster.inventory} deploys/"
+    if wrong:
+        reason = reason_of(NOT_COMPARED, wrong)
+        if hold.reason != reason or not hold.states & HELD:
+            yield drain(name, reason)
+        yield refusal(
+            f"{name} stays drained, because it differs from its class: {as_text(wrong)}. Next: "
+            f"repair it, then run: {again}worker.py --limit {name}"
+        )
+    elif not hold.states & HELD:
+        return  # the health check has resumed it meanwhile
+    elif pending:
+        if hold.reason != AWAITS_REBOOT:
+            yield drain(name, AWAITS_REBOOT)
         host.log_styled(
             f"{name} stays drained until it is rebooted. Next: {again}reboot.py --limit {name}",
             fg="yellow",
         )
+    else:
+        yield f"timeout 30 scontrol update NodeName={shlex.quote(name)} State=RESUME"
+        yield _saying("resumed: nothing names it as different from its class", "green")
 
 
-def _printable(reason: str) -> str:
-    """Return a reason as Slurm keeps it: one line, without quotes, not longer than it shows."""
-    return "".join(c for c in reason if c.isprintable() and c not in "'\"")[:LONGEST_REASON].strip()
+def _concerned(hold: HoldState, talk: Conversation, *, after_repair: bool) -> bool:
+    """Return whether to compare a worker: not if somebody else drained it, or it is still broken.
+
+    Raises:
+        Unanswered: the node did not say whether it is healthy.
+    """
+    if hold.reason.startswith(NOT_COMPARED):
+        return True
+    if hold.reason.startswith(OURS):
+        return talk.ask(is_healthy())
+    return after_repair and bool(hold.states) and not hold.states & OUT
 
 
 def _saying(text: str, colour: str) -> FunctionCommand:
     """Return a command that shows a text once the commands before it have succeeded."""
 
-    def said(state: State, host: Host) -> bool:
+    def shown(state: State, host: Host) -> bool:
         host.log_styled(text, fg=colour)
         return True
 
-    return FunctionCommand(said, (), {})
+    return FunctionCommand(shown, (), {})

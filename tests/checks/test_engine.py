@@ -17,6 +17,7 @@ from lockstep.checks.engine import check
 from lockstep.checks.not_compared import NOT_JUDGED
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Cause
+from lockstep.checks.slurm_states import AWAITS_REBOOT
 from lockstep.node.readers import collect
 from lockstep.node.record.main import FINGERPRINT
 from lockstep.probe.record import Reading, Record
@@ -333,6 +334,27 @@ def test_a_state_that_takes_or_runs_jobs_is_no_finding(state: str) -> None:
 def test_any_other_state_is_a_finding(state: str) -> None:
     found = recorded.only(recorded.report(in_state(recorded.consistent(), state)))
     assert (found.rule, found.node) == ("slurm.state", "worker3")
+
+
+@pytest.mark.parametrize(
+    ("reason", "roles"),
+    [("lockstep-compare: not compared with its class yet", ("slurm_worker",)), ("fan", ())],
+)
+def test_a_deploy_resumes_only_nodes_that_a_deploy_drained(
+    reason: str, roles: tuple[str, ...]
+) -> None:
+    start = in_state(recorded.consistent(), "DRAIN+IDLE", reason)
+    assert recorded.only(recorded.report(start).findings).roles == roles
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_drain_until_a_reboot_is_part_of_the_finding_that_waits_for_it(pending: bool) -> None:
+    start = recorded.consistent()
+    if pending:
+        start = recorded.mutated(start, "worker3", "kernel.cmdline", (), ["quiet"])
+    start = in_state(start, "DRAIN+IDLE", AWAITS_REBOOT)
+    found = [finding.rule for finding in recorded.report(start) if finding.node == "worker3"]
+    assert ("slurm.state" in found) is not pending
 
 
 STOPPED = {"active": "failed", "sub": "failed", "load": "loaded", "enabled": "enabled"}

@@ -169,3 +169,21 @@ def test_wrong_use_ends_with_3(
     Path("deploys/worker.py").unlink()
     assert "deploys/worker.py: no such file" in refused(capsys, "repair", "inventory.py", "-y")
     assert pyinfra.ran == []
+
+
+def test_a_worker_that_a_deploy_drained_is_compared_again_by_its_role(
+    cluster: Cluster, pyinfra: Pyinfra, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "lockstep-compare: fingerprint.file /etc/x (from: peers (2 of 3))"
+    cluster.change("head1", "slurm.nodes", ("worker3", "state"), ["DRAIN", "IDLE"])
+    cluster.change("head1", "slurm.nodes", ("worker3", "reason"), reason)
+    pyinfra.status = 1
+    assert ended("repair", "inventory.py", "-y") == 1
+    (ran,) = pyinfra.ran
+    assert ran.endswith("deploys/worker.py --limit worker3 --data roles=slurm_worker")
+    said = capsys.readouterr().out
+    assert f"\nstays drained: worker3: DRAIN+IDLE ({reason})\n" in said
+    pyinfra.then = lambda: setattr(cluster, "context", recorded.consistent())
+    pyinfra.status = 0
+    assert ended("repair", "inventory.py", "-y") == 0
+    assert "stays drained" not in capsys.readouterr().out

@@ -533,7 +533,23 @@ def test_slurms_view_is_read_with_its_reason(node: Node) -> None:
         "cpu_spec_list": "0,4",
         "reason": "lockstep: lost a board",
         "version": "24.11.5",
+        "was_busy": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("time", "was_busy"), [("Unknown", False), ("None", False), ("2026-11-24T12:47:06", True)]
+)
+def test_a_node_that_has_never_registered_is_told_from_others(
+    node: Node, time: str, was_busy: bool
+) -> None:
+    node.tool("slurmctld", "")
+    node.tool(
+        "scontrol",
+        "echo 'NodeName=w1 CPUTot=8 RealMemory=900 State=UNKNOWN CPUSpecList=0,4 "
+        f"LastBusyTime={time}'",
+    )
+    assert node.read()["slurm.nodes"]["value"]["w1"]["was_busy"] is was_busy
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,20 @@ import pytest
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered
-from lockstep.facts.slurm import AWAITS_REBOOT, NOT_COMPARED, TO_COMPARE, new_nodes
-from lockstep.question import Taken
+from lockstep.facts.slurm import (
+    AWAITS_REBOOT,
+    NOT_COMPARED,
+    TO_COMPARE,
+    is_healthy,
+    new_nodes,
+    slurm_node,
+)
+from lockstep.question import Question, Taken
 from lockstep.roles.operations import comparison as operations
 from lockstep.roles.steps import comparison
-from lockstep.roles.steps.comparison import LONGEST_REASON, compared
+from lockstep.roles.steps.comparison import compared, noted
 from lockstep.roles.steps.reboot.decision import is_ours
+from lockstep.roles.steps.reboot.objections import LONGEST_REASON
 from tests.checks import recorded
 from tests.roles.local import Done, run
 
@@ -49,20 +57,36 @@ class Slurm:
         (folder / "scontrol").chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
         monkeypatch.setattr(comparison, "waiting", lambda state: {"@local"})
+        monkeypatch.setattr(comparison, "CHECK_EVERY_S", 0.001)
+        self.limit(0.0)
         self.checks = 0
+        self.settles_after = 0
+        self.healthy = True
+        self.states = {"IDLE", "DRAIN"}
+
+    def limit(self, seconds: float) -> None:
+        """Set how long findings may take to settle."""
+        self.monkeypatch.setattr(comparison, "SETTLE_S", seconds)
+
+    def repairs(self) -> None:
+        """Let the health check have drained the node before this deploy."""
+        self.monkeypatch.setattr(comparison, "repaired", lambda state: {"@local"})
 
     def deploy(self, reason: str, *findings: dict[str, Any], fails: str = "") -> tuple[Done, str]:
         """Return the result, and what the controller is told."""
         self.log.write_text("")
-        hold = HoldState(frozenset({"IDLE", "DRAIN"}), reason)
+        hold = HoldState(frozenset(self.states), reason)
+
+        def answered(talk: Conversation, question: Question[Any]) -> Any:
+            return self.healthy if question.name == is_healthy().name else hold
 
         def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
             self.checks += 1
             if fails:
                 raise Unanswered(fails)
-            return list(findings)
+            return [] if 0 < self.settles_after < self.checks else list(findings)
 
-        self.monkeypatch.setattr(Conversation, "ask", lambda *_, **__: hold)
+        self.monkeypatch.setattr(Conversation, "ask", answered)
         self.monkeypatch.setattr(comparison, "check", checked)
         plan = recorded.consistent().plan.nodes["worker1"]
         return run(compared, plan=plan), self.log.read_text()
@@ -85,9 +109,12 @@ def test_a_worker_that_differs_stays_drained_and_the_reason_says_why(slurm: Slur
     differs = finding("fingerprint.file", device="/etc/x")
     done, told = slurm.deploy(TO_COMPARE, differs)
     assert not done.succeeded
-    reason = f"{NOT_COMPARED} fingerprint.file /etc/x (found a, expected b)"
+    reason = f"{NOT_COMPARED} fingerprint.file /etc/x (from: peers (2 of 3))"
     assert told == f"update NodeName=worker1 State=DRAIN Reason={reason}\n"
-    assert "worker1 stays drained, because it differs from its class" in slurm.said.text
+    assert (
+        "worker1 stays drained, because it differs from its class: "
+        "fingerprint.file /etc/x (found a, expected b). Next: " in slurm.said.text
+    )
     done, told = slurm.deploy(reason, differs)
     assert (done.succeeded, told) == (False, ""), "the reason is written once"
     done, told = slurm.deploy(reason)
@@ -95,10 +122,92 @@ def test_a_worker_that_differs_stays_drained_and_the_reason_says_why(slurm: Slur
 
 
 def test_a_reason_is_one_short_line_without_quotes(slurm: Slurm) -> None:
-    _, told = slurm.deploy(TO_COMPARE, finding("a.b", found='it\'s\n"x" ' + 300 * "y"))
+    _, told = slurm.deploy(TO_COMPARE, finding("a.b", device='it\'s\n"x" ' + 300 * "y"))
     reason = told.partition("Reason=")[2].rstrip("\n")
-    assert reason.startswith(f"{NOT_COMPARED} a.b (found itsx yyy")
+    assert reason.startswith(f"{NOT_COMPARED} a.b itsx yyy")
     assert len(reason) == LONGEST_REASON
+
+
+def test_a_reason_that_everybody_can_read_has_no_values(slurm: Slurm) -> None:
+    _, told = slurm.deploy(TO_COMPARE, finding("fingerprint.user", device="eve", found="uid 0"))
+    assert "fingerprint.user eve" in told
+    assert "uid 0" not in told
+
+
+def test_a_difference_of_which_nobody_knows_the_right_side_is_only_said(slurm: Slurm) -> None:
+    doubtful = finding("fingerprint.sysctl", device="kernel.x", status="undecided")
+    done, told = slurm.deploy(TO_COMPARE, doubtful)
+    assert (done.succeeded, told) == (True, RESUMED)
+    assert (
+        "worker1 differs from its class, but nobody knows which side is right: "
+        "fingerprint.sysctl kernel.x (found a, expected b). This does not keep it drained"
+        in slurm.said.text
+    )
+
+
+def test_a_notice_keeps_nobody_drained_and_an_unread_value_does(slurm: Slurm) -> None:
+    assert slurm.deploy(TO_COMPARE, finding("fingerprint.file", severity="notice"))[1] == RESUMED
+    unread = finding("fingerprint.file", status="unknown")
+    done, told = slurm.deploy(TO_COMPARE, unread)
+    assert not done.succeeded
+    assert "State=DRAIN" in told
+
+
+def test_a_worker_that_the_health_check_drained_is_compared_once_it_is_healthy(
+    slurm: Slurm,
+) -> None:
+    slurm.repairs()
+    drained, differs = "lockstep: gpu.count", finding("fingerprint.file", device="/etc/x")
+    slurm.healthy = False
+    assert slurm.deploy(drained) == (Done(True, 0, ""), "")
+    assert slurm.checks == 0
+    slurm.healthy = True
+    assert slurm.deploy(drained)[1] == RESUMED
+    done, told = slurm.deploy(drained, differs)
+    assert not done.succeeded
+    assert told.startswith(f"update NodeName=worker1 State=DRAIN Reason={NOT_COMPARED} ")
+
+
+def test_a_worker_that_the_health_check_resumed_meanwhile_is_drained_if_it_differs(
+    slurm: Slurm,
+) -> None:
+    slurm.states = {"IDLE"}
+    assert slurm.deploy("", finding("a.b"))[1] == "", "nobody had drained it"
+    slurm.repairs()
+    assert slurm.deploy("")[1] == ""
+    assert slurm.deploy("", finding("kernel.args", status="pending reboot"))[1] == ""
+    done, told = slurm.deploy("", finding("a.b"))
+    assert not done.succeeded
+    assert told.startswith(f"update NodeName=worker1 State=DRAIN Reason={NOT_COMPARED} a.b")
+
+
+@pytest.mark.parametrize(
+    ("reason", "compare", "waits"),
+    [
+        ("lockstep: gpu.count", "yes", True),
+        ("lockstep: gpu.count", "no", False),
+        ("fan", "yes", False),
+    ],
+)
+def test_a_deploy_notes_which_workers_the_health_check_has_drained(
+    monkeypatch: pytest.MonkeyPatch, reason: str, compare: str, waits: bool
+) -> None:
+    shown = {"state": ["IDLE", "DRAIN"], "reason": reason, "registered_at": None}
+    node = {"slurm.node": {"value": {"worker1": shown}}, "units.started": {"value": {}}}
+
+    def answered(question: Question[Any]) -> Any:
+        return question.answer(Taken(node))
+
+    noted_as: list[bool] = []
+    monkeypatch.setattr(comparison, "ask", answered)
+    monkeypatch.setattr(comparison, "compares", lambda: compare == "yes")
+    monkeypatch.setattr(
+        comparison, "wait_for_comparison", lambda *, after_repair: noted_as.append(after_repair)
+    )
+    assert answered(slurm_node("worker1")).reason == reason
+    done = run(noted, plan=recorded.consistent().plan.nodes["worker1"])
+    assert (done.succeeded, done.commands) == (True, 0)
+    assert any(noted_as) is waits
 
 
 def test_a_worker_that_needs_a_reboot_is_left_to_the_rolling_reboot(slurm: Slurm) -> None:
@@ -110,8 +219,27 @@ def test_a_worker_that_needs_a_reboot_is_left_to_the_rolling_reboot(slurm: Slurm
     assert not is_ours(TO_COMPARE)
 
 
+def test_findings_of_services_that_have_just_started_may_settle(slurm: Slurm) -> None:
+    slurm.limit(60.0)
+    slurm.settles_after = 3
+    assert slurm.deploy(TO_COMPARE, finding("time.synchronised"))[1] == RESUMED
+    assert slurm.checks == 4
+
+
+@pytest.mark.parametrize(
+    "lasting",
+    [finding("fingerprint.file"), finding("kernel.args", status="pending reboot")],
+    ids=lambda lasting: str(lasting["rule"]),
+)
+def test_for_what_does_not_settle_nobody_waits(slurm: Slurm, lasting: dict[str, Any]) -> None:
+    slurm.limit(60.0)
+    slurm.settles_after = 1
+    assert slurm.deploy(TO_COMPARE, lasting)[1] != RESUMED
+    assert slurm.checks == 1
+
+
 def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
-    for reason in ("", "fan", "lockstep: gpu.count", "lockstep-reboot: kernel"):
+    for reason in ("", "fan", "lockstep-reboot: kernel"):
         assert slurm.deploy(reason)[1] == ""
     assert slurm.checks == 0
 
@@ -119,7 +247,7 @@ def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
 def test_a_check_that_fails_resumes_nobody(slurm: Slurm) -> None:
     done, told = slurm.deploy(TO_COMPARE, fails="lockstep check failed")
     assert (done.succeeded, told) == (False, "")
-    assert "was not compared, so it stays drained: lockstep check failed" in slurm.said.text
+    assert "was not compared, so it stays as it is: lockstep check failed" in slurm.said.text
 
 
 def test_without_a_worker_that_waits_nothing_is_asked(
@@ -130,8 +258,8 @@ def test_without_a_worker_that_waits_nothing_is_asked(
     assert (done.succeeded, done.commands, told) == (True, 0, "")
 
 
-def test_a_run_compares_if_it_is_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, answer in (({}, False), ({"compare": "no"}, False), ({"compare": "yes"}, True)):
+def test_a_run_compares_unless_it_is_asked_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, answer in (({}, True), ({"compare": "no"}, False), ({"compare": "yes"}, True)):
         monkeypatch.setattr(operations, "host", SimpleNamespace(data=given))
         assert operations.compares() is answer
     monkeypatch.setattr(operations, "host", SimpleNamespace(data={"compare": "maybe"}))
@@ -145,8 +273,11 @@ def test_nodes_that_never_registered_are_new() -> None:
         "worker2": ["DRAIN", "UNKNOWN"],
         "worker3": ["IDLE"],
         "worker4": ["DOWN", "NOT_RESPONDING"],
+        "worker5": ["UNKNOWN"],  # slurmctld has just restarted
     }
-    nodes = {name: {"state": state} for name, state in states.items()}
+    nodes = {
+        name: {"state": state, "was_busy": name == "worker5"} for name, state in states.items()
+    }
     answer = new_nodes().answer
     assert answer(Taken({"slurm.nodes": {"value": nodes}})) == ("worker1",)
     assert answer(Taken({"slurm.nodes": {"unread": "no answer"}})) == ()

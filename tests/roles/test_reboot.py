@@ -41,7 +41,7 @@ from lockstep.roles.steps.reboot import _workers_to_come, decide
 from lockstep.roles.steps.reboot import rollout as rollout_module
 from lockstep.roles.steps.reboot import turn as steps
 from lockstep.roles.steps.reboot.decision import OURS, Decision, remember
-from lockstep.roles.steps.reboot.objections import objections
+from lockstep.roles.steps.reboot.objections import against, as_text, lasting, reason_of, undecided
 from lockstep.roles.steps.reboot.rollout import Rollout
 from lockstep.roles.steps.reboot.turn import Turn
 from tests.checks import recorded
@@ -866,8 +866,33 @@ def test_a_node_that_fails_the_check_stays_drained(go: Callable[..., Ran]) -> No
     doubles = Doubles()
     ran = go(doubles, found=[finding("gpu.count", found="7", expected="8")])
     assert not ran.ok
-    assert doubles.said[-1] == "reboot"
+    assert doubles.said[1:] == ["reboot", f"State=DRAIN Reason='{OURS} gpu.count (from: spec)'"]
     assert "was still failing its checks 0 s after its reboot: gpu.count (found 7" in ran.last
+    assert ran.stopped
+
+
+def test_a_node_that_differs_only_in_a_warning_stays_drained_and_the_others_get_their_turn(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles()
+    differs = finding("fingerprint.file", device="/etc/x", severity="warning", reference="peers")
+    ran = go(doubles, found=[differs])
+    assert (ran.ok, ran.stopped) == (False, "")
+    assert doubles.said[-1] == (
+        f"State=DRAIN Reason='{OURS} fingerprint.file /etc/x (from: peers)'"
+    )
+    assert "It stays drained. Next: run lockstep check" in ran.last
+
+
+def test_a_difference_of_which_nobody_knows_the_right_side_is_said_after_a_reboot(
+    go: Callable[..., Ran],
+) -> None:
+    doubles = Doubles()
+    doubtful = finding("fingerprint.file", device="/etc/x", status="undecided")
+    ran = go(doubles, found=[doubtful])
+    assert ran.ok
+    assert doubles.said[-1] == "State=RESUME"
+    assert [one for one in ran.logged if one.startswith("nobody knows which side is right: ")]
 
 
 def test_a_slurmd_that_did_not_register_since_stays_drained(go: Callable[..., Ran]) -> None:
@@ -937,7 +962,7 @@ def test_an_error_of_our_own_stops_the_rollout_as_well(go: Callable[..., Ran]) -
 
 def finding(rule: str, node: str = "worker1", **fields: str) -> dict[str, Any]:
     usual = {"rule": rule, "node": node, "device": "", "reference": "spec", "severity": "error"}
-    return {**usual, "found": "a", "expected": "b", **fields}
+    return {**usual, "status": "differs", "found": "a", "expected": "b", **fields}
 
 
 MAJORITY = "peers: 15 nodes of class hgx-h200"
@@ -952,39 +977,58 @@ MAJORITY = "peers: 15 nodes of class hgx-h200"
         finding("gpu.driver_version", reference=MAJORITY),
         finding("gpu.count", node="worker2"),
         finding("rdma.firmware", reference=MAJORITY, severity="warning"),
+        finding("fingerprint.file", reference="peers (2 of 3)", severity="notice"),
+        finding("fingerprint.sysctl", node="worker[1-2]", status="undecided"),
     ],
     ids=lambda allowed: f"{allowed['rule']} {allowed['node']}",
 )
 def test_these_findings_do_not_keep_a_rebooted_node_out(allowed: dict[str, Any]) -> None:
-    assert objections([allowed], "worker1") == ""
+    assert lasting([allowed], "worker1") == []
 
 
 def test_of_many_findings_the_first_are_said() -> None:
     found = [finding("unit.active", device=f"unit{number}") for number in range(5)]
-    said = objections(found, "worker1")
-    assert said.count("found a, expected b") == 3
-    assert said.endswith("unit2 (found a, expected b) and 2 more")
+    text = as_text(found)
+    assert text.count("found a, expected b") == 3
+    assert text.endswith("unit2 (found a, expected b) and 2 more")
 
 
-def test_a_comparison_with_the_class_counts_what_a_rollout_lets_pass() -> None:
-    of_peers = finding("fingerprint.file", reference="peers (2 of 3)")
+def test_a_difference_of_the_configuration_keeps_a_rebooted_node_out() -> None:
+    for reference in ("peers (2 of 3)", "configured", "no package owns it"):
+        for severity in ("error", "warning"):
+            one = finding("fingerprint.file", reference=reference, severity=severity)
+            assert lasting([one], "worker1") == [one]
+
+
+def test_a_comparison_with_the_class_counts_warnings_of_rules_that_a_rollout_lets_pass() -> None:
     warning = finding("rdma.firmware", severity="warning")
-    for one in (of_peers, warning):
-        assert objections([one], "worker1") == ""
-        assert objections([one], "worker1", everything=True)
-    assert objections([finding("slurm.state")], "worker1", everything=True) == ""
-    assert objections([finding("fingerprint.running", reference="configured")], "worker1")
+    assert lasting([warning], "worker1") == []
+    assert against([warning], "worker1") == [warning]
+    assert against([finding("slurm.state")], "worker1") == []
+
+
+def test_a_difference_of_which_nobody_knows_the_right_side_is_told_apart() -> None:
+    one = finding("fingerprint.sysctl", node="worker[1-2]", status="undecided")
+    notice = {**one, "severity": "notice"}
+    assert against([one, notice], "worker1") == []
+    assert undecided([one, notice], "worker1") == [one]
+    assert undecided([one], "worker3") == []
+
+
+def test_a_reason_for_everybody_has_no_values() -> None:
+    one = finding("fingerprint.file", device="/etc/x", reference="peers (2 of 3)", found="secret")
+    assert reason_of("x:", [one]) == "x: fingerprint.file /etc/x (from: peers (2 of 3))"
 
 
 def test_any_other_finding_does() -> None:
     found = [finding("kernel.args"), finding("gpu.ecc", device="gpu3", reference="peers")]
-    assert objections(found, "worker1") == (
+    assert as_text(lasting(found, "worker1")) == (
         "kernel.args (found a, expected b), gpu.ecc gpu3 (found a, expected b)"
     )
-    said = objections([finding("gpu.ecc", device="gpu3", reference=MAJORITY)], "worker1")
-    assert said == "gpu.ecc gpu3 (found a, expected b)"
+    of_peers = [finding("gpu.ecc", device="gpu3", reference=MAJORITY)]
+    assert as_text(lasting(of_peers, "worker1")) == "gpu.ecc gpu3 (found a, expected b)"
     # What the plan says of the command line is no matter of the peers.
-    assert objections([finding("kernel.cmdline")], "worker1")
+    assert lasting([finding("kernel.cmdline")], "worker1")
 
 
 @pytest.mark.parametrize(
@@ -1002,7 +1046,7 @@ def test_findings_are_read_as_the_engine_writes_them(
     start = recorded.mutated(recorded.consistent(), "worker3", reading, path, value)
     (one,) = recorded.report(start).document()["findings"]
     assert re.fullmatch(r"peers: (\d+ of )?\d+ nodes of class [\w-]+", one["reference"])
-    assert bool(objections([one], "worker3")) is kept_out
+    assert bool(lasting([one], "worker3")) is kept_out
 
 
 # -- what pyinfra does: a later pyinfra that differs fails here

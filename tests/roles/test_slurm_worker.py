@@ -10,6 +10,7 @@ from lockstep.roles.operations import slurm_worker
 from lockstep.roles.operations.slurm_worker import registered
 from tests.roles.local import run
 
+HELD = f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
 BACK = "update NodeName=worker1 State=RESUME\n"
 LACKS = "gres/gpu count reported lower than configured (7 < 8)"
 
@@ -18,17 +19,17 @@ LACKS = "gres/gpu count reported lower than configured (7 < 8)"
     ("shown", "said"),
     [
         ("State=IDLE", ""),
-        ("State=DOWN Reason=Node unexpectedly rebooted [slurm@2026-11-21T10:00:00]", BACK),
-        ("State=IDLE+DRAIN Reason=CoreSpec differ [slurm@2026-11-21T10:00:00]", BACK),
-        ("State=MIXED+DRAIN Reason=CoreSpec differ [slurm@2026-11-21T10:00:00]", BACK),
+        ("State=DOWN Reason=Node unexpectedly rebooted [slurm@2026-11-21T10:00:00]", HELD),
+        ("State=IDLE+DRAIN Reason=CoreSpec differ [slurm@2026-11-21T10:00:00]", HELD),
+        ("State=MIXED+DRAIN Reason=CoreSpec differ [slurm@2026-11-21T10:00:00]", HELD),
         ("State=IDLE+DRAIN Reason=a person [root@2026-11-21T10:00:00]", ""),
         ("State=DOWN Reason=CoreSpec differ [slurm@2026-11-21T10:00:00]", ""),
-        (f"State=IDLE+DRAIN Reason={LACKS} [slurm@2026-11-21T10:00:00]", BACK),
+        (f"State=IDLE+DRAIN Reason={LACKS} [slurm@2026-11-21T10:00:00]", HELD),
         (f"State=IDLE+DRAIN Reason={LACKS}, Low CPUs [slurm@2026-11-21T10:00:00]", ""),
         (
             "State=IDLE+DRAIN Reason=gres/gpu:nvidia_h200_3g.71gb count too low (14 < 16) "
             "[slurm@2026-11-21T10:00:00]",
-            BACK,
+            HELD,
         ),
     ],
 )
@@ -38,13 +39,12 @@ def test_only_a_node_that_was_absent_or_that_the_deploy_drained_is_compared(
     assert told(tmp_path, monkeypatch, shown) == said
 
 
-def test_a_run_that_compares_drains_the_node_instead(
+def test_a_run_that_does_not_compare_resumes_the_node_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_worker, "compares", lambda: True)
+    monkeypatch.setattr(slurm_worker, "compares", lambda: False)
     shown = "State=DOWN Reason=Node unexpectedly rebooted [slurm@2026-11-21T10:00:00]"
-    drained = f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
-    assert told(tmp_path, monkeypatch, shown) == drained
+    assert told(tmp_path, monkeypatch, shown) == BACK
 
 
 def test_slurmd_looks_again_for_gpus_that_are_there_again(
@@ -56,7 +56,7 @@ def test_slurmd_looks_again_for_gpus_that_are_there_again(
         f"Reason={LACKS} [slurm@2026-11-21T10:00:00]"
     )
     restarted = "restart slurmd.service\n"
-    assert told(tmp_path, monkeypatch, before, after) == restarted + BACK
+    assert told(tmp_path, monkeypatch, before, after) == restarted + HELD
     still = after.replace("IDLE+DRAIN", "IDLE+DRAIN+INVALID_REG")
     assert told(tmp_path, monkeypatch, before, still) == restarted
     assert told(tmp_path, monkeypatch, before, healthy=False) == ""

@@ -19,18 +19,20 @@ from lockstep.checks.rule import (
     Peers,
     Rule,
     Text,
-    by_hand,
     by_role,
     each,
     same,
 )
 from lockstep.checks.slurm_states import (
+    AWAITS_REBOOT,
+    COMPARE_MARK,
     CPUS,
     GPUS,
     MEMORY,
     OUR_MARK,
     OURS,
     SILENT,
+    has_mark,
     state_of,
     tags_of,
 )
@@ -121,10 +123,15 @@ def _state_tags(view: View, device: str) -> frozenset[str]:
     return tags_of(seen_by_slurm(view))
 
 
+def _drained_by(view: View, device: str) -> tuple[str, ...]:
+    """Return the role that resumes a node which a deploy drained until it has been compared."""
+    return ("slurm_worker",) if has_mark(seen_by_slurm(view), COMPARE_MARK) else ()
+
+
 def _whose(view: View, device: str) -> str:
-    entry = seen_by_slurm(view)
-    reason = entry.get("reason") if isinstance(entry, dict) else ""
-    return "set by Lockstep's own health check" if str(reason).startswith(OUR_MARK) else ""
+    if has_mark(seen_by_slurm(view), OUR_MARK):
+        return "set by Lockstep's own health check"
+    return ""
 
 
 def _round_trip_items(view: View) -> Items:
@@ -303,9 +310,13 @@ RULES = (
         look=_of_entry(state_of),
         expected=same("takes jobs"),
         text=Text(detail=_whose),
-        repair=by_hand(
-            "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
-            "State=RESUME"
+        repair=by_role(
+            "the role that resumes a node, if a deploy drained it",
+            roles=_drained_by,
+            no_role=(
+                "fix the cause that Slurm reports, then run: scontrol update NodeName={node} "
+                "State=RESUME"
+            ),
         ),
         tags=_state_tags,
         applies=concerned,
@@ -326,6 +337,11 @@ RULES = (
             *(
                 Cause(rule, of=Effect(tag=OURS))
                 for rule in ("memory.at_least", "slurm.pyxis", "slurm.container_image")
+            ),
+            # The rolling reboot resumes a node that a deploy has left to it.
+            *(
+                Cause(rules, of=Effect(found=AWAITS_REBOOT))
+                for rules in ("kernel.args", "kernel.newest", "package.version")
             ),
             Cause("cpu.count", of=Effect(tag=CPUS)),
             Cause("memory.at_least", of=Effect(tag=MEMORY)),

@@ -124,6 +124,9 @@ def read_slurm_nodes(request: Request, commands: Commands) -> Readings:
             "cpu_spec_list": found.get("CPUSpecList", found.get("CpuSpecList", "")),
             "reason": found["reason"],
             "version": found.get("Version", ""),
+            # After a restart, slurmctld shows every node as UNKNOWN until its slurmd registers, but
+            # keeps this time; a node that has never registered has none (scontrol(1)).
+            "was_busy": moment(found.get("LastBusyTime", "")) is not None,
         }
         for found in filter(None, map(shown, nodes_shown(commands).splitlines()))
     }

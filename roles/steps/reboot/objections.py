@@ -11,14 +11,23 @@ from lockstep.facts.reboot import Unanswered
 from lockstep.spec.names import expand
 
 CHECK_S = 300.0
+LONGEST_REASON = 200
+"""Characters of a drain reason that are kept."""
 SAID = 3
 """Maximum number of findings in a message; ``lockstep check`` shows all of them."""
 BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
 """Rules for values that a reboot changes, so the first node to reboot differs from its peers."""
+FINGERPRINT = "fingerprint."
+UNDECIDED = "undecided"
+"""Status of a difference of which nobody knows the right side (docs/outputs.md)."""
+SETTLED = "--settled"
+"""Option of ``lockstep check``: nodes that are about to change have no vote."""
 
 
-def check(inventory: str, node: str, *options: str) -> list[dict[str, Any]]:
+def check(inventory: str, node: str) -> list[dict[str, Any]]:
     """Return the findings of ``lockstep check`` about a node, or about nodes in hostlist notation.
+
+    They are compared with settled nodes of their class.
 
     Raises:
         Unanswered: the check itself failed.
@@ -27,7 +36,7 @@ def check(inventory: str, node: str, *options: str) -> list[dict[str, Any]]:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "lockstep", "check", inventory),
-                *("--limit", node, "--json", "-", *options),
+                *("--limit", node, SETTLED, "--json", "-"),
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -46,33 +55,75 @@ def check(inventory: str, node: str, *options: str) -> list[dict[str, Any]]:
     return findings
 
 
-def objections(findings: list[dict[str, Any]], node: str, *, everything: bool = False) -> str:
-    """Return, as text, the findings that keep a node out of service; "" for none.
+def against(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+    """Return the findings that keep a node out of service.
 
-    The state in Slurm does not count, because the caller or an administrator changes it. Unless
-    ``everything`` is asked for, warnings do not count either, nor do differences from peers, which
-    may not have been rebooted yet. Notices never count.
+    They name the node as the wrong side, as an error or a warning, or say that a value of it could
+    not be read. Notices do not count, nor does a difference of which nobody knows the right side.
+    The state in Slurm does not count either, because the caller or an administrator changes it.
     """
-    against = [
-        finding
-        for finding in findings
-        if node in expand(finding["node"])
-        and finding["rule"] != "slurm.state"
-        and finding["severity"] != "notice"
-        and (everything or not _may_pass(finding))
+    return [one for one in _about(findings, node) if one["status"] != UNDECIDED]
+
+
+def undecided(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+    """Return the differences between a node and its peers of which nobody knows the right side."""
+    return [one for one in _about(findings, node) if one["status"] == UNDECIDED]
+
+
+def lasting(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+    """Return the findings of ``against`` that count after a reboot.
+
+    Kernel and driver of the first nodes to reboot are ahead of their peers. Warnings of rules do
+    not count: a node has most of them for other reasons than a reboot.
+    """
+    return [
+        one
+        for one in against(findings, node)
+        if one["rule"].startswith(FINGERPRINT)
+        or not (
+            one["severity"] == "warning"
+            or (one["rule"] in BOOT_BRINGS and one["reference"].startswith("peers"))
+        )
     ]
-    said = ", ".join(
-        f"{' '.join(filter(None, (f['rule'], f['device'])))} (found {f['found']}, "
-        f"expected {f['expected']})"
-        for f in against[:SAID]
+
+
+def are_warnings(findings: list[dict[str, Any]]) -> bool:
+    """Return whether all findings are warnings."""
+    return all(one["severity"] == "warning" for one in findings)
+
+
+def _about(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
+    return [
+        one
+        for one in findings
+        if node in expand(one["node"])
+        and one["rule"] != "slurm.state"
+        and one["severity"] != "notice"
+    ]
+
+
+def as_text(findings: list[dict[str, Any]]) -> str:
+    """Return findings as text, with their values; "" for none."""
+    return _first(
+        [f"{_object(f)} (found {f['found']}, expected {f['expected']})" for f in findings]
     )
-    return said + (f" and {len(against) - SAID} more" if len(against) > SAID else "")
 
 
-def _may_pass(finding: dict[str, Any]) -> bool:
-    """Return whether a finding is a warning, or may be gone once all nodes have been rebooted."""
-    rule: str = finding["rule"]
-    # "peers", or "peers: 4 of 7 nodes of class ..." if they have a majority.
-    of_peers = finding["reference"].startswith("peers")
-    compared = rule in BOOT_BRINGS or rule.startswith("fingerprint.")
-    return finding["severity"] == "warning" or (compared and of_peers)
+def reason_of(mark: str, findings: list[dict[str, Any]]) -> str:
+    """Return the reason of a drain, which everybody can read.
+
+    It names objects and who knows the right values, not the values. It is as Slurm keeps it: one
+    line, without quotes, not longer than ``sinfo -R`` shows.
+    """
+    text = _first([f"{_object(f)} (from: {f['reference']})" for f in findings])
+    printable = "".join(c for c in text if c.isprintable() and c not in "'\"")
+    return f"{mark} {printable}"[:LONGEST_REASON].strip()
+
+
+def _object(finding: dict[str, Any]) -> str:
+    return " ".join(filter(None, (finding["rule"], finding["device"])))
+
+
+def _first(texts: list[str]) -> str:
+    more = f" and {len(texts) - SAID} more" if len(texts) > SAID else ""
+    return ", ".join(texts[:SAID]) + more

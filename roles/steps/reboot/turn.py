@@ -16,7 +16,15 @@ from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
 from lockstep.roles.steps.reboot.driver import change_packages, unbuilt
-from lockstep.roles.steps.reboot.objections import check, objections
+from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
+from lockstep.roles.steps.reboot.objections import (
+    are_warnings,
+    as_text,
+    check,
+    lasting,
+    reason_of,
+    undecided,
+)
 from lockstep.roles.steps.reboot.rollout import Rollout
 
 BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
@@ -39,19 +47,6 @@ SETTLE_S = 300.0
 RESUME_S = 60.0
 
 
-class Failed(Exception):
-    """Ends the rollout. Every host shows the reason; the failed host also shows the next step."""
-
-    def __init__(self, why: str, then: str) -> None:
-        """Store the reason (a clause that names the node) and the next step."""
-        super().__init__(why)
-        self.then = then
-
-
-class NotAgain(Failed):
-    """Fails only this node. Nothing was changed on it, so the rollout goes on with the others."""
-
-
 class Turn:
     """The steps of one node in the rollout."""
 
@@ -69,15 +64,18 @@ class Turn:
         self.host, self.plan, self.talk = host, plan, talk
         self.decision, self.rollout = decision, rollout
         self.ours = decision.leftover
+        self.found: list[dict[str, Any]] = []
+        """The findings of the last check that keep the node out of service."""
+        self.doubtful = ""
         self.again = f"pyinfra -y {plan.cluster.inventory} deploys/reboot.py --limit {plan.name}"
 
     def run(self) -> bool:
-        """Run all steps; return False if the node failed. ``NotAgain`` does not end the rollout."""
+        """Run all steps; return False if the node failed. ``Alone`` does not end the rollout."""
         name = self.plan.name
         try:
             self._steps()
         except Failed as failed:
-            if not isinstance(failed, NotAgain):
+            if not isinstance(failed, Alone):
                 self.rollout.stop(str(failed))
             kept = " It stays drained." if self.ours else ""
             self._log(f"{failed}.{kept} Next: {failed.then}", fg="red", bold=True)
@@ -117,13 +115,20 @@ class Turn:
         began = time.monotonic()
         wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
         if wrong:
-            raise Failed(
+            if self.ours and self.found and is_ours((self._hold() or HoldState()).reason):
+                reason = shlex.quote(reason_of(OURS, self.found))
+                self._scontrol(f"State=DRAIN Reason={reason}", "drained again")
+            # A difference that can only slow this node says nothing about the others.
+            failure = Alone if self.found and are_warnings(self.found) else Failed
+            raise failure(
                 f"{self.plan.name} was still failing its checks {SETTLE_S:.0f} s after its reboot: "
                 f"{wrong}",
                 f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
                 f"fix what it reports, then run: {self.again}",
             )
         self._log(f"the checks passed after {time.monotonic() - began:.0f} s")
+        if self.doubtful:
+            self._log(f"nobody knows which side is right: {self.doubtful}", fg="yellow")
         if self.ours:
             self._resume()
 
@@ -173,12 +178,12 @@ class Turn:
             waited = time.monotonic() - began
             if waited >= limit_s:
                 raise Failed(
-                    f"{name} still has {_jobs(jobs)} after {limit_s} s (drain_timeout_s), so it "
+                    f"{name} still has {in_words(jobs)} after {limit_s} s (drain_timeout_s), so it "
                     "was not rebooted",
                     f"wait until the jobs have ended, then run: {self.again}",
                 )
             if jobs and (jobs != shown or time.monotonic() - shown_at >= REMIND_S):
-                self._log(f"waiting for {_jobs(jobs)}, {limit_s - waited:.0f} s at most")
+                self._log(f"waiting for {in_words(jobs)}, {limit_s - waited:.0f} s at most")
                 shown, shown_at = jobs, time.monotonic()
             time.sleep(min(POLL_S, limit_s))
 
@@ -326,6 +331,7 @@ class Turn:
 
     def _unregistered(self) -> str:
         """Return a message if slurmd has not registered since the reboot; otherwise ""."""
+        self.found = []
         if not self.decision.worker:
             return ""
         hold = self._hold()
@@ -340,11 +346,13 @@ class Turn:
 
     def _findings(self) -> str:
         """Run ``lockstep check`` on the node; return the findings in a few words."""
+        name = self.plan.name
         try:
-            found = check(self.plan.cluster.inventory, self.plan.name, "--no-fingerprint")
+            found = check(self.plan.cluster.inventory, name)
         except Unanswered as unanswered:
             return str(unanswered)
-        return objections(found, self.plan.name)
+        self.found, self.doubtful = lasting(found, name), as_text(undecided(found, name))
+        return as_text(self.found)
 
     def _resume(self) -> None:
         """Resume the node, unless an administrator has taken it out of service meanwhile."""
@@ -390,11 +398,3 @@ class Turn:
 
     def _log(self, text: str, **style: Any) -> None:
         self.host.log_styled(text, **style)
-
-
-def _jobs(jobs: tuple[str, ...] | None) -> str:
-    if jobs is None:
-        return "an unknown number of jobs (the controller is not responding)"
-    if not jobs:
-        return "a job that is ending"
-    return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} ({', '.join(jobs)})"
