@@ -9,6 +9,9 @@ from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 WAIT_TRIES = 90
 """Number of tries, one per second; a new chronyd is in sync about 10 s after its first samples."""
 
+ASK_NOW = "burst 4/4"
+"""chronyc(1): four good measurements of each server, of at most four."""
+
 HEARD = (
     "chronyc -n -c tracking | "
     f"awk -F, -v own={OWN_CLOCK} -v least={LOST_AFTER_S:.0f} -v times={LOST_INTERVALS} "
@@ -31,8 +34,9 @@ def clock_is_right(reference: bool, max_offset_s: float) -> CommandsOrReason:
         return "this node is the cluster's time source"
     offset_s = ask(clock_offset())
     if offset_s is None or not abs(offset_s) <= max_offset_s:  # not a number: wait
+        # A chronyd that ran without a server asks less and less often, so it is told to ask now.
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
-        yield f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1 && {HEARD}"
+        yield f"chronyc {ASK_NOW} && chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1 && {HEARD}"
     return "the clock follows its source"
 
 

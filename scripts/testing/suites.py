@@ -72,6 +72,7 @@ SLOW_PARTS = {
             *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
         ),
         "slow-changes": ("test_all_changes",),
+        "slow-silence": ("test_silence",),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""

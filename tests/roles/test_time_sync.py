@@ -28,7 +28,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
         double = tmp_path / "chronyc"
         # waitsync is content with the leap status, which outlives the servers.
         double.write_text(
-            '#!/bin/sh\ncase "$*" in *tracking*) '
+            f'#!/bin/sh\necho "$*" >>{tmp_path}/asked\ncase "$*" in *tracking*) '
             f"echo '{heard},0,0,0,0,0,0.01,0.001,{interval_s},Normal';; esac\n"
         )
         double.chmod(0o755)
@@ -50,6 +50,13 @@ def test_a_node_whose_servers_were_lost_does_not_pass(gate: Gate) -> None:
 
 def test_a_node_that_follows_itself_waits(gate: Gate) -> None:
     assert gate(600, reference="7F7F0101").commands == 1
+
+
+def test_a_node_that_waits_has_its_servers_asked_at_once(gate: Gate, tmp_path: Path) -> None:
+    """A chronyd that was up before its servers asks them only every two minutes."""
+    assert gate(600, reference="7F7F0101").commands == 1
+    asked = [line.split()[0] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert asked[-3:] == ["burst", "waitsync", "-n"]
 
 
 def test_an_offset_that_is_not_a_number_waits(gate: Gate) -> None:

@@ -1,0 +1,101 @@
+"""Ways in which equal workers come to be: in other orders, in parts, and after a killed run."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from tests.lab.labs import INVENTORY, ROOT, Lab
+from tests.lab.silence.events import STANDARD
+
+WORKERS = ("worker1", "worker2")
+PACKAGES = (
+    *("chrony", "munge", "prometheus-node-exporter", "slurmd", "podman", "docker.io"),
+    *("slurm-client", "squashfs-tools", "busybox-static", "uidmap", "crun"),
+)
+"""Some that the deploy installs. They make users, groups, units and alternatives."""
+FIRST_ROLES = ("packages", "os_settings", "munge", "node_exporter", "container_runtime", "enroot")
+"""Roles that a worker can have before there is a head."""
+INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One way to deploy a lab."""
+
+    name: str
+    run: Callable[[Lab, Random], None]
+
+
+def deployed(lab: Lab, deploy: str = "deploys/cluster.py", *options: str) -> None:
+    """Deploy as a user does.
+
+    Raises:
+        AssertionError: the deploy failed.
+    """
+    done = lab.deploy(deploy, *options)
+    assert done.status == 0, done.errors[-3000:]
+
+
+def prepared(lab: Lab, chance: Random) -> None:
+    """Install what every server of Debian has, on each worker in another order."""
+    for worker in WORKERS:
+        names = chance.sample(STANDARD, len(STANDARD))
+        lab.on(
+            worker, f"set -e; apt-get -q update; for p in {' '.join(names)}; do {INSTALL} $p; done"
+        )
+
+
+def _together(lab: Lab, _: Random) -> None:
+    deployed(lab)
+
+
+def _one_later(lab: Lab, chance: Random) -> None:
+    late = chance.choice(WORKERS)
+    first = next(worker for worker in WORKERS if worker != late)
+    deployed(lab, "deploys/cluster.py", "--limit", "head", "--limit", first)
+    deployed(lab)
+
+
+def _roles_in_parts(lab: Lab, chance: Random) -> None:
+    worker = chance.choice(WORKERS)
+    roles = chance.sample(FIRST_ROLES, len(FIRST_ROLES))
+    for part in (roles[:2], roles[2:]):
+        deployed(lab, "deploys/worker.py", "--limit", worker, "--data", f"roles={','.join(part)}")
+    deployed(lab)
+
+
+def _packages_first(lab: Lab, chance: Random) -> None:
+    worker = chance.choice(WORKERS)
+    names = chance.sample(PACKAGES, len(PACKAGES))
+    lab.on(worker, f"set -e; for p in {' '.join(names)}; do {INSTALL} $p; done")
+    deployed(lab)
+
+
+def _killed(lab: Lab, chance: Random) -> None:
+    worker = chance.choice(WORKERS)
+    after_s = chance.uniform(5, 40)
+    words = [str(ROOT / ".venv/bin/pyinfra"), "-y", INVENTORY, "deploys/worker.py"]
+    with subprocess.Popen(
+        [*words, "--limit", worker],
+        cwd=lab.tree,
+        env=lab.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        time.sleep(after_s)
+        assert running.poll() is None, f"the deploy ended within {after_s:.0f} s"
+        running.kill()
+    deployed(lab)
+
+
+DEPLOYMENTS: tuple[Deployment, ...] = (
+    Deployment("all at once", _together),
+    Deployment("one worker later than the other", _one_later),
+    Deployment("one worker in parts, roles in another order", _roles_in_parts),
+    Deployment("packages of one worker in another order, before the deploy", _packages_first),
+    Deployment("one worker by a deploy that was killed", _killed),
+)
