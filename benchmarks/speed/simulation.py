@@ -148,13 +148,13 @@ def answered(folder: Path, prefix: str, found: Peers) -> Iterator[None]:
         ip("netns", "delete", NAMESPACE)
 
 
-def check(folder: Path, nodes: int) -> tuple[Cost, str]:
-    """Check the cluster once; return the cost and the last line of the report.
+def check(folder: Path, nodes: int, *options: str) -> tuple[Cost, list[str]]:
+    """Check the cluster once; return the cost and the lines of the report.
 
     Raises:
         BenchmarkError: some nodes were not read.
     """
-    command = [program("lockstep"), "check", str(folder / "inventory.py")]
+    command = [program("lockstep"), "check", str(folder / "inventory.py"), *options]
     prefix = ("ip", "netns", "exec", NAMESPACE)
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
         try:
@@ -175,7 +175,7 @@ def check(folder: Path, nodes: int) -> tuple[Cost, str]:
     if cost.status not in (0, 1) or f"read {nodes} of {nodes} nodes" not in progress:
         began = "\n".join(report[:FIRST_LINES])
         raise BenchmarkError(f"{nodes} nodes: exit {cost.status}: {report[-1]}\n{began}")
-    return cost, report[-1]
+    return cost, report
 
 
 def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str, Any]]]:
@@ -191,7 +191,8 @@ def measure(nodes: int, repeat: int, found: Peers) -> tuple[Size, list[dict[str,
         runs: list[dict[str, Any]] = []
         with answered(folder, prefix, found):
             for number in range(repeat + 1):
-                cost, summary = check(folder, nodes)
+                cost, report = check(folder, nodes)
+                summary = report[-1]
                 runs.append({"nodes": nodes, "number": number, **asdict(cost), "summary": summary})
                 print(f"{nodes} nodes: {cost.wall_s:.1f} s, {summary}", file=sys.stderr, flush=True)
     measured = [run for run in runs if run["number"]]

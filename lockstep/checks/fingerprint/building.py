@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from lockstep.checks.context import View
 from lockstep.checks.fingerprint import texts
@@ -21,6 +22,14 @@ from lockstep.probe.record import FINGERPRINT
 from lockstep.report import Finding, Part, Severity, Status, count, fold, worst
 
 
+class Words(NamedTuple):
+    """How the two sides of a difference are shown. It is the same for all nodes of a side."""
+
+    found: str
+    expected: str
+    detail: str
+
+
 def _severity(
     view: View, rule: Rule, difference: Difference, wrong: Fields | None, right: Fields | None
 ) -> Severity:
@@ -31,10 +40,34 @@ def _severity(
     return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
+def words(side: Side, right: Side) -> Words:
+    """Return how a wrong side is shown next to the right one."""
+    return Words(
+        texts.found(side.fields, right.fields),
+        texts.found(right.fields, side.fields),
+        texts.detail(side.fields, right.fields),
+    )
+
+
 def wrong(
-    view: View, rule: Rule, difference: Difference, side: Side, right: Side, by: By
+    view: View,
+    rule: Rule,
+    difference: Difference,
+    sides: tuple[Side, Side],
+    shows: Words,
+    by: By,
 ) -> RawFinding:
-    """Return the finding about a node that has another value than the right side."""
+    """Return the finding about a node that has another value than the right side.
+
+    Args:
+        view: the node.
+        rule: the rule of the domain.
+        difference: the object that differs.
+        sides: the node's, and the right one.
+        shows: how they are shown (``words``).
+        by: the source of the right value.
+    """
+    side, right = sides
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
@@ -44,10 +77,10 @@ def wrong(
         rule,
         view.name,
         difference.name,
-        (texts.found(side.fields, right.fields), texts.found(right.fields, side.fields)),
+        (shows.found, shows.expected),
         reference,
         repair(view, domain, case, right.nodes),
-        texts.detail(side.fields, right.fields),
+        shows.detail,
         severity=_severity(view, rule, difference, side.fields, right.fields),
     )
 

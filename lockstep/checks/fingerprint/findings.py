@@ -11,7 +11,14 @@ from typing import cast
 from lockstep.checks.accepting import Accepting
 from lockstep.checks.context import Context, View
 from lockstep.checks.fingerprint import ages
-from lockstep.checks.fingerprint.building import not_shown, running, undecided, unread, wrong
+from lockstep.checks.fingerprint.building import (
+    not_shown,
+    running,
+    undecided,
+    unread,
+    words,
+    wrong,
+)
 from lockstep.checks.fingerprint.clusters import Clusters
 from lockstep.checks.fingerprint.decide import (
     Verdict,
@@ -196,7 +203,7 @@ def made(
                 known[node] = known.get(node, frozenset()).union(also, *explained)
     for group in groups(contexts):
         yield from _not_read(group, chosen, notes)
-        yield from joined(_of_group(group, chosen, accepting), known)
+        yield from joined(_of_group(group, chosen, accepting, frozenset(known)), known)
 
 
 def _views(contexts: Sequence[Context], node: str) -> Iterator[View]:
@@ -236,7 +243,18 @@ def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
     return found
 
 
-def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) -> Iterator[Found]:
+def _of_group(
+    group: Group, chosen: Mapping[str, Rule], accepting: Accepting, named: frozenset[str]
+) -> Iterator[Found]:
+    """Yield the findings about the objects that differ.
+
+    Args:
+        group: the nodes.
+        chosen: domain -> its rule.
+        accepting: knows what the site accepts.
+        named: the nodes about which rules have findings. Only they can explain a difference, and
+            the right side may have thousands of others.
+    """
     past, odd = group.past, not_as_configured(group.differences)
     for whole in group.differences:
         domain = shown(whole.domain)
@@ -252,10 +270,12 @@ def _of_group(group: Group, chosen: Mapping[str, Rule], accepting: Accepting) ->
         right = decided.right.nodes if decided.right else ()
         if domain in EFFECTS and any(about & odd.get(node, frozenset()) for node in right):
             continue  # the configuration says that this side is wrong
+        known = named.intersection(right)
         for found in _findings(group, rule, difference, decided):
             aged = ages.with_age(found, domain, group.views, group.taken)
             raw = _with_change(aged, difference, past)
-            yield Found(domain, difference.name, raw, about, raw.nodes.union(right))
+            parties = known.union(raw.nodes & named)
+            yield Found(domain, difference.name, raw, about, parties)
 
 
 def _findings(
@@ -268,12 +288,13 @@ def _findings(
         if side is decided.right or (decided.right is None and side.fields is None):
             continue
         of_side = part(rule.id, difference, side, side.nodes)
+        shows = None if decided.right is None else words(side, decided.right)
         for view in map(group.views.__getitem__, side.nodes):
             if rule.judges(view):
                 raw = (
                     running(view, rule, difference, side.fields or {})
-                    if decided.right is None
-                    else wrong(view, rule, difference, side, decided.right, decided.by)
+                    if decided.right is None or shows is None
+                    else wrong(view, rule, difference, (side, decided.right), shows, decided.by)
                 )
                 parts = (replace(of_side, nodes=(view.name,)),)
                 yield replace(raw, finding=replace(raw.finding, parts=parts))

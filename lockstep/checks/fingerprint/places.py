@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,8 @@ def differing(
 
 
 def _of_domain(domain: str, among: Mapping[str, Taken]) -> Iterator[Place]:
+    if domain != RUNNING and _are_equal(domain, among.values()):
+        return
     buckets = max(len(taken.sums.get(domain, "")) for taken in among.values()) // DIGITS
     sums = {name: taken.sums.get(domain) or "0" * DIGITS * buckets for name, taken in among.items()}
     touched = {name: taken.touched.get(domain, {}) for name, taken in among.items()}
@@ -99,6 +101,27 @@ def _of_domain(domain: str, among: Mapping[str, Taken]) -> Iterator[Place]:
         return
     for number in range(buckets):
         yield from _place(domain, f"#{number}", _of_bucket(sums, number))
+
+
+def _are_equal(domain: str, among: Iterable[Taken]) -> bool:
+    """Return whether all nodes have the same sums, and the same objects after the replacement.
+
+    There is nothing to compare then, object by object: nearly always, since nodes are equal.
+    """
+    first: Taken | None = None
+    usual: dict[str, tuple[str, str]] = {}
+    for taken in among:
+        objects = taken.touched.get(domain, {})
+        if first is None:
+            first = taken
+            usual = {name: (replaced, at) for name, (_, replaced, at) in objects.items()}
+        elif taken.sums.get(domain) != first.sums.get(domain) or len(objects) != len(usual):
+            return False
+        else:
+            for name, (_, replaced, at) in objects.items():
+                if usual.get(name) != (replaced, at):
+                    return False
+    return True
 
 
 def _is_read(domain: str, taken: Taken) -> bool:
