@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -194,6 +195,20 @@ def nodes(m: Machine) -> str:
     return f"NodeName={m.names[0]},{m.names[1]},{m.names[2]} CPUs=8\n"
 
 
+def certificate(m: Machine) -> str:
+    """A certificate of the node: its subject's name, and a key."""
+    name = f"{m.name}.cluster.example".encode()
+    binary = bytes.fromhex(m.digest("a")) + b"\x06\x03\x55\x04\x03\x0c" + bytes([len(name)]) + name
+    text = base64.b64encode(binary + bytes.fromhex(m.digest("b"))).decode()
+    return f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n"
+
+
+def private_key(m: Machine) -> str:
+    """The key of the certificate."""
+    text = base64.b64encode(bytes.fromhex(m.digest("key"))).decode()
+    return f"-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+
+
 NETWORK = "/etc/sysconfig/network-scripts"
 NM = "/etc/NetworkManager/system-connections"
 FORMS = (
@@ -251,6 +266,9 @@ FORMS = (
          "lvmdevices(8)", 0o600, False),
     Form("instance", at("/etc/cloud/cloud.cfg.d/99-installer.cfg", "ubuntu"), instance,
          "cloud-init, Instance metadata; subiquity", 0o600),
+    Form("certificate", at("/etc/ssl/certs/node.pem"), certificate, "RFC 7468; RFC 5280 4.1.2.6"),
+    Form("key of the certificate", at("/etc/ssl/private/node.key"), private_key, "RFC 7468",
+         0o600, False),
     Form("subnet manager", at("/etc/opensm/opensm.conf"), opensm, "opensm(8)"),
     Form("Xorg", at("/etc/X11/xorg.conf.d/10-gpu.conf"), xorg, "xorg.conf(5), BusID"),
     Form("driver override", lambda m: f"/etc/driverctl.d/0000:{m.first_bus:02x}:00.0",
