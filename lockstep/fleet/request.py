@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from ipaddress import ip_address
+from itertools import groupby
 
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.probe.ship import Request, fingerprint_program
+from lockstep.report import fold
 
+NAME = "name"
 Asked = tuple[tuple[str, str], ...]
 """Parts of a fingerprint, as in ``Request.asked``."""
 
@@ -35,6 +40,7 @@ def request(
         return Request(
             fingerprint=plan.spec.name,
             asked=asked,
+            alike=alike(plan),
             exempt=_exempt(plan),
             housekeeping_cpus=plan.hardware.cpu.housekeeping,
         )
@@ -52,6 +58,7 @@ def request(
         spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
         fingerprint=plan.spec.name if fingerprint else "",
+        alike=alike(plan) if fingerprint else (),
         exempt=_exempt(plan) if fingerprint else (),
         slow=slow and fingerprint,
         housekeeping_cpus=hardware.cpu.housekeeping,
@@ -76,4 +83,41 @@ def _exempt(plan: NodePlan) -> tuple[tuple[str, str, str, str], ...]:
 def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:
     """Return the identities of a node: what a value is, and the value."""
     fabric = ((f"fabric address {n}", str(one)) for n, one in enumerate(plan.node.fabric, 1))
-    return (("name", plan.name), ("management address", plan.address), *fabric)
+    return ((NAME, plan.name), ("management address", plan.address), *fabric)
+
+
+MOST_RANGES = 64
+"""Ranges of addresses that travel to each node. Addresses that are spread more are left out: lists
+of them then differ between nodes."""
+
+
+def alike(plan: NodePlan) -> tuple[tuple[str, str], ...]:
+    """Return the identities of all nodes of a kind (``Request.alike``); empty if there is one."""
+    return plan.once(alike, lambda: tuple(_alike(plan)))
+
+
+def _alike(plan: NodePlan) -> Iterator[tuple[str, str]]:
+    nodes = [one for one in plan.cluster.nodes.values() if one.kind == plan.kind]
+    if len(nodes) < 2:
+        return
+    values: dict[str, list[str]] = {}
+    for node in nodes:
+        for kind, value in own(node):
+            values.setdefault(kind, []).append(value)
+    for kind, every in values.items():
+        if len(set(every)) != len(nodes):
+            continue
+        if kind == NAME:
+            yield kind, fold(every)
+            continue
+        ranges = list(_ranges(every))
+        if len(ranges) <= MOST_RANGES:
+            yield kind, ",".join(ranges)
+
+
+def _ranges(addresses: Iterable[str]) -> Iterator[str]:
+    """Yield addresses that follow each other as ``first-last``, others alone."""
+    ordered = sorted(map(ip_address, addresses), key=lambda one: (one.version, int(one)))
+    for _, run in groupby(enumerate(ordered), lambda pair: int(pair[1]) - pair[0]):
+        these = [address for _, address in run]
+        yield str(these[0]) if len(these) == 1 else f"{these[0]}-{these[-1]}"

@@ -78,6 +78,9 @@ class Request:
     without munge."""
     own: tuple[tuple[str, str], ...] = ()
     """The node's identities in the plan: (kind, value)."""
+    alike: tuple[tuple[str, str], ...] = ()
+    """What a value is -> the values of all nodes that must be equal: a hostlist, or ranges of
+    addresses (``node.fingerprint.peers``)."""
     slow: bool = False
     """Whether to read also what a node reads once a day at most (``node.fingerprint.slow``)."""
     asked: tuple[tuple[str, str], ...] = ()

@@ -76,6 +76,16 @@ def test_an_object_is_named_with_both_values(
     assert "another" not in str(finding), "a secret value is never shown"
 
 
+@pytest.mark.parametrize("copied", ["worker1", "worker8"])
+def test_the_file_of_another_node_shows(copied: str) -> None:
+    """It is equal to that of one node, which is not wrong there."""
+    address = recorded.consistent().plan.nodes[copied].address
+    other = {"content": f"name {copied}\naddress {address}\n"}
+    finding = only(of(file={"own": other}))
+    assert (finding.rule, finding.node, finding.device) == ("fingerprint.file", NODE, "own")
+    assert finding.reference == "peers (7 of 8)"
+
+
 def test_what_runs_otherwise_than_configured_needs_no_peers() -> None:
     one = {"x.service nice": {"running": "5", "configured": "0"}}
     finding = only(of("head1", running=dict(one)))

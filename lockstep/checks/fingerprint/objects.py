@@ -65,7 +65,8 @@ def differences(places: Iterable[Place], answers: Mapping[str, Branches]) -> Ite
         if len(found) < min(len(place.sides), 2):
             continue  # a node did not answer; ``unanswered`` reports it
         for name in dict.fromkeys(name for objects in found.values() for name in objects):
-            sides = _sides({side: objects.get(name) for side, objects in found.items()})
+            branches = {side: objects.get(name) for side, objects in found.items()}
+            sides = _sides(branches, place.form)
             alone = place.domain == RUNNING
             key = (place.domain, name, place.sides if alone else None)
             if (len(sides) > 1 or alone) and key not in seen:
@@ -88,12 +89,19 @@ def _objects(
     return answers.get(side[0], {}).get(place.domain, {}).get(place.name)
 
 
-def _sides(found: Mapping[tuple[str, ...], list[Fields] | None]) -> tuple[Side, ...]:
-    """Join the groups whose fields are equal, as they are or with identities replaced."""
+def _sides(
+    found: Mapping[tuple[str, ...], list[Fields] | None], form: int | None = None
+) -> tuple[Side, ...]:
+    """Join the groups whose fields are equal, as they are or with identities replaced.
+
+    Args:
+        found: nodes -> their fields.
+        form: the only form in which they may be equal (``Place.form``); None: either.
+    """
     joined: list[tuple[list[str], list[list[Fields] | None]]] = []
     for nodes, branch in found.items():
         for together, branches in joined:
-            if _equal(branch, branches[0]):
+            if _equal(branch, branches[0], form):
                 together.extend(nodes)
                 branches.append(branch)
                 break
@@ -113,10 +121,11 @@ def _side(nodes: list[str], branches: list[list[Fields] | None]) -> Side:
     return Side(tuple(nodes), forms[1] if forms else None, tuple(forms))
 
 
-def _equal(one: list[Fields] | None, other: list[Fields] | None) -> bool:
+def _equal(one: list[Fields] | None, other: list[Fields] | None, form: int | None) -> bool:
     if one is None or other is None:
         return one is other
-    return one[0] == other[0] or {**one[0], **one[1]} == {**other[0], **other[1]}
+    equal = (one[0] == other[0], {**one[0], **one[1]} == {**other[0], **other[1]})
+    return any(equal) if form is None else equal[form]
 
 
 def shown(domain: str) -> str:

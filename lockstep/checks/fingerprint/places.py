@@ -43,6 +43,9 @@ class Place:
     """``#`` and the number of a bucket, or the name of a touched object."""
     sides: tuple[tuple[str, ...], ...]
     """Groups of nodes with equal hashes, the largest first."""
+    form: int | None = None
+    """Of a touched object: 0 if most nodes agree on it as it is, 1 with identities replaced. Only
+    in this form nodes are equal: the file of another node is wrong, although it is right there."""
 
 
 def differing(
@@ -82,7 +85,9 @@ def _of_domain(domain: str, among: Mapping[str, Taken]) -> Iterator[Place]:
             number = int(next(iter(hashes.values()))[2])
             others = _of_bucket({node: sums[node] for node in among if node not in hashes}, number)
             values: dict[str, Hashable] = {node: ("", text) for node, text in others.items()}
-            yield from _place(domain, name, {**values, **_agreeing(hashes)})
+            form = _agreeing(hashes)
+            agreed = {node: both[form] for node, both in hashes.items()}
+            yield from _place(domain, name, {**values, **agreed}, form)
         else:
             # On most nodes it is in the sum, if there is one.
             for node, (raw, _, bucket) in hashes.items():
@@ -129,10 +134,16 @@ def _is_read(domain: str, taken: Taken) -> bool:
     return name not in taken.unread and (name not in SLOW or name in taken.slow)
 
 
-def _agreeing(hashes: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:
-    """Return one hash of each node: those on which most nodes agree, as it is or replaced."""
-    forms = [{node: both[form] for node, both in hashes.items()} for form in (0, 1)]
-    return max(forms, key=lambda values: Counter(values.values()).most_common(1)[0][1])
+def _agreeing(hashes: Mapping[str, tuple[str, str, str]]) -> int:
+    """Return the form in which most nodes agree: 0 as it is, or 1 replaced, also if both are even.
+
+    One of three nodes that has the file of another one would be even.
+    """
+
+    def most(form: int) -> int:
+        return Counter(both[form] for both in hashes.values()).most_common(1)[0][1]
+
+    return max((1, 0), key=most)
 
 
 def _with(sums: str, added: Mapping[int, int]) -> str:
@@ -147,10 +158,12 @@ def _of_bucket(sums: Mapping[str, str], number: int) -> dict[str, str]:
     return {node: text[at : at + DIGITS] for node, text in sums.items()}
 
 
-def _place(domain: str, name: str, values: Mapping[str, Hashable]) -> Iterator[Place]:
+def _place(
+    domain: str, name: str, values: Mapping[str, Hashable], form: int | None = None
+) -> Iterator[Place]:
     sides = _groups(values)
     if len(sides) > 1:
-        yield Place(domain, name, sides)
+        yield Place(domain, name, sides, form)
 
 
 def _groups(values: Mapping[str, Hashable]) -> tuple[tuple[str, ...], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
@@ -18,6 +18,7 @@ from lockstep.node.fingerprint.attributes import (
     owner_of,
     read_open,
 )
+from lockstep.node.fingerprint.certificates import Certificates
 from lockstep.node.fingerprint.dpkg import Conffile, algorithm, conffiles, has_dpkg, owned_below
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret, content
 from lockstep.node.fingerprint.packages import has_rpm
@@ -86,12 +87,14 @@ def _basic(mode: int, user: int, group: int) -> Fields:
 class Files:
     """Reads files with all that an operator can change about them."""
 
-    def __init__(self, shipped: Mapping[str, Conffile]) -> None:
+    def __init__(self, shipped: Mapping[str, Conffile], names: Iterable[str] = ()) -> None:
         """Read what is known about files beforehand.
 
         Args:
             shipped: the packages' files of configuration by path.
+            names: the node's names in the plan, which are in its certificates.
         """
+        self._certificates = Certificates(names)
         forget_names()
         _basic.cache_clear()
         self.found: list[Entry] = []
@@ -248,7 +251,7 @@ class Files:
             if isinstance(data, bytes):
                 fields["shipped"] = "yes" if self._is(data, shipped.digest) else "changed"
         if isinstance(data, bytes):
-            data = content(shared(path, data))
+            data = content(self._certificates.shared(path, shared(path, data)))
         fields["content"] = data if public and about.st_mode & READERS else Secret(data)
         self.found.append(Entry(path, fields))
 
@@ -294,7 +297,7 @@ def entries_below(opened: int, most: int) -> int:
     return count
 
 
-def read_files(_request: Request, commands: Commands) -> Iterator[Entry]:
+def read_files(request: Request, commands: Commands) -> Iterator[Entry]:
     """Every file, link and folder of configuration, except those of PRUNED and of other machines.
 
     Fields: ``type``, ``owner`` (user and group by name), ``mode``, ``content``, ``target`` of a
@@ -302,7 +305,8 @@ def read_files(_request: Request, commands: Commands) -> Iterator[Entry]:
     ``xattr NAME``. A file of configuration of a package has ``package``, and whether its
     content is as shipped.
     """
-    yield from Files(shipped_files(commands)).read()
+    names = (value for kind, value in request.get("own", ()) if kind == "name")
+    yield from Files(shipped_files(commands), names).read()
 
 
 FILES: tuple[Domain, ...] = (Domain("file", read_files, buckets=64),)

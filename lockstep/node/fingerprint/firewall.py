@@ -10,6 +10,7 @@ from contextlib import suppress
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields
 from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 from lockstep.node.fingerprint.netlink import GET_TABLES, NETFILTER, dump
+from lockstep.node.fingerprint.pods import ordered
 from lockstep.node.readers.commands import Commands, installed
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import exists, is_folder, text_of
@@ -217,7 +218,7 @@ def _block(name: str, lines: list[str]) -> Fields:
 def lasting(chain: str, rules: list[str]) -> list[str]:
     """Return the rules of a chain without those of one container."""
     if chain not in ("DOCKER", "POSTROUTING"):
-        return rules
+        return ordered(chain, rules)
     return [rule for rule in rules if not OF_A_CONTAINER.fullmatch(rule)]
 
 

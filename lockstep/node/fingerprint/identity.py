@@ -7,12 +7,14 @@ import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from lockstep.node.fingerprint.disks import Disks
+from lockstep.node.fingerprint.disks import Disks, escaped
+from lockstep.node.fingerprint.installed import fabric, installation, pci_addresses
 from lockstep.node.fingerprint.interfaces import called, interface_identifier
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
 
 MUNGE_KEY = "/etc/munge/munge.key"
+OLDER_CONNECTIONS = "/etc/sysconfig/network-scripts"
 NO_MAC = "00:00:00:00:00:00"
 
 
@@ -48,12 +50,17 @@ def identities() -> dict[str, list[str]]:
     interfaces = below("/sys/class/net")
     renamed = called(interfaces)
     found.update({kind: [name] for name, kind in renamed.items()})
+    permanent = _permanent_addresses()
+    capitals = any(map(below, ("/etc/NetworkManager/system-connections", OLDER_CONNECTIONS)))
     for interface in interfaces:
         address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
+        address += permanent.get(interface, [])
+        # NetworkManager and Anaconda write them in capitals (nm-settings-keyfile(5)).
+        address += [a.upper() for a in address if capitals and a != a.upper()]
         found[f"MAC address of {renamed.get(interface, interface)}"] = address
     found.update(_made_addresses(renamed))
     with suppress(Unread):
-        found.update(Disks().identities())
+        found.update(escaped(Disks().identities()))
     found["NVMe host"] = _lines("/etc/nvme/hostnqn", "/etc/nvme/hostid")
     for number, path in enumerate(found_by("/proc/driver/nvidia/gpus/*/information")):
         words = [line.partition(":") for line in _text(path).splitlines()]
@@ -63,7 +70,27 @@ def identities() -> dict[str, list[str]]:
     for path in found_by("/etc/ssh/ssh_host_*_key.pub"):
         kind = path.rpartition("/")[2][len("ssh_host_") : -len("_key.pub")]
         found[f"{kind} host key"] = _text(path).split()[1:2]
+    found.update(installation(found.get("machine ID", ())))
+    found.update(fabric())
+    found.update(pci_addresses())
     return {kind: values for kind, values in found.items() if values}
+
+
+def _permanent_addresses() -> dict[str, list[str]]:
+    """Return the MAC addresses that ports of a bond had before (bonding, proc_net_bonding).
+
+    All ports of a bond have one MAC address, and files for udev(7) have the permanent ones.
+    """
+    found: dict[str, list[str]] = {}
+    port = ""
+    for path in found_by("/proc/net/bonding/*"):
+        for line in _text(path).splitlines():
+            key, _, value = line.partition(": ")
+            if key == "Slave Interface":
+                port = value.strip()
+            elif key == "Permanent HW addr" and port:
+                found[port] = [value.strip()]
+    return found
 
 
 PERMANENT = 0x80

@@ -21,16 +21,23 @@ ON_DEMAND = re.compile(r"(?:cni-)?podman\d+")
 def without_containers(names: Iterable[str]) -> list[str]:
     """Return the interfaces that do not belong to a container.
 
-    Those of containers have a generated name, and their peer is in another network namespace, so
-    its index (Documentation/ABI/testing/sysfs-class-net, iflink) is no interface of this one. An
-    operator's own pair stays.
+    Those of containers have a generated name, and their peer is in another network namespace. The
+    peer's index (Documentation/ABI/testing/sysfs-class-net, iflink) can be that of an interface of
+    this one, but then that interface has another peer. An operator's own pair stays.
     """
     names = sorted(name for name in names if not ON_DEMAND.fullmatch(name))
     suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
     if not suspects:
         return names
-    indexes = {value_of(f"{NET}/{name}/ifindex") for name in names_in(NET)}
-    gone = {name for name in suspects if value_of(f"{NET}/{name}/iflink") not in indexes}
+    pairs = {
+        (value_of(f"{NET}/{name}/ifindex"), value_of(f"{NET}/{name}/iflink"))
+        for name in names_in(NET)
+    }
+    gone = {
+        name
+        for name in suspects
+        if (value_of(f"{NET}/{name}/iflink"), value_of(f"{NET}/{name}/ifindex")) not in pairs
+    }
     return [name for name in names if name not in gone]
 
 

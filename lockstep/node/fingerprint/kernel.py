@@ -84,7 +84,8 @@ def read_kernel(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each setting; its name is the path, or says what it belongs to."""
     about = os.uname()
     yield Entry("release", {"release": about.release, "build": about.version})
-    arguments = text_of("/proc/cmdline", "").strip()
+    # GRUB numbers disks as the firmware finds them.
+    arguments = re.sub(r"\(hd\d+,", "(hd,", text_of("/proc/cmdline", "").strip())
     yield Entry("command line", {"arguments": arguments})
     for path in PLAIN:
         yield from _one(path)

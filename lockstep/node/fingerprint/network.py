@@ -18,6 +18,7 @@ from lockstep.node.fingerprint.interfaces import (
     queues_of,
     without_containers,
 )
+from lockstep.node.fingerprint.pods import EXCEPTIONS_OF_PODS, OF_PODS, ROUTED, called
 from lockstep.node.fingerprint.sysfs import value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -31,6 +32,7 @@ EXCEPTIONS_OF_NETWORK = (
         WHOLE,
         "A container engine makes it for one container and gives it a generated name.",
     ),
+    *EXCEPTIONS_OF_PODS,
 )
 SHOWN = "address show\nroute show table all\nneighbour show nud permanent\nneighbour show proxy\n"
 FOR_IPV4 = f"{SHOWN}rule show\nnexthop show\nmroute show\ntoken list\n"
@@ -122,6 +124,19 @@ def links(commands: Commands) -> list[Row]:
     """Return the rows of the interfaces that do not belong to a container."""
     rows = {row["ifname"]: row for row in shown_by_ip(commands)["link"]}
     return [rows[name] for name in without_containers(rows)]
+
+
+def leased_addresses(commands: Commands) -> dict[str, list[str]]:
+    """Return the IPv4 addresses with a limited lifetime: a DHCP server gave them (ip-address(8)).
+
+    If the plan has such an address, the plan says what it is.
+    """
+    found: dict[str, list[str]] = {}
+    for row in shown_by_ip(commands).get("link", ()):
+        for about in row["addr_info"]:
+            if about.get("dynamic") and about.get("family") == "inet" and "local" in about:
+                found.setdefault(f"leased address of {row['ifname']}", []).append(about["local"])
+    return found
 
 
 def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
@@ -220,7 +235,7 @@ def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
             fields["lifetime"] = "limited" if about.get("dynamic") else "forever"
             if not about.get("dynamic") and about.get("deprecated"):
                 fields["lifetime"] += ", not preferred"
-            name = f"{row['ifname']} {about.get('local', 'any')}/{about.get('prefixlen')}"
+            name = f"{called(row['ifname'])} {about.get('local', 'any')}/{about.get('prefixlen')}"
             yield Entry(name, fields)
 
 
@@ -256,8 +271,12 @@ def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
         if row.get("table", "main") != "main":
             name += f" table {row['table']}"
         # Several IPv6 routes to one network differ by the interface only.
-        if row.get("protocol") == "kernel" or (name == "default" and "dev" in row):
-            name += f" dev {row.get('dev')}"
+        device = called(row.get("dev", ""))
+        alone = row.get("protocol") == "kernel" or (name == "default" and device)
+        if alone or OF_PODS.fullmatch(device):
+            name += f" dev {device or None}"
+        if row.get("protocol") in ROUTED:
+            name += f" by {row['protocol']}"
         if name.startswith("default"):
             name = f"{'IPv6' if 'pref' in row else 'IPv4'} {name}"
         if "metric" in row and row.get("protocol") != "kernel":
@@ -310,7 +329,7 @@ def read_neighbours(request: Request, commands: Commands) -> Iterator[Entry]:
     for row in found.get("neighbour", ()):
         kind = "proxy " if "proxy" in row else ""
         fields = dict(_without_state(row, "dst", "dev", "proxy"))
-        entries.append(Entry(f"{kind}{row['dst']} dev {row.get('dev', 'any')}", fields))
+        entries.append(Entry(f"{kind}{row['dst']} dev {called(row.get('dev', 'any'))}", fields))
     kinds = {row.get("linkinfo", {}).get("info_kind") for row in found["link"]}
     if kinds & {"bridge", "vxlan"}:
         entries.extend(_forwarded(commands, found["link"]))

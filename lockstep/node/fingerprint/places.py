@@ -92,13 +92,18 @@ VARYING: tuple[tuple[re.Pattern[str], re.Pattern[bytes]], ...] = (
         re.compile(r"/etc/NetworkManager/system-connections/.*"),
         re.compile(rb"^(uuid|timestamp)=.*\n", re.MULTILINE),
     ),
+    # Debian's and Ubuntu's installers note how the kernel called a disk, which is by chance.
+    (
+        re.compile(r"/etc/fstab"),
+        re.compile(rb"^# \S+ was on /dev/\S+ during (curtin )?installation\n", re.MULTILINE),
+    ),
     (
         re.compile(r"/etc/sysconfig/network-scripts/ifcfg-.*"),
         re.compile(rb"^UUID=.*\n", re.MULTILINE),
     ),
 )
 """Files, and lines in them that equal nodes do not share."""
-VARYING_IN = ("/var/spool/cron/", "/etc/NetworkManager/", "/etc/sysconfig/")
+VARYING_IN = ("/var/spool/cron/", "/etc/NetworkManager/", "/etc/sysconfig/", "/etc/fstab")
 NO_LOGIN = ("/nologin", "/false", "/sync", "/shutdown", "/halt")
 
 FAR = (
@@ -168,6 +173,7 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/etc/krb5\.keytab", "each host has keys of its own (Kerberos)"),
         (r"/etc/salt/pki/minion/minion\.(pem|pub)", "each node has keys of its own (Salt)"),
         ("/etc/iscsi/initiatorname.iscsi", "each node has a name of its own (iscsid(8))"),
+        (r"/etc/dhcpcd\.(duid|secret)", "dhcpcd(8) makes an identity for each installation"),
         (r"/etc/pki/consumer/(cert|key)\.pem", "identity of a subscription"),
         ("/etc/insights-client/machine-id", "identity of a subscription"),
         (r"/etc/popularity-contest\.conf", "it holds a random identity of the installation"),

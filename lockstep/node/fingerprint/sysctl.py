@@ -82,6 +82,10 @@ SHARES = {
 files_maxfiles_init(), eventpoll_init(), inotify_user_setup(), fanotify_user_setup(). Equal
 machines have sizes that differ by a few pages."""
 TRIPLES = ("net.ipv4.tcp_mem", "net.ipv4.udp_mem", "net.sctp.sctp_mem")
+IN_ANY_ORDER = re.compile(
+    r"net\.ipv4\.tcp_(?:available_(?:congestion_control|ulp)|allowed_congestion_control)"
+)
+"""Lists in the order in which modules were loaded (ip-sysctl)."""
 COMPUTED = "computed at boot from the memory size"
 
 
@@ -143,6 +147,8 @@ def memory_kb() -> int:
 
 def shown(key: str, value: str, memory: int) -> str:
     """Return a value, or that the kernel has computed it from the memory size of this node."""
+    if IN_ANY_ORDER.fullmatch(key):
+        return " ".join(sorted(value.split()))
     if key in SHARES and memory:
         low, high = SHARES[key]
         return COMPUTED if value.isdigit() and low <= int(value) / memory <= high else value

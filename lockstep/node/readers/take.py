@@ -22,7 +22,7 @@ NAMES = (
     *("files", "changed", "naming", "shipped", "groups", "units", "sysctls", "kernel_files"),
     *("listeners", "containers", "check_image", "container_devices", "images"),
     *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes"),
-    *("own", "asked", "exempt", "slow"),
+    *("own", "alike", "asked", "exempt", "slow"),
 )
 """Keys of a request. If a key is missing, there is nothing to read for it."""
 

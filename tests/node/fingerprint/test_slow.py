@@ -137,7 +137,8 @@ def test_another_node_reads_them_only_if_asked_and_keeps_nothing(root: Root) -> 
 
 
 def whole(**more: Any) -> dict[str, Any]:
-    full = {"fingerprint": "prod", "own": [], "exempt": [], "units": [], **request(**more)}
+    full = {"fingerprint": "prod", "exempt": [], "units": [], **request(**more)}
+    full.update(own=[], alike=[])
     return fingerprint(full, Commands())[0]
 
 

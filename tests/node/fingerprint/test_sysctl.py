@@ -52,11 +52,17 @@ def test_the_values_of_an_interface_are_one_object(node: Node) -> None:
 
 def test_interfaces_of_containers_are_left_out(node: Node) -> None:
     node.file("/sys/class/net/eth0/ifindex", "2\n")
-    for name, peer in (("veth1a2b3c4", "77"), ("veth0", "2"), ("cali0123456789a", "2")):
+    node.file("/sys/class/net/eth0/iflink", "2\n")
+    for name, index, peer in (
+        *(("veth1a2b3c4", "7", "77"), ("veth0", "8", "9"), ("veth9", "9", "8")),
+        # Its peer in the pod happens to have the index of eth0 here.
+        ("cali0123456789a", "10", "2"),
+    ):
+        node.file(f"/sys/class/net/{name}/ifindex", f"{index}\n")
         node.file(f"/sys/class/net/{name}/iflink", f"{peer}\n")
         node.file(f"/proc/sys/net/ipv4/conf/{name}/rp_filter", "1\n")
-    # The peer of the others is an interface of this machine.
-    assert set(found()) == {"net.ipv4.conf.veth0", "net.ipv4.conf.cali0123456789a"}
+    # These two are the ends of an operator's pair.
+    assert set(found()) == {"net.ipv4.conf.veth0", "net.ipv4.conf.veth9"}
 
 
 def test_counters_are_exceptions_and_their_neighbours_are_not(node: Node) -> None:

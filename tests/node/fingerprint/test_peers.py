@@ -1,0 +1,143 @@
+"""Texts that name a node and its peers: lists of all nodes, and of the other ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockstep.fleet.request import alike, own
+from lockstep.inventory import planned
+from lockstep.node.fingerprint.own import Own
+from lockstep.plan import ClusterPlan
+from lockstep.roles import declared
+from lockstep.spec import load
+
+ALIKE = (("name", "gpu[1-3]"), ("management address", "10.0.0.11-10.0.0.13"))
+
+
+def forms(text: str, node: int, alike: tuple[tuple[str, str], ...] = ALIKE) -> set[str]:
+    """Return the forms of a text in which it is compared: as it is, and replaced."""
+    identities = {"name": [f"gpu{node}"], "management address": [f"10.0.0.{10 + node}"]}
+    return {text, Own(identities, alike).replaced(text)}
+
+
+def agree(*texts: str) -> bool:
+    """Return whether the texts of nodes 1, 2 and 3 agree in one form."""
+    shared = (forms(text, node) for node, text in enumerate(texts, 1))
+    return bool(set.intersection(*shared))
+
+
+def of_each(make: str) -> list[str]:
+    """Return the text of each node: ``{own}`` is its number, ``{a}`` and ``{b}`` of the others."""
+    numbers = ((1, 2, 3), (2, 1, 3), (3, 1, 2))
+    return [make.format(own=own, a=a, b=b) for own, a, b in numbers]
+
+
+HOSTS = """127.0.0.1 localhost
+127.0.1.1 gpu{own}.example.org gpu{own}
+10.0.0.1 head1
+10.0.0.11 gpu1.example.org gpu1
+10.0.0.12 gpu2.example.org gpu2
+10.0.0.13 gpu3.example.org gpu3
+"""
+KEEPALIVED = """unicast_src_ip 10.0.0.1{own}
+unicast_peer {{
+    10.0.0.1{a}
+    10.0.0.1{b}
+}}
+virtual_ipaddress {{
+    10.0.0.100/24
+}}
+"""
+COROSYNC = """totem {{
+    interface {{ bindnetaddr: 10.0.0.1{own} }}
+}}
+nodelist {{
+    node {{ ring0_addr: 10.0.0.11  name: gpu1  nodeid: 1 }}
+    node {{ ring0_addr: 10.0.0.12  name: gpu2  nodeid: 2 }}
+    node {{ ring0_addr: 10.0.0.13  name: gpu3  nodeid: 3 }}
+}}
+"""
+ETCD = """ETCD_NAME="gpu{own}"
+ETCD_LISTEN_PEER_URLS="https://10.0.0.1{own}:2380"
+ETCD_INITIAL_CLUSTER="gpu1=https://10.0.0.11:2380,gpu2=https://10.0.0.12:2380,gpu3=https://10.0.0.13:2380"
+"""
+ZOOKEEPER = "clientPortAddress=10.0.0.1{own}\n" + "".join(
+    f"server.{n}=10.0.0.1{n}:2888:3888\n" for n in (1, 2, 3)
+)
+PEERS = 'peers: ["10.0.0.1{a}", "10.0.0.1{b}"]\n'
+TWO = "bind 10.0.0.1{own}\nserver head1\nupstream 10.0.0.1\n"
+FORMS = {
+    "hosts": HOSTS, "keepalived": KEEPALIVED, "corosync": COROSYNC, "etcd": ETCD,
+    "zookeeper": ZOOKEEPER, "peers alone": PEERS, "a server among them": TWO,
+}  # fmt: skip
+"""hosts(5) with Debian's line for the own name (Debian Reference 5.1.1), keepalived.conf(5),
+corosync.conf(5), etcd's environment (etcd.io, "Clustering Guide"), zoo.cfg (ZooKeeper
+Administrator's Guide), and a list of the others in YAML."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_of_nodes_is_no_difference(form: str) -> None:
+    assert agree(*of_each(FORMS[form]))
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        ("hosts", "127.0.1.1 gpu3.example.org gpu3", "127.0.1.1 gpu2.example.org gpu2"),
+        ("hosts", "10.0.0.13 gpu3", "10.0.0.14 gpu3"),
+        ("hosts", "10.0.0.12 gpu2.example.org gpu2\n", ""),
+        ("hosts", "10.0.0.13 gpu3.example.org gpu3\n", ""),
+        ("hosts", "10.0.0.11 gpu1.example.org gpu1", "10.0.0.12 gpu1.example.org gpu1"),
+        ("keepalived", "src_ip 10.0.0.13", "src_ip 10.0.0.12"),
+        ("keepalived", "    10.0.0.12\n", "    10.0.0.13\n"),
+        ("keepalived", "    10.0.0.12\n", "    10.0.0.99\n"),
+        ("keepalived", "    10.0.0.12\n", ""),
+        ("keepalived", "10.0.0.100", "10.0.0.101"),
+        ("corosync", "bindnetaddr: 10.0.0.13", "bindnetaddr: 10.0.0.12"),
+        ("corosync", "name: gpu2", "name: gpu3"),
+        ("etcd", 'NAME="gpu3"', 'NAME="gpu2"'),
+        ("etcd", "gpu2=https://10.0.0.12", "gpu2=https://10.0.0.13"),
+        ("zookeeper", "Address=10.0.0.13", "Address=10.0.0.12"),
+        ("zookeeper", "server.2=10.0.0.12", "server.2=10.0.0.13"),
+        ("peers alone", "10.0.0.12", "10.0.0.13"),
+        ("a server among them", "bind 10.0.0.13", "bind 10.0.0.12"),
+        ("a server among them", "server head1", "server gpu2"),
+        ("a server among them", "upstream 10.0.0.1\n", "upstream 10.0.0.11\n"),
+    ],
+)
+def test_a_wrong_node_in_a_list_still_shows(form: str, right: str, wrong: str) -> None:
+    first, second, third = of_each(FORMS[form])
+    assert right in third
+    assert not agree(first, second, third.replace(right, wrong))
+
+
+def test_without_the_plan_only_the_own_values_are_replaced() -> None:
+    assert forms(PEERS.format(a=2, b=3), 1, ()) == {PEERS.format(a=2, b=3)}
+    assert "<name of this node>" in "".join(forms("a gpu1\nb gpu2\n", 1, ()))
+
+
+def plan(addresses: str, nodes: str = "gpu[1-3]") -> ClusterPlan:
+    nodes_ = [{"name": nodes, "role": "worker", "hardware": "small", "management": addresses}]
+    head = {"name": "head1", "role": "head", "hardware": "small", "management": "10.0.0.1"}
+    cluster, problems = load(
+        {
+            "name": "lists",
+            "networks": {"management": {"prefix": "10.0.0.0/16"}},
+            "hardware": {"small": {"sockets": 1, "cores_per_socket": 2, "memory_mib": 8000}},
+            "nodes": [{**head, "runs": ["slurm_controller", "slurm_accounting"]}, *nodes_],
+            "os": {"release": "debian_13"},
+            "scheduler": {"kind": "slurm"},
+        },
+        declared(),
+    )
+    assert cluster is not None, problems
+    return planned(cluster, inventory="inventories/lists.py")
+
+
+def test_a_request_has_the_nodes_of_the_kind_in_short() -> None:
+    of = plan("10.0.0.11").nodes
+    assert alike(of["gpu2"]) == ALIKE
+    assert alike(of["head1"]) == ()
+    assert dict(own(of["gpu2"]))["management address"] == "10.0.0.12"
+    many = alike(plan("10.0.1.1", "gpu[0001-2000]").nodes["gpu0007"])
+    assert many == (("name", "gpu[0001-2000]"), ("management address", "10.0.1.1-10.0.8.208"))
