@@ -25,6 +25,8 @@ COMPARE_MARK = "lockstep-compare:"
 """Starts the drain reason of a node that a deploy has not yet compared with its class."""
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
+RESERVED = "reserved"
+"""The node has no other state than that of a reservation for maintenance."""
 REASONS = {
     # Prefix of a reason that Slurm itself gives (slurmctld, node_mgr.c, ping_nodes.c) -> tag.
     "Not responding": SILENT,
@@ -63,6 +65,8 @@ def tags_of(entry: Value | None) -> frozenset[str]:
     reason = str(entry.get("reason") or "")
     if not reason:
         bare = states - WORKING
+        if bare == {"MAINTENANCE"}:
+            return frozenset({RESERVED})
         return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
     # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
     ours = reason.startswith((OUR_MARK, COMPARE_MARK))
