@@ -28,6 +28,8 @@ REBOOT_MARK = "lockstep-reboot:"
 """Starts the drain reason of a node that the rolling reboot has drained."""
 
 SILENT, MEMORY, CPUS, GPUS, OURS = "silent", "memory", "cpus", "gpus", "ours"
+RESERVED = "reserved"
+"""The node has no other state than that of a reservation for maintenance."""
 REASONS = {
     # Prefix of a reason that Slurm itself gives (slurmctld, node_mgr.c, ping_nodes.c) -> tag.
     "Not responding": SILENT,
@@ -66,6 +68,8 @@ def tags_of(entry: Value | None) -> frozenset[str]:
     reason = str(entry.get("reason") or "")
     if not reason:
         bare = states - WORKING
+        if bare == {"MAINTENANCE"}:
+            return frozenset({RESERVED})
         return frozenset({SILENT}) if bare and bare <= SILENT_STATES else frozenset()
     # Slurm can give several reasons: "Low socket*core*thread count, Low CPUs".
     ours = reason.startswith((OUR_MARK, COMPARE_MARK))

@@ -196,8 +196,10 @@ def _parts(finding: Finding, wanted: Wanted) -> list[Part]:
     """Return what of a finding is accepted, on the chosen nodes.
 
     Whoever accepts the object of a finding accepts its consequences; a field, or a consequence, is
-    accepted alone.
+    accepted alone. A difference whose object is not known could be any other one the next day.
     """
+    if finding.rule.startswith(FAMILY) and not finding.device:
+        return []
     parts = [
         Part(part.rule, device, nodes, part.values)
         for part in parts_of(finding, nodes_of(finding))

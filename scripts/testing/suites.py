@@ -71,7 +71,7 @@ SLOW_PARTS = {
             *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
             *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
         ),
-        "slow-changes": ("test_all_changes",),
+        "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
     }.items()
 }

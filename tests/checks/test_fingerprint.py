@@ -135,7 +135,7 @@ def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None
     (finding,) = fingerprints_of(two(), of("worker2", user={"eve": {"uid": "0"}}))
     assert (finding.node, finding.device, finding.expected) == ("worker2", "eve", "absent")
     assert finding.reference == "no package owns it"
-    assert finding.repair == "on worker2: userdel eve"
+    assert finding.repair == "on worker2: userdel -f eve"
 
 
 def test_nobody_decides_between_two_values() -> None:
@@ -154,7 +154,7 @@ def test_a_domain_that_cannot_be_read_is_unknown() -> None:
     assert "not permitted" in finding.found
 
 
-def test_a_node_that_does_not_show_the_difference_is_unknown() -> None:
+def test_a_node_that_does_not_show_a_difference_has_one() -> None:
     shown = with_objects(recorded.consistent(), of(file={"plain": None}))
     record = shown.reading[NODE]
     assert isinstance(record, Record)
@@ -163,7 +163,9 @@ def test_a_node_that_does_not_show_the_difference_is_unknown() -> None:
     )
     found = recorded.report(replace(shown, reading={**shown.reading, NODE: hidden})).findings
     finding = recorded.only(found)
-    assert (finding.node, finding.status) == (NODE, Status.UNKNOWN.value)
+    assert (finding.node, finding.status, finding.device) == (NODE, Status.DIFFERS.value, "")
+    assert finding.found == "1 difference, of objects that were not read"
+    assert finding.parts == ()
 
 
 def test_secrets_are_not_compared_under_another_key() -> None:
@@ -201,6 +203,68 @@ def test_two_causes_are_two_findings() -> None:
     ]
 
 
+def test_a_folder_with_its_files_is_removed_by_one_command() -> None:
+    folder: Fields = {"type": "folder", "mode": "755"}
+    file: Fields = {"type": "file", "mode": "644", "content": "a"}
+    changes: Changes = {"file": {"/opt/x": folder, "/opt/x/y": folder, "/opt/x/y/a": file}}
+    finding = only(of(changes=changes))
+    assert finding.device == "/opt/x"
+    assert finding.repair == f"on {NODE}: rm /opt/x/y/a && rmdir /opt/x/y /opt/x"
+
+
+def test_an_account_that_a_removed_package_left() -> None:
+    account: Fields = {"uid": "allocated (100-999)", "removed package": "tcpdump"}
+    group: Fields = {"gid": "allocated (100-999)", "removed package": "tcpdump"}
+    left: Changes = {"user": {"tcpdump": account}, "group": {"tcpdump": group}}
+    finding = only(of(changes=left))
+    assert (finding.rule, finding.device) == ("fingerprint.user", "tcpdump")
+    assert finding.detail.startswith("left by package tcpdump, which was removed; also differs")
+    assert finding.repair == f"on {NODE}: apt-get purge tcpdump"
+    package: Fields = {"status": "config-files", "version": "1"}
+    finding = only(of(changes={**left, "package": {"tcpdump:amd64": package}}))
+    assert (finding.rule, finding.device) == ("fingerprint.package", "tcpdump:amd64")
+    assert "user tcpdump" in finding.detail
+    assert "group tcpdump" in finding.detail
+    assert finding.repair == f"on {NODE}: apt-get purge tcpdump:amd64"
+
+
+def test_the_group_of_a_user_too_many_goes_with_the_user() -> None:
+    account: Fields = {"uid": "1001", "group": "eve"}
+    both: Changes = {"user": {"eve": account}, "group": {"eve": {"gid": "1001", "members": ""}}}
+    finding = only(of(changes=both))
+    assert (finding.rule, finding.repair) == ("fingerprint.user", f"on {NODE}: userdel eve")
+    assert finding.detail == "also differs: group eve"
+
+
+def test_files_of_a_number_without_a_name_follow_the_group() -> None:
+    file: Fields = {"owner": "ops:ops", "mode": "700"}
+    group: Fields = {"gid": "1000", "members": ""}
+    workers = [name for name in recorded.consistent().plan.nodes if name.startswith("worker")]
+    every: dict[str, Objects] = {}
+    for name in workers:
+        every |= of(name, file={"/home/ops": dict(file)}, group={"ops": dict(group)})
+    owner = "ops:1000"
+    odd = of(file={"/home/ops": {**file, "owner": owner}}, group={"ops": {**group, "gid": "4711"}})
+    finding = only({**every, **odd})
+    assert (finding.rule, finding.device) == ("fingerprint.group", "ops")
+    assert finding.repair == f"on {NODE}: groupmod -g 1000 ops"
+    assert finding.detail == "also differs: file /home/ops"
+    alone = of(file={"/home/ops": {**file, "owner": "root:root"}}, group={"ops": dict(group)})
+    assert only({**every, **alone}).repair.startswith(f"on {NODE}: chown -h ops:ops /home/ops")
+
+
+def test_an_mtu_of_ipv6_follows_that_of_its_interface() -> None:
+    def with_mtu(node: str, value: str, temporary: str = "0") -> dict[str, Objects]:
+        ipv6 = {"net.ipv6.conf.eth0": {"mtu": value, "use_tempaddr": temporary}}
+        return of(node, interface={"eth0": {"mtu": value}}, sysctl=dict(ipv6))
+
+    workers = [name for name in recorded.consistent().plan.nodes if name.startswith("worker")]
+    every = {name: fields for node in workers for name, fields in with_mtu(node, "1500").items()}
+    finding = only({**every, **with_mtu(NODE, "1400")})
+    assert (finding.rule, finding.device) == ("fingerprint.interface", "eth0")
+    assert len(report({**every, **with_mtu(NODE, "1400", "2")}).findings) == 2
+
+
 def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
     start = recorded.mutated(
         recorded.consistent(), NODE, "units", ("slurmd.service", "active"), "failed"
@@ -222,6 +286,25 @@ def test_a_rule_that_names_the_other_side_is_right() -> None:
     found = report(running, start).findings
     assert not [one for one in found if one.rule.startswith(FAMILY)]
     assert fingerprints_of(two(), running), "without the rule's finding, it is one"
+
+
+def test_a_reservation_for_maintenance_explains_the_state_of_its_nodes() -> None:
+    def with_state(state: list[str], flags: str) -> list[tuple[str, str]]:
+        start = recorded.mutated(
+            recorded.consistent(), "head1", "slurm.nodes", ("worker3", "state"), list(state)
+        )
+        fields = {"running": f"Nodes=worker3 Flags={flags} Users=root", "configured": "none"}
+        found = report(of("head1", running={"reservation maint": dict(fields)}), start).findings
+        return [(one.rule, one.device) for one in found]
+
+    state, reservation = ("slurm.state", ""), ("fingerprint.running", "reservation maint")
+    assert with_state(["IDLE", "MAINTENANCE"], "MAINT,SPEC_NODES") == [reservation]
+    assert sorted(with_state(["IDLE", "DRAIN", "MAINTENANCE"], "MAINT")) == [reservation, state]
+    assert sorted(with_state(["IDLE", "MAINTENANCE"], "SPEC_NODES")) == [reservation, state]
+    without = recorded.mutated(
+        recorded.consistent(), "head1", "slurm.nodes", ("worker3", "state"), ["IDLE", "MAINTENANCE"]
+    )
+    assert [one.rule for one in recorded.report(without).findings] == ["slurm.state"]
 
 
 def test_a_rule_about_a_package_explains_the_package() -> None:
@@ -273,8 +356,9 @@ def test_a_domain_that_is_read_no_more_is_not_an_absent_object() -> None:
     found = recorded.report(hidden(context, "worker1", "user")).findings
     assert {(one.rule, one.status) for one in found} == {
         ("fingerprint.group", "differs"),
-        ("fingerprint.user", "unknown"),
+        ("fingerprint.user", "differs"),
     }
+    assert {one.device for one in found if one.rule == "fingerprint.user"} == {""}
 
 
 def test_every_node_with_a_running_difference_is_named() -> None:

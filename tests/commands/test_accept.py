@@ -320,6 +320,22 @@ def test_saved_records_are_enough(nodes: Nodes) -> None:
     assert ended("check", "inventory.py", "--records", "records.json") == 0
 
 
+def test_a_difference_whose_object_is_not_known_is_one_but_is_not_accepted(
+    nodes: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(nodes, {"file": {"/etc/motd": MOTD}})
+    checked("--save-records", "records.json")
+    saved = json.loads(Path("records.json").read_text())
+    for record in saved["nodes"].values():
+        record["record"]["readings"].pop("fingerprint.branches", None)
+    Path("records.json").write_text(json.dumps(saved))
+    report = checked("--records", "records.json")
+    assert names(report["findings"]) == [("fingerprint.file", "worker3", "")]
+    assert report["exit_status"] == 1, "hashes that differ are a difference"
+    accept = ("accept", "inventory.py", "fingerprint.file", "", "--records", "records.json", *WHY)
+    assert "no such finding that can be accepted" in refused(capsys, *accept)
+
+
 def test_rows_and_comments_of_people_stay(nodes: Nodes) -> None:
     change(nodes, {"file": {"/etc/motd": MOTD, "/etc/issue": MOTD}})
     FILE.write_text("# ours\n")

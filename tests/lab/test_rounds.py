@@ -8,7 +8,8 @@ import pytest
 
 from tests.lab.changes import Change, catalogue
 from tests.lab.changes.judge import judged, left
-from tests.lab.changes.rounds import rounds, touched, used
+from tests.lab.changes.repairing import shell_command
+from tests.lab.changes.rounds import packed, rounds, touched, used
 
 NODES = ("worker1", "worker2", "worker3")
 
@@ -134,3 +135,44 @@ def test_the_same_object_changed_again_is_not_left() -> None:
     old = [finding("worker1", "/etc/hosts")]
     assert left(old, old, MADE) == []
     assert left(old, old, {"worker2": (ROUTE,)}) == old
+
+
+# --- repairs
+
+
+@pytest.mark.parametrize(
+    ("rule", "repair", "command"),
+    [
+        ("fingerprint.file", "on worker1: rm /etc/x && rmdir /etc", "rm /etc/x && rmdir /etc"),
+        ("fingerprint.file", "on worker1: make /etc/x as on worker[2-3]", ""),
+        ("fingerprint.file", "on worker2: rm /etc/x", ""),
+        ("fingerprint.file", "pyinfra -y lab.py deploys/worker.py", ""),
+        ("sysctl.common", "declare it, or run on worker1: sysctl -w a='1'", "sysctl -w a='1'"),
+        ("unit.failed", "on worker1: run systemctl status x, fix the cause", ""),
+    ],
+)
+def test_the_command_that_a_finding_names(rule: str, repair: str, command: str) -> None:
+    assert shell_command(finding("worker1", "x", rule=rule, repair=repair)) == command
+
+
+def test_many_changes_of_a_domain_are_made_at_once_but_none_twice() -> None:
+    changes = [change("file", f"/etc/{number % 30}", str(number)) for number in range(60)]
+    planned = packed(changes, NODES, 10)
+    assert [len(some) for made in planned for some in made.values()] == [10] * 6
+    for made in planned:
+        objects = [one.object for some in made.values() for one in some]
+        assert len(set(objects)) == len(objects), "a majority decides each of them"
+
+
+def test_a_node_has_one_change_of_units_and_one_of_accounts_at_a_time() -> None:
+    changes = [
+        *(change("unit", f"{name}.service", "systemctl stop x") for name in "abc"),
+        *(change("user", name) for name in "abc"),
+    ]
+    (made,) = packed(changes, NODES, 10)
+    assert [sorted(one.domain for one in some) for some in made.values()] == [["unit", "user"]] * 3
+
+
+def test_a_change_that_reaches_other_nodes_is_made_alone() -> None:
+    far = Change("far", "x", "y", "file", "/etc/far", apart=True)
+    assert [len(made) for made in packed([HOSTS, far, ROUTE], NODES, 10)] == [2, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,9 +18,14 @@ from lockstep.checks.fingerprint.severities import severity_of
 from lockstep.checks.fingerprint.wanted import part
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
+from lockstep.checks.slurm_states import RESERVED
 from lockstep.node.fingerprint.entry import REPAIR
+from lockstep.node.fingerprint.leftovers import REMOVED
 from lockstep.probe.record import FINGERPRINT
 from lockstep.report import Finding, Part, Severity, Status, count, fold, worst
+
+FOR_MAINTENANCE = re.compile(r"reservation \S+ .*\bFlags=(?:\w+,)*MAINT\b")
+"""Such a reservation alone gives its nodes a state (scontrol(1), reservation flags)."""
 
 
 class Words(NamedTuple):
@@ -73,6 +79,8 @@ def wrong(
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
     domain, family = shown(difference.domain), view.plan.cluster.release.family
     case = Case(difference.name, side.fields, right.fields, family)
+    removed = case.was(REMOVED)
+    left = f"left by package {removed}, which was removed" if removed else ""
     return _raw(
         rule,
         view.name,
@@ -80,7 +88,7 @@ def wrong(
         (shows.found, shows.expected),
         reference,
         repair(view, domain, case, right.nodes),
-        shows.detail,
+        shows.detail or left,
         severity=_severity(view, rule, difference, side.fields, right.fields),
     )
 
@@ -88,7 +96,8 @@ def wrong(
 def running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:
     """Return the finding about what runs otherwise than it is configured."""
     own = Repair(f"on {view.name}: {fields[REPAIR]}") if REPAIR in fields else None
-    return _raw(
+    is_reserved = FOR_MAINTENANCE.match(f"{difference.name} {fields.get('running', '')}")
+    raw = _raw(
         rule,
         view.name,
         difference.name,
@@ -97,6 +106,7 @@ def running(view: View, rule: Rule, difference: Difference, fields: Fields) -> R
         own or repair(view, RUNNING, Case(difference.name, fields, fields), ()),
         severity=_severity(view, rule, difference, fields, None),
     )
+    return replace(raw, tags=frozenset({RESERVED}) if is_reserved else raw.tags)
 
 
 def undecided(views: Mapping[str, View], rule: Rule, difference: Difference) -> RawFinding:
@@ -129,8 +139,8 @@ def undecided(views: Mapping[str, View], rule: Rule, difference: Difference) -> 
     return replace(raw, nodes=frozenset(nodes), sides=parties)
 
 
-def not_shown(rule: Rule, node: str, number: int) -> RawFinding:
-    """Return the finding about differences whose objects a node did not show."""
+def not_shown(rule: Rule, node: str, number: int, status: Status) -> RawFinding:
+    """Return the finding about differences of hashes whose objects a node did not show."""
     return _raw(
         rule,
         node,
@@ -140,7 +150,8 @@ def not_shown(rule: Rule, node: str, number: int) -> RawFinding:
         Repair(
             f"check again, not saved records; if {node} is another kind of node, describe it as one"
         ),
-        status=Status.UNKNOWN,
+        status=status,
+        severity=None if status is Status.UNKNOWN else rule.severity.differs,
     )
 
 

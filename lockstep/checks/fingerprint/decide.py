@@ -51,6 +51,11 @@ class Verdict:
     by: By
 
 
+def is_majority(nodes: int, every: int) -> bool:
+    """Return whether so many of all nodes decide: two thirds of at least three."""
+    return every >= ENOUGH and 3 * nodes >= 2 * every
+
+
 def verdict(
     difference: Difference, past: Past | None = None, uneven: frozenset[str] = frozenset()
 ) -> Verdict:
@@ -65,7 +70,7 @@ def verdict(
     if difference.domain == RUNNING:
         return Verdict(None, By.CONFIGURED)
     largest = sides[0]
-    if difference.nodes >= ENOUGH and 3 * len(largest.nodes) >= 2 * difference.nodes:
+    if is_majority(len(largest.nodes), difference.nodes):
         return Verdict(largest, By.MAJORITY)
     shipped = [side for side in sides if _is_shipped(difference, side)]
     if len(shipped) == 1 and uneven.isdisjoint((s.fields or {}).get(PACKAGE, "") for s in sides):

@@ -22,6 +22,7 @@ from lockstep.checks.fingerprint.building import (
 from lockstep.checks.fingerprint.clusters import Clusters
 from lockstep.checks.fingerprint.decide import (
     Verdict,
+    is_majority,
     uneven_packages,
     verdict,
     wants_past,
@@ -228,18 +229,29 @@ def _not_read(
                 if domain in chosen:
                     yield unread(chosen[domain], view, reason)
     notes.without_slow |= {*ages.never_read(taken)}
-    for name, domains in _hidden(unanswered(group.places_of(chosen), group.branches)).items():
-        for domain, number in domains.items():
-            yield not_shown(chosen[domain], name, number)
+    hidden = unanswered(group.places_of(chosen), group.branches)
+    for (name, domain, status), number in _hidden(hidden, group.clusters.of).items():
+        yield not_shown(chosen[domain], name, number, status)
 
 
-def _hidden(places: Iterable[Place]) -> dict[str, Counter[str]]:
-    """Return the number of places whose objects are not known: node -> domain -> number."""
-    found: dict[str, Counter[str]] = {}
+def _hidden(
+    places: Iterable[Place], clusters: Mapping[str, str]
+) -> Counter[tuple[str, str, Status]]:
+    """Count the places whose objects are not known, by node and domain.
+
+    Hashes that differ within a cluster are a difference. Between clusters, names and addresses of
+    their nodes may be all that differs.
+    """
+    found: Counter[tuple[str, str, Status]] = Counter()
     for place in places:
         for nodes in place.sides[1:] or place.sides:
             for node in nodes:
-                found.setdefault(node, Counter())[shown(place.domain)] += 1
+                own = [[n for n in side if clusters[n] == clusters[node]] for side in place.sides]
+                own = sorted(filter(None, own), key=len, reverse=True)
+                is_known = node not in own[0] or place.domain == RUNNING
+                is_odd = place.domain == RUNNING or is_majority(len(own[0]), sum(map(len, own)))
+                status = Status.DIFFERS if is_odd else Status.UNDECIDED
+                found[node, shown(place.domain), status if is_known else Status.UNKNOWN] += 1
     return found
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 from lockstep.checks.fingerprint.objects import Difference, Fields
 from lockstep.checks.fingerprint.places import RUNNING
+from lockstep.checks.fingerprint.reverting.together import Member, together
 from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.raw_findings import RawFinding
+from lockstep.node.fingerprint.leftovers import REMOVED
 from lockstep.report import Severity, alike, worst
 
 UNIT_FILE = re.compile(
@@ -49,6 +51,9 @@ ENABLEMENT = re.compile(
     r"|/etc/rc\w\.d/[SK]\d\d(?P<script>[^/]+)"
 )
 """Links that ``systemctl enable`` makes, also those of scripts in /etc/init.d (systemctl(1))."""
+OF_NOBODY = re.compile(r"owner (?:\d+:\S+|\S+:\d+)")
+"""Only the owner differs, and his number has no name on the node."""
+OF_IPV6 = re.compile(r"net\.ipv6\.conf\.(?P<interface>.+)")
 ALSO = 6
 """At most so many consequences are named."""
 
@@ -68,8 +73,19 @@ class Found:
     @property
     def is_effect(self) -> bool:
         """Whether the difference follows from another one of the same subject."""
-        links = self.domain == "file" and ENABLEMENT.fullmatch(self.name) is not None
-        return links or self.domain in EFFECTS
+        found = self.raw.finding.found
+        if self.domain == "file":
+            return bool(ENABLEMENT.fullmatch(self.name) or OF_NOBODY.fullmatch(found))
+        if self.domain == "sysctl":  # the kernel limits IPv6's MTU to that of the interface
+            return bool(OF_IPV6.fullmatch(self.name) and re.fullmatch(r"mtu \d+", found))
+        return self.domain in EFFECTS or self._follows_an_account
+
+    @property
+    def _follows_an_account(self) -> bool:
+        """Whether userdel(8) removes the group of a user, or a package's removal an account."""
+        is_left = any(one.startswith("package ") for one in self.subjects)
+        of_user = self.raw.finding.repair.endswith(f": groupdel {self.name}")
+        return self.domain in ("user", "group") and (is_left or of_user)
 
     @property
     def itself(self) -> str:
@@ -90,18 +106,27 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
         found.add(f"unit {link['script']}.service")
     elif domain == "running":
         found.add(name)  # "sysctl vm.swappiness", "mount /data"
+        if (of_manager := name.removeprefix("systemd: ")).startswith("/"):
+            found.add(f"file {of_manager}")
     elif domain == "slurmd":
         found.add("unit slurmd.service")
     elif domain == "group":
         found.add(f"user {name}")
+    elif domain == "sysctl" and (ipv6 := OF_IPV6.fullmatch(name)) is not None:
+        found.add(f"interface {ipv6['interface']}")
     elif domain == "address":
         found.add(f"interface {name.partition(' ')[0]}")
     if domain == "running" and "file" in fields:
         found.add(f"file {fields['file']}")  # what is configured
+    if domain == "file" and ":" in fields.get("owner", ""):
+        owner, _, group = fields["owner"].partition(":")
+        found |= {f"user {owner}", f"group {group}"} - {"user root", "group root"}
     if domain == "package":
         found.add(f"package {name.partition(':')[0]}")
     elif "package" in fields:
         found.add(f"package {fields['package']}")
+    elif REMOVED in fields:
+        found.add(f"package {fields[REMOVED]}")
     if "dev" in fields:
         found.add(f"interface {fields['dev']}")
     if domain == "listener" and "unit" in fields:
@@ -176,7 +201,7 @@ def _has(members: list[Found], place: tuple[str, str]) -> bool:
 
 def _rank(one: Found) -> int:
     """Return the place of a difference among its causes and effects."""
-    follows = one.domain == "file" and one.is_effect
+    follows = one.domain in ("file", "sysctl") and one.is_effect
     return ORDER.index(one.domain) if one.domain in ORDER and not follows else len(ORDER)
 
 
@@ -190,5 +215,8 @@ def _with_effects(members: list[Found]) -> RawFinding:
     parts = (first.raw.finding.detail, f"also differs: {', '.join(named)}{more}")
     detail = "; ".join(part for part in parts if part)
     severity = worst(Severity(one.raw.finding.severity) for one in members)
-    finding = replace(first.raw.finding, detail=detail, severity=severity.value)
+    old = first.raw.finding
+    every = [Member(one.domain, one.name, one.raw.finding.repair) for one in members]
+    repair = "" if old.roles else together(old.node, every)
+    finding = replace(old, detail=detail, severity=severity.value, repair=repair or old.repair)
     return replace(first.raw, finding=finding)

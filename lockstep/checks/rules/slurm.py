@@ -31,6 +31,7 @@ from lockstep.checks.slurm_states import (
     MEMORY,
     OUR_MARK,
     OURS,
+    RESERVED,
     SILENT,
     has_mark,
     state_of,
@@ -322,6 +323,8 @@ RULES = (
         applies=concerned,
         explained_by=(
             *not_asked("slurm.state"),
+            # Slurm gives this state only to nodes of a reservation for maintenance.
+            Cause("fingerprint.running", tag=RESERVED, at=CONTROLLER, of=Effect(tag=RESERVED)),
             Cause("slurm.conf", of=Effect(tag=SILENT)),
             Cause("unit.active", device="slurmd.service", of=Effect(tag=SILENT)),
             Cause("unit.active", device="munge.service", of=Effect(tag=SILENT)),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret
 from lockstep.node.fingerprint.exempt import Exempt
+from lockstep.node.fingerprint.leftovers import REMOVED, removed_packages
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
 from lockstep.node.readers.tree import text_of
@@ -73,7 +74,8 @@ def read_users(_request: Request, _commands: Commands) -> Iterator[Entry]:
     """Every local user.
 
     Fields: ``uid``, ``group`` (by name), ``comment``, ``home``, ``shell`` (passwd(5));
-    ``password`` and the ages of shadow(5) that are set; ``subuid`` and ``subgid``.
+    ``password`` and the ages of shadow(5) that are set; ``subuid`` and ``subgid``; ``removed
+    package``, of which the account is left.
     """
     users = rows("/etc/passwd", 7)
     if not users:
@@ -81,6 +83,7 @@ def read_users(_request: Request, _commands: Commands) -> Iterator[Entry]:
     groups = {words[2]: name for name, words in reversed(rows("/etc/group", 4).items())}
     shadow = rows(SHADOW, 9)
     numbers = {words[2]: name for name, words in reversed(users.items())}
+    left_by, _ = removed_packages()
     subordinate = {kind: ranges(f"/etc/{kind}", numbers) for kind in ("subuid", "subgid")}
     for name, words in users.items():
         fields: Fields = {
@@ -94,6 +97,8 @@ def read_users(_request: Request, _commands: Commands) -> Iterator[Entry]:
         if hidden is not None:
             add_password(hidden[1], fields)
             fields.update({k: v for k, v in zip(AGES, hidden[3:8]) if v})  # noqa: B905
+        if name in left_by:
+            fields[REMOVED] = left_by[name]
         if words[1] != "x":
             fields["password in passwd"] = "an empty one" if not words[1] else "yes"
         for kind, given in subordinate.items():
@@ -113,12 +118,13 @@ def read_groups(_request: Request, _commands: Commands) -> Iterator[Entry]:
     """Every local group.
 
     Fields: ``gid``, ``members`` (group(5)); ``administrators``, ``members in gshadow`` if they
-    differ, and ``password`` (gshadow(5)).
+    differ, ``password`` (gshadow(5)), and ``removed package``.
     """
     groups = rows("/etc/group", 4)
     if not groups:
         raise Unread("/etc/group: no group")
     shadow = rows("/etc/gshadow", 4)
+    _, left_by = removed_packages()
     for name, words in groups.items():
         members = listed(words[3])
         fields: Fields = {"gid": number_of(words[2]), "members": members}
@@ -129,6 +135,8 @@ def read_groups(_request: Request, _commands: Commands) -> Iterator[Entry]:
                 fields["administrators"] = listed(hidden[2])
             if listed(hidden[3]) != members:
                 fields["members in gshadow"] = listed(hidden[3])
+        if name in left_by:
+            fields[REMOVED] = left_by[name]
         if words[1] not in ("x", "*", ""):
             fields["password in group"] = "yes"
         yield Entry(name, fields)

@@ -6,6 +6,10 @@ For each change: the check names the node and the object, says which value is ri
 nothing any more after the undo. Each worker of the lab gets another change at the same time; one
 that was not found is tried again alone. The lab must be deployed, and nobody else may change it
 meanwhile.
+
+With ``--repair --together 12``, the repair that each finding names is run on the node before the
+undo: commands as root, with "yes" as the answer to each question, and deploys by ``lockstep repair
+-y``, all at the end. The next check may not find the change any more.
 """
 
 from __future__ import annotations
@@ -15,11 +19,35 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.lab.changes import catalogue
+from tests.lab.changes import Change, catalogue
+from tests.lab.changes.repairing import GOOD as REPAIRED
+from tests.lab.changes.repairing import Repairing, install_tools
 from tests.lab.changes.trial import Trial
 from tests.lab.labs import Lab
+
+
+def repaired(changes: Sequence[Change], together: int) -> int:
+    """Try the repairs of changes and print the outcomes; exit status 1 if one did not repair."""
+    counted: Counter[tuple[str, str]] = Counter()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as records:
+        lab = Lab(os.environ.get("LOCKSTEP_LAB", "lab"))
+        install_tools(lab)
+        trial = Trial(lab, Path(records))
+        repairing = Repairing(trial)
+        for attempt in repairing.attempts(changes, together):
+            counted[attempt.how, attempt.word] += 1
+            print(f"{time.monotonic() - began:5.0f} s {str(attempt)[:700]}", flush=True)
+            while repairing.messages:
+                print(f"        {repairing.messages.pop(0)[:900]}", flush=True)
+    print(
+        f"{len(changes)} changes, {trial.checks} checks, {time.monotonic() - began:.0f} s: "
+        + ", ".join(f"{n} {how} {word}" for (how, word), n in counted.most_common())
+    )
+    return int(any(word not in REPAIRED for _, word in counted))
 
 
 def main() -> int:
@@ -30,10 +58,17 @@ def main() -> int:
     parser.add_argument("--name", default="", help="only changes with this text in their name")
     parser.add_argument("--sample", action="store_true", help="the first change of each domain")
     parser.add_argument("--together", type=int, default=1, help="changes on each node at once")
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="run the repair that each finding names, and see whether it is found no more",
+    )
     given = parser.parse_args()
     first, step = map(int, given.part.split("/"))
     changes = catalogue.sample() if given.sample else catalogue.chosen(given.domain, first, step)
     changes = [change for change in changes if given.name in change.name]
+    if given.repair:
+        return repaired(changes, given.together)
     counted: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     began = time.monotonic()

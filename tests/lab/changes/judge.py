@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import override
@@ -33,6 +33,8 @@ class Outcome:
     """The source of the right value, as the finding names it."""
     alone: bool = False
     """Whether no other change was made at the same time."""
+    findings: tuple[Finding, ...] = field(default=(), compare=False)
+    """The findings about the change."""
 
     @property
     def is_good(self) -> bool:
@@ -90,14 +92,16 @@ def judged(change: Change, node: str, made: Round, new: Collection[Finding]) -> 
     text = shown([*foreign, *(found or own)])
     by = found[0]["reference"].partition(" (")[0] if found else ""
     if foreign:
-        return Outcome(change, node, "blamed", text)
-    if not found:
-        return Outcome(change, node, "missed", text)
-    if any(one["status"] != "differs" or not one["expected"] for one in found):
-        return Outcome(change, node, "side", text)
-    if named and named[0]["rule"].startswith(RULES):
-        return Outcome(change, node, "found", text, by)
-    return Outcome(change, node, "cause" if inside and not named else "rule", text, by)
+        word, by = "blamed", ""
+    elif not found:
+        word = "missed"
+    elif any(one["status"] != "differs" or not one["expected"] for one in found):
+        word, by = "side", ""
+    elif named and named[0]["rule"].startswith(RULES):
+        word = "found"
+    else:
+        word = "cause" if inside and not named else "rule"
+    return Outcome(change, node, word, text, by, findings=tuple(found))
 
 
 def left(before: Collection[Finding], now: Collection[Finding], made: Round) -> list[Finding]:

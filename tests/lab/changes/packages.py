@@ -72,6 +72,15 @@ USERS = (
     user("subuid", "usermod --add-subuids 300000-365535 ops", "ops"),
     user("a login shell for a daemon", "usermod -s /bin/bash munge", "munge"),
 )
+LEFT = Change(
+    "apt-get remove leaves a user",
+    f"{QUIETLY} install --no-install-recommends tcpdump && "
+    f"{QUIETLY} remove --autoremove tcpdump && getent passwd tcpdump",
+    f"{QUIETLY} purge tcpdump",
+    "user",
+    "tcpdump",
+)
+"""The package's postrm deletes the user and the group when it is purged."""
 GROUPS = (
     group("groupadd", "groupadd interns", "interns"),
     group("gpasswd: a member", "gpasswd -a ops docker", "docker"),
@@ -81,4 +90,4 @@ GROUPS = (
     group("chgpasswd", "echo games:secret | chgpasswd", "games"),
     group("a member in gshadow only", "sed -i 's/^audio:.*/audio:*::ops/' /etc/gshadow", "audio"),
 )
-CHANGES: tuple[Change, ...] = (*PACKAGES, *USERS, *GROUPS)
+CHANGES: tuple[Change, ...] = (*PACKAGES, *USERS, LEFT, *GROUPS)

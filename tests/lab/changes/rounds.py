@@ -20,6 +20,9 @@ UNIT = re.compile(r"[\w@-]+\.(?:service|socket|timer|target|path|mount|slice)\b"
 INTERFACE = re.compile(r"\b(?:fabric0|mgmt0|docker0)\b")
 KEPT = re.compile(r"/(?:run|root)/(?:kept|seed|saved|fstab).*|/sys/module.*")
 """Where changes keep what they put back: each node has its own, and no check reads it."""
+OF_UNITS = re.compile(r"systemctl|systemd|loginctl|timedatectl")
+FOLDER = re.compile(r"(?<![\w.])/(?:mnt|opt|srv)\b|/etc/fstab")
+"""Places on which some changes mount something, which hides what others make below."""
 TOOLS = re.compile(r"/usr/s?bin/.*")
 
 
@@ -38,6 +41,66 @@ def used(change: Change) -> frozenset[str]:
 
 def _is_tool(name: str) -> bool:
     return TOOLS.fullmatch(name) is not None
+
+
+def packed(changes: Iterable[Change], nodes: Sequence[str], at_once: int) -> list[Round]:
+    """Return rounds of many changes on each node, also of one domain, each of another object.
+
+    A node has at most one change of units, and one of accounts, because commands such as
+    ``systemctl daemon-reload`` reach all of them.
+
+    Args:
+        changes: the changes.
+        nodes: the nodes on which they are made, beside those that a change names.
+        at_once: how many are made on each node at once.
+    """
+    planned: list[dict[str, list[Change]]] = []
+    for change in changes:
+        own = _reached(change)
+        for number, made in enumerate((*planned, None)):
+            if made is None:
+                made = {}
+                planned.append(made)
+            every = [other for some in made.values() for other in some]
+            if any(_is_apart(other) or _is_apart(change) for other in every):
+                continue
+            if any(touched(change) & touched(other) for other in every):
+                continue
+            names = [change.node] if change.node else [
+                nodes[(at + number) % len(nodes)] for at in range(len(nodes))
+            ]  # fmt: skip
+            names.sort(key=lambda name: len(made.get(name, ())))
+            room = (name for name in names if len(made.get(name, ())) < at_once)
+            free = (
+                name
+                for name in room
+                if not any(own & _reached(other) for other in made.get(name, ()))
+            )
+            if name := next(free, ""):
+                made.setdefault(name, []).append(change)
+                break
+    return [{name: tuple(some) for name, some in made.items()} for made in planned]
+
+
+def _is_apart(change: Change) -> bool:
+    """Return whether a change, or making it, reverts others or reaches other nodes."""
+    return change.apart or "scontrol reconfigure" in change.script
+
+
+def _reached(change: Change) -> frozenset[str]:
+    """Return what no other change on the same node may reach."""
+    text = f"{change.script}\n{change.undo}"
+    shared = {
+        "units": OF_UNITS.search(text) is not None,
+        "mounts": "mount" in text and "bind mount" not in change.name,
+        "accounts": change.domain in ("user", "group"),
+        "dpkg": change.domain == "package",
+    }
+    return (
+        used(change)
+        | {name for name, reached in shared.items() if reached}
+        | frozenset(FOLDER.findall(f"{text}\n{change.object}"))
+    )
 
 
 def rounds(changes: Iterable[Change], nodes: Sequence[str], together: int = 1) -> Iterator[Round]:

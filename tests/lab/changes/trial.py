@@ -111,7 +111,9 @@ class Trial:
         """Undo changes and make others, on all nodes at once; return those that failed."""
         scripts: dict[str, list[str]] = {}
         for node, changes in undone.items():
-            scripts.setdefault(node, []).extend(_limited(one.undo) for one in reversed(changes))
+            # Two "scontrol reconfigure" within a second make systemd lose slurmd.
+            undos = dict.fromkeys(one.undo for one in reversed(changes))
+            scripts.setdefault(node, []).extend(map(_limited, undos))
         for node, changes in made.items():
             scripts.setdefault(node, []).extend(
                 f"{_limited(one.script)}; status=$?; echo; echo {MARK} {number} $status"

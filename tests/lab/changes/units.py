@@ -12,6 +12,14 @@ def pid(unit: str) -> str:
     return f"$(systemctl show -P MainPID {unit})"
 
 
+def ended(program: str) -> str:
+    """Shell script that ends what runs a program, also after its removal, and removes it."""
+    return (
+        "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe | cut -d' ' -f1)\" = "
+        f"{program} ] && kill ${{p#/proc/}}; done; rm {program}; sleep 0.5"
+    )
+
+
 def drop_in(unit: str, text: str, then: str = "") -> str:
     """Shell script that writes a drop-in as systemctl(1) edit does."""
     folder = f"/etc/systemd/system/{unit}.d"
@@ -185,8 +193,7 @@ PROCESSES = (
            f"echo 0x33 > /proc/{pid(DCGM)}/coredump_filter", "process", DCGM),
     Change("a daemon by hand", "cp /bin/sleep /usr/local/bin/monitord; "
            "setsid nohup /usr/local/bin/monitord 100000 >/dev/null 2>&1 & sleep 0.5",
-           "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /usr/local/bin/monitord ] "
-           "&& kill ${p#/proc/}; done; rm /usr/local/bin/monitord; sleep 0.5",
+           ended("/usr/local/bin/monitord"),
            "process", "by hand: /usr/local/bin/monitord"),
     Change("a script by hand", "printf 'while true; do sleep 1; done\\n' > /opt/watch.sh; "
            "setsid sh /opt/watch.sh >/dev/null 2>&1 & sleep 0.5",
@@ -195,15 +202,13 @@ PROCESSES = (
            "process", "by hand: /usr/bin/dash /opt/watch.sh"),
     Change("a second daemon by hand", "cp /bin/sleep /opt/agent; "
            "for i in 1 2; do (setsid /opt/agent 1000$i >/dev/null 2>&1 &); done; sleep 0.5",
-           "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/agent ] "
-           "&& kill ${p#/proc/}; done; rm /opt/agent; sleep 0.5",
+           ended("/opt/agent"),
            "process", "by hand: /opt/agent #2"),
     Change("a daemon that an ssh session left", "cp /bin/sleep /opt/left; "
            "setsid /opt/left 100000 >/dev/null 2>&1 & sleep 0.3; for p in /proc/[0-9]*; do "
            "[ \"$(readlink $p/exe)\" = /opt/left ] && echo ${p#/proc/} > "
            "/sys/fs/cgroup/system.slice/ssh.service/cgroup.procs; done; sleep 0.3",
-           "for p in /proc/[0-9]*; do [ \"$(readlink $p/exe)\" = /opt/left ] "
-           "&& kill ${p#/proc/}; done; rm /opt/left; sleep 0.5", "process", "by hand: /opt/left"),
+           ended("/opt/left"), "process", "by hand: /opt/left"),
     Change("a unit of a user that lingers", "mkdir -p /root/.config/systemd/user; printf "
            "'[Service]\\nExecStart=/bin/sleep inf\\n' > /root/.config/systemd/user/mine.service; "
            "loginctl enable-linger root; sleep 2; "
@@ -296,7 +301,7 @@ RUNNING = (
            "rm /etc/systemd/logind.conf.d/zz.conf; rmdir --ignore-fail-on-non-empty "
            "/etc/systemd/logind.conf.d", "running", "systemd-logind.service: start", alone=True),
     Change("logins refused", "touch /run/nologin", "rm /run/nologin", "running",
-           "logins: state", alone=True),
+           "logins: state", alone=True, apart=True),
 )  # fmt: skip
 TIMES = (
     Change("a timer of one's own",

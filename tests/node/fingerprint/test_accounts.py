@@ -6,6 +6,7 @@ import pytest
 
 from lockstep.node.fingerprint.accounts import read_groups, read_users
 from lockstep.node.fingerprint.entry import Secret
+from lockstep.node.fingerprint.leftovers import REMOVED, deleted
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from tests.node.fingerprint.conftest import Root
@@ -131,3 +132,68 @@ def test_accounts_that_cannot_be_read(accounts: Root, name: str, reader: object)
     read = read_users if reader is read_users else read_groups
     with pytest.raises(Unread):
         list(read({}, Commands()))
+
+
+# --- what removed packages left
+
+POSTRM = """#!/bin/sh
+set -e
+if [ "$1" = purge ]; then
+    if (which deluser 1>/dev/null 2>&1); then
+        deluser --quiet --system munge > /dev/null || true
+    fi
+    delgroup --quiet video || true
+fi
+"""
+
+
+def with_package(accounts: Root, state: str, script: str = POSTRM) -> Root:
+    want = {"config-files": "deinstall"}.get(state, "install")
+    accounts.file(
+        "/var/lib/dpkg/status",
+        f"Package: munge\nStatus: {want} ok {state}\nArchitecture: amd64\nVersion: 1\n",
+    )
+    accounts.file("/var/lib/dpkg/info/munge.postrm", script)
+    return accounts
+
+
+def left_by(accounts: Root) -> dict[str, str]:
+    found = {f"user {k}": v for k, v in accounts.read(read_users).items()}
+    found |= {f"group {k}": v for k, v in accounts.read(read_groups).items()}
+    return {name: fields[REMOVED] for name, fields in found.items() if REMOVED in fields}
+
+
+def test_an_account_that_a_removed_package_left(accounts: Root) -> None:
+    found = left_by(with_package(accounts, "config-files"))
+    assert found == dict.fromkeys(("user munge", "group munge", "group video"), "munge")
+
+
+@pytest.mark.parametrize("state", ["installed", "half-configured"])
+def test_an_account_of_an_installed_package_is_not_left(accounts: Root, state: str) -> None:
+    assert left_by(with_package(accounts, state)) == {}
+
+
+def test_a_node_without_dpkg_knows_no_removed_package(accounts: Root) -> None:
+    assert left_by(accounts) == {}
+
+
+@pytest.mark.parametrize(
+    ("script", "users", "groups"),
+    [
+        ("userdel tcpdump >/dev/null 2>&1 || true", {"tcpdump"}, set()),
+        ("groupdel tcpdump >/dev/null 2>&1", set(), {"tcpdump"}),
+        ("  deluser --quiet --system 'x' || true", {"x"}, set()),
+        ('deluser --home /var/lib/x "_x"; true', {"_x"}, set()),
+        ('deluser "$USER"', set(), set()),
+        ("deluser $NAME || true", set(), set()),
+        ("deluser ops video", set(), set()),
+        ("deluser --group video", set(), set()),
+        ("if which deluser >/dev/null; then", set(), set()),
+        ('if [ -x "$(command -v deluser)" ]; then', set(), set()),
+        ("# deluser ops is up to you", set(), set()),
+        ("echo run deluser ops", set(), set()),
+        ("if x; then /usr/sbin/userdel a; else delgroup b; fi", {"a"}, {"b"}),
+    ],
+)
+def test_the_accounts_that_a_script_deletes(script: str, users: set[str], groups: set[str]) -> None:
+    assert deleted(f"#!/bin/sh\n{script}\n") == (users, groups)

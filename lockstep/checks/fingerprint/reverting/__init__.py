@@ -28,6 +28,7 @@ REVERTS: Mapping[str, Revert] = {
     "unit": units.of_unit,
     "timer": units.of_timer,
     "process": units.of_process,
+    "cgroup": units.of_cgroup,
     "running": units.of_running,
     "sysctl": kernel.of_sysctl,
     "module": kernel.of_module,
@@ -40,6 +41,8 @@ REVERTS: Mapping[str, Revert] = {
     "neighbour": network.of_neighbour,
     "nexthop": network.of_nexthop,
     "netns": network.of_namespace,
+    "tc": network.of_queueing,
+    "xfrm": network.of_policy,
     "firewall": network.of_firewall,
 }
 """Domain -> the function that names the commands. For other domains no command is known."""
@@ -84,6 +87,8 @@ def repair(view: View, domain: str, case: Case, right: tuple[str, ...]) -> Repai
         )
         return Repair(text, roles)
     text = commands(domain, case)
+    if not text and domain == "process" and case.is_extra:
+        text = f"find out who started {case.name.removeprefix('by hand: ')}, and end it"
     if not text and right:
         text = f"make {case.name} as on {fold(right)}"
     return Repair(f"on {plan.name}: {text or 'apply the configured value, or configure this one'}")

@@ -6,7 +6,6 @@ import re
 import shlex
 
 from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
-from lockstep.checks.fingerprint.subjects import UNIT_FILE
 
 PACKAGE, SHIPPED, CONTENT = "package", "shipped", "content"
 NO_PACKAGE = "none"
@@ -16,6 +15,15 @@ SETTABLE = frozenset({*ORDER, "flags"})
 REMOVABLE = frozenset({"file", "link", "pipe", "socket", "character device", "block device"})
 LOCKED = "ia"
 """Attributes of chattr(1) with which a file cannot be changed or removed."""
+OF_SYSTEMD = re.compile(
+    r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/"
+    r"(?:system|system\.control|transient|system\.conf\.d)/"
+)
+"""Files that systemd reads again at a daemon-reload: units and settings of the manager."""
+GENERATED = re.compile(r"/run/systemd/generator(?:\.early|\.late)?(?:/|$)")
+"""Units that generators write at each daemon-reload, such as those of fstab (systemd.generator(7)).
+"""
+RELOAD = "systemctl daemon-reload"
 EXECUTABLE = re.compile(r"(cap_[a-z_]+=[eip]+)(,cap_[a-z_]+=[eip]+)*")
 RIGHTS = re.compile(r"(?=.)(?:owner (?P<owner>[\w.-]+:[\w.-]+))?(?:, )?(?:mode (?P<mode>[0-7]+))?")
 """What the package of RPM says where a file has only other rights."""
@@ -24,6 +32,8 @@ ENTRIES = re.compile(r"((user|group|mask|other):[\w.-]*:[r-][w-][x-],?)+")
 
 def of_file(case: Case) -> Steps:
     """Return the commands that make a file as on the other nodes."""
+    if GENERATED.match(case.name):
+        return [RELOAD]
     if case.is_extra:
         removed = _removed(case)
         return [*_without_flags(case), *removed] if removed else []
@@ -100,7 +110,7 @@ def _removed(case: Case) -> Steps:
         return [command("rmdir", case.name)]
     if case.was("type") not in REMOVABLE:
         return []
-    reload = ["systemctl daemon-reload"] if UNIT_FILE.fullmatch(case.name) else []
+    reload = [RELOAD] if OF_SYSTEMD.match(case.name) else []
     return [command("rm", case.name), *reload]
 
 

@@ -10,8 +10,15 @@ from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
 
 DEVICE = r"[\w.@:-]+"
 ADDRESS = r"[0-9a-fA-F.:]+(?:/\d+)?"
-FLAGS = {"UP": ("up", "down"), "PROMISC": ("promisc on", "promisc off")}
-LINK = {"mtu": "mtu", "txqlen": "txqueuelen", "ifalias": "alias"}
+FLAGS = {
+    "UP": ("up", "down"),
+    "PROMISC": ("promisc on", "promisc off"),
+    "NOARP": ("arp off", "arp on"),
+    "ALLMULTI": ("allmulticast on", "allmulticast off"),
+}
+"""Flags of an interface -> what sets and clears them."""
+LINK = {"mtu": "mtu", "txqlen": "txqueuelen", "ifalias": "alias", "group": "group"}
+LINK |= {"gso_max_segs": "gso_max_segs", "gso_max_size": "gso_max_size"}
 """Fields of ip(8)'s JSON -> options of ``ip link set`` (ip-link(8))."""
 SELECTORS = frozenset(
     {"src", "srclen", "dst", "dstlen", "fwmark", "fwmask", "iif", "oif", "table", "protocol"}
@@ -25,15 +32,27 @@ TABLES = {
 }
 
 
+NAMES = "altnames"
+POLICY = re.compile(
+    rf"policy src (?P<src>{ADDRESS}) dst (?P<dst>{ADDRESS}) dir (?P<way>in|out|fwd)"
+)
+
+
 def of_interface(case: Case) -> Steps:
     """Return the commands that make an interface as on the other nodes."""
     if not re.fullmatch(DEVICE, case.name):
         return []
     if case.is_extra:
         return [command("ip", "link", "del", "dev", case.name)] if case.was("info_kind") else []
-    if case.is_missing or not case.changed <= {*LINK, "flags"}:
+    if case.is_missing or not case.changed <= {*LINK, "flags", NAMES}:
         return []
+    names = [set(filter(None, text.split(", "))) for text in (case.was(NAMES), case.should(NAMES))]
     steps = [
+        command("ip", "link", "property", verb, "dev", case.name, "altname", name)
+        for verb, some in (("del", names[0] - names[1]), ("add", names[1] - names[0]))
+        for name in sorted(some)
+    ]
+    steps += [
         command("ip", "link", "set", "dev", case.name, LINK[field], case.should(field))
         for field in sorted(case.changed & LINK.keys())
         if case.should(field) or field == "ifalias"
@@ -105,7 +124,9 @@ def of_neighbour(case: Case) -> Steps:
     """Return the command that deletes a permanent neighbour, a proxy or an entry of a bridge."""
     entry = re.fullmatch(rf"fdb ([0-9a-f:]+) dev ({DEVICE})", case.name)
     if entry is not None and case.is_extra:
-        owner = "self" if "self" in case.was("flags") else "master"
+        # A bridge's own entries name it as their master.
+        of_device = "self" in case.was("flags") or case.was("master") == entry[2]
+        owner = "self" if of_device else "master"
         more = [word for field in ("dst", "vlan") if case.was(field)
                 for word in (field, case.was(field))]  # fmt: skip
         return [command("bridge", "fdb", "del", entry[1], "dev", entry[2], owner, *more)]
@@ -121,6 +142,26 @@ def of_nexthop(case: Case) -> Steps:
     if not case.is_extra or not case.name.isdigit():
         return []
     return [command("ip", "nexthop", "del", "id", case.name)]
+
+
+def of_queueing(case: Case) -> Steps:
+    """Return the commands that delete disciplines of an interface that should have none."""
+    if not case.is_extra or not re.fullmatch(DEVICE, case.name):
+        return []
+    places = {
+        line.split()[0] if line.startswith(("clsact ", "ingress ")) else "root"
+        for line in case.was("qdisc").splitlines()
+    }
+    return [command("tc", "qdisc", "del", "dev", case.name, place) for place in sorted(places)]
+
+
+def of_policy(case: Case) -> Steps:
+    """Return the command that deletes a policy of IPsec; of an association, the SPI is missing."""
+    match = POLICY.fullmatch(case.name)
+    if match is None or not case.is_extra or re.search(r"\b(mark|if_id)\b", case.was("settings")):
+        return []
+    words = ("src", match["src"], "dst", match["dst"], "dir", match["way"])
+    return [command("ip", "xfrm", "policy", "del", *words)]
 
 
 def of_namespace(case: Case) -> Steps:

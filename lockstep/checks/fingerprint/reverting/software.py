@@ -10,6 +10,7 @@ DPKG = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+):(?P<architecture>[a-z0-9-]+)"
 RPM = re.compile(r"(?P<name>[\w+.-]+)\.(?P<architecture>\w+)")
 OTHERS = re.compile(r"(?P<kind>snap|statoverride of|architecture|flatpak) (?P<name>\S+)")
 OF_DPKG = frozenset({"version", "status", "selection", "installed", "error"})
+REMOVE = ("dnf", "remove", "--noautoremove")
 TO_CONFIGURE = ("unpacked", "half-configured")
 
 
@@ -54,15 +55,34 @@ def _of_dpkg(case: Case, name: str, architecture: str) -> Steps:
 
 
 def _of_rpm(case: Case) -> Steps:
+    """Return the commands for RPM's packages, of which one can be installed in several versions.
+
+    dnf(8) installs the exact version that is named, no matter which one is installed. Without
+    ``--noautoremove`` it would also remove what the package was installed with.
+    """
     match = RPM.fullmatch(case.name)
     if match is None:
         return []
     if case.is_extra:
-        return [command("dnf", "remove", case.name)]
-    version = case.should("version")
-    if case.is_missing and "," not in version:
-        return [command("dnf", "install", f"{match['name']}-{version}.{match['architecture']}")]
-    return []  # whether it is an upgrade or a downgrade, dnf(8) wants to be told
+        return [command(*REMOVE, case.name)]
+    if not case.changed <= {"version", "status"}:
+        return []
+    now, wanted = (list(filter(None, text.split(", ")))
+                   for text in (case.was("version"), case.should("version")))  # fmt: skip
+    steps = [
+        command("dnf", "install", f"{match['name']}-{version}.{match['architecture']}")
+        for version in wanted
+        if version not in now
+    ]
+    replaced = len(now) == len(wanted) == 1
+    return [
+        *steps,
+        *(
+            command(*REMOVE, f"{match['name']}-{version}.{match['architecture']}")
+            for version in now
+            if version not in wanted and not replaced
+        ),
+    ]
 
 
 def _other(case: Case, kind: str, name: str) -> Steps:

@@ -15,6 +15,13 @@ OF_BUS = re.compile(r"dbus(-broker)?\.(service|socket)")
 FAILED = ("failed", "failing")
 OPTION = re.compile(r"[\w.:/%+-]+(=[\w.:/%+-]+)?")
 """An option of mount(8), other than one that has no opposite (``no sync``)."""
+MANAGER = {
+    "LogLevel": "log-level",
+    "LogTarget": "log-target",
+    "ServiceWatchdogs": "service-watchdogs",
+}
+"""Properties of the manager -> commands of systemctl(1) that set them until the next boot."""
+ENVIRONMENT = re.compile(r"environment (?P<name>\w+)")
 LINGERS = re.compile(r"user ([\w.-]+)")
 
 
@@ -24,6 +31,8 @@ def of_unit(case: Case) -> Steps:
     if lingers is not None:
         verb = "disable-linger" if case.is_extra else "enable-linger"
         return [command("loginctl", verb, lingers[1])]
+    if case.name == "systemd":
+        return _of_manager(case)
     if not UNIT.fullmatch(case.name) or OF_BUS.fullmatch(case.name):
         return []
     if not case.is_extra and not case.is_missing and not case.changed <= {"enabled", "active"}:
@@ -43,6 +52,22 @@ def of_unit(case: Case) -> Steps:
     if was != should and "masked" not in was and not case.is_extra and not case.is_missing:
         return []  # such as static and generated: the files differ
     return [*steps, *_verb(case, start)]
+
+
+def _of_manager(case: Case) -> Steps:
+    """Return the commands for settings of the manager that systemctl(1) changes at run time."""
+    steps: list[str] = []
+    for field in sorted(case.changed):
+        variable, value = ENVIRONMENT.fullmatch(field), case.should(field)
+        if variable is not None and not value:
+            steps.append(command("systemctl", "unset-environment", variable["name"]))
+        elif variable is not None:
+            steps.append(command("systemctl", "set-environment", f"{variable['name']}={value}"))
+        elif field in MANAGER and value:
+            steps.append(command("systemctl", MANAGER[field], value))
+        else:
+            return []  # files set it, which differ
+    return steps
 
 
 def _usual(case: Case) -> str:
@@ -82,10 +107,19 @@ def of_process(case: Case) -> Steps:
     return [command("systemctl", verb, case.name)]
 
 
+def of_cgroup(case: Case) -> Steps:
+    """Return the command that lets the processes of a frozen unit run."""
+    unit = case.name.rpartition("/")[2]
+    is_frozen = case.changed == {"cgroup.freeze"} and case.was("cgroup.freeze") == "1"
+    return [command("systemctl", "thaw", unit)] if is_frozen and UNIT.fullmatch(unit) else []
+
+
 def of_running(case: Case) -> Steps:
     """Return the command that applies the configured value; the name says of what."""
     subject, _, attribute = case.name.partition(": ")
     configured = case.should("configured")
+    if attribute in MANAGER and subject == "systemd" and configured:
+        return [command("systemctl", MANAGER[attribute], configured)]
     if attribute and subject == "systemd":
         verb = {"program": "daemon-reexec"}.get(attribute, "daemon-reload")
         known = attribute == "program" or attribute.startswith("/etc/")
