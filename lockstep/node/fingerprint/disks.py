@@ -22,7 +22,7 @@ OF_AN_ARRAY = re.compile(r"md-uuid-([0-9a-f:]{35})")
 """Link to an array, with the UUID as in mdadm.conf(5)."""
 OF_A_VOLUME = re.compile(r"lvm-pv-uuid-(\w{6}(?:-\w{4}){5}-\w{6})")
 """Link to a physical volume, with its UUID as in system.devices (lvmdevices(8))."""
-SERIAL = re.compile(r"(?:nvme|ata|scsi|usb)-.+_([0-9A-Za-z]{8,})(?:_\d+)?")
+SERIAL = re.compile(r"(?:nvme|ata|scsi|usb)-.+_((?=\D*\d)[0-9A-Za-z]{8,})(?:_\d+)?")
 """Link to a disk, with its model and its serial number; of NVMe also its namespace."""
 WWN = re.compile(r"wwn-0x(\w+)|nvme-eui\.(\w+)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.node.fingerprint.disks import Disks
+from lockstep.node.fingerprint.disks import Disks, escaped
 from lockstep.node.fingerprint.entry import Fields
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
 from lockstep.node.fingerprint.mounts import (
@@ -220,6 +220,64 @@ def test_a_mount_unit(node: Node) -> None:
         "running": "suid",
         "configured": "nosuid",
         "file": "/etc/systemd/system/fast.mount",
+    }
+
+
+def linked(node: Node, kind: str, links: dict[str, str]) -> None:
+    folder = node.root / f"dev/disk/by-{kind}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, device in links.items():
+        (folder / name).symlink_to(f"../../{device}")
+
+
+def test_the_identifiers_of_disks_are_identities(node: Node) -> None:
+    """The links are those of 60-persistent-storage.rules, of mdadm and of LVM."""
+    mounted(node, SCRATCH, "23 21 253:0 / /var rw - ext4 /dev/mapper/vg0-var rw")
+    node.file("/sys/block/dm-0/dm/name", "vg0-var\n")
+    node.file("/sys/block/dm-0/slaves/md127", "")
+    for disk in ("sda", "sdb"):
+        node.file(f"/sys/block/md127/slaves/{disk}2", "")
+    node.file("/sys/block/nvme7n1/device/model", "KIOXIA KCD8\n")
+    linked(
+        node,
+        "id",
+        {
+            "nvme-KIOXIA_KCD8_Y3S0A001TNK8": "nvme0n1",
+            "nvme-KIOXIA_KCD8_Y3S0A001TNK8_1": "nvme0n1",
+            "nvme-KIOXIA_KCD8_Y3S0A007TNK8": "nvme7n1",
+            "wwn-0x5000c500a1b2c3d4-part2": "sda2",
+            "wwn-0x5000c500a1b2c3d5": "sdb",
+            "md-name-n1:0": "md127",
+            "md-uuid-11111111:22222222:33333333:44444444": "md127",
+            "lvm-pv-uuid-abcdef-abcd-abcd-abcd-abcd-abcd-abcdef": "md127",
+            "ata-QEMU_HARDDISK": "sda",
+            "dm-name-vg0-var": "dm-0",
+            "dm-uuid-LVM-x": "dm-0",
+        },
+    )
+    assert Disks().identities() == {
+        "identifier of disk of role /scratch": [
+            "nvme-KIOXIA_KCD8_Y3S0A001TNK8", "Y3S0A001TNK8",
+            "nvme-KIOXIA_KCD8_Y3S0A001TNK8_1", "Y3S0A001TNK8",
+        ],
+        "identifier of a disk of model KIOXIA KCD8": [
+            "nvme-KIOXIA_KCD8_Y3S0A007TNK8", "Y3S0A007TNK8"],
+        "identifier of partition 2 of a disk below /var": ["wwn-0x5000c500a1b2c3d4-part2"],
+        "identifier of a disk below /var": [
+            "ata-QEMU_HARDDISK",
+            "lvm-pv-uuid-abcdef-abcd-abcd-abcd-abcd-abcd-abcdef",
+            "abcdef-abcd-abcd-abcd-abcd-abcd-abcdef",
+            "md-uuid-11111111:22222222:33333333:44444444",
+            "11111111:22222222:33333333:44444444",
+            "wwn-0x5000c500a1b2c3d5", "5000c500a1b2c3d5",
+        ],
+        "identifier of a mapped device below /var": ["dm-uuid-LVM-x"],
+    }  # fmt: skip
+
+
+def test_identities_in_names_of_units_are_escaped() -> None:
+    assert escaped({"UUID of x": ["ab-cd", "1:2-3", "plain"]}) == {
+        "UUID of x": ["ab-cd", "1:2-3", "plain", r"ab\x2dcd", r"1\x3a2\x2d3"]
     }
 
 

@@ -111,6 +111,23 @@ def test_a_wrong_node_in_a_list_still_shows(form: str, right: str, wrong: str) -
     assert not agree(first, second, third.replace(right, wrong))
 
 
+def test_some_of_the_others_are_no_list_of_the_others() -> None:
+    text = "bind 10.0.0.1{own}\nserver {server}\n"
+    second, third = (
+        text.format(own=own, server=server) for own, server in ((2, "gpu1"), (3, "gpu2"))
+    )
+    assert not forms(second, 2) & forms(third, 3)
+    assert forms(second, 2) & forms(third.replace("gpu2", "gpu1"), 3)
+
+
+def test_a_list_of_some_nodes_stays_as_it_is() -> None:
+    four = (("name", "gpu[1-4]"), ("management address", "10.0.0.11-10.0.0.14"))
+    listed = [forms(text, node, four) for node, text in enumerate(of_each(HOSTS), 1)]
+    assert set.intersection(*listed)
+    shorter = of_each(HOSTS)[2].replace("10.0.0.12 gpu2.example.org gpu2\n", "")
+    assert not set.intersection(*listed[:2], forms(shorter, 3, four))
+
+
 def test_without_the_plan_only_the_own_values_are_replaced() -> None:
     assert forms(PEERS.format(a=2, b=3), 1, ()) == {PEERS.format(a=2, b=3)}
     assert "<name of this node>" in "".join(forms("a gpu1\nb gpu2\n", 1, ()))

@@ -45,6 +45,8 @@ from tests.node.fingerprint.generated.forms import FORMS, Form
 from tests.node.fingerprint.generated.machines import Kind, Machine, kind
 
 NODES = 3
+IN_MEMORY = "/dev/shm"
+"""Where a node's thousand small files cost a tenth of what they cost on a disk."""
 UNITS = "slurmd.service loaded active running Slurm\nssh.service loaded active running SSH\n"
 MANAGER = "LogLevel=info\nLogTarget=journal\nDefaultTasksMax={tasks}\nVirtualization=\n"
 SOCKETS = (
@@ -228,5 +230,6 @@ def plan(prefix: str) -> ClusterPlan:
 @contextmanager
 def cluster(seed: str, of: Kind | None = None) -> Iterator[Cluster]:
     """Yield a cluster; its files are removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="lockstep-generated-") as folder:
+    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="lockstep-generated-", dir=place) as folder:
         yield Cluster(seed, Path(folder), of)
