@@ -11,12 +11,13 @@ from pyinfra import host, local
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Phase
 from lockstep.roles.operations.apply import apply_roles
-from lockstep.roles.steps import barrier
+from lockstep.roles.steps import barrier, secrets
 
 plan: NodePlan = host.data.plan
 # pyinfra resolves "./head.py" relative to the file that it ran last, possibly for another host.
 HERE = Path(__file__).resolve().parent
 
+secrets.made(plan)
 apply_roles(plan, plan.roles, Phase.BEFORE_HEADS)
 barrier.reached(name="Workers have the node check's program")
 local.include(str(HERE / "head.py"))

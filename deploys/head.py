@@ -4,7 +4,7 @@ from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
-from lockstep.roles.steps import barrier
+from lockstep.roles.steps import barrier, secrets
 
 plan: NodePlan = host.data.plan
 
@@ -25,6 +25,7 @@ ROLES = (
 ON_ACCOUNTING = ("prometheus", "slurm_controller")
 
 if not plan.is_worker:
+    secrets.made(plan)
     apply_roles(plan, (*ROLES, *roles_of_site(plan)))
     barrier.reached(
         name="Accounting is up"

@@ -7,7 +7,7 @@ from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
-from lockstep.roles.steps import barrier
+from lockstep.roles.steps import barrier, secrets
 from lockstep.roles.steps.comparison import compared, noted
 
 plan: NodePlan = host.data.plan
@@ -39,6 +39,7 @@ ROLES = (
 )
 
 if plan.is_worker:
+    secrets.required(plan)
     noted(name="Workers that the health check has drained", plan=plan)
     apply_roles(plan, (*ROLES, *roles_of_site(plan)))
 barrier.reached(name="Workers are registered")

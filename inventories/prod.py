@@ -1,10 +1,16 @@
 """Example of a production cluster: two heads, sixteen workers with eight GPUs, IPv6.
 
+It declares everything that Lockstep can deploy; ``inventories/small.py`` is a short example.
+
 pyinfra makes every public list in this file a host group, so other names start with "_".
 Addresses in a range are consecutive: worker01 has ...:100, worker16 has ...:10f.
 """
 
+from pathlib import Path
+
 from lockstep.inventory import plan_or_exit
+
+_keys = Path(__file__).parent / "keys"
 
 _cluster = plan_or_exit(
     {
@@ -27,12 +33,20 @@ _cluster = plan_or_exit(
                 "threads_per_core": 2,
                 "numa_nodes": 2,
                 "memory_mib": 2063000,
-                "gpu": {"model": "h200", "count": 8, "numa": {0: "0-3", 1: "4-7"}},
+                "gpu": {
+                    "model": "h200",
+                    "count": 8,
+                    "numa": {0: "0-3", 1: "4-7"},
+                    "nvswitch": True,
+                    # Persistence, ECC and the compute mode have their usual values.
+                    "power_limit_w": 700,
+                },
                 "nics": {
                     "count": 8,
                     "speed_gbit": 400,
                     "rdma": "infiniband",
                     "rdma_devices": "mlx5_[0-7]",
+                    "interfaces": "ib[0-7]",
                 },
                 "hugepages": [
                     {"size": "2M", "numa_node": 0, "count": 32768},
@@ -42,8 +56,10 @@ _cluster = plan_or_exit(
                 "housekeeping_cpus": "0-1,56-57,112-113,168-169",
                 "kernel": {
                     "transparent_hugepages": "madvise",
+                    "transparent_hugepages_defrag": "defer+madvise",
                     "numa_balancing": False,
                     "cpu_governor": "performance",
+                    "max_cstate": 1,
                     "iommu": "pt",
                     "isolation": ["managed_irq"],
                 },
@@ -91,15 +107,59 @@ _cluster = plan_or_exit(
             "system_memory_mib": 65536,
             "partitions": [{"name": "train", "nodes": "worker[01-16]", "default": True}],
         },
-        "monitoring": {"scrape_interval_s": 30},
-        # A matching set of versions, pinned and checked on every node.
+        # Every node has an exporter; head2 runs Prometheus with Lockstep's alerts.
+        "monitoring": {"scrape_interval_s": 30, "retention": "90d"},
+        "reboots": {"at_once": 2},
+        # One set of versions: validated as a whole, then pinned and checked on every node. What is
+        # known about the packages for Debian 13: docs/nvidia.md.
         "software": {
+            "repositories": [
+                {
+                    "name": "nvidia",
+                    "uri": "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64",
+                    "suite": "/",
+                    # Lockstep knows the fingerprint of NVIDIA's key, and refuses any other key.
+                    "key": (_keys / "nvidia-debian13.asc").read_text(encoding="ascii"),
+                },
+                {
+                    # The packages that NVIDIA's repository for Debian 13 does not have: DCGM and
+                    # its exporter, the container toolkit, enroot, pyxis, Apptainer. Replace the
+                    # address and the key by those of your mirror.
+                    "name": "site",
+                    "uri": "https://packages.example.net/debian",
+                    "suite": "trixie",
+                    "components": ["main"],
+                    "key": (_keys / "example.net.asc").read_text(encoding="ascii"),
+                },
+            ],
+            "nvidia": {
+                "packaging": "nvidia",
+                "driver": "590.48.01",
+                "modules": "open",
+                "module_options": {"NVreg_RestrictProfilingToAdminUsers": "0"},
+                "cuda": ["13.1"],
+                "cuda_parts": "toolkit",
+                "fabric_manager": "590.48.01",
+                "nscq": "590.48.01",
+                "dcgm": "4.6.0",
+                "dcgm_exporter": "4.8.3",
+                "container_toolkit": "1.19.1",
+                "nccl": "2.28.9",
+                "gdrcopy": "2.5.1",
+            },
+            "containers": {
+                "engines": ["podman"],
+                "apptainer": "1.5.3",
+                "enroot": "4.1.2",
+                "pyxis": "0.24.0",
+            },
             "versions": {
+                "libnccl2": "2.28.9-1+cuda13.1",
                 "slurm-client": "24.11.5-4",
                 "slurmctld": "24.11.5-4",
                 "slurmd": "24.11.5-4",
                 "slurmdbd": "24.11.5-4",
-            }
+            },
         },
     },
     __file__,

@@ -1,8 +1,9 @@
 """Secrets of a cluster: generated once on the control host, stored there, never shown.
 
 They are stored in one file with mode 0600, in the spec's ``secrets_dir`` or else in the folder of
-the cluster under ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``. If the file is lost,
-the next deploy of the whole cluster generates and distributes new secrets.
+the cluster under ``$XDG_STATE_HOME/lockstep`` or ``~/.local/state/lockstep``. ``lockstep secrets``
+generates them, and so does a deploy that includes the controller. If the file is lost, the next
+deploy of the whole cluster generates and distributes new secrets.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import secrets
 import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +28,15 @@ MUNGE_KEY_BYTES = 128
 """Length of a new key: munged(8) accepts 32 to 1024 bytes, and mungekey(8) generates 128."""
 
 
+MODE = 0o600
+"""Mode of the secrets file."""
+
+TITLES: Mapping[str, str] = {"munge_key": "munge key", "database_password": "database password"}
+"""Field of ``Secrets`` and of the file -> its name in messages."""
+
+
 class SecretsUnsafe(Exception):
-    """Raised when the secrets file is damaged, readable by others, or not readable by this user."""
+    """Raised when the secrets file is damaged, incomplete, or has the wrong owner or mode."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,23 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
     """Return the cluster's secrets, or None if this machine has none.
 
     Raises:
-        SecretsUnsafe: other users can read the file, this user cannot, or it is damaged.
+        SecretsUnsafe: other users can read the file, this user cannot, it is damaged, or it lacks a
+            secret.
     """
     path = store(cluster, folder)
+    found = _read(path)
+    if found is None:
+        return None
+    missing = [title for name, title in TITLES.items() if name not in found]
+    if missing:
+        raise SecretsUnsafe(
+            f"{path}: the file has no {' and no '.join(missing)}. Next: lockstep secrets INVENTORY"
+        )
+    return Secrets(base64.b64decode(found["munge_key"]), found["database_password"])
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    """Return the valid contents of the secrets file, possibly incomplete; None if it is missing."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -67,40 +90,74 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
     try:
         document = json.loads(text)
-        key = base64.b64decode(document["munge_key"], validate=True)
-        password = document["database_password"]
+        if not isinstance(document, dict):
+            raise ValueError("not a dictionary")
         # SQL and a configuration file contain the password unquoted; munged rejects a short key.
-        if len(key) < 32 or not re.fullmatch(r"[A-Za-z0-9_-]+", password):
-            raise ValueError("the key is too short, or the password has invalid characters")
-    except (ValueError, KeyError, TypeError) as error:
+        if "munge_key" in document:
+            key = base64.b64decode(document["munge_key"], validate=True)
+            if len(key) < 32:
+                raise ValueError("the key is too short")
+        if "database_password" in document:
+            password = document["database_password"]
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", password):
+                raise ValueError("the password has invalid characters")
+    except (ValueError, TypeError) as error:
         raise SecretsUnsafe(
             f"{path}: the file is damaged. Restore it from a backup, or remove it: "
             "the next deploy of the whole cluster then generates new secrets"
         ) from error
-    return Secrets(key, password)
+    return document
 
 
-def obtain(cluster: str, folder: str | None = None) -> Secrets:
-    """Return the cluster's secrets; generate them if there are none. Safe to call in parallel."""
-    found = existing(cluster, folder)
-    if found is not None:
-        return found
+def complete(cluster: str, folder: str | None = None) -> tuple[str, ...]:
+    """Generate the secrets that this machine lacks, and return their names (keys of ``TITLES``).
+
+    Safe to call in parallel: all callers have the same secrets afterwards.
+
+    Raises:
+        SecretsUnsafe: as in ``existing``; an incomplete file is completed.
+        OSError: the file cannot be written.
+    """
     path = store(cluster, folder)
+    found = _read(path)
+    missing = tuple(name for name in TITLES if found is None or name not in found)
+    if not missing:
+        return ()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = {
         "munge_key": base64.b64encode(secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii"),
         "database_password": secrets.token_urlsafe(32),
     }
-    # Write a temporary file, then link it: if several processes do so, the first wins, and readers
-    # never see a partial file. The file is created with mode 0600.
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as file:
-        json.dump(made, file)
-        file.flush()
-        os.fsync(file.fileno())
-        # If another process was first, use its secrets.
-        with contextlib.suppress(FileExistsError):
-            os.link(file.name, path)
+    # Readers never see a partial file. It is created with mode 0600.
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "w", encoding="ascii") as file:
+            json.dump({**made, **(found or {})}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if found is None:
+            # A link fails if another process was first; then its secrets are used.
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return ()
+        else:
+            os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return missing
+
+
+def obtain(cluster: str, folder: str | None = None) -> Secrets:
+    """Return the cluster's secrets; generate those that are missing. Safe to call in parallel.
+
+    Raises:
+        SecretsUnsafe: as in ``existing``; an incomplete file is completed.
+    """
+    complete(cluster, folder)
     found = existing(cluster, folder)
     if found is None:
+        path = store(cluster, folder)
         raise SecretsUnsafe(f"{path}: another process removed the new file. Run the command again")
     return found

@@ -15,12 +15,10 @@ from lockstep.facts.slurm import (
 )
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, Unit
+from lockstep.plan.slurm import SLURMCTLD_PORT
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF, configuration_files
 from lockstep.question import Questions
 from lockstep.spec import Service
-
-SLURMCTLD_PORT = 6817
-"""slurm.conf(5), SlurmctldPort."""
 
 
 def _asks(plan: NodePlan) -> Questions:

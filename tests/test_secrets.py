@@ -12,7 +12,15 @@ from subprocess import PIPE
 
 import pytest
 
-from lockstep.secrets import MUNGE_KEY_BYTES, Secrets, SecretsUnsafe, existing, obtain, store
+from lockstep.secrets import (
+    MUNGE_KEY_BYTES,
+    Secrets,
+    SecretsUnsafe,
+    complete,
+    existing,
+    obtain,
+    store,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +144,7 @@ def test_a_file_that_others_can_read_is_refused(unsafe: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "{}", "[]", "null", '"x"', '{"munge_key": 5, "database_password": "x"}',
+    ["", "{", "[]", "null", '"x"', '{"munge_key": 5, "database_password": "x"}',
      '{"munge_key": "AAAA"}', '{"munge_key": "€", "database_password": "x"}',
      '{"munge_key": "AAAA", "database_password": null}',
      '{"munge_key": "AAAA", "database_password": "short-key"}'],
@@ -173,3 +181,18 @@ def test_a_maker_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OSError, match="No space left"):
         obtain("unit")
     assert os.listdir(store("unit").parent) == []
+
+
+def test_only_what_is_missing_is_made() -> None:
+    assert complete("unit") == ("munge_key", "database_password")
+    assert complete("unit") == ()
+    made = obtain("unit")
+    path = store("unit")
+    path.write_text(json.dumps({"munge_key": encoded(made)}), encoding="ascii")
+    with pytest.raises(SecretsUnsafe, match=r"has no database password\. Next: lockstep secrets"):
+        existing("unit")
+    assert complete("unit") == ("database_password",)
+    completed = obtain("unit")
+    assert completed.munge_key == made.munge_key
+    assert completed.database_password != made.database_password
+    assert (mode(path), os.listdir(path.parent)) == (0o600, ["secrets.json"])

@@ -22,6 +22,8 @@ from lockstep.spec.model import Partition
 from lockstep.spec.names import cpus, expand
 
 MUNGE_KEY = "/etc/munge/munge.key"
+SLURMCTLD_PORT = 6817
+"""slurm.conf(5), SlurmctldPort."""
 NVML_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so"
 """slurmd's plugin for AutoDetect=nvml, from ``Release.slurm_nvml``."""
 NAMED = re.compile(r"/dev/nvidia\d+")

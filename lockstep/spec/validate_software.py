@@ -8,9 +8,11 @@ from lockstep.catalog import gpus, job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia import compatibility as table
+from lockstep.catalog.nvidia.repositories import of_vendor
+from lockstep.spec import openpgp
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem, Relation, violated
-from lockstep.spec.software import Nvidia, Software, fits
+from lockstep.spec.software import Nvidia, Repository, Software, fits
 
 FOLLOWERS = {
     "fabric_manager": ("refuses to start", "nvswitch", True),
@@ -60,6 +62,7 @@ def _repositories(software: Software) -> Iterator[Problem]:
                 f"a different key from {first}, although both are for {one.uri} {one.suite}",
                 "one key per suite: apt rejects a second one",
             ),
+            _key(one),
             (
                 flat and one.components,
                 ("components",),
@@ -74,6 +77,23 @@ def _repositories(software: Software) -> Iterator[Problem]:
             ),
         )
         names.add(one.name)
+
+
+def _key(one: Repository) -> Relation:
+    """Find a key that is not the vendor's, for a repository of the vendor."""
+    vendor = of_vendor(one.uri)
+    if vendor is None:
+        return (False, (), "", "")
+    try:
+        found = ", ".join(openpgp.fingerprints(one.key))
+    except openpgp.NotAKey as error:
+        found = str(error)
+    return (
+        found != vendor.fingerprint,
+        ("key",),
+        found,
+        f"{vendor.fingerprint} alone, NVIDIA's key for this repository: {vendor.key}",
+    )
 
 
 def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:

@@ -15,6 +15,7 @@ from lockstep.plan.declaration import FIRST, Declaration, Phase, Stage, Step, ke
 from lockstep.roles import declared
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.manifest import recorded
+from lockstep.roles.operations.workers_alone import deploys_heads
 
 
 def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN) -> None:
@@ -34,6 +35,8 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     known = {role.name for role in plan.cluster.roles}
     _refuse_unknown(wanted, known)
     chosen = wanted & set(plan.roles) & asked_for(host.data.get("roles"), known)
+    if chosen and phase is Phase.MAIN and not plan.is_worker:
+        deploys_heads(host.state)
     # pyinfra derives an operation's identity from line numbers and from the position in host.loop:
     # a position per stage, the same on every host, keeps the stages of different roles apart.
     steps: Iterator[Step] = host.loop(plan.cluster.steps)  # type: ignore[no-untyped-call]  # pyinfra's

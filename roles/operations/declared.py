@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyinfra import host
 from pyinfra.api import StringCommand
 
 from lockstep.files import managed
@@ -11,7 +10,7 @@ from lockstep.plan.declaration import Unit
 from lockstep.roles.operations.files import managed_files
 from lockstep.roles.operations.operation import Commands, operation
 from lockstep.roles.operations.service import units
-from lockstep.secrets import Secrets, SecretsUnsafe, existing, obtain, store
+from lockstep.secrets import Secrets, SecretsUnsafe, existing, store
 
 
 def put_files(plan: NodePlan, role: str) -> bool:
@@ -42,28 +41,24 @@ def refused(why: str) -> Commands:
 
 
 def secrets_of(plan: NodePlan) -> Secrets | None:
-    """Return the cluster's secrets; if that fails, add a failing operation and return None.
-
-    New secrets are made only in a run that also deploys the controller. Otherwise, a run for one
-    node from another machine would give that node a different key.
-    """
-    name, folder = plan.spec.name, plan.spec.secrets_dir
+    """Return the cluster's secrets; if there are none, add a failing operation and return None."""
     try:
-        controller = host.state.inventory.get_host(plan.cluster.controller_host, None)
-        if controller is not None and host.state.is_host_in_limit(controller):
-            return obtain(name, folder)
-        found = existing(name, folder)
+        found = existing(plan.spec.name, plan.spec.secrets_dir)
     except SecretsUnsafe as error:
         refused(name="Secrets", why=str(error))
         return None
     if found is None:
-        refused(
-            name="Secrets",
-            why=f"{store(name, folder)}: no secrets for cluster {name} on this machine. Next: "
-            "deploy from the machine that has them, or include "
-            f"{plan.cluster.controller_host} in the run to create new secrets for all nodes",
-        )
+        refused(name="Secrets", why=no_secrets(plan))
     return found
+
+
+def no_secrets(plan: NodePlan) -> str:
+    """Return the message for a machine that has no secrets of the cluster, with the next step."""
+    return (
+        f"{store(plan.spec.name, plan.spec.secrets_dir)}: no secrets for cluster "
+        f"{plan.spec.name} on this machine. Next: lockstep secrets {plan.cluster.inventory} for a "
+        "new cluster; if another machine has deployed the cluster, copy its file instead"
+    )
 
 
 def keep_units(plan: NodePlan, role: str, *names: str) -> None:
@@ -74,19 +69,25 @@ def keep_units(plan: NodePlan, role: str, *names: str) -> None:
         role: a role of the node.
         names: the names of the units; if empty, all units of the role.
     """
-    wanted = [
-        unit
+    wanted = services_of(plan, role, *names)
+    if wanted:
+        units(name="Services", wanted=wanted)
+
+
+Service = tuple[str, tuple[str, ...], tuple[str, ...], bool]
+"""A unit's name, the files it reads at start and on reload, and whether it must run."""
+
+
+def services_of(plan: NodePlan, role: str, *names: str) -> tuple[Service, ...]:
+    """Return the units of a role that a node keeps running; arguments as in ``keep_units``."""
+    return tuple(
+        _service(plan, role, unit)
         for unit in plan.roles[role].units
         if unit.wanted(plan) and (not names or unit.name in names)
-    ]
-    if wanted:
-        units(name="Services", wanted=tuple(_service(plan, role, unit) for unit in wanted))
+    )
 
 
-def _service(
-    plan: NodePlan, role: str, unit: Unit
-) -> tuple[str, tuple[str, ...], tuple[str, ...], bool]:
-    """Return a unit's name, the files it reads at start and on reload, and whether it must run."""
+def _service(plan: NodePlan, role: str, unit: Unit) -> Service:
     files = plan.roles[role].files if unit.reads_own_files else ()
     own = tuple(file.path for file in files if file.wanted(plan))
     again = tuple(path for path in own if unit.reloads and path.endswith(unit.reloads))

@@ -23,6 +23,7 @@ def service(
     files: tuple[str, ...] = (),
     reload_files: tuple[str, ...] = (),
     essential: bool = True,
+    wait: bool = True,
 ) -> CommandsOrReason:
     """Enable a unit, start it, and restart it if its files changed since it started.
 
@@ -33,10 +34,12 @@ def service(
         files: files that the unit reads only when it starts: configuration, drop-ins, its program.
         reload_files: files that the unit reads again on ``systemctl reload``.
         essential: if False and the unit does not start, the deploy reports that and goes on.
+        wait: whether to wait until the unit has started. If False, it may still be starting, for
+            example because it waits for another host.
     """
     state = ask(service_state(unit, files, reload_files))
     name = shlex.quote(unit)
-    running = state.active in RUNNING
+    running = state.active in (RUNNING if wait else (*RUNNING, "activating"))
     starts = not running or state.stale
     has_drop_ins = any(path.startswith(DROP_INS) for path in files)
     # NeedDaemonReload alone misses a unit's first drop-in (seen with systemd 252): systemd's path
@@ -51,21 +54,28 @@ def service(
     if reloads:
         steps.append("systemctl daemon-reload")
     stamp = loaded_stamp(unit, (*files, *reload_files))
+    now = "" if wait else "--no-block "
     started = (
-        f"{_active(name)} && {stamp}" if essential else f"! ({_active(name)}) || {{ {stamp}; }}"
+        stamp
+        if not wait
+        else f"{_active(name)} && {stamp}"
+        if essential
+        else f"! ({_active(name)}) || {{ {stamp}; }}"
     )
     if not running:
         # The state afterwards decides, not the exit status; a failure shows the last log lines.
-        steps.append(f"{{ systemctl reset-failed {name}; systemctl start {name}; {started}; }}")
+        steps.append(
+            f"{{ systemctl reset-failed {name}; systemctl start {now}{name}; {started}; }}"
+        )
     elif state.stale:
-        steps.append(f"{{ systemctl restart {name}; {started}; }}")
+        steps.append(f"{{ systemctl restart {now}{name}; {started}; }}")
     elif state.reload_due:
         steps.append(f"systemctl reload {name} && {stamp}")
     if steps:
         yield " && ".join(steps)
     if starts and not essential:
-        now = ask(service_state(unit, files, reload_files))
-        if now.active not in RUNNING:
+        after = ask(service_state(unit, files, reload_files))
+        if after.active not in RUNNING:
             yield FunctionCommand(_say_if_failed, (name, connector_arguments(host)), {})
     return f"{unit} runs with the current files"
 

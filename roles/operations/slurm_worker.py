@@ -7,13 +7,17 @@ import re
 from pyinfra import host
 
 from lockstep.facts.files import file_states
+from lockstep.facts.services import service_state
 from lockstep.facts.slurm import NOT_COMPARED, OURS, is_healthy, slurm_node
 from lockstep.fast.connector import read_anew_after
 from lockstep.files import slurm_conf_sha256
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import FETCHED, HEALTH_CHECK
 from lockstep.roles.operations.comparison import compares, drain, wait_for_comparison
+from lockstep.roles.operations.declared import put_files, services_of
 from lockstep.roles.operations.operation import Commands, ask, operation
+from lockstep.roles.operations.service import RUNNING, service
+from lockstep.roles.operations.workers_alone import lacks_controller, saying
 
 WAIT_S = 60
 RESTART_AFTER_S = 10
@@ -45,8 +49,32 @@ Once slurmd registers with all of them, slurmctld removes REJECTED, but not the 
 node_mgr.c of Slurm 24.11)."""
 
 
+@operation()
+def started(plan: NodePlan) -> Commands:
+    """Keep slurmd running, as ``service`` does.
+
+    While no controller answers, slurmd waits for its configuration and is not started completely
+    (seen with Slurm 24.11: it tries again every 10 s). It is enabled and started, and not waited
+    for.
+
+    Args:
+        plan: the plan of the node.
+    """
+    for unit, files, reload_files, essential in services_of(plan, "slurm_worker"):
+        state = ask(service_state(unit, files, reload_files))
+        runs = state.active in RUNNING and not state.stale
+        waits = not runs and plan.cluster.configless and lacks_controller(plan)
+        yield from service._inner(
+            unit=unit,
+            files=files,
+            reload_files=reload_files,
+            essential=essential,
+            wait=not waits,
+        )
+
+
 @operation("the node is registered with the controller")
-def registered(node: str, controller: str) -> Commands:
+def registered(plan: NodePlan) -> Commands:
     """Wait until the node is registered.
 
     If it is down only because it did not respond, it is drained until it has been compared with its
@@ -58,7 +86,13 @@ def registered(node: str, controller: str) -> Commands:
     compared or resumed if the check no longer finds a fault. So is a node that Slurm drained for
     missing GPUs: slurmd, which looks for them only when it starts, is restarted and registers with
     all of them.
+
+    While no controller answers, a run that deploys workers only says so, and succeeds.
+
+    Args:
+        plan: the plan of the node.
     """
+    node, controller = plan.name, plan.cluster.controller_host
     # Readings from the start of the connection are older than slurmctld's latest changes.
     read_anew_after(host, controller)
     state = ask(slurm_node(node))
@@ -81,6 +115,12 @@ def registered(node: str, controller: str) -> Commands:
     # If slurmd has just started, the controller's answer is still the old one.
     restarts = has_gpus and not late and REJECTED in state.states
     away |= restarts
+    if not state.states and lacks_controller(plan):
+        yield saying(
+            f"the controller ({controller}) does not answer yet: slurmd registers when it does. "
+            f"Next: pyinfra -y {plan.cluster.inventory} deploys/head.py"
+        )
+        return
     if comparing and (not state.states or returns or state.reason.startswith(NOT_COMPARED)):
         wait_for_comparison()
     if not away and not taken_out and not returns:
@@ -127,17 +167,18 @@ def registered(node: str, controller: str) -> Commands:
 
 
 @operation("slurmd uses the planned slurm.conf")
-def configuration_fetched(sha256: str) -> Commands:
+def configuration_fetched(plan: NodePlan, sha256: str) -> Commands:
     """Restart slurmd if its slurm.conf is not the planned one.
 
     slurmd fetches the file when it starts and at each reconfigure that reaches it. If the node
     was unreachable then, its file is out of date.
 
     Args:
+        plan: the plan of the node.
         sha256: the SHA-256 hash of the planned slurm.conf.
     """
     state = ask(file_states((FETCHED,)))[FETCHED]
-    if state is not None and state.sha256 == sha256:
+    if (state is not None and state.sha256 == sha256) or lacks_controller(plan):
         return
     fetched = f"$(sha256sum < {FETCHED} | cut -d' ' -f1)"
     yield (
@@ -147,16 +188,15 @@ def configuration_fetched(sha256: str) -> Commands:
     )
 
 
-def afterwards(plan: NodePlan) -> None:
-    """Make slurmd use the planned slurm.conf, and wait until the node is registered."""
+def apply(plan: NodePlan) -> None:
+    """Run slurmd with the planned slurm.conf, and wait until the node is registered."""
+    if not put_files(plan, "slurm_worker"):
+        return
+    started(name="Services", plan=plan)
     controller = plan.cluster.nodes[plan.cluster.controller_host]
     # If the site manages slurm.conf itself, Lockstep does not know its content.
     if plan.cluster.configless and "slurm_controller" in controller.roles:
         configuration_fetched(
-            name="Configuration from the controller", sha256=slurm_conf_sha256(plan)
+            name="Configuration from the controller", plan=plan, sha256=slurm_conf_sha256(plan)
         )
-    registered(
-        name="Registered with the controller",
-        node=plan.name,
-        controller=plan.cluster.controller_host,
-    )
+    registered(name="Registered with the controller", plan=plan)

@@ -32,7 +32,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
 )
 """Each returns path -> content, with paths relative to the root of the project."""
 
-WHOLLY_GENERATED = ("tests/golden/prod",)
+WHOLLY_GENERATED = ("tests/golden/prod", "tests/golden/small")
 """Folders in which every file is generated: any other file there is out of date."""
 
 

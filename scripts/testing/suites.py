@@ -70,6 +70,7 @@ SLOW_PARTS = {
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_incidents", "test_repair"),
             *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
+            "test_workers_alone",
         ),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),

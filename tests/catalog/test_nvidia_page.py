@@ -11,8 +11,8 @@ from lockstep.inventory import planned as plan
 from lockstep.roles import declared
 from lockstep.spec import hardware, software
 from scripts.generate.nvidia_tables import PAGE, TABLES, marked
+from tests.golden.write import ROOT
 from tests.spec.example import description
-from tests.spec.nvidia_example import KEY
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -31,7 +31,8 @@ def test_every_source_that_a_row_names_is_listed() -> None:
 def example() -> dict[str, Any]:
     """The parts of a description that the page shows, as one dictionary."""
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    source = "{" + "".join(blocks).replace('Path("keys/nvidia.asc").read_text()', repr(KEY)) + "}"
+    key = (ROOT / "inventories/keys/nvidia-debian13.asc").read_text(encoding="ascii")
+    source = "{" + "".join(blocks).replace('Path("keys/nvidia.asc").read_text()', repr(key)) + "}"
     value: dict[str, Any] = ast.literal_eval(source)
     return value
 

@@ -204,6 +204,7 @@ WRITTEN: dict[str, Effects] = {
     "pyxis.plugin_of_this_slurm": pyxis,
     "rdma.loaded_modules": rdma_modules,
     "slurm_worker.configuration_fetched": fetched,
+    "slurm_worker.started": units,
 }
 """Operation -> what it writes."""
 

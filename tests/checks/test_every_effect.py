@@ -20,7 +20,7 @@ from lockstep.report import Finding
 from lockstep.roles import declared
 from tests.checks import recorded
 from tests.checks.effects import OF_NO_ROLE, WRITES_NOTHING, WRITTEN, Effect
-from tests.golden.write import production
+from tests.golden.write import plan_of
 from tests.test_forgotten import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def divided() -> Context:
 
 @cache
 def golden() -> Context:
-    plan = production()
+    plan = plan_of("prod")
     return recorded.context(plan, {n.name: recorded.raw_record(n) for n in plan.nodes.values()})
 
 

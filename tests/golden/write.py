@@ -1,4 +1,4 @@
-"""The golden files of inventories/prod.py; ``make generate`` writes them again.
+"""The golden files of the example inventories; ``make generate`` writes them again.
 
 Then read the difference: it is what the change does to every node of a production cluster.
 """
@@ -20,28 +20,29 @@ FAKE = Secrets(
     database_password="not-a-password",
 )
 
-NODES = ("head1", "head2", "worker01")
-"""One node of each kind; the others differ in their name and addresses only."""
+NODES = {"prod": ("head1", "head2", "worker01"), "small": ("head", "worker1")}
+"""Inventory -> one node of each kind; the others differ in their name and addresses only."""
 
 
 @cache
-def production() -> ClusterPlan:
-    """The plan of the production inventory."""
-    return load(str(ROOT / "inventories" / "prod.py"))
+def plan_of(inventory: str) -> ClusterPlan:
+    """The plan of an example inventory."""
+    return load(str(ROOT / "inventories" / f"{inventory}.py"))
 
 
 @cache
 def expected() -> dict[str, bytes]:
     """Golden file, below this folder, -> its content as the plan gives it now."""
     files = {}
-    for name in NODES:
-        node = production().nodes[name]
-        document = json.dumps(node.to_json(), indent=2) + "\n"
-        files[f"prod/{name}/plan.json"] = document.encode("utf-8")
-        for file in managed(node, FAKE):
-            if file.path.endswith(".py"):
-                continue  # a copy of our own source
-            files[f"prod/{name}/files{file.path}"] = file.content
+    for inventory, names in NODES.items():
+        for name in names:
+            node = plan_of(inventory).nodes[name]
+            document = json.dumps(node.to_json(), indent=2) + "\n"
+            files[f"{inventory}/{name}/plan.json"] = document.encode("utf-8")
+            for file in managed(node, FAKE):
+                if file.path.endswith(".py"):
+                    continue  # a copy of our own source
+                files[f"{inventory}/{name}/files{file.path}"] = file.content
     return files
 
 

@@ -1,16 +1,20 @@
-"""What inventories/prod.py becomes, byte by byte: its plan and every file of its nodes.
+"""What the example inventories become, byte by byte: the plan and every file of their nodes.
 
 tests/test_generated.py compares them with the plan. When a difference is wanted: ``make generate``,
 then read ``git diff tests/golden``.
 """
 
+import pytest
+
 from tests.golden import write
 
 
-def test_other_nodes_of_a_kind_differ_in_name_and_addresses_only() -> None:
-    nodes = write.production().nodes
+@pytest.mark.parametrize("inventory", write.NODES)
+def test_other_nodes_of_a_kind_differ_in_name_and_addresses_only(inventory: str) -> None:
+    nodes = write.plan_of(inventory).nodes
     kinds = {
-        (nodes[name].role, nodes[name].node.runs, nodes[name].hardware.name) for name in write.NODES
+        (nodes[name].role, nodes[name].node.runs, nodes[name].hardware.name)
+        for name in write.NODES[inventory]
     }
     assert {(n.role, n.node.runs, n.hardware.name) for n in nodes.values()} == kinds
 

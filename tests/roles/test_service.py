@@ -42,6 +42,7 @@ daemon-reload) echo no > NeedDaemonReload ;;
 status) echo "it broke"; exit 3 ;;
 enable) echo enabled > UnitFileState ;;
 start|restart)
+    if [ "$2" = --no-block ]; then echo activating > ActiveState; echo "$*" >> calls; exit; fi
     if [ -e broken ]; then echo failed > ActiveState; exit 1; fi
     echo active > ActiveState; now > ActiveEnterTimestampMonotonic; date +%s%N > InvocationID ;;
 esac
@@ -147,6 +148,16 @@ def test_a_unit_that_does_not_run_is_started(unit: Path, state: str) -> None:
     assert run(service, unit=UNIT).succeeded
     assert called(unit) == [f"reset-failed {UNIT}", f"start {UNIT}"]
     assert run(service, unit=UNIT).commands == 0
+
+
+def test_a_unit_that_is_not_waited_for_may_still_be_starting(unit: Path) -> None:
+    (unit / "ActiveState").write_text("inactive\n")
+    files = written_before(unit, "conf")
+    assert run(service, unit=UNIT, files=files, wait=False).succeeded
+    assert f"start --no-block {UNIT}" in called(unit)
+    assert run(service, unit=UNIT, files=files, wait=False) == Done(True, 0, "")
+    assert run(service, unit=UNIT, files=files).commands == 1
+    assert f"start {UNIT}" in called(unit)
 
 
 def test_a_unit_that_is_not_enabled_is_enabled_and_not_restarted(unit: Path) -> None:

@@ -8,6 +8,7 @@ from lockstep.facts.slurm import TO_COMPARE
 from lockstep.question import Question
 from lockstep.roles.operations import slurm_worker
 from lockstep.roles.operations.slurm_worker import registered
+from tests.plan.example import planned
 from tests.roles.local import run
 
 HELD = f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
@@ -105,5 +106,5 @@ def told(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     health = Question("health", ("files",), lambda taken: healthy, {"files": ("/",)})
     monkeypatch.setattr(slurm_worker, "is_healthy", lambda: health)
-    assert run(registered, node="worker1", controller="head1").succeeded
+    assert run(registered, plan=planned().nodes["worker1"]).succeeded
     return log.read_text()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.roles.operations.time_sync import clock_is_right
+from tests.plan.example import planned
 from tests.roles.local import Done, run
 
 Gate = Callable[..., Done]
@@ -33,7 +34,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
         )
         double.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
-        return run(clock_is_right, reference=False, max_offset_s=0.1)
+        return run(clock_is_right, plan=planned().nodes["head1"], reference=False, max_offset_s=0.1)
 
     return gated
 

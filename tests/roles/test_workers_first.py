@@ -206,11 +206,12 @@ def test_the_whole_deploy_gives_workers_first_what_the_controller_will_name(
     )
     monkeypatch.setattr("lockstep.roles.steps.barrier.reached", lambda name: told.append("barrier"))
     monkeypatch.setattr("pyinfra.local.include", lambda file: told.append(Path(file).name))
+    monkeypatch.setattr("lockstep.roles.steps.secrets.made", lambda plan: told.append("secrets"))
     plan = planned().nodes[node]
     monkeypatch.setattr(pyinfra, "host", SimpleNamespace(data=SimpleNamespace(plan=plan)))
     runpy.run_path(str(ROOT / "deploys" / "cluster.py"))
     both = ["barrier", "head.py", "barrier", "worker.py", "barrier"]
-    assert told == ["before the heads", *both, "after the workers"]
+    assert told == ["secrets", "before the heads", *both, "after the workers"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""Obtains the secrets of a cluster before a deploy adds any operation.
+
+New secrets are made only for a new cluster: by ``lockstep secrets``, or by a run that deploys the
+controller. Otherwise, a run from another machine would give some nodes a different key.
+"""
+
+from __future__ import annotations
+
+from pyinfra import host
+from pyinfra.api.exceptions import PyinfraError
+
+from lockstep.plan import NodePlan
+from lockstep.roles.operations.apply import asked_for
+from lockstep.roles.operations.declared import no_secrets
+from lockstep.secrets import SecretsUnsafe, existing, obtain
+
+
+def made(plan: NodePlan) -> None:
+    """Generate missing secrets if this run includes the controller; else require them.
+
+    Raises:
+        PyinfraError: see ``required``. It ends the run before any node is changed.
+    """
+    if not _needed(plan):
+        return
+    controller = host.state.inventory.get_host(plan.cluster.controller_host, None)
+    if controller is None or not host.state.is_host_in_limit(controller):
+        required(plan)
+        return
+    try:
+        obtain(plan.spec.name, plan.spec.secrets_dir)
+    except SecretsUnsafe as error:
+        raise PyinfraError(str(error)) from error
+
+
+def required(plan: NodePlan) -> None:
+    """Require the secrets for the roles that this run applies to a node.
+
+    Raises:
+        PyinfraError: this machine has no secrets of the cluster, or an unsafe file. It ends the run
+            before any node is changed.
+    """
+    if not _needed(plan):
+        return
+    try:
+        found = existing(plan.spec.name, plan.spec.secrets_dir)
+    except SecretsUnsafe as error:
+        raise PyinfraError(str(error)) from error
+    if found is None:
+        raise PyinfraError(no_secrets(plan))
+
+
+def _needed(plan: NodePlan) -> bool:
+    """Return whether this run writes a secret file to a node."""
+    chosen = asked_for(host.data.get("roles"), {role.name for role in plan.cluster.roles})
+    return any(
+        file.secret and file.wanted(plan)
+        for name, role in plan.roles.items()
+        if name in chosen
+        for file in role.files
+    )

@@ -1,0 +1,84 @@
+"""Fingerprints of public keys, and the key of NVIDIA's repository, before a node is contacted."""
+
+from typing import Any
+
+import pytest
+
+from lockstep import spec
+from lockstep.catalog.nvidia.repositories import REPOSITORIES, of_vendor
+from lockstep.roles import declared
+from lockstep.spec.openpgp import NotAKey, fingerprints
+from tests.golden.write import ROOT
+from tests.spec.nvidia_example import description
+
+KEYS = ROOT / "inventories" / "keys"
+NVIDIA = (KEYS / "nvidia-debian13.asc").read_text(encoding="ascii")
+OTHER = (KEYS / "example.net.asc").read_text(encoding="ascii")
+URI = "https://developer.download.nvidia.com/compute/cuda/repos/debian13/x86_64"
+WANTED = "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
+# gpg --show-keys prints these two fingerprints of the same files.
+ANOTHER = "97F4B05195AA7F6087BD69F81F3006671A98B1A9"
+
+
+def refused(key: str, uri: str = URI) -> list[tuple[Any, ...]]:
+    """Field, value and allowed value of each problem of a description with this repository."""
+    wanted = description()
+    wanted["software"]["repositories"][0].update(key=key, uri=uri)
+    return [(one.path, one.value, one.allowed) for one in spec.load(wanted, declared())[1]]
+
+
+def test_fingerprints_are_those_that_gpg_prints() -> None:
+    assert fingerprints(NVIDIA) == (WANTED,)
+    assert fingerprints(OTHER) == (ANOTHER,)
+    assert fingerprints(NVIDIA + OTHER) == (WANTED, ANOTHER)
+
+
+def test_armor_headers_and_a_missing_checksum_change_nothing() -> None:
+    begin, _, rest = NVIDIA.partition("\n")
+    body = "".join(line for line in rest.splitlines(True) if not line.startswith("="))
+    assert fingerprints(f"{begin}\nVersion: GnuPG v2\nComment: x: y\n{body}") == (WANTED,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no key", NVIDIA.replace("mQINBG", "mQINB"), NVIDIA.replace("mQINBG", "AAAABG"),
+     "\n".join(NVIDIA.splitlines()[:8]) + "\n-----END PGP PUBLIC KEY BLOCK-----\n",
+     NVIDIA.replace("mQINBG", "mQIN!!"),
+     "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmAEF\n-----END PGP PUBLIC KEY BLOCK-----\n"],
+)  # fmt: skip
+def test_a_damaged_key_is_none(text: str) -> None:
+    with pytest.raises(NotAKey):
+        fingerprints(text)
+
+
+def test_nvidias_repository_takes_nvidias_key() -> None:
+    assert refused(NVIDIA) == []
+    assert refused(NVIDIA, f"{URI}/") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (OTHER, ANOTHER),
+        (NVIDIA + OTHER, f"{WANTED}, {ANOTHER}"),
+        (NVIDIA.replace("mQINBG", "mQINB"), "the key is damaged"),
+    ],
+)
+@pytest.mark.parametrize("uri", [URI, f"{URI}/", URI.replace("https", "http")])
+def test_nvidias_repository_takes_no_other_key(key: str, found: str, uri: str) -> None:
+    allowed = f"{WANTED} alone, NVIDIA's key for this repository: {URI}/8793F200.pub"
+    assert refused(key, uri) == [(("software", "repositories", 0, "key"), found, allowed)]
+
+
+def test_a_repository_of_the_site_takes_any_key() -> None:
+    assert refused(OTHER, "https://packages.example.net/debian") == []
+
+
+def test_the_keys_of_the_catalogue_have_fingerprints_and_addresses() -> None:
+    page = (ROOT / "docs/nvidia.md").read_text(encoding="utf-8")
+    for uri, signed in REPOSITORIES.items():
+        key = signed.key.rpartition("/")[2]
+        assert f"| `{uri}` | `{key}` | `{signed.fingerprint}` |" in page
+        assert of_vendor(uri) is signed
+        assert len(bytes.fromhex(signed.fingerprint)) == 20
+        assert signed.key.startswith("https://")

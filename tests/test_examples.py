@@ -1,0 +1,129 @@
+"""The example inventories: prod.py declares everything that a role can do, small.py is short."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from lockstep.roles import declared
+from lockstep.spec import Cluster
+from tests.golden.write import ROOT, plan_of
+
+ONE_SCREEN = 50
+"""Lines of inventories/small.py."""
+
+ROLES_OF_OTHER_MACHINES = {
+    "nvidia_imex": "only for multi-node NVLink (GB200 NVL72), whose processors are not x86",
+}
+"""Role that no node of prod.py has -> the reason."""
+
+NOT_DECLARED = {
+    "Access.key": "the agent's keys and ssh's default files are the usual case",
+    "Access.known_hosts": "the user's own file is the usual case",
+    "Access.port": "sshd listens on its usual port",
+    "Access.user": "ops is the usual account",
+    "Checks.accepted": "the file beside the inventory",
+    "Checks.exceptions": "no difference is known to be harmless",
+    "Checks.overrides": "the built-in rules apply as they are",
+    "Checks.rules": "the rules of a site depend on the site",
+    "Cluster.access": "see the fields of Access",
+    "Cluster.checks": "see the fields of Checks",
+    "Cluster.records_dir": "the user's state folder",
+    "Cluster.secrets_dir": "the user's state folder",
+    "Cluster.unmanaged": "it switches roles off",
+    "Gpu.clocks_mhz": "locked clocks cost speed; they are for measurements",
+    "Gpu.compute_mode": "Slurm gives each GPU to one job",
+    "Gpu.devices": "the driver's own names",
+    "Gpu.ecc": "on is the default",
+    "Gpu.in_sysfs": "only for simulated GPUs and some virtual machines",
+    "Gpu.mig": "training uses whole GPUs",
+    "Gpu.multi_node_nvlink": "an HGX board has NVLink only inside the node",
+    "Gpu.persistence": "on is the default",
+    "HardwareClass.boot_loader": "the machines boot their own kernel",
+    "HardwareClass.cgroup": "v2 is the default",
+    "HardwareClass.clock": "the machines set their own clock",
+    "HardwareClass.cpu_numbering": "x86 numbers the first threads first",
+    "Kernel.disable_acs_redir": "the PCI addresses differ from machine to machine",
+    "Monitoring.dcgm_exporter_port": "the exporter's usual port",
+    "Monitoring.node_exporter_port": "the exporter's usual port",
+    "Monitoring.prometheus_port": "its usual port",
+    "Monitoring.xid": "Lockstep's severities apply",
+    "Nvidia.imex": "see ROLES_OF_OTHER_MACHINES",
+    "Os.address_family": "IPv6 is the default",
+    "Os.automatic_upgrades": "they would leave the locked versions",
+    "Os.hugetlb_gid": "all users may use huge pages",
+    "Os.locale": "C.UTF-8 is the default",
+    "Os.memlock": "unlimited is the default, which RDMA needs",
+    "Os.nofile": "the default is enough",
+    "Partition.max_time": "no limit is the default",
+    "Reboots.drain_timeout_s": "a day is the default",
+    "Reboots.return_timeout_s": "half an hour is the default",
+    "Slurm.epilog_check": "on is the default",
+    "Slurm.health_check_interval_s": "on is the default",
+    "Slurm.prolog_check": "on is the default",
+    "Time.max_offset_s": "the default suits munge and Slurm",
+}
+"""Optional field of the description that prod.py leaves out -> the reason."""
+
+
+def optional(value: object) -> Iterator[tuple[str, bool]]:
+    """Each optional field in a part of the description, and whether it is given there."""
+    match value:
+        case BaseModel():
+            for name, field in type(value).model_fields.items():
+                if not field.is_required():
+                    yield f"{type(value).__name__}.{name}", name in value.model_fields_set
+                yield from optional(getattr(value, name))
+        case dict():
+            for one in value.values():
+                yield from optional(one)
+        case list() | tuple():
+            for one in value:
+                yield from optional(one)
+
+
+def not_given(cluster: Any) -> set[str]:
+    """The optional fields that are given nowhere in a description."""
+    fields = list(optional(cluster))
+    return {name for name, _ in fields} - {name for name, given in fields if given}
+
+
+def test_every_role_is_on_a_node_of_the_production_cluster_or_has_a_reason() -> None:
+    used = {role for node in plan_of("prod").nodes.values() for role in node.roles}
+    assert {role.name for role in declared()} - used == set(ROLES_OF_OTHER_MACHINES)
+
+
+def test_every_optional_field_is_in_the_production_description_or_has_a_reason() -> None:
+    spec = plan_of("prod").spec
+    assert isinstance(spec, Cluster)
+    assert not_given(spec) == set(NOT_DECLARED)
+
+
+def test_a_field_that_is_taken_out_is_noticed() -> None:
+    spec = plan_of("prod").spec
+    software = spec.software.model_copy(update={"containers": type(spec.software.containers)()})
+    missing = not_given(spec.model_copy(update={"software": software}))
+    assert {"Containers.engines", "Containers.pyxis"} <= missing
+
+
+@pytest.mark.parametrize(
+    ("role", "node"),
+    [
+        *(("prometheus", "head2"), ("node_exporter", "head1"), ("slurm_accounting", "head1")),
+        *((role, "worker01") for role in ("nvidia_driver", "cuda", "dcgm", "dcgm_exporter")),
+        *((role, "worker01") for role in ("nvidia_fabric_manager", "container_runtime", "enroot")),
+        *((role, "worker16") for role in ("pyxis", "gpu_settings", "node_check", "rdma")),
+    ],
+)
+def test_the_production_cluster_has_what_the_readme_names(role: str, node: str) -> None:
+    assert role in plan_of("prod").nodes[node].roles
+
+
+def test_the_small_example_fits_on_one_screen_and_has_ipv4_and_pcie_gpus() -> None:
+    text = (ROOT / "inventories" / "small.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= ONE_SCREEN
+    nodes = plan_of("small").nodes
+    assert [node.address_family for node in nodes.values()] == ["ipv4"] * 3
+    (gpu,) = (one.gpu for one in plan_of("small").spec.hardware.values() if one.gpu)
+    assert (gpu.nvswitch, nodes["worker2"].hardware.slurm.gres) == (False, "gpu:l40s:4")
