@@ -15,6 +15,7 @@ import pytest
 from typing_extensions import override
 
 from benchmarks.compare import __main__ as compare
+from benchmarks.compare import fingerprints as compare_fingerprints
 from benchmarks.fingerprint import __main__ as fingerprint
 from benchmarks.fingerprint import on_node
 from benchmarks.kernel_settings import __main__ as driver
@@ -394,3 +395,14 @@ def test_what_the_fingerprint_adds_is_the_median_of_pairs() -> None:
     assert found[fingerprint.SUM] == pytest.approx((2.1, 2.3, 0.4))
     assert found[fingerprint.SERVICES][2] == 1
     assert "| dbus | 0.000 | 0.000 | 0.000 |" in fingerprint.table(answer)
+
+
+def test_odd_fingerprints_among_many_are_judged_and_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert compare_fingerprints.main(["--nodes", "8", "--odd", "2"]) == 0
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
+    assert [(row[1].strip(), row[4].strip()) for row in rows[2:]] == [
+        ("without", "0"),
+        ("with fingerprints", "2"),
+    ]
