@@ -16,6 +16,7 @@ import pytest
 from typing_extensions import override
 
 from benchmarks.compare import __main__ as compare
+from benchmarks.compare import fingerprints as compare_fingerprints
 from benchmarks.fingerprint import __main__ as fingerprint
 from benchmarks.fingerprint import on_node
 from benchmarks.kernel_settings import __main__ as driver
@@ -429,3 +430,14 @@ def test_a_node_that_looks_as_not_deployed_runs_the_same_command(tmp_path: Path)
         check=True,
     )
     assert done.stdout == "it's input\n"
+
+
+def test_odd_fingerprints_among_many_are_judged_and_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert compare_fingerprints.main(["--nodes", "8", "--odd", "2"]) == 0
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
+    assert [(row[1].strip(), row[4].strip()) for row in rows[2:]] == [
+        ("without", "0"),
+        ("with fingerprints", "2"),
+    ]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -24,6 +25,7 @@ from benchmarks.speed import (
     assertions,
     bench,
     figures,
+    fingerprints,
     meter,
     peers,
     playbook,
@@ -370,6 +372,48 @@ def test_the_simulation_says_wrong_words_as_well(
         simulation.main(words.split())
     assert ended.value.code == 2
     assert ": expected a" in capsys.readouterr().err
+
+
+def test_fingerprints_are_compared_by_the_medians_without_the_warm_up() -> None:
+    def run(case: str, number: int, cpu_s: float) -> dict[str, Any]:
+        cost = {"wall_s": 2 * cpu_s, "cpu_s": cpu_s, "peak_mib": 100 + cpu_s}
+        return {"case": case, "number": number, **cost}
+
+    more = [run(fingerprints.WITH, n, cpu_s) for n, cpu_s in enumerate((99.0, 11.0, 12.0, 40.0))]
+    less = [run(fingerprints.WITHOUT, n, cpu_s) for n, cpu_s in enumerate((99.0, 10.0, 10.0, 9.0))]
+    costs = fingerprints.medians([*more, *less])
+    assert fingerprints.ratios(costs)[:2] == (1.2, 1.2)
+    assert "| ratio | 1.20 | 1.20 | 1.02 |" in fingerprints.table(costs)
+
+
+def test_equal_nodes_differ_only_in_hashes_of_what_has_their_identity() -> None:
+    template: dict[str, Any] = {
+        "sums": {"file": "00"},
+        "touched": {"file": {"/etc/hosts": ["a", "b", "3"]}},
+    }
+    one, other = (fingerprints.as_on(name, template) for name in ("worker1", "worker2"))
+    (raw, *rest), (others_raw, *others) = (
+        value["touched"]["file"]["/etc/hosts"] for value in (one, other)
+    )
+    assert raw != others_raw
+    assert rest == others == ["b", "3"]
+    assert template["touched"]["file"]["/etc/hosts"] == ["a", "b", "3"]
+
+
+@pytest.mark.parametrize(
+    ("findings", "further", "is_right"),
+    [
+        (("WARNING fingerprint.file  worker5 /etc/simulated/equal.conf",), 2, True),
+        (("WARNING fingerprint.file  worker5 /etc/simulated/equal.conf",), 3, False),
+        (("WARNING fingerprint.file  worker5 /etc/hosts",), 2, False),
+        (("WARNING fingerprint.file  worker5 /etc/simulated/equal.conf", "another"), 2, False),
+        ((), 2, False),
+    ],
+)
+def test_a_changed_byte_is_one_finding_and_two_questions(
+    findings: tuple[str, ...], further: int, is_right: bool
+) -> None:
+    assert fingerprints.Byte(findings, further, 2002).is_right is is_right
 
 
 # -- what peers are asked for

@@ -141,8 +141,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "benchmarks": {
         *("lockstep.fleet", "lockstep.files", "lockstep.inventory", "lockstep.plan"),
         *("lockstep.probe", "lockstep.secrets", "lockstep.spec", "lab"),
-        *("lockstep.checks.catalogue", "lockstep.report", "lockstep.fast_path.inventory_name"),
+        *("lockstep.report", "lockstep.fast_path.inventory_name"),
         *("lockstep.roles.declared", "lockstep.fast_path.wanted"),
+        # One makes fingerprints of simulated nodes, and judges them in memory.
+        *("lockstep.checks", "lockstep.node.fingerprint", "lockstep.node.readers"),
+        "lockstep.reading",
         # One runs pyinfra without one of the faster functions, with operations of its own.
         *("lockstep.pyinfra_internals.registry", "lockstep.roles.operations.operation"),
         *("lockstep.facts.reading", "lockstep.node.readers.selected", "pyinfra"),
