@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tests.lab.changes import Change
 from tests.lab.changes.judge import RULES, Finding, Key, Outcome, judged, key, left, shown
-from tests.lab.changes.rounds import Round, packed
+from tests.lab.changes.rounds import Round, packed, touched
 from tests.lab.changes.trial import CHANGE_S, INVENTORY, MARK, SETTLES_S, Trial
 from tests.lab.labs import ROOT, Lab
 
@@ -95,10 +95,10 @@ class Repairing:
         for made in (*planned, {}):
             failed = self.trial.step(before, made)
             found = self.trial.new()
-            if left(earlier, found, made):
+            if _left(earlier, found, made):
                 time.sleep(SETTLES_S)
                 found = self.trial.new()
-            if remaining := left(earlier, found, made):
+            if remaining := _left(earlier, found, made):
                 self.messages.append(f"left after the undo: {shown(remaining)}")
                 self.trial.usual |= {key(one) for one in remaining}
                 found = [one for one in found if key(one) not in self.trial.usual]
@@ -187,6 +187,15 @@ class Repairing:
         )
         tail = "" if done.returncode in (0, 1) else (done.stdout + done.stderr)[-300:]
         return {key(one): f"lockstep repair -> {done.returncode} {tail}" for one in some}
+
+
+def _left(before: list[Finding], now: list[Finding], made: Round) -> list[Finding]:
+    """Return what is left of the round before, without what this round changes on the same node."""
+    return [
+        one
+        for one in left(before, now, made)
+        if not any(one["device"] in touched(change) for change in made.get(one["node"], ()))
+    ]
 
 
 def install_tools(lab: Lab) -> None:
