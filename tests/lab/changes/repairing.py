@@ -76,16 +76,20 @@ class Repairing:
     def attempts(self, changes: Sequence[Change], at_once: int = AT_ONCE) -> Iterator[Attempt]:
         """Yield the outcome of each change's repair; those by a deploy come last, together."""
         by_deploy: list[Change] = []
-        planned = packed(list(_numbered(changes)), self.trial.nodes, at_once)
+        yield from self._tried(list(_numbered(changes)), at_once, by_deploy)
+        yield from self._tried(by_deploy, max(at_once, DEPLOYED_AT_ONCE), None)
+
+    def _tried(
+        self, changes: Sequence[Change], at_once: int, by_deploy: list[Change] | None
+    ) -> Iterator[Attempt]:
+        """Yield the outcomes; a change that is not told apart from others is tried again alone."""
         again: list[Change] = []
-        for attempt in self._of_rounds(planned, by_deploy):
-            if attempt.word == "missed":  # with others of its node, it is not told apart
+        for attempt in self._of_rounds(packed(changes, self.trial.nodes, at_once), by_deploy):
+            if attempt.word == "missed":
                 again.append(attempt.outcome.change)
             else:
                 yield attempt
         yield from self._of_rounds(packed(again, self.trial.nodes, 1), by_deploy)
-        later = packed(by_deploy, self.trial.nodes, max(at_once, DEPLOYED_AT_ONCE))
-        yield from self._of_rounds(later, None)
 
     def _of_rounds(
         self, planned: Iterable[Round], by_deploy: list[Change] | None
