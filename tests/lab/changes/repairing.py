@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tests.lab.changes import Change
 from tests.lab.changes.judge import RULES, Finding, Key, Outcome, judged, key, left, shown
-from tests.lab.changes.rounds import Round, packed
+from tests.lab.changes.rounds import Round, packed, touched
 from tests.lab.changes.trial import CHANGE_S, INVENTORY, MARK, SETTLES_S, Trial
 from tests.lab.labs import ROOT, Lab
 
@@ -76,16 +76,20 @@ class Repairing:
     def attempts(self, changes: Sequence[Change], at_once: int = AT_ONCE) -> Iterator[Attempt]:
         """Yield the outcome of each change's repair; those by a deploy come last, together."""
         by_deploy: list[Change] = []
-        planned = packed(list(_numbered(changes)), self.trial.nodes, at_once)
+        yield from self._tried(list(_numbered(changes)), at_once, by_deploy)
+        yield from self._tried(by_deploy, max(at_once, DEPLOYED_AT_ONCE), None)
+
+    def _tried(
+        self, changes: Sequence[Change], at_once: int, by_deploy: list[Change] | None
+    ) -> Iterator[Attempt]:
+        """Yield the outcomes; a change that is not told apart from others is tried again alone."""
         again: list[Change] = []
-        for attempt in self._of_rounds(planned, by_deploy):
-            if attempt.word == "missed":  # with others of its node, it is not told apart
+        for attempt in self._of_rounds(packed(changes, self.trial.nodes, at_once), by_deploy):
+            if attempt.word == "missed":
                 again.append(attempt.outcome.change)
             else:
                 yield attempt
         yield from self._of_rounds(packed(again, self.trial.nodes, 1), by_deploy)
-        later = packed(by_deploy, self.trial.nodes, max(at_once, DEPLOYED_AT_ONCE))
-        yield from self._of_rounds(later, None)
 
     def _of_rounds(
         self, planned: Iterable[Round], by_deploy: list[Change] | None
@@ -95,10 +99,10 @@ class Repairing:
         for made in (*planned, {}):
             failed = self.trial.step(before, made)
             found = self.trial.new()
-            if left(earlier, found, made):
+            if _left(earlier, found, made):
                 time.sleep(SETTLES_S)
                 found = self.trial.new()
-            if remaining := left(earlier, found, made):
+            if remaining := _left(earlier, found, made):
                 self.messages.append(f"left after the undo: {shown(remaining)}")
                 self.trial.usual |= {key(one) for one in remaining}
                 found = [one for one in found if key(one) not in self.trial.usual]
@@ -187,6 +191,15 @@ class Repairing:
         )
         tail = "" if done.returncode in (0, 1) else (done.stdout + done.stderr)[-300:]
         return {key(one): f"lockstep repair -> {done.returncode} {tail}" for one in some}
+
+
+def _left(before: list[Finding], now: list[Finding], made: Round) -> list[Finding]:
+    """Return what is left of the round before, without what this round changes on the same node."""
+    return [
+        one
+        for one in left(before, now, made)
+        if not any(one["device"] in touched(change) for change in made.get(one["node"], ()))
+    ]
 
 
 def install_tools(lab: Lab) -> None:

@@ -61,10 +61,10 @@ def of_mount(case: Case) -> Steps:
         return []
     # Without an option for access times, each access is recorded.
     recorded = [] if wanted & {"relatime", "noatime"} else ["strictatime"]
-    bound = ["bind"] if case.should("folder") else []
     undone = [OPPOSITES[flag] for flag in sorted(now - wanted) if OPPOSITES[flag]]
     writable = ["rw"] if "ro" not in wanted | now else []
-    options = [*bound, *writable, *undone, *sorted(wanted), *recorded]
+    # With "bind", flags of the mount alone are set, and a file system that refuses is not asked.
+    options = ["bind", *writable, *undone, *sorted(wanted), *recorded]
     return [command("mount", "-o", ",".join(["remount", *options]), place)]
 
 
