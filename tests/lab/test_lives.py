@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections import Counter
+from dataclasses import dataclass
+from itertools import count
 
+from typing_extensions import override
+
+from tests.lab.labs import Lab
 from tests.lab.silence.deployments import DEPLOYMENTS, WORKERS
 from tests.lab.silence.events import EVENTS
 from tests.lab.silence.life import drawn
-from tests.lab.silence.trial import Outcome
+from tests.lab.silence.trial import Outcome, lived
 
 LIVES = [drawn(1, number) for number in range(20)]
 
@@ -59,3 +66,52 @@ def test_only_a_lab_in_which_all_happened_and_nothing_was_found_is_silent() -> N
 
 def test_names_of_events_are_unique() -> None:
     assert len({event.name for event in EVENTS}) == len(EVENTS)
+
+
+# --- what a life becomes, on a lab that only answers
+
+
+ANSWERS = count()
+
+
+@dataclass(frozen=True)
+class Answering(Lab):
+    """A lab without machines: every command succeeds, but for those with one word."""
+
+    fails: str = "no such word"
+    found: str = ""
+    """Word of the check's command line; that check has a finding."""
+
+    @override
+    def command(
+        self, *argv: str, timeout_s: float = 1800, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        line = " ".join(argv)
+        failed = self.fails in line
+        if check and failed:
+            raise AssertionError(line)
+        findings = [{"rule": "fingerprint.file"}] if self.found and self.found in line else []
+        # Every answer is another one, also that about the time of the boot.
+        said = {"results": {"operations": []}, "findings": findings, "number": next(ANSWERS)}
+        return subprocess.CompletedProcess(
+            argv, int(failed or bool(findings)), json.dumps(said), ""
+        )
+
+
+def test_a_finding_of_one_check_is_kept_with_its_status() -> None:
+    outcome = lived(Answering("none", found="--slow"), LIVES[1])
+    assert (outcome.findings, outcome.statuses) == ([{"rule": "fingerprint.file"}], [0, 0, 1])
+    assert not outcome.silent
+
+
+def test_an_event_that_fails_is_named_and_the_life_goes_on() -> None:
+    event = next(event for event in EVENTS if event.name == "all logs rotated")
+    outcome = lived(Answering("none", fails=event.script), LIVES[1])
+    times = [one for _, one in LIVES[1].events].count(event)
+    assert [event.name in text for text in outcome.failed] == [True] * times
+    assert (outcome.statuses, outcome.silent) == ([0, 0, 0], False)
+
+
+def test_a_deploy_that_fails_ends_the_life() -> None:
+    outcome = lived(Answering("none", fails="deploys/cluster.py"), LIVES[1])
+    assert (len(outcome.failed), outcome.statuses, outcome.silent) == (1, [], False)

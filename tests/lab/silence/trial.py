@@ -75,6 +75,7 @@ def lived(lab: Lab, life: Life) -> Outcome:
         idle(lab)
     except AssertionError as wrong:
         outcome.failed.append(f"deploy: {wrong}")
+        outcome.took_s = time.monotonic() - began
         return outcome
     outcome.findings += checked(lab, outcome)
     for worker, event in life.events:
@@ -101,7 +102,7 @@ def happens(lab: Lab, worker: str, event: Event) -> None:
         AssertionError: it did not happen.
     """
     script = event.script.replace("NODE", worker)
-    booted = lab.on(worker, PID_1)
+    booted = lab.on(worker, PID_1) if event.boots else ""
     if event.user:
         lab.lab("ssh", worker, "--", "sh", "-s", stdin=script)
     else:
