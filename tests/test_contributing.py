@@ -130,9 +130,9 @@ def test_the_tests_of_the_copy_pass(outcomes: dict[str, str], chosen: tuple[str,
 @pytest.mark.parametrize(
     "name",
     [
-        "tests/catalog/test_gpus.py::test_every_gpu_is_possible[l40]",
+        "tests/catalog/test_gpus.py::test_every_gpu_is_possible[a2]",
         "tests/test_forgotten.py::test_every_release_loads[ubuntu_22_04]",
-        "tests/test_forgotten.py::test_every_gpu_model_loads[l40]",
+        "tests/test_forgotten.py::test_every_gpu_model_loads[a2]",
     ],
 )
 def test_what_is_in_the_catalogue_is_tested(outcomes: dict[str, str], name: str) -> None:

@@ -231,8 +231,8 @@ def test_every_release_loads(name: str) -> None:
 def test_every_gpu_model_loads(name: str) -> None:
     model = gpus.load(name)
     assert model.product_name.startswith(("NVIDIA ", "Tesla "))  # the older GPUs
-    assert model.memory_mib > 0
-    assert model.default_power_limit_w > 0
+    assert model.memory_mib is None or model.memory_mib > 0
+    assert model.default_power_limit_w is None or model.default_power_limit_w > 0
 
 
 COMMANDS = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_")

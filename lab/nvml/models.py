@@ -1,4 +1,4 @@
-"""Values of a healthy idle GPU of each model in ``lockstep.catalog.gpus``.
+"""Values of a healthy idle GPU of each model that the lab simulates.
 
 ``initial("h200", slot=0, seed="worker1")`` returns one section of the state file that the simulated
 NVML reads. Keys are nvidia-smi's names of ``--query-gpu`` fields, values are what nvidia-smi prints
@@ -63,7 +63,7 @@ and so on
 ``remapped_rows.*`` from Ampere on, ``temperature.memory`` only with HBM, ``mig.*`` only where the
 catalogue has profiles. The values of one model are in ``hardware/MODEL.ini``, with their sources;
 what the catalogue holds already (memory, power, clocks, NVLinks, names of MIG profiles) comes from
-there.
+there. A model of the catalogue without such a file is not simulated.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def initial(model: str, slot: int, seed: str) -> dict[str, str]:
         **_of_catalogue(catalogue),
         **_features(catalogue, data),
         **_links(catalogue, data),
-        **mig_values(catalogue.mig_profiles, data.mig),
+        **mig_values(catalogue.mig_profiles or (), data.mig),
         **data.values,
         **_identity(data, slot, seed),
         **_measured(catalogue, data, slot, seed),
@@ -241,7 +241,10 @@ def _common() -> dict[str, str]:
 
 
 def _of_catalogue(gpu: GpuModel) -> dict[str, str]:
-    """Return the values that the catalogue holds."""
+    """Return the values that the catalogue holds; it has the first three of a simulated model."""
+    assert gpu.architecture is not None
+    assert gpu.memory_mib is not None
+    assert gpu.default_power_limit_w is not None
     watts = {
         "power.limit": gpu.default_power_limit_w,
         "enforced.power.limit": gpu.default_power_limit_w,
@@ -263,7 +266,7 @@ def _of_catalogue(gpu: GpuModel) -> dict[str, str]:
 
 def _features(gpu: GpuModel, data: Hardware) -> dict[str, str]:
     """Return the values of what the model's architecture supports."""
-    values = dict(_ecc(gpu.architecture))
+    values = dict(_ecc(gpu.architecture or ""))
     if gpu.architecture in RETIRES_PAGES:
         values |= {
             "retired_pages.single_bit_ecc.count": "0",

@@ -327,10 +327,10 @@ def _fill(values: dict[str, str], slot: int, recording: Recording) -> None:
     name = values.get("name", "")
     # Drivers up to 450 print A100-SXM4-40GB for NVIDIA A100-SXM4-40GB.
     spellings = (name, f"NVIDIA {name}")
-    named = [model for model in gpus.known() if gpus.load(model).product_name in spellings]
+    named = [model for model in models.known() if gpus.load(model).product_name in spellings]
     if not named:
         recording.notes.append(
-            f"gpu {slot}: no model named {name!r} in the catalogue; what nvidia-smi does not "
+            f"gpu {slot}: no simulated model named {name!r}; what nvidia-smi does not "
             "print is absent: compute_cap, NVLinks, MIG profiles and so on"
         )
         return

@@ -72,6 +72,7 @@ def check_together(
             *of_drivers.texts(wanted),
             *without.texts(wanted),
             *accepting.unused(left, checked, wanted & views.keys() - without.without),
+            *dict.fromkeys(note for context in contexts for note in context.plan.left_out),
         ),
         off=tuple(off for rule in rules for off in rule.switched_off),
         accepted=[one for one in accepting.differences if one.node in wanted],

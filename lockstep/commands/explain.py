@@ -118,7 +118,7 @@ def _about(node: NodePlan, origin: str) -> list[str]:
         ("record", origin),
         ("peers", fold(peers) or "none: it is the only node of its hardware class"),
         ("runs", ", ".join(service.value for service in node.node.runs)),
-        ("GPUs", f"{gpu.count} x {gpu.model}" if gpu else ""),
+        ("GPUs", f"{gpu.count} x {gpu.name}" if gpu else ""),
         ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),
         ("driver", stack.driver if stack and node.nvidia else ""),
         ("huge pages", ", ".join(pages)),

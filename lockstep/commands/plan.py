@@ -42,6 +42,7 @@ def _cluster(plan: ClusterPlan) -> str:
         "",
         *table([("NODES", "COUNT", "ROLE", "HARDWARE", "RUNS"), *rows]),
         "",
+        *plan.notes,
         f"Whole plan of one node: lockstep plan {plan.inventory} NODE",
     ]
     return "\n".join(lines)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lockstep.catalog import gpus
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
 from lockstep.fast_path import inventory_name
-from lockstep.plan import boot, cpu, nvidia, running, slurm
+from lockstep.plan import boot, cpu, notes, nvidia, running, slurm
 from lockstep.plan.declaration import Declaration, Step, in_order, ordered
 from lockstep.plan.node import NodePlan
 from lockstep.spec import Cluster, HardwareClass, Node, NodeRole, Service
@@ -40,7 +39,7 @@ class ClassPlan:
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
     """Return the plan of a hardware class."""
-    cpus, gpu = cpu.plan(hardware), hardware.gpu
+    cpus, gpu = cpu.plan(hardware), hardware.nvidia_gpu
     system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
     return ClassPlan(
         name=name,
@@ -55,7 +54,7 @@ def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Re
             system_memory_mib,
             detected=gpu is not None and slurm.detects_gpus(cluster, gpu, release),
         ),
-        gpu_model=gpus.load(gpu.model) if gpu else None,
+        gpu_model=gpu.values if gpu else None,
         gpu_devices=slurm.gpu_devices(gpu) if gpu else (),
         nvidia=nvidia.plan(cluster, hardware, release.kernel_headers),
     )
@@ -92,6 +91,16 @@ class ClusterPlan:
     def running(self, service: Service) -> NodePlan | None:
         """Return the plan of the node that runs a service; None if no node does."""
         return next((plan for plan in self.nodes.values() if plan.runs(service)), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the plan leaves out, and what of it is not verified, one line each."""
+        return (*notes.left_out(self.spec), *notes.not_verified(self.spec))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What neither the plan nor the check covers, one line each."""
+        return tuple(notes.left_out(self.spec))
 
     @property
     def configless(self) -> bool:
@@ -175,6 +184,7 @@ class ClusterPlan:
         return {
             "cluster": self.spec.name,
             "os": self.spec.os.release,
+            "notes": list(self.notes),
             "nodes": {name: plan.to_json() for name, plan in self.nodes.items()},
         }
 

@@ -122,8 +122,8 @@ class NodePlan:
 
     @property
     def gpu(self) -> Gpu | None:
-        """The GPUs of the node; None on heads and on workers without GPUs."""
-        return self.hardware.hardware.gpu if self.is_worker else None
+        """The NVIDIA GPUs of the node; None on heads and on workers without them."""
+        return self.hardware.hardware.nvidia_gpu if self.is_worker else None
 
     @property
     def nvidia(self) -> NvidiaPlan | None:

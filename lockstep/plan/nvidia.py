@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lockstep.catalog import gpus, nvidia
+from lockstep.catalog import nvidia
 from lockstep.plan.driver import Driver
 from lockstep.spec import Cluster, HardwareClass
 from lockstep.spec.hardware import Gpu
@@ -69,7 +69,7 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
 
     These are units whose hardware is missing or whose feature is off.
     """
-    gpu = hardware.gpu
+    gpu = hardware.nvidia_gpu
     return (
         *((FABRIC_MANAGER,) if gpu is None or not gpu.nvswitch else ()),
         *((IMEX,) if gpu is None or not gpu.multi_node_nvlink else ()),
@@ -85,13 +85,13 @@ def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan 
         hardware: the class.
         headers: name of the kernel headers package, with {release} for the kernel's release.
     """
-    stack, gpu = cluster.software.nvidia, hardware.gpu
+    stack, gpu = cluster.software.nvidia, hardware.nvidia_gpu
     if stack is None or gpu is None:
         return None
     packaging = nvidia.PACKAGINGS[stack.packaging]
     flavour = None
     if hardware.boot_loader != "none":
-        flavour = stack.modules or gpus.load(gpu.model).modules
+        flavour = stack.modules or gpu.values.modules(stack.driver)
     packages_of = {
         part: dict(packaging.packages(part, stack.version_of(part), stack.driver, stack.cuda))
         for part in _parts(cluster.software.containers, stack, gpu, flavour)

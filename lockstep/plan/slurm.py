@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from lockstep.catalog import gpus
 from lockstep.catalog.os import Release
 from lockstep.plan.cpu import CpuPlan
 from lockstep.report import alike, fold
@@ -97,7 +96,7 @@ def node_plan(
         system_memory_mib: memory that jobs do not get.
         detected: whether slurmd detects the GPUs itself.
     """
-    gpu = hardware.gpu
+    gpu = hardware.nvidia_gpu
     counts = _gres_counts(gpu) if gpu else {}
     return SlurmNodePlan(
         hardware=hardware,
@@ -119,9 +118,9 @@ def _gres_counts(gpu: Gpu) -> dict[str, int]:
     the detected ones: the product name up to the first hyphen, then the profile. Only NVML knows
     their device files, which depend on the position of an instance on the GPU.
     """
-    product = gpus.load(gpu.model).product_name.lower().replace(" ", "_")
+    product = gpu.values.product_name.lower().replace(" ", "_")
     if not gpu.mig:
-        return {gpu.model if gpu.model in product else product: gpu.count}
+        return {gpu.name if gpu.name in product else product: gpu.count}
     product = product.partition("-")[0]
     return {
         f"{product}_{profile}": gpu.count * number

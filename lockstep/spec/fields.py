@@ -154,6 +154,18 @@ CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
 MigProfile = Annotated[
     str, _matching(r"\d+g\.\d+gb(\+me|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`")
 ]
+GpuName = Annotated[
+    str,
+    _matching(
+        # Slurm's type is made of it, in lower case and with underscores.
+        r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,94}",
+        "a model of the catalogue such as h100, or the name that nvidia-smi prints, such as "
+        '"NVIDIA H100 PCIe": letters, digits, spaces and ._+-',
+    ),
+]
+NvLinks = Annotated[
+    str, _matching(r"(\d+ x \d+(\.\d+)? GB/s)?", 'links, such as "18 x 26.562 GB/s"')
+]
 PublicKey = Annotated[
     str,
     _matching(

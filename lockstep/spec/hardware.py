@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
+from lockstep.catalog import gpus
+from lockstep.catalog.gpus import GpuModel
 from lockstep.spec.fields import (
     Count,
     CpuList,
     DeviceNames,
     Devices,
+    GpuName,
     MigProfile,
     Model,
     Name,
     NumaNode,
+    NvLinks,
     PciAddress,
 )
 
@@ -24,14 +28,43 @@ MEMORY_SHARE = 0.95
 """Fraction of ``memory_mib`` declared to Slurm, which drains nodes that report less memory."""
 
 
+class OwnGpu(Model):
+    """A GPU model that the catalogue does not have. A value that is left out is not compared with
+    the description: the GPU's own default and the node's peers decide."""
+
+    name: GpuName
+    """As ``nvidia-smi --query-gpu=name`` prints it."""
+    architecture: Name | None = None
+    """A row of the table of architectures in docs/nvidia.md; None: the driver is not checked."""
+    memory_mib: Count | None = None
+    default_power_limit_w: Annotated[float, Field(gt=0)] | None = None
+    power_limits_w: tuple[float, float] | None = None
+    max_sm_clock_mhz: Count | None = None
+    nvlinks: NvLinks = ""
+    """A GPU's NVLinks on a board with NVSwitches, such as ``18 x 26.562 GB/s``."""
+    mig_profiles: tuple[MigProfile, ...] | None = None
+    """Profiles of `nvidia-smi mig -lgip`; empty: the model has no MIG; None: all are accepted."""
+
+
+TAGS = ("[name]", "[values]")
+"""Tags of the two forms of ``gpu.model``, which pydantic adds to the path of an error."""
+
+GpuChoice = Annotated[
+    Annotated[GpuName, Tag(TAGS[0])] | Annotated[OwnGpu, Tag(TAGS[1])],
+    Discriminator(lambda value: TAGS[isinstance(value, dict | OwnGpu)]),
+]
+
+
 class Gpu(Model):
     """The GPUs of a hardware class, as purchased; never read from a node."""
 
-    model: Name
-    """Name of a module in lockstep/catalog/gpus.
+    vendor: Literal["nvidia", "amd", "intel"] = "nvidia"
+    """GPUs of other vendors are declared with ``count``; Lockstep does not set or check them."""
+    model: GpuChoice | None = None
+    """A model of lockstep/catalog/gpus, the name that nvidia-smi prints, or an own model.
 
-    It is also Slurm's GRES type, if the product name contains it. Otherwise the type is the whole
-    product name (``nvidia_a100-sxm4-40gb``).
+    Slurm's GRES type is the catalogue's name of the model, if the product name contains it.
+    Otherwise the type is the whole product name (``nvidia_a100-sxm4-40gb``).
     """
     count: Annotated[int, Field(ge=1, le=64)]
     devices: Devices = ""
@@ -53,6 +86,20 @@ class Gpu(Model):
     """Whether the GPUs appear in /sys/bus/pci; False: simulated GPUs, or a VM that hides them."""
     mig: tuple[MigProfile, ...] = ()
     """GPU instances to create on each GPU, in this order; empty: MIG is off."""
+
+    @property
+    def name(self) -> str:
+        """The model's name in the catalogue, or the product name of another model."""
+        name = self.model.name if isinstance(self.model, OwnGpu) else self.model or ""
+        return gpus.named(name) or name
+
+    @property
+    def values(self) -> GpuModel:
+        """The values of the model: those of the catalogue, or those that the description has."""
+        if isinstance(self.model, OwnGpu):
+            return GpuModel(product_name=self.model.name, **self.model.model_dump(exclude={"name"}))
+        known = self.name in gpus.known()
+        return gpus.load(self.name) if known else GpuModel(product_name=self.name)
 
 
 class Nics(Model):
@@ -140,6 +187,11 @@ class HardwareClass(Model):
     """Kernel arguments in addition to the ones that the plan derives from the other fields."""
     clock: Literal["own", "host"] = "own"
     """"host": the host sets the container's clock, and chronyd only monitors it."""
+
+    @property
+    def nvidia_gpu(self) -> Gpu | None:
+        """The GPUs that Lockstep sets and checks; None if there are none of NVIDIA."""
+        return self.gpu if self.gpu is not None and self.gpu.vendor == "nvidia" else None
 
     @property
     def cores(self) -> int:

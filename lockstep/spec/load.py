@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from lockstep.spec.hardware import TAGS
 from lockstep.spec.locate import line_of
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem, violated
@@ -135,7 +136,8 @@ def _problems(
     problems = []
     for detail in error.errors():
         # pydantic appends "[key]" to the path if the key of a dictionary is itself invalid.
-        path = tuple(key for key in detail["loc"] if key != "[key]")
+        path = tuple(key for key in detail["loc"] if key not in ("[key]", *TAGS))
+        detail["loc"] = path
         found = repr(path[-1] if detail["type"] == "extra_forbidden" else detail["input"])
         if detail["type"] == "missing":
             found = "nothing"

@@ -191,5 +191,5 @@ class Cluster(Model):
 
     @property
     def gpus(self) -> dict[str, Gpu]:
-        """Hardware class -> its GPUs; classes without GPUs are left out."""
-        return {name: one.gpu for name, one in self.hardware.items() if one.gpu is not None}
+        """Hardware class -> its NVIDIA GPUs; classes without them are left out."""
+        return {n: gpu for n, one in self.hardware.items() if (gpu := one.nvidia_gpu) is not None}

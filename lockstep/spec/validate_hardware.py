@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from lockstep.catalog import gpus
 from lockstep.catalog.gpus import GpuModel
+from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
 from lockstep.spec import names
-from lockstep.spec.hardware import Gpu, HardwareClass, Nics
+from lockstep.spec.hardware import Gpu, HardwareClass, Nics, OwnGpu
 from lockstep.spec.problem import Path, Problem, Relation, violated
 
 PLANNED_ARGS = {
@@ -175,11 +176,10 @@ def _as_many(noun: str, field: Path, text: str, counter: str, count: int) -> Rel
 
 
 def _gpu(hardware: HardwareClass, gpu: Gpu) -> Iterable[Relation]:
-    known, last = gpus.known(), hardware.numa_nodes - 1
+    last = hardware.numa_nodes - 1
     slots = sorted(slot for text in gpu.numa.values() for slot in names.cpus(text))
     return (
-        *(_gpu_model(gpu, gpus.load(gpu.model)) if gpu.model in known else ()),
-        (gpu.model not in known, ("model",), gpu.model, "one of " + ", ".join(known)),
+        *(_gpu_of_nvidia(gpu) if gpu.vendor == "nvidia" else _gpu_of_others(gpu)),
         _as_many("devices", ("devices",), gpu.devices, "gpu.count", gpu.count),
         (
             gpu.numa and slots != [*range(gpu.count)],
@@ -191,10 +191,68 @@ def _gpu(hardware: HardwareClass, gpu: Gpu) -> Iterable[Relation]:
     )
 
 
+def _gpu_of_others(gpu: Gpu) -> Iterator[Relation]:
+    """Yield the relations of GPUs of another vendor, which have none of NVIDIA's settings."""
+    for field in sorted(gpu.model_fields_set - OF_ANY_VENDOR):
+        yield (
+            getattr(gpu, field) != Gpu.model_fields[field].get_default(call_default_factory=True),
+            (field,),
+            str(getattr(gpu, field)),
+            f"leave it out: Lockstep does not set or check GPUs of {gpu.vendor}",
+        )
+
+
+OF_ANY_VENDOR = {"vendor", "model", "count"}
+
+
+def _gpu_of_nvidia(gpu: Gpu) -> Iterable[Relation]:
+    if gpu.model is None:
+        wanted = "a model of the catalogue, or the name that nvidia-smi prints"
+        return [(True, ("model",), "nothing", wanted)]
+    known = gpus.known()
+    if isinstance(gpu.model, OwnGpu):
+        return (*_own_gpu(gpu.model), *_gpu_model(gpu, gpu.values))
+    if gpu.name not in known and CATALOGUE_NAME.fullmatch(gpu.name):
+        wanted = f"one of {', '.join(known)}; or the name that nvidia-smi prints"
+        return [(True, ("model",), gpu.name, wanted)]
+    return _gpu_model(gpu, gpu.values)
+
+
+CATALOGUE_NAME = re.compile(r"[a-z0-9_]+")
+"""The form of names in the catalogue. A product name has spaces or capital letters."""
+
+
+def _own_gpu(own: OwnGpu) -> Iterable[Relation]:
+    """Return the relations between the values of an own model."""
+    lowest, highest = own.power_limits_w or (0.0, math.inf)
+    default = own.default_power_limit_w
+    return (
+        (
+            own.architecture is not None and own.architecture not in ARCHITECTURES,
+            ("model", "architecture"),
+            str(own.architecture),
+            "one of " + ", ".join(ARCHITECTURES),
+        ),
+        (
+            not 0 <= lowest <= highest,
+            ("model", "power_limits_w"),
+            f"{lowest:g}, {highest:g}",
+            "the lower limit first, in watts",
+        ),
+        (
+            default is not None and lowest <= highest and not lowest <= default <= highest,
+            ("model", "default_power_limit_w"),
+            f"{default} W",
+            f"{lowest:g} to {highest:g} W, as in power_limits_w",
+        ),
+    )
+
+
 def _gpu_model(gpu: Gpu, model: GpuModel) -> Iterable[Relation]:
     """Return the relations between a class's GPU settings and the limits of its GPU model."""
     lowest, highest = model.power_limits_w or (0.0, math.inf)
     fastest = math.inf if model.max_sm_clock_mhz is None else model.max_sm_clock_mhz
+    most = "" if fastest == math.inf else f", at most {fastest:g} MHz ({model.product_name})"
     low, high = gpu.clocks_mhz or (0, 0)
     return (
         (
@@ -207,10 +265,10 @@ def _gpu_model(gpu: Gpu, model: GpuModel) -> Iterable[Relation]:
             not low <= high <= fastest,
             ("clocks_mhz",),
             f"{low}, {high}",
-            f"the lower clock first, at most {fastest:g} MHz ({model.product_name})",
+            f"the lower clock first{most}",
         ),
         (
-            gpu.mig and not model.mig_profiles,
+            gpu.mig and model.mig_profiles == (),
             ("mig",),
             ", ".join(gpu.mig),
             f"leave it out: {model.product_name} does not support MIG",

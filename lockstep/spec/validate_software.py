@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from lockstep.catalog import gpus, job_containers, nvidia
+from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia import compatibility as table
@@ -37,7 +37,7 @@ def software_problems(cluster: Cluster) -> Iterator[Problem]:
                 not cluster.gpus,
                 (),
                 f"driver {stack.driver}",
-                "leave it out: no hardware class has GPUs",
+                "leave it out: no hardware class has NVIDIA GPUs",
             ),
             *_followers(cluster, stack),
             *_architectures(cluster, stack),
@@ -100,29 +100,39 @@ def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
     branch = table.branch(stack.driver)
     opened: list[str] = []
     for name, model in _models(cluster).items():
-        served = table.ARCHITECTURES[model.architecture]
-        modules = stack.modules or model.modules
-        where = f"hardware class {name} ({model.architecture})"
-        if modules == "open" and modules in served.modules:
+        served = table.ARCHITECTURES.get(model.architecture or "")
+        kind = model.product_name if model.only_open else model.architecture
+        where = f"hardware class {name} ({kind})"
+        modules = stack.modules or model.modules(stack.driver)
+        if modules == "open" and modules in model.kernel_modules:
             opened.append(where)
+        yield (
+            modules not in model.kernel_modules,
+            ("modules",),
+            modules,
+            f"{' or '.join(model.kernel_modules)} for {where}",
+        )
+        first, last = (served.first_branch, served.last_branch) if served else (0, None)
         yield from (
             (
-                branch < served.first_branch,
+                branch < first,
                 ("driver",),
                 stack.driver,
-                f"{served.first_branch} or later for {where}",
+                f"{first} or later for {where}{_nearest(stack.driver, first, last)}",
             ),
             (
-                branch > (served.last_branch or branch),
+                branch > (last or branch),
                 ("driver",),
                 stack.driver,
-                f"{served.last_branch} or earlier for {where}",
+                f"{last} or earlier for {where}{_nearest(stack.driver, first, last)}",
             ),
             (
-                modules not in served.modules,
-                ("modules",),
-                modules,
-                f"{' or '.join(served.modules)} for {where}",
+                model.first_driver
+                and first <= branch
+                and not table.at_least(stack.driver, model.first_driver),
+                ("driver",),
+                stack.driver,
+                f"{model.first_driver} or later for hardware class {name} ({model.product_name})",
             ),
         )
     yield (
@@ -133,9 +143,14 @@ def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
     )
 
 
+def _nearest(driver: str, first: int, last: int | None) -> str:
+    """Return the nearest branch that NVIDIA supports, as the end of a message."""
+    nearest = table.nearest_branch(driver, first, last)
+    return f"; the nearest branch that NVIDIA supports is {nearest}" if nearest else ""
+
+
 def _models(cluster: Cluster) -> dict[str, GpuModel]:
-    known = gpus.known()
-    return {n: gpus.load(gpu.model) for n, gpu in cluster.gpus.items() if gpu.model in known}
+    return {name: gpu.values for name, gpu in cluster.gpus.items() if gpu.model is not None}
 
 
 def _followers(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
@@ -165,10 +180,10 @@ def _followers(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
 
 
 def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
-    known = [release for release in stack.cuda if release in table.CUDA_RELEASES]
+    known = [one for one in stack.cuda if one in table.CUDA_RELEASES or table.is_newer(one)]
     for number, release in enumerate(stack.cuda):
         major = release.partition(".")[0]
-        oldest = table.CUDA_MINIMUM_DRIVER.get(major, "0")
+        nearest = table.nearest_cuda([release], lambda one: table.runs(stack.driver, one))
         yield from (
             (
                 release not in known,
@@ -177,20 +192,26 @@ def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
                 "one of " + ", ".join(table.CUDA_RELEASES),
             ),
             (
-                release in known and not table.at_least(stack.driver, oldest),
+                release in known and not table.runs(stack.driver, release),
                 ("cuda", number),
                 f"{release} with driver {stack.driver}",
-                f"driver {oldest} or later for CUDA {major}.x",
+                f"driver {table.CUDA_MINIMUM_DRIVER.get(major)} or later for CUDA {major}.x"
+                + (f", or CUDA {nearest} with this driver" if nearest else ""),
             ),
         )
     repeated = len({*known}) < len(known)
     for name, model in _models(cluster).items():
-        served = table.ARCHITECTURES[model.architecture]
+        served = table.ARCHITECTURES.get(model.architecture or "")
+        if served is None:
+            continue
+        fits = _both(served.has_cuda, lambda one: table.runs(stack.driver, one))
+        nearest = table.nearest_cuda(known, fits)
         yield (
             known and not any(map(served.has_cuda, known)),
             ("cuda",),
             ", ".join(known),
-            f"{served.cuda} for hardware class {name} ({model.architecture})",
+            f"{served.cuda} for hardware class {name} ({model.architecture})"
+            + (f"; the nearest one for this driver is {nearest}" if nearest else ""),
         )
     yield from (
         (
@@ -201,6 +222,10 @@ def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
         ),
         (repeated, ("cuda",), ", ".join(stack.cuda), "each release once"),
     )
+
+
+def _both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
+    return lambda text: one(text) and other(text)
 
 
 def _parts(cluster: Cluster, stack: Nvidia) -> Iterable[Relation]:

@@ -15,14 +15,15 @@ COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
 
 
 @operation()
-def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
+def running_settings(gpu: Gpu, default_w: float | None) -> CommandsOrReason:
     """Use nvidia-smi(1) to change the settings of each GPU that differ from the plan.
 
     Args:
         gpu: the declared settings. Locked clocks cannot be read back, so only the role's
             systemd unit sets them.
-        default_w: the default power limit of the GPU model, in watts. If no limit is declared, a
-            GPU with a different default keeps its limit; the check reports the difference.
+        default_w: the default power limit of the GPU model, in watts; None: not known. If no limit
+            is declared, a GPU with a different default keeps its limit; the check reports the
+            difference. If no default is known, each GPU gets its own default.
     """
     gpus = ask(gpu_states())
     if not gpus.answered:
@@ -39,14 +40,15 @@ def running_settings(gpu: Gpu, default_w: float) -> CommandsOrReason:
     return "every GPU has the planned settings"
 
 
-def _at_once(gpu: Gpu, board: GpuSettings, default_w: float) -> Iterator[str]:
+def _at_once(gpu: Gpu, board: GpuSettings, default_w: float | None) -> Iterator[str]:
     """Yield nvidia-smi options for the changes that do not disturb a job on the GPU."""
     mode = "Enabled" if gpu.persistence else "Disabled"
     if board.persistence not in (mode, None):
         yield f"-pm {int(gpu.persistence)}"
-    limit_w = default_w if gpu.power_limit_w is None else gpu.power_limit_w
-    usual = gpu.power_limit_w is not None or board.default_limit_w == default_w
-    if usual and board.enforced_limit_w not in (None, limit_w):
+    own_w = board.default_limit_w
+    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else own_w
+    usual = gpu.power_limit_w is not None or default_w in (None, own_w)
+    if usual and limit_w is not None and board.enforced_limit_w not in (None, limit_w):
         yield f"-pl {limit_w:g}"
 
 

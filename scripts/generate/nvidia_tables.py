@@ -35,7 +35,7 @@ def architectures() -> str:
     """Return the table of kernel modules, driver branches and CUDA releases per architecture."""
     models: dict[str, list[str]] = {}
     for name in gpus.known():
-        models.setdefault(gpus.load(name).architecture, []).append(f"`{name}`")
+        models.setdefault(gpus.load(name).architecture or "", []).append(f"`{name}`")
 
     return _table(
         ("architecture", "GPUs", "kernel modules", "driver branches", "CUDA", "sources"),
@@ -60,10 +60,67 @@ def cuda() -> str:
     return _table(
         ("CUDA", "oldest driver that runs it", "driver that it was released with", "sources"),
         *(
-            (release, facts.CUDA_MINIMUM_DRIVER[release.partition(".")[0]], made_with, "2, 3")
-            for release, made_with in facts.CUDA_RELEASES.items()
+            (
+                release,
+                facts.CUDA_MINIMUM_DRIVER[release.partition(".")[0]],
+                made.driver + _mark(made.origin),
+                "2, 3" if made.origin.verified else "25",
+            )
+            for release, made in facts.CUDA_RELEASES.items()
         ),
     )
+
+
+def _mark(origin: facts.Origin) -> str:
+    return "" if origin.verified else " (not verified)"
+
+
+def branches() -> str:
+    """Return the table of the driver branches."""
+    return _table(
+        ("branch", "kind", "NVIDIA's support", "CUDA", "source, looked up"),
+        *(
+            (
+                str(number),
+                (branch.kind or "—") + _mark(branch.origin),
+                " ".join(
+                    filter(
+                        None,
+                        (
+                            "yes" if branch.supported else "ended",
+                            branch.ends and f"({branch.ends})",
+                        ),
+                    )
+                ),
+                branch.cuda or "—",
+                f"{branch.origin.source}, {branch.origin.looked_up}",
+            )
+            for number, branch in facts.BRANCHES.items()
+        ),
+    )
+
+
+def models() -> str:
+    """Return the table of the GPU models."""
+    rows = []
+    for name in gpus.known():
+        gpu = gpus.load(name)
+        low, high = gpu.power_limits_w or (0.0, 0.0)
+        rows.append(
+            (
+                f"`{name}`",
+                gpu.product_name,
+                str(gpu.memory_mib or "—"),
+                f"{gpu.default_power_limit_w:g}" if gpu.default_power_limit_w else "—",
+                f"{low:g} to {high:g}" if gpu.power_limits_w else "—",
+                str(gpu.max_sm_clock_mhz or "—"),
+                gpu.nvlinks or "—",
+                "—" if gpu.mig_profiles is None else str(len(gpu.mig_profiles)),
+                gpu.first_driver or (f"branch {gpu.first_listed}" if gpu.first_listed else "—"),
+            )
+        )
+    head = ("MiB", "W", "lowest to highest W", "MHz", "NVLinks", "MIG profiles", "driver from")
+    return _table(("`model`", "name in nvidia-smi", *head), *rows)
 
 
 def limits() -> str:
@@ -153,6 +210,8 @@ def engines() -> str:
 
 
 TABLES = {
+    "models": models,
+    "branches": branches,
     "architectures": architectures,
     "cuda": cuda,
     "limits": limits,

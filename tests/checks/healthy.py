@@ -184,7 +184,7 @@ def _gpu(chance: Random) -> dict[str, Any]:
     switched = model in SWITCHED and chance.random() < 0.6
     known = gpus.load(model)
     fastest = known.max_sm_clock_mhz or 2000
-    limits = known.power_limits_w or (known.default_power_limit_w,) * 2
+    limits = known.power_limits_w or (known.default_power_limit_w or 300.0,) * 2
     settings: dict[str, tuple[Any, ...]] = {
         "power_limit_w": (sum(limits) / 2,),
         "clocks_mhz": ((fastest - 300, fastest),),
@@ -194,8 +194,9 @@ def _gpu(chance: Random) -> dict[str, Any]:
         "ecc": (False,),
         **({"mig": (MIG[model],)} if model in MIG else {}),
     }
+    forms = (model, known.product_name, {"name": known.product_name})
     return {
-        "model": model,
+        "model": chance.choices(forms, (8, 1, 1))[0],
         "count": 8 if switched else chance.choice((1, 2, 4, 8)),
         "nvswitch": switched,
         **{
@@ -210,8 +211,9 @@ def _software(chance: Random, classes: dict[str, Any]) -> dict[str, Any]:
     gpus = [one["gpu"] for one in classes.values() if "gpu" in one]
     if not gpus or chance.random() < 0.2:
         return {}
-    volta = any(gpu["model"] == "v100" for gpu in gpus)
-    driver, cuda = LAST_OF_VOLTA if volta else chance.choice(DRIVERS)
+    last = any("V100" in str(gpu["model"]).upper() for gpu in gpus)
+    younger = any("PRO" in str(gpu["model"]).upper() for gpu in gpus)
+    driver, cuda = LAST_OF_VOLTA if last else chance.choice(DRIVERS[: 2 if younger else 3])
     nvidia: dict[str, Any] = {"driver": driver, "cuda": cuda}
     if any(gpu["nvswitch"] for gpu in gpus):
         nvidia["fabric_manager"] = driver

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from lockstep.catalog import gpus as catalogue
+from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia.compatibility import branch
 from lockstep.catalog.nvidia.xid import XIDS
 from lockstep.node.readers.gpu_nvlink import NVLINK_ERRORS
@@ -24,8 +26,20 @@ LATE = (
 )
 """Fields that came to nvidia-smi one by one."""
 MEMORY_MHZ = 3201
-MODULES = ("gb200", "gb300")
+MODULES = ("NVIDIA GB200", "NVIDIA GB300")
 """Models of which two GPUs share a module and its serial number."""
+
+
+def real(node: NodePlan) -> GpuModel:
+    """Return the model that the node has, also if the description only has its name."""
+    gpu = node.gpu
+    assert gpu is not None
+    return catalogue.load(catalogue.named(gpu.values.product_name) or "h200")
+
+
+def usual_w(model: GpuModel) -> float:
+    """Return the default power limit of a model."""
+    return model.default_power_limit_w or 350.0
 
 
 def own(node: NodePlan, raw: dict[str, Any], at_work: bool, chance: Random) -> dict[str, Any]:
@@ -43,7 +57,7 @@ def own(node: NodePlan, raw: dict[str, Any], at_work: bool, chance: Random) -> d
     each = {**_model(node), **_settings(node)}
     rows = {gpu: _moment(node, at_work, chance) for gpu in gpus}
     uuids = [row["gpu.uuid"] for row in rows.values()]
-    if node.gpu.model in MODULES:
+    if real(node).product_name in MODULES:
         for first, second in zip(gpus[::2], gpus[1::2], strict=False):
             rows[second]["gpu.serial"] = rows[first]["gpu.serial"]
     moment = {name: {gpu: row[name] for gpu, row in rows.items()} for name in rows["gpu0"]}
@@ -61,27 +75,26 @@ def own(node: NodePlan, raw: dict[str, Any], at_work: bool, chance: Random) -> d
 
 def _model(node: NodePlan) -> dict[str, Any]:
     """Return what follows from the model of the GPUs."""
-    gpu, model = node.gpu, node.hardware.gpu_model
+    gpu, model = node.gpu, real(node)
     assert gpu is not None
-    assert model is not None
     links, _, speed = model.nvlinks.partition(" x ") if gpu.nvswitch else ("0", "", "")
-    least, most = model.power_limits_w or (model.default_power_limit_w,) * 2
+    least, most = model.power_limits_w or (usual_w(model),) * 2
     told = gpu.nvswitch and model.architecture != "ampere"
     return {
         "gpu.name": model.product_name,
-        "gpu.memory.total_mib": model.memory_mib,
-        "gpu.power.default_w": model.default_power_limit_w,
+        "gpu.memory.total_mib": model.memory_mib or 40960,
+        "gpu.power.default_w": usual_w(model),
         "gpu.power.min_w": least,
         "gpu.power.max_w": most,
         "gpu.clocks.max_sm_mhz": model.max_sm_clock_mhz or 1980,
         **({} if gpu.in_sysfs else {"gpu.pcie.width_current": 8}),  # as clouds have it
-        **{f"gpu.nvlink.{kind}": NOT_SUPPORTED for kind in _uncounted(model.architecture)},
+        **{f"gpu.nvlink.{kind}": NOT_SUPPORTED for kind in _uncounted(model.architecture or "")},
         "gpu.fabric.state": "Completed" if told else LACKS,
         "gpu.fabric.status": "Success" if told else LACKS,
         "gpu.nvlink.links": {str(link): speed for link in range(int(links))},
         **(
             {}
-            if model.mig_profiles
+            if model.mig_profiles != ()
             else {f"gpu.mig.{when}": LACKS for when in ("current", "pending")}
         ),
         **(_without_rows() if model.architecture in OLD else {}),
@@ -119,10 +132,9 @@ def _without_rows() -> dict[str, Any]:
 
 def _settings(node: NodePlan) -> dict[str, Any]:
     """Return what the description sets."""
-    gpu, model = node.gpu, node.hardware.gpu_model
+    gpu, model = node.gpu, real(node)
     assert gpu is not None
-    assert model is not None
-    limit = gpu.power_limit_w or model.default_power_limit_w
+    limit = gpu.power_limit_w or usual_w(model)
     ecc = "Enabled" if gpu.ecc else "Disabled"
     can_ecc = gpu.ecc or model.architecture != "ada"
     uncounted = ("ecc.corrected_volatile", "ecc.uncorrected_aggregate", "ecc.sram_threshold")
@@ -140,9 +152,8 @@ def _settings(node: NodePlan) -> dict[str, Any]:
 
 def _moment(node: NodePlan, at_work: bool, chance: Random) -> dict[str, Any]:
     """Return what one GPU does just now, what it counted, and what is its own."""
-    gpu, model = node.gpu, node.hardware.gpu_model
+    gpu, model = node.gpu, real(node)
     assert gpu is not None
-    assert model is not None
     busy = at_work and chance.random() < 0.8
     low, high = gpu.clocks_mhz or (345, model.max_sm_clock_mhz or 1980)
     slow = not busy and model.architecture in ("ada", "volta")

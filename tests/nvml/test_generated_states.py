@@ -33,7 +33,7 @@ OWN = {
 
 def branches(model: str) -> list[str]:
     """Return the branches whose nvidia-smi NVIDIA supports on this model, or the newest."""
-    first = ARCHITECTURES[gpus.load(model).architecture].first_branch
+    first = ARCHITECTURES[gpus.load(model).architecture or ""].first_branch
     return [name for name in smi.BRANCHES if int(name) >= first] or ["555"]
 
 

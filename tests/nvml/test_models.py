@@ -102,7 +102,7 @@ def test_the_catalogue_decides(model: str) -> None:
     if gpu.nvlinks:
         assert f"{len(speeds)} x {speeds[0]} GB/s" == gpu.nvlinks
     names = {found[1] for key, text in values.items() if (found := PROFILE.match(f"{key}={text}"))}
-    assert names == set(gpu.mig_profiles)
+    assert names == set(gpu.mig_profiles or ())
     assert ("mig.mode.current" in values) == bool(gpu.mig_profiles)
 
 
@@ -173,8 +173,8 @@ def test_the_draw_is_an_average_or_instantaneous(model: str) -> None:
     assert values["power.draw"] == values[f"power.draw.{which}"]
 
 
-def test_there_is_a_file_for_every_model() -> None:
-    assert models.known() == gpus.known()
+def test_every_simulated_model_is_in_the_catalogue() -> None:
+    assert set(models.known()) <= set(gpus.known())
 
 
 def test_what_the_models_do_not_support_is_absent() -> None:

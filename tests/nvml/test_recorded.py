@@ -291,7 +291,7 @@ def test_a_driver_that_is_older_than_the_gpu() -> None:
 def test_an_unknown_model_is_noted() -> None:
     recording = from_xml(document(("product_name", "NVIDIA A10G")))
     assert recording.notes == [
-        "gpu 0: no model named 'NVIDIA A10G' in the catalogue; what nvidia-smi does not print is "
+        "gpu 0: no simulated model named 'NVIDIA A10G'; what nvidia-smi does not print is "
         "absent: compute_cap, NVLinks, MIG profiles and so on"
     ]
     assert "compute_cap" not in recording.gpus[0]

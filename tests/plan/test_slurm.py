@@ -264,6 +264,21 @@ def test_slurmd_starts_again_for_gpus_that_came_after_it() -> None:
     assert not {slurm.NVML_PLUGIN, *devices} & {*read(planned())}
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("a100_40gb", "nvidia_a100-sxm4-40gb"),
+        ("NVIDIA H100 PCIe", "h100_pcie"),
+        ({"name": "NVIDIA X 2"}, "nvidia_x_2"),
+    ],
+)
+def test_both_files_of_slurm_have_the_same_type(model: object, kind: str) -> None:
+    """Also where gres.conf lists the files: without a driver in the description."""
+    cluster = planned(lambda wanted: wanted["hardware"]["hgx"]["gpu"].update(model=model))
+    assert cluster.classes["hgx"].slurm.gres == f"gpu:{kind}:8"
+    assert [f"Type={kind} " in line for line in gpu_lines(cluster)] == [True, True]
+
+
 @pytest.mark.parametrize("model", gpus.known())
 def test_slurm_finds_the_type_in_the_name_that_slurmd_detects(model: str) -> None:
     """Slurm matches them as ``_find_type_in_gres_list`` of gres_gpu.c does."""

@@ -77,6 +77,19 @@ def test_a_gpu_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path: P
     assert [gpu.enforced_limit_w for gpu in asked(gpu_states()).every] == [700.0, 700.0]
 
 
+def test_without_a_known_default_each_gpu_gets_its_own(smi: Smi, tmp_path: Path) -> None:
+    """Of a model that the catalogue does not have."""
+    smi("set", "0", "power.limit=350", "enforced.power.limit=350")
+    smi("set", "1", "power.default_limit=500")
+    own = gpu(model="NVIDIA X")
+    assert run(running_settings, default_w=own.values.default_power_limit_w, gpu=own).commands == 2
+    assert [one.enforced_limit_w for one in asked(gpu_states()).every] == [700.0, 500.0]
+    assert run(running_settings, default_w=None, gpu=own).commands == 0
+    smi("set", "all", "power.limit=300", "enforced.power.limit=300")
+    assert boot(script(tmp_path, model="NVIDIA X")).returncode == 0
+    assert [one.enforced_limit_w for one in asked(gpu_states()).every] == [700.0, 500.0]
+
+
 def said(**readings: object) -> GpuStates:
     """What is made of the readings of one healthy GPU, and of those that differ."""
     words = ("Enabled", "Default", "Enabled", "Disabled", "Enabled", "Disabled")

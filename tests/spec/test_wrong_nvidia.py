@@ -1,16 +1,14 @@
 """Every version set that does not fit: the message names the pair, the place and a solution."""
 
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lockstep import spec
-from lockstep.catalog import gpus
 from lockstep.inventory import load
 from lockstep.roles import declared
+from lockstep.spec.hardware import OwnGpu
 from lockstep.spec.software import Nvidia
 from tests.spec.example import description as plain
 from tests.spec.example import line_of
@@ -67,11 +65,19 @@ REPOSITORY = (
 GPU_BLOCK = SOURCE[
     SOURCE.index('                "gpu": {') : SOURCE.index('                "hugepages"')
 ]
-CUDA = "11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2"
+NEAREST = "; the nearest branch that NVIDIA supports is 580"
+CUDA = (
+    "11.4, 11.5, 11.6, 11.8, 12.0, 12.1, 12.2, 12.3, 12.4, 12.5, 12.6, 12.8, 12.9, "
+    "13.0, 13.1, 13.2, 13.3"
+)
 H200_PROFILES = "1g.18gb, 1g.18gb+me, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb"
 GPU = "hardware.hgx.gpu"
 SET = "software.nvidia"
 STACK = '"nvidia": {\n'
+GPU_NAME = (
+    "a model of the catalogue such as h100, or the name that nvidia-smi prints, such as "
+    '"NVIDIA H100 PCIe": letters, digits, spaces and ._+-'
+)
 UPSTREAM = "an upstream version (no epoch, no revision), such as 550.163.01"
 KEY_RULE = (
     "an ASCII-armored public key (gpg --armor --export), such as "
@@ -175,6 +181,104 @@ CASES = [
         f"{GPU}.mig",
         "1g.18gb, 1g.18gb",
         "leave it out: NVIDIA L40S does not support MIG",
+    ),
+    # -- models and vendors
+    Wrong(
+        "no model",
+        (('                    "model": "h200",\n', ""),),
+        '"gpu"',
+        f"{GPU}.model",
+        "nothing",
+        "a model of the catalogue, or the name that nvidia-smi prints",
+    ),
+    Wrong(
+        "a model as a number",
+        (('"model": "h200"', '"model": 200'),),
+        '"model"',
+        f"{GPU}.model",
+        "200",
+        "text, in quotes",
+    ),
+    Wrong(
+        "a model that would add a line to slurm.conf",
+        (('"model": "h200"', '"model": "NVIDIA X\\nNodeName=evil"'),),
+        '"model"',
+        f"{GPU}.model",
+        r"'NVIDIA X\nNodeName=evil'",
+        GPU_NAME,
+    ),
+    Wrong(
+        "an own model without a name",
+        (('"model": "h200"', '"model": {"memory_mib": 8192}'),),
+        '"model"',
+        f"{GPU}.model.name",
+        "nothing",
+        "a value: the field is required",
+    ),
+    Wrong(
+        "an unknown value of an own model",
+        (('"model": "h200"', '"model": {"name": "NVIDIA X", "memory": 8192}'),),
+        '"memory"',
+        f"{GPU}.model.memory",
+        "'memory'",
+        "one of " + ", ".join(OwnGpu.model_fields),
+    ),
+    Wrong(
+        "an unknown architecture of an own model",
+        (('"model": "h200"', '"model": {"name": "NVIDIA X", "architecture": "pascall"}'),),
+        '"architecture"',
+        f"{GPU}.model.architecture",
+        "pascall",
+        "one of volta, turing, ampere, ada, hopper, blackwell",
+    ),
+    Wrong(
+        "an own model whose higher power limit comes first",
+        (('"model": "h200"', '"model": {"name": "NVIDIA X", "power_limits_w": [700, 200]}'),),
+        '"power_limits_w"',
+        f"{GPU}.model.power_limits_w",
+        "700, 200",
+        "the lower limit first, in watts",
+    ),
+    Wrong(
+        "an own model whose default is outside its limits",
+        (
+            (
+                '"model": "h200"',
+                '"model": {"name": "NVIDIA X", "default_power_limit_w": 90,\n'
+                '                              "power_limits_w": [100, 200]}',
+            ),
+        ),
+        '"default_power_limit_w"',
+        f"{GPU}.model.default_power_limit_w",
+        "90.0 W",
+        "100 to 200 W, as in power_limits_w",
+    ),
+    Wrong(
+        "more power than an own model takes",
+        (
+            ('"model": "h200"', '"model": {"name": "NVIDIA X", "power_limits_w": [100, 200]}'),
+            *gpu('"power_limit_w": 250'),
+        ),
+        '"power_limit_w"',
+        f"{GPU}.power_limit_w",
+        "250 W",
+        "100 to 200 W (NVIDIA X)",
+    ),
+    Wrong(
+        "the higher clock of an own model first",
+        (('"model": "h200"', '"model": "NVIDIA X"'), *gpu('"clocks_mhz": [1980, 1500]')),
+        '"clocks_mhz"',
+        f"{GPU}.clocks_mhz",
+        "1980, 1500",
+        "the lower clock first",
+    ),
+    Wrong(
+        "an unknown vendor",
+        gpu('"vendor": "ati"'),
+        '"vendor"',
+        f"{GPU}.vendor",
+        "'ati'",
+        "'nvidia', 'amd' or 'intel'",
     ),
     # -- the driver and what must be of its version
     Wrong(
@@ -283,7 +387,7 @@ CASES = [
         '"driver"',
         f"{SET}.driver",
         "520.61.05",
-        "525 or later for hardware class hgx (ada)",
+        "525 or later for hardware class hgx (ada)" + NEAREST,
     ),
     Wrong(
         "a driver younger than the architecture",
@@ -291,7 +395,7 @@ CASES = [
         '"driver"',
         f"{SET}.driver",
         "590.48.01",
-        "580 or earlier for hardware class hgx (volta)",
+        "580 or earlier for hardware class hgx (volta)" + NEAREST,
     ),
     Wrong(
         "open modules for Volta",
@@ -308,7 +412,7 @@ CASES = [
     Wrong(
         "proprietary modules for Blackwell",
         (
-            model("made_up"),
+            model("b200"),
             ('"driver": "580.95.05"', '"driver": "580.95.05", "modules": "proprietary"'),
         ),
         '"modules"',
@@ -318,11 +422,42 @@ CASES = [
     ),
     Wrong(
         "Blackwell with a driver from before it",
-        (model("made_up"), *driver("565.57.01"), ('["12.8", "13.0"]', '["12.8"]')),
+        (model("b200"), *driver("565.57.01"), ('["12.8", "13.0"]', '["12.8"]')),
         '"driver"',
         f"{SET}.driver",
         "565.57.01",
-        "570 or later for hardware class hgx (blackwell)",
+        "570 or later for hardware class hgx (blackwell)" + NEAREST,
+    ),
+    Wrong(
+        "a driver of the branch, but older than the model needs",
+        (model("b200"), *driver("570.86.15"), ('["12.8", "13.0"]', '["12.8"]')),
+        '"driver"',
+        f"{SET}.driver",
+        "570.86.15",
+        "570.133.20 or later for hardware class hgx (NVIDIA B200)",
+    ),
+    Wrong(
+        "proprietary modules for Grace Hopper",
+        (
+            model("gh200"),
+            ('"driver": "580.95.05"', '"driver": "580.95.05", "modules": "proprietary"'),
+        ),
+        '"modules"',
+        f"{SET}.modules",
+        "proprietary",
+        "open for hardware class hgx (NVIDIA GH200 480GB)",
+    ),
+    Wrong(
+        "an own model, whose declared architecture is younger than the driver",
+        (
+            ('"model": "h200"', '"model": {"name": "NVIDIA X", "architecture": "blackwell"}'),
+            *driver("550.163.01"),
+            ('["12.8", "13.0"]', '["12.8"]'),
+        ),
+        '"driver"',
+        f"{SET}.driver",
+        "550.163.01",
+        "570 or later for hardware class hgx (blackwell)" + NEAREST,
     ),
     Wrong(
         "open modules from before there were any",
@@ -339,7 +474,7 @@ CASES = [
         '"cuda":',
         f"{SET}.cuda[1]",
         "13.0 with driver 575.57.08",
-        "driver 580.65.06 or later for CUDA 13.x",
+        "driver 580.65.06 or later for CUDA 13.x, or CUDA 12.9 with this driver",
     ),
     Wrong(
         "an unknown CUDA release",
@@ -379,15 +514,15 @@ CASES = [
         '"cuda":',
         f"{SET}.cuda",
         "13.0",
-        "9.0 to 12.x for hardware class hgx (volta)",
+        "9.0 to 12.x for hardware class hgx (volta); the nearest one for this driver is 12.9",
     ),
     Wrong(
         "no CUDA that makes programs for Blackwell",
-        (model("made_up"), ('["12.8", "13.0"]', '["12.4", "12.6"]')),
+        (model("b200"), ('["12.8", "13.0"]', '["12.4", "12.6"]')),
         '"cuda":',
         f"{SET}.cuda",
         "12.4, 12.6",
-        "12.8 or later for hardware class hgx (blackwell)",
+        "12.8 or later for hardware class hgx (blackwell); the nearest one for this driver is 12.8",
     ),
     Wrong(
         "two CUDA releases of the distribution",
@@ -603,27 +738,11 @@ CASES = [
         STACK,
         SET,
         "driver 580.95.05",
-        "leave it out: no hardware class has GPUs",
+        "leave it out: no hardware class has NVIDIA GPUs",
     ),
 ]
 
 
-@pytest.fixture
-def blackwell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Blackwell GPU: the catalogue has none, no figures of a real one were at hand."""
-    folder = tmp_path / "gpus"
-    folder.mkdir()
-    (folder / "made_up.py").write_text(
-        "from lockstep.catalog.gpus import GpuModel\n"
-        "MODEL = GpuModel('NVIDIA B000', 1, 1.0, (1.0, 1.0), 1, 'blackwell')\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setattr(gpus, "__path__", [*gpus.__path__, str(folder)])
-    yield
-    sys.modules.pop("lockstep.catalog.gpus.made_up", None)
-
-
-@pytest.mark.usefixtures("blackwell")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_whole_message(
     case: Wrong,
@@ -739,3 +858,47 @@ def test_divided_gpus_are_refused_where_slurm_cannot_be_told_of_them(release: st
     )
     del wanted["scheduler"]
     assert not [p for p in spec.load(wanted, declared())[1] if p.path[-1] == "mig"]
+
+
+OTHERS = {"vendor": "amd", "count": 8}
+
+
+def test_settings_of_nvidia_are_refused_for_other_vendors() -> None:
+    wanted = plain()
+    wanted["hardware"]["hgx"]["gpu"] = {**OTHERS, "power_limit_w": 500, "mig": ["1g.5gb"]}
+    found = {p.path: (p.value, p.allowed) for p in spec.load(wanted, declared())[1]}
+    said = "leave it out: Lockstep does not set or check GPUs of amd"
+    assert found == {
+        ("hardware", "hgx", "gpu", "mig"): ("('1g.5gb',)", said),
+        ("hardware", "hgx", "gpu", "power_limit_w"): ("500.0", said),
+    }
+
+
+def test_a_stack_of_nvidia_is_refused_if_all_gpus_are_of_others() -> None:
+    wanted = description()
+    wanted["hardware"]["hgx"]["gpu"] = OTHERS
+    for part in ("fabric_manager", "nscq"):
+        del wanted["software"]["nvidia"][part]
+    (problem,) = spec.load(wanted, declared())[1]
+    assert (problem.path, problem.allowed) == (
+        ("software", "nvidia"),
+        "leave it out: no hardware class has NVIDIA GPUs",
+    )
+
+
+@pytest.mark.parametrize(
+    "model", ["NVIDIA X", {"name": "NVIDIA X"}, "NVIDIA H100 PCIe", "a800_40gb"]
+)
+def test_a_model_needs_no_more_than_its_name(model: object) -> None:
+    wanted = description()
+    wanted["hardware"]["hgx"]["gpu"].update(model=model, mig=["1g.10gb"], power_limit_w=123)
+    if model == "NVIDIA H100 PCIe":  # of which the profiles are known
+        wanted["hardware"]["hgx"]["gpu"]["mig"] = ["7g.80gb"]
+    assert spec.load(wanted, declared())[1] == []
+
+
+def test_a_release_that_is_newer_than_the_tables_is_not_refused() -> None:
+    wanted = description()
+    stack = wanted["software"]["nvidia"]
+    stack.update(driver="999.10.01", fabric_manager="999.10.01", nscq="999.10.01", cuda=["13.9"])
+    assert spec.load(wanted, declared())[1] == []

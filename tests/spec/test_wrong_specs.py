@@ -413,7 +413,7 @@ CASES = [
         '"model": "h2oo"',
         "hardware.hgx.gpu.model",
         "h2oo",
-        "one of " + ", ".join(gpus.known()),
+        "one of " + ", ".join(gpus.known()) + "; or the name that nvidia-smi prints",
     ),
     Wrong(
         "GPUs on no NUMA node",

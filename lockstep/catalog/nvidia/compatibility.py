@@ -1,13 +1,31 @@
-"""Tables of compatible versions, from NVIDIA's documentation; docs/nvidia.md shows them."""
+"""Tables of compatible versions, from NVIDIA's documentation; docs/nvidia.md shows them.
+
+A new release is one row. Each row has its source and the day on which it was looked up. A row that
+was not read in a document of NVIDIA is not verified, and ``lockstep plan`` says so.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Modules = Literal["open", "proprietary"]
+LOOKED_UP = "2026-11-24"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a row comes from."""
+
+    source: str
+    looked_up: str = LOOKED_UP
+    verified: bool = True
+    """False: the source is no document of NVIDIA."""
+
+
+MATRIX = Origin('NVIDIA data center drivers, "CUDA Toolkit, Driver, and Architecture Matrix"')
 
 
 @dataclass(frozen=True)
@@ -16,12 +34,14 @@ class Architecture:
 
     modules: tuple[Modules, ...]
     first_branch: int
+    """Not compared with the release notes of that branch."""
     first_cuda: str
     """First CUDA release that supports the architecture."""
     last_branch: int | None = None
     """Last driver branch that supports the architecture; None if support has not ended."""
     last_cuda: int | None = None
     """Last CUDA major version that supports the architecture; None if support has not ended."""
+    origin: Origin = MATRIX
 
     @property
     def cuda(self) -> str:
@@ -44,12 +64,66 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "hopper": Architecture(("open", "proprietary"), 525, "11.8"),
     "blackwell": Architecture(("open",), 570, "12.8"),
 }
-"""Sources: NVIDIA's blog and README on open kernel modules (Turing or later; Blackwell: open
-only); NVIDIA data center drivers, "CUDA Toolkit, Driver, and Architecture Matrix" (first and last
-CUDA, last branch)."""
+"""Kernel modules: NVIDIA/open-gpu-kernel-modules, README (Turing or later), and NVIDIA's blog on
+open kernel modules (Blackwell: open only)."""
 
 OPEN_MODULES_FROM = 515
 """First branch with open kernel modules (NVIDIA, open-gpu-kernel-modules)."""
+
+OPEN_BY_DEFAULT_FROM = 560
+"""First branch whose installers choose open kernel modules by default (NVIDIA's blog, "NVIDIA
+Transitions Fully Towards Open-Source GPU Kernel Modules")."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch of the data center driver."""
+
+    kind: Literal["long-term support", "production", "new feature", ""]
+    cuda: str
+    """Newest CUDA release that the driver carries, as nvidia-smi prints it; "": not known."""
+    origin: Origin
+    ends: str = ""
+    """Month in which NVIDIA's support ends, ``2028-06``; "": none is published."""
+    supported: bool = False
+    """Whether NVIDIA's newest list of supported branches has it."""
+
+
+def _listed(edition: str) -> Origin:
+    title = "Supported Drivers and CUDA Toolkit Versions"
+    return Origin(f'NVIDIA data center drivers {edition}, "{title}"')
+
+
+ENDED = _listed("580")
+"""This edition lists the branches that had reached their end of life in 2025."""
+FORUM = Origin("NVIDIA developer forum, Current graphics driver releases")
+PART_KNOWN = Origin("CUDA Toolkit release notes, which only have the driver", verified=False)
+
+BRANCHES: Mapping[int, Branch] = {
+    470: Branch("long-term support", "11.4", PART_KNOWN),
+    495: Branch("", "11.5", ENDED),
+    510: Branch("", "11.6", ENDED),
+    515: Branch("", "11.7", ENDED),
+    520: Branch("", "11.8", PART_KNOWN),
+    525: Branch("", "12.0", ENDED),
+    530: Branch("", "12.1", PART_KNOWN),
+    535: Branch("long-term support", "12.2", _listed("615"), ends="2026-06"),
+    545: Branch("", "12.3", PART_KNOWN),
+    550: Branch("", "12.4", ENDED),
+    555: Branch("", "12.5", PART_KNOWN),
+    560: Branch("", "12.6", ENDED),
+    565: Branch("", "12.7", ENDED),
+    570: Branch("production", "12.8", ENDED, ends="2026-02"),
+    575: Branch("", "12.9", ENDED),
+    580: Branch("long-term support", "13.0", _listed("620"), ends="2028-06", supported=True),
+    590: Branch("new feature", "13.1", FORUM),
+    595: Branch("production", "13.2", _listed("620"), ends="2027-03", supported=True),
+    610: Branch("new feature", "13.3", _listed("615"), ends="2026-08"),
+    620: Branch("long-term support", "", _listed("620"), ends="2029-09", supported=True),
+}
+"""Branch -> what is known of it. CUDA is the version that nvidia-smi of the branch prints."""
+
+RELEASE_NOTES = Origin("CUDA Toolkit release notes, toolkit and corresponding driver versions")
 
 CUDA_MINIMUM_DRIVER: Mapping[str, str] = {
     "11": "450.80.02",
@@ -59,22 +133,36 @@ CUDA_MINIMUM_DRIVER: Mapping[str, str] = {
 """CUDA major version -> oldest driver that runs its programs (CUDA release notes, minor version
 compatibility). Newer drivers also run programs built for older major versions."""
 
-CUDA_RELEASES: Mapping[str, str] = {
-    "11.8": "520.61.05",
-    "12.0": "525.60.13",
-    "12.1": "530.30.02",
-    "12.2": "535.54.03",
-    "12.3": "545.23.06",
-    "12.4": "550.54.14",
-    "12.5": "555.42.02",
-    "12.6": "560.28.03",
-    "12.8": "570.26",
-    "12.9": "575.51.03",
-    "13.0": "580.65.06",
-    "13.1": "590.44.01",
-    "13.2": "595.45.04",
+
+@dataclass(frozen=True)
+class Cuda:
+    """One CUDA release."""
+
+    driver: str
+    """The driver that it was released with."""
+    origin: Origin = RELEASE_NOTES
+
+
+CUDA_RELEASES: Mapping[str, Cuda] = {
+    "11.4": Cuda("470.42.01"),
+    "11.5": Cuda("495.29.05"),
+    "11.6": Cuda("510.39.01"),
+    "11.8": Cuda("520.61.05"),
+    "12.0": Cuda("525.60.13"),
+    "12.1": Cuda("530.30.02"),
+    "12.2": Cuda("535.54.03"),
+    "12.3": Cuda("545.23.06"),
+    "12.4": Cuda("550.54.14"),
+    "12.5": Cuda("555.42.02"),
+    "12.6": Cuda("560.28.03"),
+    "12.8": Cuda("570.26"),
+    "12.9": Cuda("575.51.03"),
+    "13.0": Cuda("580.65.06"),
+    "13.1": Cuda("590.44.01"),
+    "13.2": Cuda("595.45.04"),
+    "13.3": Cuda("610.43.02", Origin("VMAFx, decision record 0738", verified=False)),
 }
-"""CUDA release -> its bundled driver version (CUDA release notes, toolkit driver versions)."""
+"""CUDA release -> its bundled driver."""
 
 UNVERSIONED_FROM = 580
 """First branch whose fabric manager, NSCQ and IMEX packages have no branch in their names
@@ -100,6 +188,40 @@ def cuda_major_of(driver: str) -> str:
     """Return the newest CUDA major version that a driver supports: ``550.163.01`` -> ``12``."""
     majors = [major for major, oldest in CUDA_MINIMUM_DRIVER.items() if at_least(driver, oldest)]
     return majors[-1] if majors else next(iter(CUDA_MINIMUM_DRIVER))
+
+
+def runs(driver: str, release: str) -> bool:
+    """Return whether a driver runs programs of a CUDA release (minor version compatibility)."""
+    return at_least(driver, CUDA_MINIMUM_DRIVER.get(release.partition(".")[0], "0"))
+
+
+def is_newer(release: str) -> bool:
+    """Return whether a CUDA release of a known major version is newer than the table."""
+    known = [numbers(one) for one in CUDA_RELEASES if one.split(".")[0] == release.split(".")[0]]
+    return bool(known) and numbers(release) > max(known)
+
+
+def nearest_cuda(wanted: Iterable[str], fits: Callable[[str], bool]) -> str:
+    """Return the CUDA release in the table that fits and is nearest to the newest wanted one.
+
+    Of two equally near ones, the newer. Returns "" if none fits.
+    """
+    order = [*CUDA_RELEASES]
+    places = [order.index(one) for one in wanted if one in CUDA_RELEASES] or [len(order)]
+    fitting = [place for place, release in enumerate(order) if fits(release)]
+    nearest = min(fitting, key=lambda place: (abs(place - max(places)), -place), default=None)
+    return "" if nearest is None else order[nearest]
+
+
+def nearest_branch(driver: str, first: int, last: int | None = None) -> str:
+    """Return the supported branch in a range that is nearest to a driver's branch, as text.
+
+    Returns "" if NVIDIA supports none of the range.
+    """
+    fitting = [
+        one for one, data in BRANCHES.items() if data.supported and first <= one <= (last or one)
+    ]
+    return str(min(fitting, key=lambda one: abs(one - branch(driver)))) if fitting else ""
 
 
 def package_suffix(driver: str) -> str:

@@ -9,9 +9,10 @@ from pydantic import JsonValue
 
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia.compatibility import branch
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.looks import together
 from lockstep.checks.rule import SAME_DEVICE, UNREAD, Cause, Skip
+from lockstep.node.readers.gpu import LACKS
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.probe.record import MISSING, Unread
@@ -62,12 +63,16 @@ def _of(part: Callable[[View], P | None], value: Callable[[P], T]) -> Callable[[
 
 def of_gpus(value: Callable[[Gpu], T]) -> Callable[[View], T | None]:
     """Return a function that applies ``value`` to a node's declared GPUs (None if it has none)."""
-    return _of(lambda view: view.plan.hardware.hardware.gpu, value)
+    return _of(lambda view: view.plan.hardware.hardware.nvidia_gpu, value)
 
 
 def of_model(value: Callable[[GpuModel], T]) -> Callable[[View], T | None]:
     """Return a function that applies ``value`` to a node's GPU model (None if it has no GPUs)."""
     return _of(lambda view: view.plan.hardware.gpu_model, value)
+
+
+of_own_model = of_model(lambda model: model.architecture is None)
+"""Whether the node's GPUs are of a model whose architecture is not declared."""
 
 
 def of_stack(value: Callable[[NvidiaPlan], T]) -> Callable[[View], T | None]:
@@ -100,6 +105,13 @@ def has_all(view: View) -> bool:
 def supported(value: JsonValue) -> JsonValue | Skip:
     """Skip the value of an unsupported field. The rule gpu.supported_fields reports such fields."""
     return Skip.SKIP if value == NOT_SUPPORTED else value
+
+
+def lacking(value: Value) -> bool:
+    """Return whether nvidia-smi says that the GPU does not have this."""
+    if isinstance(value, Unread):
+        return value.unread.endswith(tuple(f"it is {words}" for words in LACKS))
+    return value == NOT_SUPPORTED
 
 
 def branch_of(view: View, device: str) -> int:

@@ -229,7 +229,7 @@ RULES = (
     ),
     Rule(
         id="gpu.memory",
-        claim="Every GPU has the memory size of its model.",
+        claim="Every GPU has the memory size of its model, or else of its peers.",
         why="A job that fits into the memory of all other GPUs fails on a GPU with less memory.",
         blind=(
             "Memory errors. Memory that other processes use. On drivers older than 510, up to 2 % "
@@ -239,6 +239,7 @@ RULES = (
         reading="gpu.memory.total_mib",
         look=Look(_memory, devices=DEVICES),
         expected=same(of_model(lambda model: model.memory_mib)),
+        peers=Peers.CLASS,
         text=Text(lambda value: f"{value} MiB"),
         repair=by_hand(
             "compare the part number and the VBIOS (gpu.vbios) of the affected GPUs in {node} with "

@@ -40,6 +40,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     of_gpus,
     of_model,
+    of_own_model,
     supported,
 )
 from lockstep.checks.rules.boot import own_kernel
@@ -70,8 +71,12 @@ NO_REMAPS = Unread(unread="nvidia-smi: remapped rows are not supported")
 
 
 def _row_remap_items(view: View) -> Items:
-    """Return the state of each GPU. A GPU with ECC must tell it; others remap no rows."""
-    without = FINE if not of_gpus(lambda gpu: gpu.ecc)(view) else NO_REMAPS
+    """Return the state of each GPU. A GPU with ECC must tell it; others remap no rows.
+
+    A model of an unknown architecture may be older than Ampere, and remap none either.
+    """
+    may_lack = not of_gpus(lambda gpu: gpu.ecc)(view) or bool(of_own_model(view))
+    without = FINE if may_lack else NO_REMAPS
     return {
         device: without if one == NOT_SUPPORTED else one
         for device, one in _row_remaps(view).items()

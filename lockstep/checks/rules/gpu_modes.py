@@ -28,6 +28,7 @@ from lockstep.checks.rules._gpu import (
     after_reset,
     both,
     has_gpus,
+    lacking,
     of_gpus,
     of_model,
     supported,
@@ -61,7 +62,16 @@ def _ecc(view: View) -> Items:
 
 _mig_wanted = _wanted_mode(lambda gpu: gpu.mig)
 _mig_devices = of_gpus(lambda gpu: list[JsonValue](sorted(gpu.mig)))
-_divisible = of_model(lambda model: model.mig_profiles)
+_divisible = of_model(lambda model: model.mig_profiles != ())
+_mig_known = of_model(lambda model: model.mig_profiles is not None)
+_mig_modes = both("gpu.mig.current", "gpu.mig.pending", after_reset)
+
+
+def _mig_items(view: View) -> Items:
+    """Return the MIG mode of each GPU. A model of which it is not known may not support MIG."""
+    unknown = not _mig_known(view)
+    modes = _mig_modes(view).items()
+    return {device: "Disabled" if unknown and lacking(one) else one for device, one in modes}
 
 
 def _mode_repair(reading: str, wanted: Callable[[View], str | None]) -> Repair:
@@ -173,7 +183,7 @@ RULES = (
         blind="The MIG devices of a GPU, which gpu.mig_layout checks.",
         source="nvidia-smi --help-query-gpu, mig.mode; MIG user guide",
         reading="gpu.mig.current",
-        look=Look(both("gpu.mig.current", "gpu.mig.pending", after_reset), devices=DEVICES),
+        look=Look(_mig_items, devices=DEVICES),
         expected=same(_mig_wanted),
         text=Text(lambda value: f"MIG {value}"),
         repair=_mode_repair("gpu.mig.pending", _mig_wanted),

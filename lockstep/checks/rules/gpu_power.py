@@ -53,7 +53,7 @@ and keeps the clock high."""
 
 def _within(view: View) -> dict[str, JsonValue]:
     """Return the clock of each GPU, limited to the declared range."""
-    gpu = view.plan.hardware.hardware.gpu
+    gpu = view.plan.hardware.hardware.nvidia_gpu
     if gpu is None or gpu.clocks_mhz is None:
         return {}
     low, high = gpu.clocks_mhz
@@ -255,7 +255,7 @@ RULES = (
     ),
     Rule(
         id="gpu.power_default",
-        claim="Every GPU has the default power limit of its model.",
+        claim="Every GPU has the default power limit of its model, or else of its peers.",
         why=(
             "gpu.power_limit relies on this default. A GPU with different firmware, or of a "
             "different variant, can have a different default."
@@ -298,7 +298,7 @@ RULES = (
     ),
     Rule(
         id="gpu.power_range",
-        claim="Every GPU has the power limit range of its model.",
+        claim="Every GPU has the power limit range of its model, or else of its peers.",
         why=(
             "Different firmware can lower the maximum limit. The driver then rejects a planned "
             "limit above it."

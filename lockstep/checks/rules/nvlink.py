@@ -38,7 +38,9 @@ from lockstep.checks.rules._gpu import (
     has_all,
     has_gpus,
     has_whole_gpus,
+    lacking,
     of_model,
+    of_own_model,
     supported,
 )
 from lockstep.checks.rules.boot import own_kernel
@@ -120,6 +122,16 @@ def _links(view: View) -> Items:
     return {**{device: {} for device in listed if device}, **items}
 
 
+_state_and_status = both(STATE, STATUS, lambda state, status: f"{state}, {status}")
+
+
+def _fabric_items(view: View) -> Items:
+    """Return the fabric state of each GPU. A model of an unknown architecture may have none."""
+    unknown = bool(of_own_model(view))
+    items = _state_and_status(view).items()
+    return {device: JOINED if unknown and lacking(one) else one for device, one in items}
+
+
 def _of_links(reading: str) -> Look:
     """Return a ``Look`` at an error counter of the GPUs that have links."""
 
@@ -145,11 +157,11 @@ RULES = (
         why="CUDA fails (error 802) until the fabric manager has configured the GPU.",
         blind=(
             "Links that are up but have errors. GPUs older than Hopper, which do not report their "
-            "fabric state."
+            "fabric state. GPUs of a model whose architecture is not declared, if they report none."
         ),
         source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
         reading=STATE,
-        look=Look(both(STATE, STATUS, lambda state, status: f"{state}, {status}"), devices=DEVICES),
+        look=Look(_fabric_items, devices=DEVICES),
         expected=same(JOINED),
         repair=by_role(
             "nvidia_fabric_manager",
@@ -160,7 +172,12 @@ RULES = (
         ),
         applies=lambda view: _switched(view) and not _silent(view),
         on_node=OnNode(
-            Local.JOBS, lambda view: [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)]
+            Local.JOBS,
+            lambda view: (
+                []
+                if of_own_model(view)
+                else [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)]
+            ),
         ),
         explained_by=(
             *UNREAD_WITH_COUNT,

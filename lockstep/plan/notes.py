@@ -1,0 +1,62 @@
+"""Notes about a description: what Lockstep leaves out, and what its catalogue does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lockstep.catalog.nvidia import compatibility as table
+from lockstep.report import count
+from lockstep.spec import Cluster
+from lockstep.spec.software import Nvidia
+
+VENDORS = {"amd": "AMD", "intel": "Intel"}
+
+
+def left_out(cluster: Cluster) -> Iterator[str]:
+    """Yield a line for each class whose GPUs Lockstep neither sets nor checks."""
+    for name, hardware in cluster.hardware.items():
+        gpu = hardware.gpu
+        if gpu is not None and gpu.vendor in VENDORS:
+            gpus = count(gpu.count, f"{VENDORS[gpu.vendor]} GPU")
+            yield (
+                f"hardware class {name}: everything is planned and checked except its {gpus}, "
+                "which Slurm does not get either"
+            )
+
+
+def not_verified(cluster: Cluster) -> Iterator[str]:
+    """Yield a line for each part of the NVIDIA stack that the catalogue cannot vouch for."""
+    stack = cluster.software.nvidia
+    if stack is None:
+        return
+    yield from _branch(stack)
+    for release in stack.cuda:
+        known = table.CUDA_RELEASES.get(release)
+        if known is None:
+            yield f"not verified: CUDA {release} is newer than the catalogue"
+        elif not known.origin.verified:
+            yield f"not verified: CUDA {release} ({known.origin.source})"
+    for name, gpu in cluster.gpus.items():
+        model, branch = gpu.values, table.branch(stack.driver)
+        what = f"hardware class {name} ({model.product_name})"
+        if model.architecture is None:
+            yield f"not verified: driver {stack.driver} for {what}: no architecture is declared"
+        elif branch < model.first_listed:
+            yield (
+                f"not verified: driver {stack.driver} for {what}: branch {model.first_listed} is "
+                "the first one that lists the model"
+            )
+
+
+def _branch(stack: Nvidia) -> Iterator[str]:
+    number = table.branch(stack.driver)
+    branch = table.BRANCHES.get(number)
+    if branch is None:
+        yield f"not verified: driver {stack.driver}: branch {number} is not in the catalogue"
+        return
+    if not branch.origin.verified:
+        yield f"not verified: driver branch {number} ({branch.origin.source})"
+    if not branch.supported:
+        others = ", ".join(str(one) for one, data in table.BRANCHES.items() if data.supported)
+        when = branch.origin.looked_up
+        yield f"driver branch {number} is not supported by NVIDIA any more ({when}): use {others}"
