@@ -41,6 +41,7 @@ def test_an_accepted_difference_is_no_finding_until_it_changes_or_its_day_is_ove
     cluster: Lab, run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "records.accepted.toml"
+    file.touch()  # a file that the description names must be there
 
     def found() -> tuple[int, list[dict[str, Any]], str]:
         status, _ = run("check", INVENTORY, "--json", str(tmp_path / "report.json"))
