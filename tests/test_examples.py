@@ -40,6 +40,7 @@ NOT_DECLARED = {
     "Gpu.mig": "training uses whole GPUs",
     "Gpu.multi_node_nvlink": "an HGX board has NVLink only inside the node",
     "Gpu.persistence": "on is the default",
+    "Gpu.vendor": "NVIDIA is the default",
     "HardwareClass.boot_loader": "the machines boot their own kernel",
     "HardwareClass.cgroup": "v2 is the default",
     "HardwareClass.clock": "the machines set their own clock",

@@ -21,6 +21,7 @@ ROWS = (
     ("program", "/usr/share/glib-2.0/schemas/gschemas.compiled", "content",
      "/usr/share/glib-2.0/schemas/a.xml"),
     ("program", "/usr/share/fonts/truetype/.uuid", WHOLE, "/usr/share/fonts/truetype/a.ttf"),
+    ("program", "/usr/lib/sysimage/rpm/rpmdb.sqlite", "content", "/usr/lib/sysimage/other"),
     ("program", f"{DKMS}/nvidia.ko.xz", "content", "/usr/lib/modules/6.12.1/kernel/nvidia.ko.xz"),
     *(("module", module, f"parameter {name}", f"{module}2")
       for module, names in {
