@@ -14,9 +14,10 @@ from tests.lab.silence.events import STANDARD
 WORKERS = ("worker1", "worker2")
 PACKAGES = (
     *("chrony", "munge", "prometheus-node-exporter", "slurmd", "podman", "docker.io"),
-    *("slurm-client", "squashfs-tools", "busybox-static", "uidmap", "crun"),
+    *("slurm-client", "busybox-static", "uidmap", "crun"),
 )
-"""Some that the deploy installs. They make users, groups, units and alternatives."""
+"""Some that the deploy installs by name. They make users, groups, units and alternatives. One that
+only follows from another one would be marked as installed by hand, which is a difference."""
 FIRST_ROLES = ("node_exporter", "container_runtime", "enroot")
 """Roles that a worker can have before there is a head, which brings the secrets and the time."""
 KILLED_AT = "Starting operation: deploys/worker.py | Packages | Install"
