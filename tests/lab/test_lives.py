@@ -14,7 +14,7 @@ from tests.lab.labs import Lab
 from tests.lab.silence.deployments import DEPLOYMENTS, WORKERS
 from tests.lab.silence.events import EVENTS
 from tests.lab.silence.life import drawn
-from tests.lab.silence.trial import Outcome, lived
+from tests.lab.silence.trial import PID_1, Outcome, lived
 
 LIVES = [drawn(1, number) for number in range(20)]
 
@@ -91,11 +91,10 @@ class Answering(Lab):
         if check and failed:
             raise AssertionError(line)
         findings = [{"rule": "fingerprint.file"}] if self.found and self.found in line else []
-        # Every answer is another one, also that about the time of the boot.
-        said = {"results": {"operations": []}, "findings": findings, "number": next(ANSWERS)}
-        return subprocess.CompletedProcess(
-            argv, int(failed or bool(findings)), json.dumps(said), ""
-        )
+        said = {"results": {"operations": []}, "findings": findings}
+        # Whoever asks about the boot is told of a later one than before.
+        text = f"{next(ANSWERS)}\nrunning\n" if PID_1 in argv[-1] else json.dumps(said)
+        return subprocess.CompletedProcess(argv, int(failed or bool(findings)), text, "")
 
 
 def test_a_finding_of_one_check_is_kept_with_its_status() -> None:

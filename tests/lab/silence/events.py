@@ -122,7 +122,7 @@ EVENTS: tuple[Event, ...] = (
           user=True, rare=True),
     # --- care
     Event("services restarted",
-          "systemctl restart chrony slurmd munge ssh docker dbus.socket",
+          "systemctl restart chrony slurmd munge ssh docker",
           rare=True),
     Event("systemd reloaded and executed anew",
           "systemctl daemon-reload && systemctl daemon-reexec", rare=True),
