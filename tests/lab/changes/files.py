@@ -180,6 +180,11 @@ RAN = (
     ran("chown of slurm's folder", "chown slurm: /etc/ssl/certs", "chown root: /etc/ssl/certs",
         "/etc/ssl/certs"),
     ran("chgrp of a file", "chgrp docker /etc/subuid", "chgrp root /etc/subuid", "/etc/subuid"),
+    ran("systemd: a drop-in for all services",
+        "mkdir /etc/systemd/system/service.d && "
+        "printf '[Service]\\nIOSchedulingPriority=6\\n' > /etc/systemd/system/service.d/10-io.conf",
+        "rm -r /etc/systemd/system/service.d && systemctl daemon-reload",
+        "/etc/systemd/system/service.d"),
     ran("a folder at the top", "mkdir /data", "rmdir /data", "/data"),
     ran("/tmp without the sticky bit", "chmod 777 /tmp", "chmod 1777 /tmp", "/tmp"),
     ran("a folder of additional software", "mkdir -p /var/opt/site", "rmdir /var/opt/site",
