@@ -74,6 +74,8 @@ HOME_FOLDERS = (
     *(
         ".config/pip",
         ".config/autostart",
+        ".config/git",
+        ".openmpi",
         ".docker",
         ".pip",
         ".local/bin",

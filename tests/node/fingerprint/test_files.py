@@ -161,12 +161,13 @@ def test_a_large_folder_of_software_is_left_to_the_rare_domain(root: Root) -> No
 
 def test_only_settings_of_a_home_are_compared(root: Root) -> None:
     root.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nme:x:1000:7::/home/me:/bin/sh\n")
-    for name in (".bashrc", ".ssh/config", ".bash_history", ".cache/x", "data", ".local/bin/x"):
+    settings = (".bashrc", ".ssh/config", ".local/bin/x", ".openmpi/mca-params.conf")
+    for name in (*settings, ".bash_history", ".cache/x", "data"):
         root.file(f"/home/me/{name}")
     found = {name for name in root.read(read_files) if name.startswith("/home/me/")}
     assert found == {
         "/home/me/.bashrc", "/home/me/.ssh", "/home/me/.ssh/config", "/home/me/.local/bin",
-        "/home/me/.local/bin/x",
+        "/home/me/.local/bin/x", "/home/me/.openmpi", "/home/me/.openmpi/mca-params.conf",
     }  # fmt: skip
 
 
