@@ -195,6 +195,37 @@ def test_consequences_are_part_of_their_cause() -> None:
     )
 
 
+def test_a_drop_in_for_all_services_is_one_finding() -> None:
+    """The daemons started before it, and no unit has read it."""
+    path = "/etc/systemd/system/service.d/10-io.conf"
+    late = {"running": "before the last change of its files", "configured": path}
+    unread = {"running": "as of the last daemon-reload", "configured": "changed since"}
+    running = {f"{name}.service: unit files": unread for name in "abc"}
+    finding = only(of(file={path: {"content": "x"}}, running={"a.service: start": late, **running}))
+    assert finding.device == path
+    assert "running a.service: start" in finding.detail
+    assert "running c.service: unit files" in finding.detail
+
+
+def test_unread_files_of_two_units_stay_two_findings() -> None:
+    unread = {"running": "as of the last daemon-reload", "configured": "changed since"}
+    paths = [f"/etc/systemd/system/{name}.service" for name in "ab"]
+    running = {f"{name}.service: unit files": unread for name in "ab"}
+    found = report(of(file={path: {"content": "x"} for path in paths}, running=running)).findings
+    assert [one.device for one in found] == paths
+    assert [one.detail for one in found] == [
+        f"also differs: running {name}.service: unit files" for name in "ab"
+    ]
+
+
+def test_the_sysctls_of_a_new_interface_are_part_of_it() -> None:
+    names = ("net.ipv4.conf.x0", "net.ipv6.conf.x0", "net.ipv4.neigh.x0")
+    sysctls = {name: {"forwarding": "0"} for name in names}
+    finding = only(of(interface={"x0": {"kind": "vxlan"}}, sysctl=sysctls))
+    assert finding.device == "x0"
+    assert all(f"sysctl {name}" in finding.detail for name in names)
+
+
 def test_two_causes_are_two_findings() -> None:
     found = report(of(file={"/etc/a": {"mode": "1"}}, unit={"x.service": {"active": "active"}}))
     assert [(one.rule, one.device) for one in found.findings] == [

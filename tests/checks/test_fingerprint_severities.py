@@ -19,6 +19,13 @@ def judged(domain: str, name: str, wrong: Fields | None, right: Fields | None = 
     return severity_of(DOMAINS[domain][1].differs, domain, name, wrong, right)
 
 
+def test_a_program_that_runs_as_its_owner_or_is_open_is_an_error() -> None:
+    """The same as of a file of configuration."""
+    for mode, severity in (("4755", ERROR), ("777", ERROR), ("755", WARNING)):
+        found = {"type": "file", "mode": mode, "owner": "root:root", "package": "none"}
+        assert judged("program", "/usr/lib/site/tool", found) is severity
+
+
 def changed(domain: str, name: str, **fields: str) -> Severity:
     """Return the severity of some fields that differ from FILE, or from another value."""
     other = FILE if domain == "file" else dict.fromkeys(fields, "0")

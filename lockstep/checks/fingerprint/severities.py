@@ -67,8 +67,10 @@ OPENING_SYSCTLS = (
 ROWS: tuple[Row, ...] = (
     *_rows(
         Severity.ERROR,
-        ("file", ".*", r"^mode=[4-7][0-7]{3}$", "It runs as its owner, often root (setuid)."),
-        ("file", ".*", r"^mode=[0246]?[0-7]{2}[2367]$", "Everybody can change or replace it."),
+        *((domain, ".*", r"^mode=[4-7][0-7]{3}$", "It runs as its owner, often root (setuid).")
+          for domain in ("file", "program")),
+        *((domain, ".*", r"^mode=[0246]?[0-7]{2}[2367]$", "Everybody can change or replace it.")
+          for domain in ("file", "program")),
         ("file", ".*", r"^(capabilities|acl|default_acl)=", "It gives rights beyond the mode."),
         ("file", ".*", r"\Aowner=", "Its owner can change it."),
     ),

@@ -18,6 +18,13 @@ UNIT_FILE = re.compile(
     r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/(?:system|system\.control|transient)/"
     r"(?:[^/]+\.(?:wants|requires|upholds)/)?(?P<unit>[^/]+?)(?:\.d(?:/.*)?)?"
 )
+OF_ALL_UNITS = re.compile(
+    r"/(?:etc|run|usr/lib|usr/local/lib)/systemd/system/"
+    r"(?:service|socket|timer|target|path|mount|slice|scope)\.d(?:/.*)?"
+)
+"""Drop-ins for all units of a type (systemd.unit(5))."""
+NOT_LOADED = "unit files not loaded"
+"""The subject of units whose files systemd has not read; one command loads them all."""
 UNIT = re.compile(r"(?P<unit>\S+\.(?:service|socket|timer|target|path|mount|slice|scope))(?::.*)?")
 UNITS = {"file": UNIT_FILE, **dict.fromkeys(("unit", "timer", "process", "running"), UNIT)}
 """Domain -> the pattern that finds a unit in the name of an object."""
@@ -53,7 +60,7 @@ ENABLEMENT = re.compile(
 """Links that ``systemctl enable`` makes, also those of scripts in /etc/init.d (systemctl(1))."""
 OF_NOBODY = re.compile(r"owner (?:\d+:\S+|\S+:\d+)")
 """Only the owner differs, and his number has no name on the node."""
-OF_IPV6 = re.compile(r"net\.ipv6\.conf\.(?P<interface>.+)")
+OF_INTERFACE = re.compile(r"net\.ipv[46]\.(?:conf|neigh)\.(?P<interface>.+)")
 ALSO = 6
 """At most so many consequences are named."""
 
@@ -76,8 +83,11 @@ class Found:
         found = self.raw.finding.found
         if self.domain == "file":
             return bool(ENABLEMENT.fullmatch(self.name) or OF_NOBODY.fullmatch(found))
-        if self.domain == "sysctl":  # the kernel limits IPv6's MTU to that of the interface
-            return bool(OF_IPV6.fullmatch(self.name) and re.fullmatch(r"mtu \d+", found))
+        if self.domain == "sysctl":
+            # They come and go with the interface, and the kernel limits IPv6's MTU to its MTU.
+            whole = "absent" in (found, self.raw.finding.expected)
+            follows = whole or re.fullmatch(r"mtu \d+", found)
+            return bool(OF_INTERFACE.fullmatch(self.name) and follows)
         return self.domain in EFFECTS or self._follows_an_account
 
     @property
@@ -100,6 +110,11 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
     found = {f"{domain} {name}"}
     match = UNITS[domain].fullmatch(name) if domain in UNITS else None
     link = ENABLEMENT.fullmatch(name) if domain == "file" else None
+    if domain == "running" and name.endswith(": start"):
+        found |= {f"file {path}" for path in fields.get("configured", "").split()}
+    of_all = domain == "file" and OF_ALL_UNITS.fullmatch(name)
+    if of_all or (domain == "running" and name.endswith(": unit files")):
+        found.add(NOT_LOADED)
     if match is not None:
         found.add(f"unit {match['unit']}")
     elif link is not None and link["script"]:
@@ -112,8 +127,8 @@ def subjects(domain: str, name: str, fields: Fields | None) -> frozenset[str]:
         found.add("unit slurmd.service")
     elif domain == "group":
         found.add(f"user {name}")
-    elif domain == "sysctl" and (ipv6 := OF_IPV6.fullmatch(name)) is not None:
-        found.add(f"interface {ipv6['interface']}")
+    elif domain == "sysctl" and (of_one := OF_INTERFACE.fullmatch(name)) is not None:
+        found.add(f"interface {of_one['interface']}")
     elif domain == "address":
         found.add(f"interface {name.partition(' ')[0]}")
     if domain == "running" and "file" in fields:
@@ -178,6 +193,8 @@ def _of_nodes(found: list[Found]) -> list[RawFinding]:
         together = [cause for cause in causes if cause[0] & one.subjects]
         folder = ("file", one.name.rpartition("/")[0])
         below = [cause for cause in causes if one.domain == "file" and _has(cause[1], folder)]
+        # What only waits for the same command is the weakest reason to be together.
+        together.sort(key=lambda cause: cause[0] & one.subjects <= {NOT_LOADED})
         together = below or (together if one.is_effect else [])
         if together:
             subjects, members = together[0]

@@ -23,10 +23,12 @@ from lockstep.node.fingerprint.dpkg import Conffile, algorithm, conffiles, has_d
 from lockstep.node.fingerprint.entry import Domain, Entry, Fields, Secret, content
 from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import (
+    DEVICES,
     GROWN,
     HOME_FOLDERS,
     PLACES,
     PRUNED,
+    TOP,
     Place,
     far_away,
     homes,
@@ -114,8 +116,31 @@ class Files:
             real = resolved(home)
             if not any(f"{real}/".startswith(f"{far}/") for far in self.far):
                 self._home(real)
+        self._top()
         self._missing()
         return self.found
+
+    def _top(self) -> None:
+        """Add the highest folders of the tree, what lies in them, and devices; without contents."""
+        known = {entry.name for entry in self.found}
+        for folder in (*TOP, "/dev", "/dev/infiniband"):
+            paths = [folder]
+            with suppress(OSError):
+                paths += [
+                    os.path.join(folder, name)
+                    for name in sorted(os.listdir(rooted(folder)))
+                    if folder != "/dev" or DEVICES.fullmatch(name)
+                ]
+            for path in paths:
+                # A file system of other machines may hang.
+                if path in known or path in self.far:
+                    continue
+                with suppress(OSError):  # it is absent, or was removed in the meantime
+                    fields = basic(os.lstat(rooted(path)))
+                    if fields["type"] == "link":
+                        fields["target"] = os.readlink(rooted(path))
+                    self.found.append(Entry(path, fields))
+                    known.add(path)
 
     def _home(self, home: str) -> None:
         """Read a home's hidden files, and the folders that programs take settings from."""

@@ -37,7 +37,7 @@ PLACES: tuple[Place, ...] = (
     Place("/var/lib/dpkg/alternatives"),
     # What is gone after the next boot: units of generators and of --runtime (systemd.unit(5)),
     # and the folders of sysctl.d(5), modprobe.d(5), modules-load.d(5), tmpfiles.d(5), udev(7),
-    # environment.d(5).
+    # environment.d(5), and devices that container engines know until then (CDI).
     *(
         Place(f"{RUN}/{name}")
         for name in (
@@ -52,10 +52,18 @@ PLACES: tuple[Place, ...] = (
         Place(f"/run/{name}")
         for name in (
             *("environment.d", "modprobe.d", "modules-load.d", "sysctl.d", "tmpfiles.d"),
-            *("sudoers.d", "udev/rules.d"),
+            *("sudoers.d", "udev/rules.d", "cdi"),
         )
     ),
 )
+TOP = ("/", "/var", "/var/opt")
+"""Folders whose entries are compared by type, owner, mode and target only (hier(7)): below them
+are the data of programs and people."""
+DEVICES = re.compile(
+    r"nvidia(\d+|ctl)|fuse|kvm|kfd|null|zero|full|u?random|ptmx|tty|shm|infiniband|gdrdrv|knem|xpmem"
+)
+"""Entries of /dev that programs of everybody open, by names that equal nodes share. Nodes that
+udev makes at the first use, such as nvidia-uvm, are not among them."""
 PRUNED = frozenset(
     ("/etc/.git", "/etc/.hg", "/etc/.bzr")  # etckeeper(8): the history, not the state
 )
@@ -66,6 +74,8 @@ HOME_FOLDERS = (
     *(
         ".config/pip",
         ".config/autostart",
+        ".config/git",
+        ".openmpi",
         ".docker",
         ".pip",
         ".local/bin",
@@ -157,6 +167,7 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "each node has private keys of its own (sshd(8))"),
         ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
+        ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in an order by chance"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),
         ("/etc/docker/key.json", "Docker makes a key for each installation"),
         ("/etc/hostid", "zgenhostid(8) makes a random one"),
@@ -196,6 +207,8 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "podman(1) makes the folder at its first use; the networks in it are compared"),
         (r"/(root|.*/[^/]+)/\.docker/(buildx(/.*)?|\.token_seed(\.lock)?)",
          "docker buildx keeps the times of its use"),
+        (r"/(vmlinuz|initrd\.img)\.old",
+         "linux-update-symlinks(1) makes it for the kernel before this one"),
         (r"/.*/__pycache__(/[^/]+\.pyc)?", "Python makes it when a module is first used, with the "
          "time of the module's file in it (PEP 552); the module is compared"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),

@@ -106,8 +106,10 @@ class Slow:
         # A clock that was set back makes everything due.
         age = self.now - found["taken"]
         limit = HOUR_S if "unread" in found else DAY_S
-        if self.again or domain.name in self.asked:
+        if domain.name in self.asked:
             limit = SAME_CHECK_S
+        elif self.again:  # somebody has repaired what the last check found
+            return True
         return not 0 <= age < limit or seen != found["seen"]
 
 

@@ -161,12 +161,13 @@ def test_a_large_folder_of_software_is_left_to_the_rare_domain(root: Root) -> No
 
 def test_only_settings_of_a_home_are_compared(root: Root) -> None:
     root.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nme:x:1000:7::/home/me:/bin/sh\n")
-    for name in (".bashrc", ".ssh/config", ".bash_history", ".cache/x", "data", ".local/bin/x"):
+    settings = (".bashrc", ".ssh/config", ".local/bin/x", ".openmpi/mca-params.conf")
+    for name in (*settings, ".bash_history", ".cache/x", "data"):
         root.file(f"/home/me/{name}")
     found = {name for name in root.read(read_files) if name.startswith("/home/me/")}
     assert found == {
         "/home/me/.bashrc", "/home/me/.ssh", "/home/me/.ssh/config", "/home/me/.local/bin",
-        "/home/me/.local/bin/x",
+        "/home/me/.local/bin/x", "/home/me/.openmpi", "/home/me/.openmpi/mca-params.conf",
     }  # fmt: skip
 
 
@@ -284,7 +285,46 @@ def test_a_name_that_is_no_text_is_read(root: Root) -> None:
 
 def test_a_place_that_is_missing_is_no_object(root: Root) -> None:
     shutil.rmtree(root.at("/etc"))
-    assert root.read(read_files) == {}
+    assert "/etc" not in root.read(read_files)
+
+
+def test_the_highest_folders_are_compared_without_their_data(root: Root) -> None:
+    root.file("/data/site.conf")
+    root.file("/var/opt/site/table")
+    root.file("/var/tmp/x")
+    root.file("/swapfile", "pages", 0o600)
+    root.link("/bin", "usr/bin")
+    root.at("/var/tmp").chmod(0o1777)
+    found = root.read(read_files)
+    assert found["/data"]["type"] == found["/var/opt/site"]["type"] == "folder"
+    assert found["/var/tmp"]["mode"] == "1777"
+    assert found["/swapfile"] == {"type": "file", "mode": "600", "owner": owner()}
+    assert found["/bin"]["target"] == "usr/bin"
+    assert not found.keys() & {"/data/site.conf", "/var/opt/site/table", "/var/tmp/x"}
+
+
+def test_a_far_file_system_at_the_top_is_not_touched(root: Root) -> None:
+    root.file("/home/x")
+    root.file("/proc/self/mounts", "server:/home /home nfs4 rw 0 0\n")
+    found = root.read(read_files)
+    assert "/var" in found or "/proc" in found
+    assert "/home" not in found
+
+
+def test_devices_that_everybody_opens_are_compared(root: Root) -> None:
+    root.file("/dev/nvidia3", "", 0o600)
+    root.file("/dev/infiniband/uverbs0", "", 0o666)
+    root.file("/dev/sda", "", 0o660)
+    root.file("/dev/nvidia-uvm", "", 0o666)
+    found = root.read(read_files)
+    assert found["/dev/nvidia3"]["mode"] == "600"
+    assert found["/dev/infiniband/uverbs0"]["mode"] == "666"
+    assert not found.keys() & {"/dev/sda", "/dev/nvidia-uvm"}
+
+
+def test_devices_of_container_engines_until_the_next_boot_are_compared(root: Root) -> None:
+    root.file("/run/cdi/site.yaml", "kind: x/y\n")
+    assert root.read(read_files)["/run/cdi/site.yaml"]["content"] == "kind: x/y\n"
 
 
 @pytest.mark.parametrize("row", places.EXCEPTIONS_OF_FILES, ids=lambda row: str(row.object))
@@ -299,7 +339,7 @@ def test_each_exception_spares_its_neighbour(root: Root, row: Exempt) -> None:
         "/etc/popularity-contest.conf", "/boot/initrd.img-6.1.0", "/boot/grub/grubenv",
         "/etc/.pwd.lock", "/etc/passwd-", "/etc/lvm/archive/vg0_00001-123.vg",
         "/etc/pki/entitlement/123-key.pem", "/boot/efi/0123/6.1.0/initrd", "/etc/krb5.keytab",
-        "/etc/dhcpcd.duid",
+        "/etc/dhcpcd.duid", "/vmlinuz.old", "/run/cdi/nvidia.yaml",
         "/boot/loader/random-seed", "/etc/pki/tls/private/localhost.key",
         "/etc/salt/pki/minion/minion.pem", "/etc/iscsi/initiatorname.iscsi",
         "/etc/containers/networks", "/home/me/.docker/.token_seed",

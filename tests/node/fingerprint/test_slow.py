@@ -84,15 +84,24 @@ def test_a_change_that_is_cheap_to_see_makes_it_due(deployed: Root, change: Any)
     assert found(counting, NOW + 1)[1] == NOW + 1
 
 
-@pytest.mark.parametrize("more", [{"slow": True}, {"asked": [("program", "#3")]}])
-def test_what_is_asked_for_is_read_anew(deployed: Root, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_is_asked_for_is_read_anew(deployed: Root, slow: bool) -> None:
     """The same check may ask twice; another domain does not matter."""
+    more = {"slow": slow, "asked": [("program", "#3")]}
     counting = Counting()
     found(counting)
     found(counting, NOW + 30, **more)
     found(counting, NOW + 90, asked=[("file", "#3")])
     assert counting.times == 1
     found(counting, NOW + 90, **more)
+    assert counting.times == 2
+
+
+def test_a_second_slow_check_reads_anew_at_once(deployed: Root) -> None:
+    """A repair between the two checks shows."""
+    counting = Counting()
+    found(counting, NOW, slow=True)
+    found(counting, NOW + 1, slow=True)
     assert counting.times == 2
 
 
