@@ -310,6 +310,18 @@ def test_a_rule_about_a_unit_explains_its_process_but_not_its_files() -> None:
     ]
 
 
+def test_a_rule_about_a_file_explains_the_daemon_that_has_not_read_it() -> None:
+    path = "/etc/chrony/chrony.conf"
+    start = recorded.mutated(recorded.consistent(), NODE, "files", (path, "sha256"), "0" * 64)
+    fields = {"running": "before the last change of its files", "configured": f"/etc/x {path}"}
+    running = {"chrony.service: start": fields}
+    assert [(one.rule, one.device) for one in report(of(running=running), start).findings] == [
+        ("file.content", path)
+    ]
+    other = {"chrony.service: start": {**fields, "configured": "/etc/x"}}
+    assert len(report(of(running=other), start).findings) == 2
+
+
 def test_a_rule_that_names_the_other_side_is_right() -> None:
     """Of two workers, one runs a service that the description wants; the other one stopped it."""
     start = recorded.mutated(two(), "worker2", "units", ("slurmd.service", "active"), "inactive")
