@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     preparing = verb("setup", _setup, "install missing packages on this host")
+    preparing.add_argument(
+        "--tests", action="store_true", help="also packages that only the test suites need"
+    )
     making = verb("up", _up, "create and boot the missing nodes of the lab")
     making.add_argument("--workers", type=int, help="1 to 50; default: as before, or 2")
     making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
@@ -97,7 +100,7 @@ def _lab(arguments: argparse.Namespace) -> LabState:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    installed = setup.prepare_host(arguments.kernel or "shared")
+    installed = setup.prepare_host(arguments.kernel or "shared", tests=arguments.tests)
     print(f"installed: {' '.join(installed)}" if installed else "all packages are installed")
     return 0
 

@@ -25,13 +25,19 @@ NEEDED = {
     "gpgconf": "gpgconf",
     "gcc": "gcc",
     "libc6-dev": "/usr/include/stdio.h",
-    "rpm": "rpmbuild",  # not for machines: tests build packages of RPM
 }
 # The same for QEMU machines.
 NEEDED_FOR_OWN = {
     "qemu-system-x86": "qemu-system-x86_64",
     "e2fsprogs": "mke2fs",
     "mount": "losetup",
+}
+# Tests on the host itself: whole runs over ssh, and packages of RPM.
+NEEDED_FOR_TESTS = {"openssh-server": "sshd", "rpm": "rpmbuild"}
+# Package -> its units that would start at the next boot.
+UNITS = {
+    "apt-cacher-ng": ("apt-cacher-ng.service",),
+    "openssh-server": ("ssh.service", "ssh.socket"),
 }
 POLICY = Path("/usr/sbin/policy-rc.d")
 INSTALL_TIMEOUT_S = 900
@@ -56,9 +62,16 @@ def require_root() -> None:
         )
 
 
-def missing_packages(kernel: Kernel) -> list[str]:
-    """Return the packages that the host needs for this kind of machines but does not have."""
+def missing_packages(kernel: Kernel, *, tests: bool = False) -> list[str]:
+    """Return the packages that the host needs for this kind of machines but does not have.
+
+    Args:
+        kernel: the kind of machines.
+        tests: whether the test suites run on this host.
+    """
     needed = {**NEEDED, **NEEDED_FOR_OWN} if kernel == "own" else NEEDED
+    if tests:
+        needed = {**needed, **NEEDED_FOR_TESTS}
     return [
         package
         for package, evidence in needed.items()
@@ -70,17 +83,21 @@ def missing_packages(kernel: Kernel) -> list[str]:
     ]
 
 
-def prepare_host(kernel: Kernel = "shared") -> list[str]:
+def prepare_host(kernel: Kernel = "shared", *, tests: bool = False) -> list[str]:
     """Install missing packages; return their names.
+
+    Args:
+        kernel: the kind of machines.
+        tests: whether the test suites run on this host.
 
     Raises:
         LabError: the host has no apt-get, or the installation failed.
     """
     require_root()
-    missing = missing_packages(kernel)
+    missing = missing_packages(kernel, tests=tests)
     if missing:
         _install(missing)
-        still = missing_packages(kernel)
+        still = missing_packages(kernel, tests=tests)
         if still:
             raise LabError(f"missing even after the installation: {', '.join(still)}")
     return missing
@@ -107,9 +124,10 @@ def _install(packages: list[str]) -> None:
             timeout=INSTALL_TIMEOUT_S,
             environment=noninteractive,
         )
-    if "apt-cacher-ng" in packages and systemd_is_pid_1():
-        # The lab runs its own instance; the packaged service would start at the next boot.
-        run(["systemctl", "mask", "apt-cacher-ng.service"], what="masking the packaged proxy")
+    units = [unit for package in packages for unit in UNITS.get(package, ())]
+    if units and systemd_is_pid_1():
+        # The lab and the tests run their own instances.
+        run(["systemctl", "mask", *units], what="masking the services of the packages")
 
 
 LAB_POLICY = "#!/bin/sh\n# written for one apt-get call by the Lockstep lab\nexit 101\n"

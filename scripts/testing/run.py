@@ -80,7 +80,7 @@ def _machines(suites: Sequence[Suite]) -> Iterator[None]:
         )
     python = str(ROOT / ".venv/bin/python")
     for kernel in kernels:
-        setup = [python, "-m", "lab", "setup", "--kernel", kernel]
+        setup = [python, "-m", "lab", "setup", "--kernel", kernel, "--tests"]
         if (status := subprocess.run(setup, cwd=ROOT, check=False).returncode) != 0:
             raise SystemExit(status)
     try:
