@@ -1,5 +1,7 @@
 """The domain ``program``: what /usr has beside the packages' files, or instead of them.
 
+Of what packages have below /var, only folders with an unusual owner or mode are objects.
+
 It looks at every file of /usr, so it runs rarely. dpkg knows no modes and owners: unusual ones are
 objects. A file's content is read only if the file changed after its package's list was written
 (ctime cannot be set), and is then compared with the package's MD5 (deb-md5sums(5)). RPM knows all
@@ -55,6 +57,8 @@ class Owned:
     def __init__(self, commands: Commands) -> None:
         """Read the packages' lists."""
         self.packages: dict[str, str] = {}
+        self.states: dict[str, str] = {}
+        """Paths below /var, where packages have folders for what their programs write."""
         self.unpacked: dict[str, int] = {}
         self._sums: dict[str, dict[str, str]] = {}
         self.rpm: rpm.Database | None = None
@@ -63,6 +67,9 @@ class Owned:
             for package, data, when in lists():
                 self.unpacked[package] = when
                 for line in data.decode("utf-8", "surrogateescape").split("\n"):
+                    if line.startswith("/var/"):
+                        self.states[line] = package
+                        continue
                     path = merged(line)
                     if path.startswith(("/usr/", "/opt/")):
                         to, by = moved.get(path, (path, ""))
@@ -112,6 +119,7 @@ class Programs:
                 self._large(place.path, place.most, 0)
         self._later()
         self._missing()
+        self._states()
         self._scripts()
         return self.found
 
@@ -291,6 +299,16 @@ class Programs:
             if not path.startswith(LEFT_OUT) and not os.path.lexists(rooted(path)):
                 package = self.owned.packages[path]
                 self.found.append(Entry(path, {"type": "absent", "package": package}))
+
+    def _states(self) -> None:
+        """Add the folders below /var with an unusual owner or mode. Their files are not compared."""
+        for path, package in self.owned.states.items():
+            if any(f"{path}/".startswith(f"{far}/") for far in self.far):
+                continue
+            with suppress(OSError):
+                about = os.lstat(rooted(path))
+                if stat.S_ISDIR(about.st_mode) and unusual(about, path):
+                    self.found.append(Entry(path, {**basic(about), "package": package}))
 
     def _scripts(self) -> None:
         """Add the scripts of packages: one edited with its size and time restored shows no trace.

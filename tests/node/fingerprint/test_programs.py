@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 
 import pytest
 
@@ -34,8 +35,11 @@ def debian(root: Root) -> Root:
     ))  # fmt: skip
     root.file(f"{info}.postinst", "#!/bin/sh\nset -e\n", 0o755)
     root.file("/var/lib/dpkg/status", "")
+    root.file("/var/lib/tool/data", "")
+    folders += ["/var", "/var/lib/tool", "/var/lib/tool/data"]
     listed = [*folders, FILES[0], "/lib/tool/data", "/lib/tool/link", FILES[2]]
     root.file(f"{info}.list", "\n".join(listed) + "\n")
+    time.sleep(0.02)  # the kernel's clock of files ticks every 4 to 10 ms (CONFIG_HZ)
     return root
 
 
@@ -64,6 +68,8 @@ def test_files_as_shipped_are_no_objects(debian: Root) -> None:
         ("cp usr/bin/tool usr/bin/burn", "/usr/bin/burn", {"content"}),
         ("mkdir -p usr/lib/modules", "/usr/lib/modules", {"package"}),
         ("chmod 777 usr/lib/tool", "/usr/lib/tool", {"mode"}),
+        ("chmod 777 var/lib/tool var/lib/tool/data", "/var/lib/tool", {"mode", "package"}),
+        ("chown 7 var/lib/tool", "/var/lib/tool", {"owner"}),
         ("sed -i 's/-e/+e/' var/lib/dpkg/info/tool.postinst", "scripts of tool", {"postinst"}),
     ],
 )  # fmt: skip
