@@ -301,7 +301,7 @@ class Programs:
                 self.found.append(Entry(path, {"type": "absent", "package": package}))
 
     def _states(self) -> None:
-        """Add the folders below /var with an unusual owner or mode. Their files are not compared."""
+        """Add the folders below /var with an unusual owner or mode; their files are data."""
         for path, package in self.owned.states.items():
             if any(f"{path}/".startswith(f"{far}/") for far in self.far):
                 continue
