@@ -115,6 +115,12 @@ def test_a_folder_too_many_is_a_notice_and_a_missing_one_is_not() -> None:
         ("firewall", "inet x chain y", {"rules": "drop"}, ERROR),
         ("route", "10.0.0.0/8", {"dev": "eth0"}, ERROR),
         ("process", "by hand: /opt/x", {"user": "root", "nice": "0"}, WARNING),
+        ("file", "/notes", {"type": "file", "mode": "644"}, NOTICE),
+        ("file", "/var/opt/notes", {"type": "file", "mode": "644"}, NOTICE),
+        ("file", "/notes", {"type": "file", "mode": "4755"}, ERROR),
+        ("file", "/notes", {"type": "link", "target": "/etc"}, WARNING),
+        ("file", "/etc/notes", {"type": "file", "mode": "644"}, WARNING),
+        ("file", "/forcefsck", {"type": "file", "mode": "644"}, WARNING),
     ],
 )
 def test_objects_that_only_one_node_has(

@@ -57,6 +57,8 @@ LOGIN = (
     r"|/etc/security/(access|time|group|faillock)\.conf|.*/\.ssh/.*|.*/\.[rs]hosts"
     r"|/etc/(ld\.so\.preload|securetty|nsswitch\.conf|krb5\.conf|hosts\.(allow|deny|equiv))"
 )
+AT_BOOT = r"force(fsck|quotacheck)|fast(boot|check)|\.autorelabel"
+"""Files in the top folder that the boot looks for (systemd-fsck@.service(8), selinux(8))."""
 ADMINISTRATORS = "root|sudo|wheel|adm|admin|docker|disk|shadow|lxd|libvirt|kmem"
 OPENING_SYSCTLS = (
     r"kernel\.(randomize_va_space|yama\.ptrace_scope|[kd]\w+_restrict|unprivileged_\w+|core_pattern"
@@ -84,6 +86,8 @@ ROWS: tuple[Row, ...] = (
         ("file", PEOPLE, "", "Only people read it, or their editors and terminals."),
         ("file", LEFT, "", "Editors and package managers leave it; programs skip such names."),
         ("file", ".*", rf"\A{PRESENT}=yes\n(.*\n)*type=folder$", "An empty folder has no effect."),
+        ("file", rf"(?!/({AT_BOOT})$)/(var/(opt/)?)?[^/]+", rf"\A{PRESENT}=yes\n(.*\n)*type=file$",
+         "Programs take no settings from there."),
         ("package", r".*-(doc|docs|man)[:.].*|fonts-.*", "", "It has only texts or fonts."),
         ("package", ".*", r"\Ainstalled=", "Only apt autoremove uses the mark (apt-mark(8))."),
         ("package", ".*", rf"\A{PRESENT}=(.*\n)*status=config-files$",

@@ -212,5 +212,6 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/.*/__pycache__(/[^/]+\.pyc)?", "Python makes it when a module is first used, with the "
          "time of the module's file in it (PEP 552); the module is compared"),
         (r"/var/spool/cron/(atjobs/)?\.SEQ", "at(1) counts its jobs"),
+        (r"/slurm-[\d_]+\.out", "sbatch(1) writes it for a job submitted in the top folder"),
     ),
 )  # fmt: skip
