@@ -138,6 +138,22 @@ def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None
     assert finding.repair == "on worker2: userdel -f eve"
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("/dev/nvidia7", {"type": "character device", "mode": "666", "device": "195:7"}),
+        ("/dev/infiniband/uverbs3", {"type": "character device", "mode": "666"}),
+        ("/dev/infiniband", {"type": "folder", "mode": "755"}),
+    ],
+)
+def test_of_two_workers_the_one_without_a_device_is_not_right(name: str, fields: Fields) -> None:
+    """The device is rather lost on the other worker, as a GPU that left the bus."""
+    (finding,) = fingerprints_of(two(), of("worker2", file={name: fields}))
+    assert finding.status == Status.UNDECIDED.value
+    assert (finding.node, finding.device) == ("worker[2-3]", name)
+    assert "absent on worker3" in finding.found
+
+
 def test_nobody_decides_between_two_values() -> None:
     changed = of(file={"plain": {"mode": "0600", "content": "a\nb\n"}})
     (finding,) = fingerprints_of(two(), changed)

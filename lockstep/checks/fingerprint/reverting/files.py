@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from lockstep.checks.fingerprint.objects import MADE_BY_KERNEL
 from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
 
 PACKAGE, SHIPPED, CONTENT = "package", "shipped", "content"
@@ -12,7 +13,8 @@ NO_PACKAGE = "none"
 OF_CONTENT = frozenset({CONTENT, SHIPPED, PACKAGE, "type"})
 ORDER = ("owner", "acl", "default_acl", "mode", "capabilities", "target")
 SETTABLE = frozenset({*ORDER, "flags"})
-REMOVABLE = frozenset({"file", "link", "pipe", "socket", "character device", "block device"})
+REMOVABLE = frozenset({"file", "link", "pipe", "socket"})
+"""Types of files that rm(1) is named for. A device may be lost on the other nodes."""
 LOCKED = "ia"
 """Attributes of chattr(1) with which a file cannot be changed or removed."""
 OF_SYSTEMD = re.compile(
@@ -104,7 +106,7 @@ def restored_from_package(case: Case) -> str:
 
 
 def _removed(case: Case) -> Steps:
-    if case.was(PACKAGE):
+    if case.was(PACKAGE) or MADE_BY_KERNEL.match(case.name):
         return []
     if case.was("type") == "folder":
         return [command("rmdir", case.name)]
