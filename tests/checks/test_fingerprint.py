@@ -476,6 +476,34 @@ def test_without_a_command_the_repair_names_nodes_with_the_right_value() -> None
     assert finding.roles == ()
 
 
+@pytest.mark.parametrize(
+    ("domain", "name", "field", "expected"),
+    [
+        ("unit", "systemd", "environment API_TOKEN", "make systemd as on worker[1-2,4-8]"),
+        ("sysctl", "vm.key", "value", "make vm.key as on worker[1-2,4-8]"),
+        ("process", "x.service", "environment API_TOKEN", "systemctl restart x.service"),
+    ],
+)
+def test_no_command_sets_the_hash_of_a_secret(
+    domain: str, name: str, field: str, expected: str
+) -> None:
+    def with_secret(node: str, value: str) -> dict[str, Objects]:
+        return of(node, {domain: {name: {field: Secret(value)}}})
+
+    nodes = recorded.consistent().plan.nodes
+    everywhere = {node: with_secret(node, "usual")[node] for node in nodes}
+    assert only({**everywhere, **with_secret(NODE, "odd")}).repair == f"on {NODE}: {expected}"
+
+
+def test_a_secret_variable_too_many_is_unset() -> None:
+    variables: Fields = {"environment API_TOKEN": Secret("odd"), "environment KEY": Secret("all")}
+    usual: Fields = {"environment KEY": Secret("all")}
+    nodes = recorded.consistent().plan.nodes
+    everywhere = {node: of(node, unit={"systemd": usual})[node] for node in nodes}
+    finding = only({**everywhere, **of(unit={"systemd": variables})})
+    assert finding.repair == f"on {NODE}: systemctl unset-environment API_TOKEN"
+
+
 def test_what_a_role_owns_is_deployed_again() -> None:
     path = "/etc/chrony/chrony.conf"
     usual = {"type": "file", "owner": "root:root", "mode": "644"}
