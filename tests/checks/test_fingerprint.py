@@ -138,6 +138,22 @@ def test_of_two_workers_the_one_with_more_is_odd_if_nothing_else_tells() -> None
     assert finding.repair == "on worker2: userdel -f eve"
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("/dev/nvidia7", {"type": "character device", "mode": "666", "device": "195:7"}),
+        ("/dev/infiniband/uverbs3", {"type": "character device", "mode": "666"}),
+        ("/dev/infiniband", {"type": "folder", "mode": "755"}),
+    ],
+)
+def test_of_two_workers_the_one_without_a_device_is_not_right(name: str, fields: Fields) -> None:
+    """The device is rather lost on the other worker, as a GPU that left the bus."""
+    (finding,) = fingerprints_of(two(), of("worker2", file={name: fields}))
+    assert finding.status == Status.UNDECIDED.value
+    assert (finding.node, finding.device) == ("worker[2-3]", name)
+    assert "absent on worker3" in finding.found
+
+
 def test_nobody_decides_between_two_values() -> None:
     changed = of(file={"plain": {"mode": "0600", "content": "a\nb\n"}})
     (finding,) = fingerprints_of(two(), changed)
@@ -458,6 +474,34 @@ def test_without_a_command_the_repair_names_nodes_with_the_right_value() -> None
     finding = only(of(file={"plain": {"mode": "0644", "content": "x\n"}}))
     assert finding.repair == "on worker3: make plain as on worker[1-2,4-8]"
     assert finding.roles == ()
+
+
+@pytest.mark.parametrize(
+    ("domain", "name", "field", "expected"),
+    [
+        ("unit", "systemd", "environment API_TOKEN", "make systemd as on worker[1-2,4-8]"),
+        ("sysctl", "vm.key", "value", "make vm.key as on worker[1-2,4-8]"),
+        ("process", "x.service", "environment API_TOKEN", "systemctl restart x.service"),
+    ],
+)
+def test_no_command_sets_the_hash_of_a_secret(
+    domain: str, name: str, field: str, expected: str
+) -> None:
+    def with_secret(node: str, value: str) -> dict[str, Objects]:
+        return of(node, {domain: {name: {field: Secret(value)}}})
+
+    nodes = recorded.consistent().plan.nodes
+    everywhere = {node: with_secret(node, "usual")[node] for node in nodes}
+    assert only({**everywhere, **with_secret(NODE, "odd")}).repair == f"on {NODE}: {expected}"
+
+
+def test_a_secret_variable_too_many_is_unset() -> None:
+    variables: Fields = {"environment API_TOKEN": Secret("odd"), "environment KEY": Secret("all")}
+    usual: Fields = {"environment KEY": Secret("all")}
+    nodes = recorded.consistent().plan.nodes
+    everywhere = {node: of(node, unit={"systemd": usual})[node] for node in nodes}
+    finding = only({**everywhere, **of(unit={"systemd": variables})})
+    assert finding.repair == f"on {NODE}: systemctl unset-environment API_TOKEN"
 
 
 def test_what_a_role_owns_is_deployed_again() -> None:

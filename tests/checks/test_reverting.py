@@ -37,6 +37,11 @@ ROWS: list[tuple[str, str, Fields | None, Fields | None, str]] = [
     ("file", "/etc/a b;c", FILE, None, "rm '/etc/a b;c'"),
     ("file", "/srv/pipe", {"type": "pipe", "mode": "644"}, None, "rm /srv/pipe"),
     ("file", "/etc/x.d", FOLDER, None, "rmdir /etc/x.d"),
+    ("file", "/dev/nvidia7", {"type": "character device", "mode": "666"}, None, ""),
+    ("file", "/srv/disk", {"type": "block device", "mode": "660"}, None, ""),
+    ("file", "/dev/infiniband", FOLDER, None, ""),
+    ("file", "/dev/shm", LINK, None, ""),
+    ("program", "/usr/lib/null", {"type": "character device", "package": "none"}, None, ""),
     ("file", X, {**FILE, "flags": "i"}, None, "chattr -i /etc/x && rm /etc/x"),
     ("file", X, {**FILE, "package": "x"}, None, ""),
     ("file", "/etc/x.d", {**FOLDER, "flags": "i", "package": "x"}, None, ""),
@@ -411,9 +416,18 @@ def test_packages_of_rpm(
     assert commands("package", Case(name, wrong, right, "rhel")) == expected
 
 
-def test_a_file_of_rpm_is_installed_again_alone() -> None:
+def test_a_file_of_rpm_is_removed_only_when_its_package_is_there() -> None:
     said = commands("file", Case(X, EDITED, SHIPPED, "rhel"))
-    assert said.startswith("rm -f /etc/x && dnf reinstall chrony && ")
+    assert said.startswith(
+        "dnf reinstall --downloadonly chrony && rm -f /etc/x && dnf reinstall chrony && "
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"shipped": "content sha256 0"}, {"type": "absent"}])
+def test_no_program_of_rpm_is_removed(wrong: Fields) -> None:
+    """Without libc, dnf does not start."""
+    case = Case("/usr/lib64/libc.so.6", {**wrong, "package": "glibc.x86_64"}, None, "rhel")
+    assert commands("program", case) == "dnf reinstall glibc.x86_64"
 
 
 def test_a_program_is_put_back_from_its_package() -> None:
@@ -430,8 +444,8 @@ def test_a_program_is_put_back_from_its_package() -> None:
         ("owner root:root", "chown -h root:root /usr/bin/tool && chmod 755 /usr/bin/tool"),
         ("owner root:adm, mode 2755",
          "chown -h root:adm /usr/bin/tool && chmod 2755 /usr/bin/tool"),
-        ("mode 755, content sha256 0", "rm -f /usr/bin/tool && dnf reinstall tool.noarch"),
-        ("capabilities cap_net_raw=ep", "rm -f /usr/bin/tool && dnf reinstall tool.noarch"),
+        ("mode 755, content sha256 0", "dnf reinstall tool.noarch"),
+        ("capabilities cap_net_raw=ep", "dnf reinstall tool.noarch"),
     ],
 )  # fmt: skip
 def test_a_program_of_rpm_gets_what_its_package_says(shipped: str, expected: str) -> None:

@@ -11,6 +11,7 @@ RELOAD = "systemctl daemon-reload"
 UNITS = "/etc/systemd/system"
 OF_RUN = "/run/systemd/system/a.target.wants/a.service"
 DROP_IN = f"{UNITS}/a.service.d/b.conf"
+WANTS = f"{UNITS}/a.target.wants"
 
 
 def of(domain: str, name: str, text: str) -> Member:
@@ -86,6 +87,35 @@ def removed(name: str, *, folder: bool = False) -> Member:
             ],
             "chattr -i /opt/x/a && rm /opt/x/a && rmdir /opt/x",
             id="a file that cannot be removed at once",
+        ),
+        pytest.param(
+            [
+                of("file", "/opt/x", "chattr -i /opt/x && rmdir /opt/x"),
+                removed("/opt/x/a"),
+                of("file", "/opt/x/y/b", "chattr -i /opt/x/y/b && rm /opt/x/y/b"),
+                of("file", "/opt/x/y", "chattr -a /opt/x/y && rmdir /opt/x/y"),
+            ],
+            "chattr -i /opt/x && chattr -i /opt/x/y/b && chattr -a /opt/x/y && "
+            "rm /opt/x/a /opt/x/y/b && rmdir /opt/x/y /opt/x",
+            id="folders that keep their files",
+        ),
+        pytest.param(
+            [
+                of("file", WANTS, f"chattr -i {WANTS} && rmdir {WANTS}"),
+                of("file", f"{WANTS}/b.service", f"rm {WANTS}/b.service && {RELOAD}"),
+                of("unit", "b.service", "systemctl disable --now b.service"),
+            ],
+            f"chattr -i {WANTS} && systemctl disable --now b.service && "
+            f"rmdir {WANTS} && {RELOAD}",
+            id="a folder that keeps the links of a unit",
+        ),
+        pytest.param(
+            [
+                of("file", DROP_IN, f"chattr -i {DROP_IN} && rm {DROP_IN} && {RELOAD}"),
+                of("process", "a.service", "systemctl restart a.service"),
+            ],
+            f"chattr -i {DROP_IN} && rm {DROP_IN} && {RELOAD} && systemctl restart a.service",
+            id="a locked drop-in, with which the service runs",
         ),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ from lockstep.checks.rule import Rule
 from lockstep.checks.slurm_states import RESERVED
 from lockstep.node.fingerprint.entry import REPAIR
 from lockstep.node.fingerprint.leftovers import REMOVED
+from lockstep.node.fingerprint.tree import PROTECTED
 from lockstep.probe.record import FINGERPRINT
 from lockstep.report import Finding, Part, Severity, Status, count, fold, worst
 
@@ -77,7 +78,7 @@ def wrong(
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
-    domain, family = shown(difference.domain), view.plan.cluster.release.family
+    family = view.plan.cluster.release.family
     case = Case(difference.name, side.fields, right.fields, family)
     removed = case.was(REMOVED)
     left = f"left by package {removed}, which was removed" if removed else ""
@@ -87,10 +88,21 @@ def wrong(
         difference.name,
         (shows.found, shows.expected),
         reference,
-        repair(view, domain, case, right.nodes),
+        _repair(view, difference.domain, case, right.nodes),
         shows.detail or left,
         severity=_severity(view, rule, difference, side.fields, right.fields),
     )
+
+
+def _repair(view: View, domain: str, case: Case, right: tuple[str, ...]) -> Repair:
+    """Return the repair of a difference, without a command that has the hash of a secret value.
+
+    Of secret values only hashes are known, in a domain of their own. It has no commands.
+    """
+    usual = repair(view, shown(domain), case, right)
+    hashes = {*(case.wrong or {}).values(), *(case.right or {}).values()}
+    has_hash = domain.endswith(PROTECTED) and any(one in usual.text for one in hashes)
+    return repair(view, domain, case, right) if has_hash else usual
 
 
 def running(view: View, rule: Rule, difference: Difference, fields: Fields) -> RawFinding:

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lockstep.checks.fingerprint.objects import Difference, Side
+from lockstep.checks.fingerprint.objects import MADE_BY_KERNEL, Difference, Side
 from lockstep.checks.fingerprint.past import Past
 from lockstep.checks.fingerprint.places import RUNNING
 
@@ -28,7 +28,7 @@ ADDED = frozenset(
     }
 )
 """Domains in which an object on one side only was rather added than removed. A missing route, mount
-or device is rather a fault."""
+or device is rather a fault, and so is a missing file of a device."""
 
 
 class By(enum.Enum):
@@ -80,7 +80,8 @@ def verdict(
         return Verdict(before, By.PAST)
     absent = [side for side in sides if side.fields is None]
     owned = any((side.fields or {}).get(PACKAGE, NO_PACKAGE) != NO_PACKAGE for side in sides)
-    if difference.domain in ADDED and absent and not owned:
+    made = MADE_BY_KERNEL.match(difference.name)
+    if difference.domain in ADDED and absent and not owned and not made:
         return Verdict(absent[0], By.UNOWNED)
     return Verdict(None, By.NOBODY)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ SIDES = 8
 """At most so many nodes are asked about one place. If all nodes differ, more would not help."""
 PLACES = 300
 """At most so many places are asked about. A node that differs in more is another kind of node."""
+
+MADE_BY_KERNEL = re.compile(r"/(?:dev|proc|sys)(?:/|$)")
+"""Files that the kernel, udev(7) or a driver makes for a device (sysfs(5), proc(5)). If only some
+nodes have one, the others have rather lost the device; rm(1) would only take it from programs."""
 
 Fields = dict[str, str]
 Branches = Mapping[str, Mapping[str, Mapping[str, list[Fields]]]]

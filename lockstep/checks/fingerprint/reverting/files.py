@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from lockstep.checks.fingerprint.objects import MADE_BY_KERNEL
 from lockstep.checks.fingerprint.reverting.case import Case, Steps, command
 
 PACKAGE, SHIPPED, CONTENT = "package", "shipped", "content"
@@ -12,7 +13,8 @@ NO_PACKAGE = "none"
 OF_CONTENT = frozenset({CONTENT, SHIPPED, PACKAGE, "type"})
 ORDER = ("owner", "acl", "default_acl", "mode", "capabilities", "target")
 SETTABLE = frozenset({*ORDER, "flags"})
-REMOVABLE = frozenset({"file", "link", "pipe", "socket", "character device", "block device"})
+REMOVABLE = frozenset({"file", "link", "pipe", "socket"})
+"""Types of files that rm(1) is named for. A device may be lost on the other nodes."""
 LOCKED = "ia"
 """Attributes of chattr(1) with which a file cannot be changed or removed."""
 OF_SYSTEMD = re.compile(
@@ -53,7 +55,10 @@ def of_file(case: Case) -> Steps:
 
 
 def of_program(case: Case) -> Steps:
-    """Return the commands for a file below /usr, which is no object if it is as shipped."""
+    """Return the commands for a file below /usr, which is no object if it is as shipped.
+
+    RPM installs it again also if it was changed. Without it, dnf may not start.
+    """
     owner = case.was(PACKAGE)
     if not case.is_extra:
         return []
@@ -68,6 +73,8 @@ def of_program(case: Case) -> Steps:
             steps.append(_attribute(wanted, "mode"))  # chown(2) clears the setuid bit
         return [step for several in steps for step in several]
     if SHIPPED in (case.wrong or {}) or case.was("type") == "absent":
+        if case.family == "rhel":
+            return [command("dnf", "reinstall", owner)]
         return [restored_from_package(Case(case.name, None, {PACKAGE: owner}, case.family))]
     return []
 
@@ -88,14 +95,17 @@ def _is_lost(case: Case, field: str) -> bool:
 
 
 def restored_from_package(case: Case) -> str:
-    """Return the command that puts the file of its package back, and no other file.
+    """Return the command that puts a file of configuration of its package back, and no other.
 
     ``apt-get install --reinstall`` keeps a changed conffile, or with options of dpkg(1) replaces
-    all changed ones of the package. RPM installs a missing file again, and keeps changed ones.
+    all changed ones of the package. RPM installs a missing one again, and keeps changed ones. The
+    file is removed when the package is there: a repository may not have the version any more, and
+    dnf(8) keeps what ``--downloadonly`` brought until the next transaction.
     """
     package, path = shlex.quote(case.should(PACKAGE)), shlex.quote(case.name)
     if case.family == "rhel":
-        return f"rm -f {path} && dnf reinstall {package}"
+        again = f"dnf reinstall {package}"
+        return f"dnf reinstall --downloadonly {package} && rm -f {path} && {again}"
     return (
         f'(d=$(mktemp -d) && trap \'rm -r "$d"\' EXIT && cd "$d" && apt-get download {package}='
         f"\"$(dpkg-query -W -f '${{Version}}' {package})\" && dpkg-deb --fsys-tarfile ./*.deb | "
@@ -104,7 +114,7 @@ def restored_from_package(case: Case) -> str:
 
 
 def _removed(case: Case) -> Steps:
-    if case.was(PACKAGE):
+    if case.was(PACKAGE) or MADE_BY_KERNEL.match(case.name):
         return []
     if case.was("type") == "folder":
         return [command("rmdir", case.name)]

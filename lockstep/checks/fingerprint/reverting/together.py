@@ -47,22 +47,28 @@ def together(node: str, members: Sequence[Member]) -> str:
     units = {unit for unit, _ in stopped if unit}
     removed: list[str] = []
     folders: list[str] = []
+    unlocked: list[str] = []
     more: list[str] = []
     for name, text in own.items():
         link = LINK.fullmatch(name)
         if link is not None and link["unit"] in units and name != first.name:
             continue  # systemctl(1) disable removes it
-        if text == command("rmdir", name):
+        kept = text.removesuffix(f" && {RELOAD}")
+        if kept.endswith(command("rmdir", name)):
             folders.append(name)
-        elif text.removesuffix(f" && {RELOAD}") == command("rm", name):
+            unlocked.append(kept.removesuffix(command("rmdir", name)))
+        elif kept.endswith(command("rm", name)):
             removed.append(name)
-        elif text.startswith(("rm ", "rmdir ", "chattr ")):
-            more.append(text.removesuffix(f" && {RELOAD}"))
+            unlocked.append(kept.removesuffix(command("rm", name)))
+        elif kept.startswith(("rm ", "rmdir ", "chattr ")):
+            more.append(kept)
         elif name.startswith(f"{first.name}/"):
             return start + BY_HAND.format(name=first.name)
     if len(removed) > FILES:
         return start + BY_HAND.format(name=first.name)
-    steps = [text for _, text in stopped]
+    # A folder whose attributes lock it keeps the files below it, and the links of units.
+    steps = [text.removesuffix(" && ") for text in unlocked if text]
+    steps += [text for _, text in stopped]
     steps += more
     steps += [command("rm", *removed)] if removed else []
     folders.sort(key=lambda name: (-name.count("/"), name))
