@@ -185,8 +185,9 @@ COMMAND = Command(
         Argument(
             "--settled",
             action="store_true",
-            help="compare the nodes of --limit only with nodes that want no deploy and no reboot, "
-            "as deploys do before Slurm resumes a worker",
+            help="compare the nodes of --limit only with nodes that need neither a deploy nor a "
+            "reboot, and that Lockstep has not drained; deploys do this before Slurm resumes a "
+            "worker",
         ),
         Argument(
             "--no-fingerprint",

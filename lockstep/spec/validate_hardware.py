@@ -198,11 +198,12 @@ def _gpu_of_others(gpu: Gpu) -> Iterator[Relation]:
             getattr(gpu, field) != Gpu.model_fields[field].get_default(call_default_factory=True),
             (field,),
             str(getattr(gpu, field)),
-            f"leave it out: Lockstep does not set or check GPUs of {gpu.vendor}",
+            f"leave it out: Lockstep does not set or check {MAKERS[gpu.vendor]} GPUs",
         )
 
 
 OF_ANY_VENDOR = {"vendor", "model", "count"}
+MAKERS = {"amd": "AMD", "intel": "Intel"}
 
 
 def _gpu_of_nvidia(gpu: Gpu) -> Iterable[Relation]:

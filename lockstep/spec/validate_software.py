@@ -92,7 +92,8 @@ def _key(one: Repository) -> Relation:
         found != vendor.fingerprint,
         ("key",),
         found,
-        f"{vendor.fingerprint} alone, NVIDIA's key for this repository: {vendor.key}",
+        f"only {vendor.fingerprint}, NVIDIA's key for this repository; download it from "
+        f"{vendor.key}",
     )
 
 

@@ -110,7 +110,8 @@ def compared(plan: NodePlan) -> Commands:
     Args:
         plan: the plan of the node.
     """
-    name = plan.name
+    name, inventory = plan.name, plan.cluster.inventory
+    again = f"pyinfra -y {inventory} deploys/worker.py --limit {name}"
     # Before the run, nobody knows which workers will wait.
     if not host.state.is_executing or host.name not in waiting(host.state):
         return
@@ -125,27 +126,30 @@ def compared(plan: NodePlan) -> Commands:
     if not concerned:
         return
     try:
-        found = _settled(host.state, plan.cluster.inventory, name)
+        found = _settled(host.state, inventory, name)
     except Unanswered as unanswered:
-        yield refusal(f"{name} was not compared, so it stays as it is: {unanswered}")
+        yield refusal(
+            f"{name} was not compared with its class, so its state was not changed: {unanswered}. "
+            f"Next: fix this, then run: {again}"
+        )
         return
     wrong = against(found, name)
     pending = [one for one in wrong if one["status"] == PENDING]
     wrong = [one for one in wrong if one not in pending]
     if doubtful := undecided(found, name):
         host.log_styled(
-            f"{name} differs from its class, but nobody knows which side is right: "
-            f"{as_text(doubtful)}. This does not keep it drained",
+            f"{name} differs from its class, and the right value is not known: "
+            f"{as_text(doubtful)}. This does not keep the node drained. Next: run lockstep check "
+            f"{inventory} --limit {name}, and decide which value is right",
             fg="yellow",
         )
-    again = f"pyinfra -y {plan.cluster.inventory} deploys/"
     if wrong:
         reason = reason_of(NOT_COMPARED, wrong)
         if hold.reason != reason or not hold.states & HELD:
             yield drain(name, reason)
         yield refusal(
             f"{name} stays drained, because it differs from its class: {as_text(wrong)}. Next: "
-            f"repair it, then run: {again}worker.py --limit {name}"
+            f"repair it, then run: {again}"
         )
     elif not hold.states & HELD:
         return  # the health check has resumed it meanwhile
@@ -153,12 +157,13 @@ def compared(plan: NodePlan) -> Commands:
         if hold.reason != AWAITS_REBOOT:
             yield drain(name, AWAITS_REBOOT)
         host.log_styled(
-            f"{name} stays drained until it is rebooted. Next: {again}reboot.py --limit {name}",
+            f"{name} stays drained until it is rebooted. Next: "
+            f"pyinfra -y {inventory} deploys/reboot.py --limit {name}",
             fg="yellow",
         )
     else:
         yield f"timeout 30 scontrol update NodeName={shlex.quote(name)} State=RESUME"
-        yield _saying("resumed: nothing names it as different from its class", "green")
+        yield _saying("resumed: the comparison with its class found no fault", "green")
 
 
 def _concerned(hold: HoldState, talk: Conversation, *, after_repair: bool) -> bool:

@@ -180,7 +180,7 @@ def test_a_node_that_does_not_show_a_difference_has_one() -> None:
     found = recorded.report(replace(shown, reading={**shown.reading, NODE: hidden})).findings
     finding = recorded.only(found)
     assert (finding.node, finding.status, finding.device) == (NODE, Status.DIFFERS.value, "")
-    assert finding.found == "1 difference, of objects that were not read"
+    assert finding.found == "1 difference in objects that were not read"
     assert finding.parts == ()
 
 
@@ -472,7 +472,7 @@ def test_a_name_for_a_shell_is_quoted() -> None:
 
 def test_without_a_command_the_repair_names_nodes_with_the_right_value() -> None:
     finding = only(of(file={"plain": {"mode": "0644", "content": "x\n"}}))
-    assert finding.repair == "on worker3: make plain as on worker[1-2,4-8]"
+    assert finding.repair == "on worker3: make plain the same as on worker[1-2,4-8]"
     assert finding.roles == ()
 
 
@@ -554,23 +554,29 @@ def without_package(name: str, fields: Fields) -> Changes:
 
 
 @pytest.mark.parametrize(
-    ("fields", "reference", "repair"),
+    ("fields", "reference", "expected", "repair"),
     [
-        ({"type": "file", "package": "none"}, "no package owns it", "rm /usr/bin/tool"),
+        ({"type": "file", "package": "none"}, "no package owns it", "absent", "rm /usr/bin/tool"),
         (
             {"content": "MD5 1", "shipped": "MD5 2", "package": "tool"},
             "package",
+            "as the package ships it",
             "apt-get download tool=",
         ),
-        ({"type": "absent", "package": "tool"}, "package", "apt-get download tool="),
+        (
+            {"type": "absent", "package": "tool"},
+            "package",
+            "as the package ships it",
+            "apt-get download tool=",
+        ),
     ],
 )
 def test_of_two_workers_a_program_as_shipped_is_right(
-    fields: Fields, reference: str, repair: str
+    fields: Fields, reference: str, expected: str, repair: str
 ) -> None:
     changed = of("worker2", without_package("/usr/bin/tool", fields))
     (finding,) = fingerprints_of(two(), changed)
-    assert (finding.node, finding.reference, finding.expected) == ("worker2", reference, "absent")
+    assert (finding.node, finding.reference, finding.expected) == ("worker2", reference, expected)
     assert repair in finding.repair
 
 
@@ -580,6 +586,33 @@ def test_of_two_workers_a_program_with_other_rights_may_be_right() -> None:
     changed = of("worker2", without_package("/usr/bin/sudo", fields))
     (finding,) = fingerprints_of(two(), changed)
     assert finding.status == Status.UNDECIDED.value
+    assert "usual owner and rights on worker3" in finding.found
+    assert "mode 4755, package sudo, type file on worker2" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"mode": "644", "package": "tool"}, "usual owner and rights"),
+        ({"mode": "644", "shipped": "mode 755", "package": "tool"}, "as the package ships it"),
+        ({"mode": "644", "package": "none"}, "absent"),
+        ({"kind": "MD5 1, 755"}, "absent"),  # the scripts of a package name no package
+    ],
+)
+def test_a_program_that_is_no_object_elsewhere_need_not_be_absent_there(
+    fields: Fields, expected: str
+) -> None:
+    finding = only(of(changes=without_package("/usr/bin/tool", fields)))
+    assert (finding.expected, finding.reference) == (expected, "peers (7 of 8)")
+
+
+def test_a_program_is_absent_where_its_package_is_not_installed() -> None:
+    fields = {"mode": "644", "shipped": "mode 755", "package": "tool"}
+    installed = of(
+        program={"/usr/bin/tool": fields}, package={"tool": {"version": "1", "state": "installed"}}
+    )
+    found = {finding.device: finding.expected for finding in report(installed).findings}
+    assert found["/usr/bin/tool"] == "absent"
 
 
 def test_a_difference_of_a_slow_domain_has_its_age() -> None:

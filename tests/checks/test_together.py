@@ -63,7 +63,7 @@ def removed(name: str, *, folder: bool = False) -> Member:
             [
                 removed(f"{UNITS}/a.service.d", folder=True),
                 of("file", DROP_IN, f"rm {DROP_IN} && {RELOAD}"),
-                of("unit", "a.service", "make a.service as on worker[2-3]"),
+                of("unit", "a.service", "make a.service the same as on worker[2-3]"),
                 of("process", "a.service", "systemctl restart a.service"),
             ],
             f"rm {DROP_IN} && rmdir {UNITS}/a.service.d && {RELOAD}"
@@ -132,7 +132,7 @@ def test_a_cause_is_removed_with_its_consequences(members: list[Member], expecte
         ),
         pytest.param(
             [
-                of("file", "/etc/x", "make /etc/x as on worker2"),
+                of("file", "/etc/x", "make /etc/x the same as on worker2"),
                 of("process", "x.service", "systemctl restart x.service"),
             ],
             id="the cause has no command",
@@ -151,13 +151,13 @@ def test_a_folder_with_a_file_that_no_command_removes_has_no_command() -> None:
     members = [
         removed("/opt/x", folder=True),
         removed("/opt/x/a"),
-        of("file", "/opt/x/b", "make /opt/x/b as on worker2"),
+        of("file", "/opt/x/b", "make /opt/x/b the same as on worker2"),
     ]
-    assert together(NODE, members) == "on worker1: find out what made /opt/x, and remove it"
+    assert together(NODE, members) == "on worker1: find out what created /opt/x, then remove /opt/x"
 
 
 def test_a_folder_with_very_many_files_has_no_command() -> None:
     files = [removed(f"/opt/x/{number}") for number in range(FILES + 1)]
     some, every = ([removed("/opt/x", folder=True), *many] for many in (files[1:], files))
     assert together(NODE, some).startswith("on worker1: rm ")
-    assert together(NODE, every) == "on worker1: find out what made /opt/x, and remove it"
+    assert together(NODE, every) == "on worker1: find out what created /opt/x, then remove /opt/x"

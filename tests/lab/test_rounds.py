@@ -144,7 +144,7 @@ def test_the_same_object_changed_again_is_not_left() -> None:
     ("rule", "repair", "command"),
     [
         ("fingerprint.file", "on worker1: rm /etc/x && rmdir /etc", "rm /etc/x && rmdir /etc"),
-        ("fingerprint.file", "on worker1: make /etc/x as on worker[2-3]", ""),
+        ("fingerprint.file", "on worker1: make /etc/x the same as on worker[2-3]", ""),
         ("fingerprint.file", "on worker2: rm /etc/x", ""),
         ("fingerprint.file", "pyinfra -y lab.py deploys/worker.py", ""),
         ("sysctl.common", "declare it, or run on worker1: sysctl -w a='1'", "sysctl -w a='1'"),

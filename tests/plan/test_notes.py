@@ -48,7 +48,11 @@ def test_a_known_set_has_no_note() -> None:
             "driver branch 570 is not supported by NVIDIA any more (2026-11-24): use 580, 595, 620",
         ),
         ("h200", {"cuda": ["13.9"]}, "not verified: CUDA 13.9 is newer than the catalogue"),
-        ("h200", {"cuda": ["13.3"]}, "not verified: CUDA 13.3 (VMAFx, decision record 0738)"),
+        (
+            "h200",
+            {"cuda": ["13.3"]},
+            "not verified: CUDA 13.3 (a third-party document: VMAFx, decision record 0738)",
+        ),
         (
             "NVIDIA X",
             {},

@@ -139,9 +139,9 @@ def test_a_difference_of_which_nobody_knows_the_right_side_is_only_said(slurm: S
     done, told = slurm.deploy(TO_COMPARE, doubtful)
     assert (done.succeeded, told) == (True, RESUMED)
     assert (
-        "worker1 differs from its class, but nobody knows which side is right: "
-        "fingerprint.sysctl kernel.x (found a, expected b). This does not keep it drained"
-        in slurm.said.text
+        "worker1 differs from its class, and the right value is not known: "
+        "fingerprint.sysctl kernel.x (found a, expected b). This does not keep the node drained. "
+        "Next: run lockstep check " in slurm.said.text
     )
 
 
@@ -247,7 +247,10 @@ def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
 def test_a_check_that_fails_resumes_nobody(slurm: Slurm) -> None:
     done, told = slurm.deploy(TO_COMPARE, fails="lockstep check failed")
     assert (done.succeeded, told) == (False, "")
-    assert "was not compared, so it stays as it is: lockstep check failed" in slurm.said.text
+    assert (
+        "worker1 was not compared with its class, so its state was not changed: lockstep check "
+        "failed. Next: fix this, then run: pyinfra -y " in slurm.said.text
+    )
 
 
 def test_without_a_worker_that_waits_nothing_is_asked(

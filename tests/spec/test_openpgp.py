@@ -66,7 +66,9 @@ def test_nvidias_repository_takes_nvidias_key() -> None:
 )
 @pytest.mark.parametrize("uri", [URI, f"{URI}/", URI.replace("https", "http")])
 def test_nvidias_repository_takes_no_other_key(key: str, found: str, uri: str) -> None:
-    allowed = f"{WANTED} alone, NVIDIA's key for this repository: {URI}/8793F200.pub"
+    allowed = (
+        f"only {WANTED}, NVIDIA's key for this repository; download it from {URI}/8793F200.pub"
+    )
     assert refused(key, uri) == [(("software", "repositories", 0, "key"), found, allowed)]
 
 

@@ -867,7 +867,7 @@ def test_settings_of_nvidia_are_refused_for_other_vendors() -> None:
     wanted = plain()
     wanted["hardware"]["hgx"]["gpu"] = {**OTHERS, "power_limit_w": 500, "mig": ["1g.5gb"]}
     found = {p.path: (p.value, p.allowed) for p in spec.load(wanted, declared())[1]}
-    said = "leave it out: Lockstep does not set or check GPUs of amd"
+    said = "leave it out: Lockstep does not set or check AMD GPUs"
     assert found == {
         ("hardware", "hgx", "gpu", "mig"): ("('1g.5gb',)", said),
         ("hardware", "hgx", "gpu", "power_limit_w"): ("500.0", said),

@@ -97,7 +97,9 @@ def _listed(edition: str) -> Origin:
 ENDED = _listed("580")
 """This edition lists the branches that had reached their end of life in 2025."""
 FORUM = Origin("NVIDIA developer forum, Current graphics driver releases")
-PART_KNOWN = Origin("CUDA Toolkit release notes, which only have the driver", verified=False)
+PART_KNOWN = Origin(
+    "CUDA Toolkit release notes, which give only the driver's version", verified=False
+)
 
 BRANCHES: Mapping[int, Branch] = {
     470: Branch("long-term support", "11.4", PART_KNOWN),
@@ -160,7 +162,10 @@ CUDA_RELEASES: Mapping[str, Cuda] = {
     "13.0": Cuda("580.65.06"),
     "13.1": Cuda("590.44.01"),
     "13.2": Cuda("595.45.04"),
-    "13.3": Cuda("610.43.02", Origin("VMAFx, decision record 0738", verified=False)),
+    "13.3": Cuda(
+        "610.43.02",
+        Origin("a third-party document: VMAFx, decision record 0738", verified=False),
+    ),
 }
 """CUDA release -> its bundled driver."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lockstep.checks.context import View
 from lockstep.checks.fingerprint import texts
-from lockstep.checks.fingerprint.decide import By
+from lockstep.checks.fingerprint.decide import PROGRAM, By
 from lockstep.checks.fingerprint.objects import Difference, Fields, Side, shown
 from lockstep.checks.fingerprint.places import RUNNING
 from lockstep.checks.fingerprint.reverting import Repair, repair
@@ -47,13 +47,27 @@ def _severity(
     return severity_of(rule.severity.differs, domain, difference.name, wrong, right)
 
 
-def words(side: Side, right: Side) -> Words:
-    """Return how a wrong side is shown next to the right one."""
+def words(difference: Difference, side: Side, right: Side, uneven: frozenset[str]) -> Words:
+    """Return how a wrong side is shown next to the right one.
+
+    Args:
+        difference: the object that differs.
+        side: the wrong side.
+        right: the right side.
+        uneven: packages that are installed on some nodes only.
+    """
     return Words(
-        texts.found(side.fields, right.fields),
-        texts.found(right.fields, side.fields),
+        _text(difference, side, right, uneven),
+        _text(difference, right, side, uneven),
         texts.detail(side.fields, right.fields),
     )
+
+
+def _text(difference: Difference, side: Side, other: Side, uneven: frozenset[str]) -> str:
+    """Return how one side is shown, also if it has no object because nothing deviates there."""
+    if side.fields is None and shown(difference.domain) == PROGRAM:
+        return texts.not_listed(other.fields or {}, uneven)
+    return texts.found(side.fields, other.fields)
 
 
 def wrong(
@@ -121,14 +135,26 @@ def running(view: View, rule: Rule, difference: Difference, fields: Fields) -> R
     return replace(raw, tags=frozenset({RESERVED}) if is_reserved else raw.tags)
 
 
-def undecided(views: Mapping[str, View], rule: Rule, difference: Difference) -> RawFinding:
-    """Return the finding about a difference of which nobody knows the right side."""
+def undecided(
+    views: Mapping[str, View], rule: Rule, difference: Difference, uneven: frozenset[str]
+) -> RawFinding:
+    """Return the finding about a difference of which nobody knows the right side.
+
+    Args:
+        views: the nodes.
+        rule: the rule of the domain.
+        difference: the object that differs.
+        uneven: packages that are installed on some nodes only.
+    """
     nodes = [node for side in difference.sides for node in side.nodes]
     first, *others = difference.sides
+    whole = None if first.fields is None else texts.found(first.fields, None)
+    shows = [
+        whole or _text(difference, first, others[0], uneven),
+        *(_text(difference, side, first, uneven) for side in others),
+    ]
     sides = "; ".join(
-        f"{texts.found(side.fields, first.fields if side is not first else None)} "
-        f"on {fold(side.nodes)}"
-        for side in difference.sides
+        f"{text} on {fold(side.nodes)}" for text, side in zip(shows, difference.sides, strict=True)
     )
     severities = {
         _severity(views[node], rule, difference, side.fields, first.fields)
@@ -157,10 +183,11 @@ def not_shown(rule: Rule, node: str, number: int, status: Status) -> RawFinding:
         rule,
         node,
         "",
-        (f"{count(number, 'difference')}, of objects that were not read", "none"),
+        (f"{count(number, 'difference')} in objects that were not read", "none"),
         By.MAJORITY.value,
         Repair(
-            f"check again, not saved records; if {node} is another kind of node, describe it as one"
+            f"check the live nodes instead of saved records; if {node} is meant to differ, give it "
+            "a hardware class of its own"
         ),
         status=status,
         severity=None if status is Status.UNKNOWN else rule.severity.differs,

@@ -294,13 +294,14 @@ def _findings(
     group: Group, rule: Rule, difference: Difference, decided: Verdict
 ) -> Iterator[RawFinding]:
     if decided.right is None and difference.domain != RUNNING:
-        yield undecided(group.views, rule, difference)
+        yield undecided(group.views, rule, difference, group.uneven)
         return
     for side in difference.sides:
         if side is decided.right or (decided.right is None and side.fields is None):
             continue
         of_side = part(rule.id, difference, side, side.nodes)
-        shows = None if decided.right is None else words(side, decided.right)
+        right = decided.right
+        shows = None if right is None else words(difference, side, right, group.uneven)
         for view in map(group.views.__getitem__, side.nodes):
             if rule.judges(view):
                 raw = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from lockstep.checks.fingerprint.decide import NO_PACKAGE, PACKAGE, SHIPPED
 from lockstep.checks.fingerprint.objects import Fields
 
 LINES = 10
@@ -12,6 +13,9 @@ LINES = 10
 LONGEST = 120
 """Characters of a value that are shown."""
 ABSENT = "absent"
+AS_SHIPPED = "as the package ships it"
+USUAL = "usual owner and rights"
+"""Of a file that may be as its package ships it: dpkg does not know owners and modes."""
 CONTENT = "content"
 SECRET = re.compile(
     r"pass|pwd|secret|token|credential|private|api.?key|bearer|://[^/@\s]+:[^/@\s]+@", re.IGNORECASE
@@ -30,6 +34,21 @@ def found(one: Fields | None, other: Fields | None) -> str:
         return _short(", ".join(own)) or "present"
     parts = [_field(name, one.get(name), other.get(name)) for name in differing_fields(one, other)]
     return _short("; ".join(parts))
+
+
+def not_listed(other: Fields, uneven: frozenset[str]) -> str:
+    """Return how a side is shown that lacks an object which others have in the domain ``program``.
+
+    There, a file of a package is only an object where something about it deviates or is unusual.
+
+    Args:
+        other: the fields on another side.
+        uneven: packages that are installed on some nodes only. Others may lack their files.
+    """
+    package = other.get(PACKAGE, NO_PACKAGE)
+    if package == NO_PACKAGE or package in uneven:
+        return ABSENT
+    return AS_SHIPPED if SHIPPED in other or other.get("type") == ABSENT else USUAL
 
 
 def detail(wrong: Fields | None, right: Fields | None, sep: str = " | ") -> str:
@@ -72,7 +91,7 @@ def _field(name: str, value: str | None, other: str | None) -> str:
     if own:
         return f"{name}: {len(own)} other lines"
     same = sorted(value.splitlines()) == sorted((other or "").splitlines())
-    return f"{name}: lines in another order" if same else f"{name}: lines are missing"
+    return f"{name}: lines in another order" if same else f"{name}: without these lines"
 
 
 def _shown(line: str) -> str:

@@ -57,7 +57,7 @@ RULES = tuple(
         source="comparison of nodes",
         reading="fingerprint",
         severity=severity,
-        repair=by_hand("make {device} on {node} as on its peers"),
+        repair=by_hand("make {device} on {node} the same as on its peers"),
         objects=lambda view, device: (),
     )
     for domain, (title, severity) in DOMAINS.items()

@@ -167,7 +167,7 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "each node has private keys of its own (sshd(8))"),
         ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
-        ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in an order by chance"),
+        ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in random order"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),
         ("/etc/docker/key.json", "Docker makes a key for each installation"),
         ("/etc/hostid", "zgenhostid(8) makes a random one"),

@@ -117,7 +117,9 @@ class Turn:
         if wrong:
             if self.ours and self.found and is_ours((self._hold() or HoldState()).reason):
                 reason = shlex.quote(reason_of(OURS, self.found))
-                self._scontrol(f"State=DRAIN Reason={reason}", "drained again")
+                self._scontrol(
+                    f"State=DRAIN Reason={reason}", "given the finding as its drain reason"
+                )
             # A difference that can only slow this node says nothing about the others.
             failure = Alone if self.found and are_warnings(self.found) else Failed
             raise failure(
@@ -128,7 +130,13 @@ class Turn:
             )
         self._log(f"the checks passed after {time.monotonic() - began:.0f} s")
         if self.doubtful:
-            self._log(f"nobody knows which side is right: {self.doubtful}", fg="yellow")
+            name, inventory = self.plan.name, self.plan.cluster.inventory
+            self._log(
+                f"{name} differs from its peers, and the right value is not known: "
+                f"{self.doubtful}. Next: run lockstep check {inventory} --limit {name}, and "
+                "decide which value is right",
+                fg="yellow",
+            )
         if self.ours:
             self._resume()
 

@@ -51,6 +51,8 @@ IDENTITY = re.compile("<[^>]*>")
 WRITTEN = frozenset({"content", "mode", "owner", "type", "shipped", "package", "target"})
 """What a deploy sets of a file. It removes no ACL, no capability and no attribute."""
 
+NOT_CONFIGURED = "apply the configured value, or change the configuration to the running one"
+
 
 class Repair(NamedTuple):
     """A repair for one node, and the roles whose deploy it is."""
@@ -88,10 +90,10 @@ def repair(view: View, domain: str, case: Case, right: tuple[str, ...]) -> Repai
         return Repair(text, roles)
     text = commands(domain, case)
     if not text and domain == "process" and case.is_extra:
-        text = f"find out who started {case.name.removeprefix('by hand: ')}, and end it"
+        text = f"find out who started {case.name.removeprefix('by hand: ')}, and stop it"
     if not text and right:
-        text = f"make {case.name} as on {fold(right)}"
-    return Repair(f"on {plan.name}: {text or 'apply the configured value, or configure this one'}")
+        text = f"make {case.name} the same as on {fold(right)}"
+    return Repair(f"on {plan.name}: {text or NOT_CONFIGURED}")
 
 
 def owner(plan: NodePlan, domain: str, case: Case) -> tuple[str, ...]:

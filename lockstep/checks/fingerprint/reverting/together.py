@@ -16,7 +16,7 @@ RELOAD = "systemctl daemon-reload"
 STOPPED = re.compile(r"systemctl (?:disable|stop|reset-failed) (?:--now )?(?P<unit>\S+)")
 RESTARTED = re.compile(r"systemctl (?:restart|start) \S+")
 LINK = re.compile(r"/etc/systemd/(?:system|user)/[^/]+\.(?:wants|requires|upholds)/(?P<unit>[^/]+)")
-BY_HAND = "find out what made {name}, and remove it"
+BY_HAND = "find out what created {name}, then remove {name}"
 FILES = 30
 """At most so many files are named in one command."""
 
