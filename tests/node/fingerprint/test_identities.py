@@ -24,6 +24,14 @@ def test_ports_of_a_bond_have_their_permanent_addresses(node: Node) -> None:
     assert identities()["UUID of the connection eth1"] == ["u-1"]
 
 
+def test_a_connection_without_an_id_or_a_uuid_is_read(node: Node) -> None:
+    node.file(f"{NM}/port1.nmconnection", "[connection]\nuuid=u-1\n")
+    node.file(f"{NM}/port2.nmconnection", "[connection]\nid=port2\n")
+    node.file(f"{NM}/empty", "")
+    found = {kind: values for kind, values in identities().items() if "connection" in kind}
+    assert found == {"UUID of the connection port1": ["u-1"]}
+
+
 def test_what_an_installation_draws(node: Node) -> None:
     node.file("/var/lib/cloud/data/instance-id", "i-0123456789abcdef0\n")
     node.file(
