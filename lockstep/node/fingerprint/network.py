@@ -15,6 +15,7 @@ from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 from lockstep.node.fingerprint.interfaces import (
     NET,
     interface_identifier,
+    permanent_addresses,
     queues_of,
     without_containers,
 )
@@ -143,6 +144,7 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each interface: what ip(8) and ethtool(8) show, without states."""
     groups = _groups()
     tokens = {row["ifname"]: row["token"] for row in shown_by_ip(commands).get("token", ())}
+    of_ports = set(permanent_addresses().values())
     rows = links(commands)
     filtering = [row for row in rows if ("linkinfo.info_data.vlan_filtering", "1") in flat(row)]
     vlans = _vlans(commands) if filtering else {}
@@ -165,6 +167,8 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
             fields["token"] = tokens[name]
         if name in groups:
             fields["groups"] = ", ".join(groups[name])
+        if fields.get("address") in of_ports:
+            fields["address"] = "of a port of a bond"
         # How the address was chosen tells a changed one, which is an identity by itself.
         origin = value_of(f"{NET}/{name}/addr_assign_type")
         fields["address_origin"] = ORIGINS.get(origin or "", "unknown")
