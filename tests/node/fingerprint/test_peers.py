@@ -212,5 +212,12 @@ def test_a_request_has_the_nodes_of_the_kind_in_short() -> None:
     assert alike(of["gpu2"]) == ALIKE
     assert alike(of["head1"]) == ()
     assert dict(own(of["gpu2"]))["management address"] == "10.0.0.12"
+    lettered = ",".join(f"n{n:04}-{'ab'[n % 2]}" for n in range(1, 101))
+    assert alike(plan("10.0.1.1", lettered).nodes["n0007-b"]) == (
+        ("management address", "10.0.1.1-10.0.1.100"),
+    )
+    spread = ",".join(f"gpu{2 * n}" for n in range(1, 65))
+    assert "name" in dict(alike(plan("10.0.1.1", spread).nodes["gpu4"]))
+    assert "name" not in dict(alike(plan("10.0.1.1", f"{spread},gpu130").nodes["gpu4"]))
     many = alike(plan("10.0.1.1", "gpu[0001-2000]").nodes["gpu0007"])
     assert many == (("name", "gpu[0001-2000]"), ("management address", "10.0.1.1-10.0.8.208"))
