@@ -19,7 +19,7 @@ from lockstep.node.fingerprint.interfaces import (
     queues_of,
     without_containers,
 )
-from lockstep.node.fingerprint.pods import EXCEPTIONS_OF_PODS, OF_PODS, ROUTED, called
+from lockstep.node.fingerprint.pods import EXCEPTIONS_OF_PODS, OF_PODS, called, routed_by
 from lockstep.node.fingerprint.sysfs import value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -279,8 +279,8 @@ def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
         alone = row.get("protocol") == "kernel" or (name == "default" and device)
         if alone or OF_PODS.fullmatch(device):
             name += f" dev {device or None}"
-        if row.get("protocol") in ROUTED:
-            name += f" by {row['protocol']}"
+        if by := routed_by(row.get("protocol", "")):
+            name += f" by {by}"
         if name.startswith("default"):
             name = f"{'IPv6' if 'pref' in row else 'IPv4'} {name}"
         if "metric" in row and row.get("protocol") != "kernel":
