@@ -87,8 +87,8 @@ def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:
 
 
 MOST_RANGES = 64
-"""Ranges of addresses that travel to each node. Addresses that are spread more are left out: lists
-of them then differ between nodes."""
+"""Ranges of addresses, and of names, that travel to each node. Values that are spread more are left
+out: lists of them then differ between nodes."""
 
 
 def alike(plan: NodePlan) -> tuple[tuple[str, str], ...]:
@@ -107,12 +107,9 @@ def _alike(plan: NodePlan) -> Iterator[tuple[str, str]]:
     for kind, every in values.items():
         if len(set(every)) != len(nodes):
             continue
-        if kind == NAME:
-            yield kind, fold(every)
-            continue
-        ranges = list(_ranges(every))
-        if len(ranges) <= MOST_RANGES:
-            yield kind, ",".join(ranges)
+        text = fold(every) if kind == NAME else ",".join(_ranges(every))
+        if text.count(",") < MOST_RANGES:
+            yield kind, text
 
 
 def _ranges(addresses: Iterable[str]) -> Iterator[str]:

@@ -152,7 +152,10 @@ ModuleOption = Annotated[
 ]
 CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
 MigProfile = Annotated[
-    str, _matching(r"\d+g\.\d+gb(\+me|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`")
+    str,
+    _matching(
+        r"\d+g\.\d+gb(\+me(\.all)?|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`"
+    ),
 ]
 GpuName = Annotated[
     str,

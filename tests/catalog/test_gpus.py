@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from lockstep.catalog import gpus
 from lockstep.catalog.nvidia.compatibility import ARCHITECTURES, branch
+from lockstep.spec.fields import MigProfile
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 
@@ -72,6 +74,15 @@ def gigabytes(profile: str) -> int:
     found = re.fullmatch(r"\d+g\.(\d+)gb(\+me|\+me\.all|\+gfx|-me)?", profile)
     assert found, profile
     return int(found[1])
+
+
+def test_a_description_may_have_each_profile_of_the_catalogue() -> None:
+    profiles = {one for name in gpus.known() for one in gpus.load(name).mig_profiles or ()}
+    assert "2g.48gb+me.all" in profiles
+    accepts = TypeAdapter[str](MigProfile)
+    assert {accepts.validate_python(profile) for profile in profiles} == profiles
+    with pytest.raises(ValidationError):
+        accepts.validate_python("2g.48gb+gfx.all")
 
 
 @pytest.mark.parametrize("name", [name for name in gpus.known() if gpus.load(name).mig_profiles])

@@ -137,6 +137,8 @@ class Files:
                     continue
                 with suppress(OSError):  # it is absent, or was removed in the meantime
                     fields = basic(os.lstat(rooted(path)))
+                    # Those of misc devices are given in the order of loading (MISC_DYNAMIC_MINOR).
+                    fields.pop("device", None)
                     if fields["type"] == "link":
                         fields["target"] = os.readlink(rooted(path))
                     self.found.append(Entry(path, fields))

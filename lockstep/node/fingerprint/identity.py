@@ -9,13 +9,17 @@ from contextlib import suppress
 
 from lockstep.node.fingerprint.disks import Disks, escaped
 from lockstep.node.fingerprint.installed import fabric, installation, pci_addresses
-from lockstep.node.fingerprint.interfaces import called, interface_identifier
+from lockstep.node.fingerprint.interfaces import (
+    NO_MAC,
+    called,
+    interface_identifier,
+    permanent_addresses,
+)
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import below, bytes_of, found_by, line_of, text_of
 
 MUNGE_KEY = "/etc/munge/munge.key"
 OLDER_CONNECTIONS = "/etc/sysconfig/network-scripts"
-NO_MAC = "00:00:00:00:00:00"
 
 
 def key(cluster: str) -> bytes:
@@ -50,11 +54,15 @@ def identities() -> dict[str, list[str]]:
     interfaces = below("/sys/class/net")
     renamed = called(interfaces)
     found.update({kind: [name] for name, kind in renamed.items()})
-    permanent = _permanent_addresses()
+    permanent = permanent_addresses()
+    of_ports = set(permanent.values())
     capitals = any(map(below, ("/etc/NetworkManager/system-connections", OLDER_CONNECTIONS)))
     for interface in interfaces:
-        address = [a for a in _lines(f"/sys/class/net/{interface}/address") if a != NO_MAC]
-        address += permanent.get(interface, [])
+        # All ports of a bond, the bond, and what is above it have the address of one port.
+        current = _lines(f"/sys/class/net/{interface}/address")
+        address = [a for a in current if a != NO_MAC and a not in of_ports]
+        if interface in permanent:
+            address = [permanent[interface]]
         # NetworkManager and Anaconda write them in capitals (nm-settings-keyfile(5)).
         address += [a.upper() for a in address if capitals and a != a.upper()]
         found[f"MAC address of {renamed.get(interface, interface)}"] = address
@@ -74,23 +82,6 @@ def identities() -> dict[str, list[str]]:
     found.update(fabric())
     found.update(pci_addresses())
     return {kind: values for kind, values in found.items() if values}
-
-
-def _permanent_addresses() -> dict[str, list[str]]:
-    """Return the MAC addresses that ports of a bond had before (bonding, proc_net_bonding).
-
-    All ports of a bond have one MAC address, and files for udev(7) have the permanent ones.
-    """
-    found: dict[str, list[str]] = {}
-    port = ""
-    for path in found_by("/proc/net/bonding/*"):
-        for line in _text(path).splitlines():
-            key, _, value = line.partition(": ")
-            if key == "Slave Interface":
-                port = value.strip()
-            elif key == "Permanent HW addr" and port:
-                found[port] = [value.strip()]
-    return found
 
 
 PERMANENT = 0x80

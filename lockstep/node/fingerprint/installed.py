@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -44,8 +45,11 @@ def installation(machine: Iterable[str]) -> dict[str, list[str]]:
             settings = dict(
                 line.partition("=")[::2] for line in reversed(text_of(path).splitlines())
             )
-            # Ports name their controller by UUID (nm-settings-keyfile(5)).
-            found[f"UUID of the connection {settings['id']}"] = [settings["uuid"]]
+            # Ports name their controller by UUID (nm-settings-keyfile(5)). NetworkManager takes the
+            # file's name for an ID, and makes a UUID, if the file has none.
+            name = settings.get("id") or os.path.basename(path).partition(".nmconnection")[0]
+            if settings.get("uuid"):
+                found[f"UUID of the connection {name}"] = [settings["uuid"]]
     with suppress(Unread):
         for line in text_of(POD_NETWORK).splitlines():
             name, _, value = line.partition("=")

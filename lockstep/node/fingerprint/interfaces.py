@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from lockstep.node.fingerprint.entry import Fields
 from lockstep.node.fingerprint.sysfs import names_in, value_of
-from lockstep.node.readers.tree import rows_of
+from lockstep.node.readers.reading import Unread
+from lockstep.node.readers.tree import found_by, rows_of, text_of
 
+NO_MAC = "00:00:00:00:00:00"
 NET = "/sys/class/net"
 OF_CONTAINERS = re.compile(r"(?:veth|cali|lxc|eni|azv|nodelocal)[0-9a-f]+|lxc_health|podman\d+-\w+")
 """Names that Docker, Podman, Calico, Cilium and the AWS and Azure plug-ins give to the end of a
@@ -39,6 +42,25 @@ def without_containers(names: Iterable[str]) -> list[str]:
         if (value_of(f"{NET}/{name}/iflink"), value_of(f"{NET}/{name}/ifindex")) not in pairs
     }
     return [name for name in names if name not in gone]
+
+
+def permanent_addresses() -> dict[str, str]:
+    """Return the MAC address that each port of a bond had before (bonding, proc_net_bonding).
+
+    All ports of a bond have one MAC address, and files for udev(7) have the permanent ones. From
+    which port the bond has its address depends on which one came first.
+    """
+    found: dict[str, str] = {}
+    port = ""
+    for path in found_by("/proc/net/bonding/*"):
+        with suppress(Unread):
+            for line in text_of(path).splitlines():
+                key, _, value = line.partition(": ")
+                if key == "Slave Interface":
+                    port = value.strip()
+                elif key == "Permanent HW addr" and value.strip() != NO_MAC:
+                    found[port] = value.strip()
+    return found
 
 
 OF_DOCKER = re.compile(r"br-[0-9a-f]{12}")

@@ -15,10 +15,11 @@ from lockstep.node.fingerprint.exempt import WHOLE, Exempt
 from lockstep.node.fingerprint.interfaces import (
     NET,
     interface_identifier,
+    permanent_addresses,
     queues_of,
     without_containers,
 )
-from lockstep.node.fingerprint.pods import EXCEPTIONS_OF_PODS, OF_PODS, ROUTED, called
+from lockstep.node.fingerprint.pods import EXCEPTIONS_OF_PODS, OF_PODS, called, routed_by
 from lockstep.node.fingerprint.sysfs import value_of
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
@@ -143,6 +144,7 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each interface: what ip(8) and ethtool(8) show, without states."""
     groups = _groups()
     tokens = {row["ifname"]: row["token"] for row in shown_by_ip(commands).get("token", ())}
+    of_ports = set(permanent_addresses().values())
     rows = links(commands)
     filtering = [row for row in rows if ("linkinfo.info_data.vlan_filtering", "1") in flat(row)]
     vlans = _vlans(commands) if filtering else {}
@@ -165,6 +167,8 @@ def read_interfaces(request: Request, commands: Commands) -> Iterator[Entry]:
             fields["token"] = tokens[name]
         if name in groups:
             fields["groups"] = ", ".join(groups[name])
+        if fields.get("address") in of_ports:
+            fields["address"] = "of a port of a bond"
         # How the address was chosen tells a changed one, which is an identity by itself.
         origin = value_of(f"{NET}/{name}/addr_assign_type")
         fields["address_origin"] = ORIGINS.get(origin or "", "unknown")
@@ -275,8 +279,8 @@ def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
         alone = row.get("protocol") == "kernel" or (name == "default" and device)
         if alone or OF_PODS.fullmatch(device):
             name += f" dev {device or None}"
-        if row.get("protocol") in ROUTED:
-            name += f" by {row['protocol']}"
+        if by := routed_by(row.get("protocol", "")):
+            name += f" by {by}"
         if name.startswith("default"):
             name = f"{'IPv6' if 'pref' in row else 'IPv4'} {name}"
         if "metric" in row and row.get("protocol") != "kernel":

@@ -4,7 +4,8 @@ Two forms of lists are recognised among the lines of a text, and among the words
 
 - a list of all nodes, such as the lines of hosts(5): all its lines stay as they are;
 - a list of the *other* nodes, such as ``unicast_peer`` of keepalived.conf(5): if it has exactly
-  the nodes that must be equal to this one, without this one, then it is replaced.
+  the nodes that must be equal to this one, without this one, then their names and addresses are
+  replaced. The rest of the text stays.
 
 Lines or words belong to one list if they are equal without names, addresses and numbers. So a list
 with a wrong node stays as it is, and differs.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lockstep.node.fingerprint.hostlists import expand
@@ -25,13 +27,15 @@ NODE = re.compile(
 """A word that may be an address or a name."""
 WORDS = re.compile(r"([\s,;=|\"'\[\](){}]+)")
 NAME = "name"
-OTHERS = "<the other nodes of its kind>"
+OTHER = "of another node of its kind"
 SHORTEST = 3
 """Characters that the names or addresses of all nodes must have in common. Otherwise nearly every
 text would be searched."""
 FEW = 8
 """Names without a common beginning of which each is looked for."""
 Replace = Callable[[str], str]
+Node = tuple[str, str]
+"""What a node is named by, and the name or address."""
 
 
 def _number(word: str) -> int | None:
@@ -139,24 +143,24 @@ class Peers:
         """
         lists: dict[str, _List] = {}
         shaped = [(part, self._shape(part, lists)) for part in parts]
+        complete = {shape for shape, one in lists.items() if self._is_complete(one)}
         done: list[str] = []
-        seen: set[str] = set()
         for part, shape in shaped:
             one = lists.get(shape)
             if one is None:
                 done.append(replace(part))
             elif one.has_own and one.others:
                 done.append(part)
-            elif one.others and self._is_complete(one):
-                done.append("" if shape in seen else OTHERS)
-                seen.add(shape)
+            elif shape in complete:
+                done.append(replace(self._without_others(part)))
             else:
                 done.append(alone(part, replace))
         return done
 
     def _shape(self, part: str, lists: dict[str, _List]) -> str:
         """Return a part without what differs within a list; add the nodes in it to its list."""
-        own, others = False, []
+        own = False
+        others: Counter[Node] = Counter()
 
         def kind(found: re.Match[str]) -> str:
             nonlocal own
@@ -168,13 +172,14 @@ class Peers:
             if of:
                 own = own or is_own
                 if not is_own:
-                    others.append((of, word))
+                    others[of, word] += 1
                 return "<name>" if of == NAME else "<address>"
             return word
 
         shape = NODE.sub(kind, part)
         if not own and not others:
             return ""
+        rest = shape
         shape = re.sub(r"\d+", "#", shape).strip(" \t,;")
         one = lists.setdefault(shape, _List())
         # A part that has both is about two nodes, or a list by itself.
@@ -183,16 +188,50 @@ class Peers:
             lists.setdefault(shape, _List())
             return shape
         one.has_own = one.has_own or own
-        one.others.update(others)
+        if others:
+            one.others.append((rest, others))
         return shape
 
+    def _without_others(self, part: str) -> str:
+        """Return a part of a list of the other nodes with their names and addresses replaced."""
+
+        def other(found: re.Match[str]) -> str:
+            of = self.kind_of(found.group())
+            return f"<{of} {OTHER}>" if of else found.group()
+
+        return NODE.sub(other, part)
+
     def _is_complete(self, one: _List) -> bool:
-        """Return whether a list has all nodes of the kind except this one."""
-        kinds = {kind for kind, _ in one.others}
-        return all(
-            len({word for of, word in one.others if of == kind}) == self._sizes[kind] - 1
-            for kind in kinds
+        """Return whether a list has all nodes of the kind except this one, and all equally often.
+
+        Several lists may have one shape, such as those of two ports. A part that a list has twice
+        must be there twice for each node.
+        """
+        if one.has_own or not one.others:
+            return False
+        lists: dict[str, Counter[Node]] = {}
+        whole: Counter[Node] = Counter()
+        for rest, others in one.others:
+            if not all(len(set(counts.values())) == 1 for counts in _by_kind(others).values()):
+                return False
+            lists.setdefault(rest, Counter()).update(others.keys())
+            whole.update(others.keys())
+        return self._is_even(whole) and all(
+            max(counts.values()) == 1 or self._is_even(counts) for counts in lists.values()
         )
+
+    def _is_even(self, counts: Counter[Node]) -> bool:
+        return all(
+            len(of) == self._sizes[kind] - 1 and len(set(of.values())) == 1
+            for kind, of in _by_kind(counts).items()
+        )
+
+
+def _by_kind(counts: Counter[Node]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (kind, word), count in counts.items():
+        found.setdefault(kind, {})[word] = count
+    return found
 
 
 class _List:
@@ -200,4 +239,5 @@ class _List:
 
     def __init__(self) -> None:
         self.has_own = False
-        self.others: set[tuple[str, str]] = set()
+        self.others: list[tuple[str, Counter[Node]]] = []
+        """The rest of each part that names other nodes, and how often it names each."""

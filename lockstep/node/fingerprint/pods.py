@@ -20,14 +20,18 @@ DEVICES = (
 configuration", VXLAN and WireGuard interfaces; tunl0 of IP in IP), Cilium ("Routing"), kube-proxy
 in IPVS mode, kube-router, Weave, Antrea and OVN-Kubernetes."""
 OF_PODS = re.compile(DEVICES)
-BLOCK = r"\S+/(?:26|122)(?: table \S+)?(?: dev \S+)? by (?:bird|80)"
+BLOCK = r"\S+/(?:26|122)(?: table \S+)?(?: dev \S+)? by Calico's (?:bird|80)"
 """A block of addresses of Calico ("IP pool", blockSize: 26 and 122 unless set), as BIRD and Felix
 (protocol 80) route them."""
 ROUTED = ("bird", "80")
+OF_CALICO = "/var/lib/calico"
+"""calico/node writes the node's name into this folder ("Configuring calico/node", NODENAME)."""
 MADE = "A network plugin of Kubernetes makes it for the pods of one node."
 
 EXCEPTIONS_OF_PODS = (
-    Exempt("route", rf"(?:.* )?dev {DEVICES}(?: by \w+)?(?: metric \d+)?(?: #\d+)?", WHOLE, MADE),
+    # Cilium has a table with a default route of its own; one in the main table is for the node.
+    Exempt("route", rf"(?!IPv[46] default dev )(?:.* )?dev {DEVICES}(?: by (?:Calico's )?\w+)?"
+           r"(?: metric \d+)?(?: #\d+)?", WHOLE, MADE),
     Exempt("route", rf"{BLOCK}(?: metric \d+)?(?: #\d+)?", WHOLE, MADE),
     Exempt("neighbour", rf"(?:proxy )?\S+(?: \S+)? dev {DEVICES}(?: #\d+)?", WHOLE, MADE),
     Exempt("address", rf"{DEVICES} .*", WHOLE, MADE),
@@ -41,11 +45,18 @@ of them. The last rule of KUBE-SERVICES leads to KUBE-NODEPORTS."""
 
 
 def called(device: str) -> str:
-    """Return the name of an interface; whether tunl0 is Calico's or an operator's is told apart.
+    """Return the name of an interface; whether tunl0 is Calico's or an operator's is told apart."""
+    return "Calico's tunl0" if device == "tunl0" and exists(OF_CALICO) else device
 
-    calico/node writes the node's name into this folder ("Configuring calico/node", NODENAME).
+
+def routed_by(protocol: str) -> str:
+    """Return who made a route; "" if its name has no such part.
+
+    A router of the site may use the same protocols: BIRD runs on its own, too.
     """
-    return "Calico's tunl0" if device == "tunl0" and exists("/var/lib/calico") else device
+    if protocol not in ROUTED:
+        return ""
+    return f"Calico's {protocol}" if exists(OF_CALICO) else protocol
 
 
 def ordered(chain: str, rules: list[str]) -> list[str]:

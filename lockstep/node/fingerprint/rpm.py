@@ -77,8 +77,10 @@ def installed_packages(commands: Commands) -> Installed:
             if match is None:
                 raise Unread(f"rpm -qa --dump printed {line[:80]!r}")
             path, digest = match.groups()
-            if digest.strip("0"):  # a ghost has none
-                conffiles[path] = Conffile(package, digest)
+            before = conffiles.get(path)
+            # Several packages may own it; the order in which rpm(8) lists them is by chance.
+            if digest.strip("0") and (before is None or package < before.package):
+                conffiles[path] = Conffile(package, digest)  # a ghost has no digest
         elif line != NO_FILES:
             raise Unread(f"rpm -qa printed {line[:80]!r}")
     return Installed(versions, conffiles)
@@ -139,12 +141,15 @@ class Database:
         self._times = sorted(map(int, times))
 
     def packages(self) -> dict[str, str]:
-        """Return the package of each path."""
-        return {path: lines.partition("\t")[0] for path, lines in self._lines.items()}
+        """Return the package of each path; of several, the first by name."""
+        return {
+            path: (min(lines.split("\n")) if "\n" in lines else lines).partition("\t")[0]
+            for path, lines in self._lines.items()
+        }
 
     def files(self, path: str) -> list[Shipped]:
         """Return what packages say about a path: those whose file it is, or else all."""
-        found = [_shipped(line) for line in self._lines[path].split("\n")]
+        found = [_shipped(line) for line in sorted(self._lines[path].split("\n"))]
         return [one for one in found if one.state == NORMAL] or found
 
     def unpacked(self, file: Shipped) -> int:

@@ -44,6 +44,38 @@ def test_a_file_with_a_key_beside_its_certificate_is_compared() -> None:
     assert not is_own(KEY + certificate("n1"))
 
 
+TEXT = (
+    "Certificate:\n    Data:\n        Serial Number: {0}\n    Signature Value:\n        0{0}:a1\n"
+)
+
+
+def test_what_else_is_in_the_file_of_a_certificate_is_compared() -> None:
+    own, authority = certificate("n1"), certificate("authority")
+    found = Certificates(["n1"]).shared(
+        "/etc/x.pem", f"verb 3\n<cert>\n{own}</cert>\n{authority}{own}".encode()
+    )
+    own = "<certificate of this node>\n"
+    assert found.decode() == f"verb 3\n<cert>\n{own}</cert>\n{authority}{own}"
+
+
+def test_the_text_of_a_certificate_belongs_to_it() -> None:
+    texts = [
+        Certificates([name]).shared("/x", f"a\n{TEXT.format(n)}{certificate(name)}b\n".encode())
+        for n, name in enumerate(("n1", "n2"))
+    ]
+    assert texts == [b"a\n<certificate of this node>\nb\n"] * 2
+    other = TEXT.format(1) + certificate("n2")
+    assert not is_own(other)
+
+
+def test_what_else_is_in_the_file_of_a_key_is_compared(root: Root) -> None:
+    root.file("/etc/site/tls.crt", certificate("n1"))
+    root.file("/etc/site/tls.key", f"# by hand\n{KEY}{certificate('authority')}option\n", 0o600)
+    assert contents(root)["/etc/site/tls.key"] == (
+        "# by hand\n<key of a certificate of this node>\n" + certificate("authority") + "option\n"
+    )
+
+
 def contents(root: Root) -> dict[str, str]:
     found = read_files({"own": [("name", "n1")]}, Commands())
     return {one.name: one.fields["content"] for one in found if "content" in one.fields}
@@ -65,5 +97,5 @@ def test_a_key_belongs_to_the_certificate_with_its_name(
     root.file(beside, certificate("n2"))
     assert contents(root)[key] == KEY
     root.file(beside, certificate("n1"))
-    assert contents(root)[beside] == "<certificate of this node>"
+    assert contents(root)[beside] == "<certificate of this node>\n"
     assert (contents(root)[key] != KEY) == own

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import struct
 from pathlib import Path
 
@@ -320,6 +321,16 @@ def test_devices_that_everybody_opens_are_compared(root: Root) -> None:
     assert found["/dev/nvidia3"]["mode"] == "600"
     assert found["/dev/infiniband/uverbs0"]["mode"] == "666"
     assert not found.keys() & {"/dev/sda", "/dev/nvidia-uvm"}
+
+
+def test_the_number_of_a_device_is_not_compared(root: Root) -> None:
+    name = "/dev/infiniband/rdma_cm"
+    root.at(name).parent.mkdir(parents=True)
+    os.mknod(root.at(name), stat.S_IFCHR | 0o600, os.makedev(0, 0))  # everybody may make 0:0
+    root.at(name).chmod(0o666)
+    assert root.read(read_files)[name] == {
+        "type": "character device", "mode": "666", "owner": owner(),
+    }  # fmt: skip
 
 
 def test_devices_of_container_engines_until_the_next_boot_are_compared(root: Root) -> None:

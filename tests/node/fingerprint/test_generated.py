@@ -159,7 +159,7 @@ WRONG: dict[str, tuple[str, Callable[[Node], None], str, str]] = {
     "another route beside Flannel's": (
         "raid", printed("ip -force", another_route), "route", "10.99.0.0/16"),
     "a route that BIRD learned beside Calico's": (
-        "lvm", printed("ip -force", learned_route), "route", "10.99.0.0/16 by bird"),
+        "lvm", printed("ip -force", learned_route), "route", "10.99.0.0/16 by Calico's bird"),
     "another MTU of Calico's tunnel": ("lvm", printed("ip -force", another_mtu), "interface",
                                        "tunl0"),
     "another congestion control": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lockstep.node.fingerprint.identity import identities
 from lockstep.node.fingerprint.installed import volumes
 from lockstep.node.fingerprint.own import Own
@@ -18,10 +20,35 @@ def test_ports_of_a_bond_have_their_permanent_addresses(node: Node) -> None:
         "/proc/net/bonding/bond0",
         "Bonding Mode: x\n\nSlave Interface: eth1\nPermanent HW addr: 3c:fd:fe:00:00:0b\n",
     )
-    assert identities()["MAC address of eth1"] == ["3c:fd:fe:00:00:0a", "3c:fd:fe:00:00:0b"]
+    assert identities()["MAC address of eth1"] == ["3c:fd:fe:00:00:0b"]
     node.file(f"{NM}/eth1.nmconnection", "[connection]\nid=eth1\nuuid=u-1\n")
     assert "3C:FD:FE:00:00:0B" in identities()["MAC address of eth1"]
     assert identities()["UUID of the connection eth1"] == ["u-1"]
+
+
+BONDING = (
+    "Slave Interface: eth0\nPermanent HW addr: {}\n\nSlave Interface: eth1\nPermanent HW addr: {}\n"
+)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_each_address_of_a_bond_is_that_of_one_port(node: Node, first: int) -> None:
+    macs = ("3c:fd:fe:00:00:0a", "3c:fd:fe:00:00:0b")
+    for interface in ("bond0", "eth0", "eth1", "vlan7"):
+        node.file(f"/sys/class/net/{interface}/address", f"{macs[first]}\n")
+    node.file("/proc/net/bonding/bond0", BONDING.format(*macs))
+    own = Own(identities())
+    assert own.replaced("{} {}".format(*macs)) == (
+        "<MAC address of eth0 of this node> <MAC address of eth1 of this node>"
+    )
+
+
+def test_a_connection_without_an_id_or_a_uuid_is_read(node: Node) -> None:
+    node.file(f"{NM}/port1.nmconnection", "[connection]\nuuid=u-1\n")
+    node.file(f"{NM}/port2.nmconnection", "[connection]\nid=port2\n")
+    node.file(f"{NM}/empty", "")
+    found = {kind: values for kind, values in identities().items() if "connection" in kind}
+    assert found == {"UUID of the connection port1": ["u-1"]}
 
 
 def test_what_an_installation_draws(node: Node) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from lockstep.node.fingerprint import ethtool, netlink, network, traffic
 from lockstep.node.fingerprint.entry import Entry, Fields
+from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
 from lockstep.node.fingerprint.identity import identities
 from lockstep.node.fingerprint.sysctl import read_sysctl
 from lockstep.node.readers.commands import Commands
@@ -273,6 +274,24 @@ def test_routes_are_told_by_table_metric_and_interface(node: Node) -> None:
         "10.9.0.0/16 table 100",
         "10.9.0.0/16 dev eth77",
     }
+
+
+def test_the_same_routes_are_those_of_calico_where_it_runs(node: Node) -> None:
+    rows = [
+        {**ROUTE, "dst": "10.99.0.64/26", "protocol": "bird"},
+        {**ROUTE, "dst": "default", "dev": "flannel.1"},
+    ]
+    prints(node, [[ETH, {**ETH, "ifname": "flannel.1"}], rows])
+    table = by_domain(network.EXCEPTIONS_OF_NETWORK)
+
+    def compared() -> set[str]:
+        found = {one.name: one for one in network.read_routes({}, Commands())}
+        return {name for name in found if without_exceptions("route", found[name], table)}
+
+    by_default = "IPv4 default dev flannel.1"
+    assert compared() == {"10.99.0.64/26 by bird", by_default}
+    node.file("/var/lib/calico/nodename", "n1\n")
+    assert compared() == {by_default}
 
 
 def test_rules_of_both_families(plain: Node) -> None:

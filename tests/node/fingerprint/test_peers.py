@@ -111,6 +111,62 @@ def test_a_wrong_node_in_a_list_still_shows(form: str, right: str, wrong: str) -
     assert not agree(first, second, third.replace(right, wrong))
 
 
+PORTS = """allow from gpu{a} port 22
+allow from gpu{b} port 22
+allow from gpu{a} port 80
+allow from gpu{b} port 80
+"""
+IN_A_LINE = "peers = gpu{a}:8080, 10.0.0.1{a}:9090, gpu{b}:8080, 10.0.0.1{b}:9090\n"
+NUMBERED = "peer.1 = gpu{a}.example.org gpu{a}\npeer.2 = gpu{b}.example.org gpu{b}\n"
+WITH_OWN_ID = "peer gpu{a} from 0123456789abcde{own}\npeer gpu{b} from 0123456789abcde{own}\n"
+OF_OTHERS = {"ports": PORTS, "in a line": IN_A_LINE, "numbered": NUMBERED}
+
+
+@pytest.mark.parametrize("form", OF_OTHERS)
+def test_a_list_of_the_others_with_more_than_names_is_no_difference(form: str) -> None:
+    assert agree(*of_each(OF_OTHERS[form]))
+
+
+@pytest.mark.parametrize(
+    ("form", "right", "wrong"),
+    [
+        ("ports", "gpu1 port 22", "gpu1 port 99"),
+        ("ports", "allow from gpu2 port 80", "deny from gpu2 port 80"),
+        ("ports", "allow from gpu2 port 80", "allow from gpu1 port 80"),
+        ("ports", "allow from gpu2 port 80\n", ""),
+        ("ports", "gpu1 port 80\nallow from gpu2 port 80", "gpu2 port 80\nallow from gpu2 port 80"),
+        ("ports", "gpu2 port 22\nallow from gpu1 port 80", "gpu1 port 22\nallow from gpu2 port 80"),
+        ("in a line", "gpu2:8080", "gpu2:1"),
+        ("in a line", "10.0.0.12:9090", "10.0.0.12:1"),
+        ("in a line", "10.0.0.12:9090", "10.0.0.11:9090"),
+        ("in a line", "peers", "no_peers"),
+        ("numbered", "peer.2", "peer.3"),
+        ("numbered", "gpu2.example.org gpu2", "gpu2.example.net gpu2"),
+        ("numbered", "gpu2.example.org gpu2", "gpu2.example.org gpu1"),
+    ],
+)
+def test_the_rest_of_a_list_of_the_others_is_compared(form: str, right: str, wrong: str) -> None:
+    first, second, third = of_each(OF_OTHERS[form])
+    assert right in third
+    assert not agree(first, second, third.replace(right, wrong))
+
+
+def test_each_line_about_the_only_other_node_is_compared() -> None:
+    two = (("name", "gpu[1-2]"), ("management address", "10.0.0.11-10.0.0.12"))
+    first = forms("/bin/x --peer 10.0.0.12 --safe", 1, two)
+    assert first & forms("/bin/x --peer 10.0.0.11 --safe", 2, two)
+    for other in ("/bin/evil --peer 10.0.0.11 --safe", "/bin/x --peer 10.0.0.11 --unsafe"):
+        assert not first & forms(other, 2, two)
+
+
+def test_an_identity_beside_a_name_of_another_node_is_replaced() -> None:
+    texts = set()
+    for node, text in enumerate(of_each(WITH_OWN_ID), 1):
+        own = Own({"name": [f"gpu{node}"], "boot ID": [f"0123456789abcde{node}"]}, ALIKE)
+        texts.add(own.replaced(text))
+    assert texts == {"peer <name of another node of its kind> from <boot ID of this node>\n" * 2}
+
+
 def test_some_of_the_others_are_no_list_of_the_others() -> None:
     text = "bind 10.0.0.1{own}\nserver {server}\n"
     second, third = (
@@ -156,5 +212,12 @@ def test_a_request_has_the_nodes_of_the_kind_in_short() -> None:
     assert alike(of["gpu2"]) == ALIKE
     assert alike(of["head1"]) == ()
     assert dict(own(of["gpu2"]))["management address"] == "10.0.0.12"
+    lettered = ",".join(f"n{n:04}-{'ab'[n % 2]}" for n in range(1, 101))
+    assert alike(plan("10.0.1.1", lettered).nodes["n0007-b"]) == (
+        ("management address", "10.0.1.1-10.0.1.100"),
+    )
+    spread = ",".join(f"gpu{2 * n}" for n in range(1, 65))
+    assert "name" in dict(alike(plan("10.0.1.1", spread).nodes["gpu4"]))
+    assert "name" not in dict(alike(plan("10.0.1.1", f"{spread},gpu130").nodes["gpu4"]))
     many = alike(plan("10.0.1.1", "gpu[0001-2000]").nodes["gpu0007"])
     assert many == (("name", "gpu[0001-2000]"), ("management address", "10.0.1.1-10.0.8.208"))

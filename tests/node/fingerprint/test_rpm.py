@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from lockstep.checks.fingerprint.decide import By, verdict
 from lockstep.checks.fingerprint.objects import Difference, Side
@@ -215,6 +216,39 @@ def test_of_two_packages_the_one_that_replaced_the_other_decides(
     node.at("/usr/lib/tool").chmod(0o755)  # as in the first package
     found = node.read(read_programs)["/usr/lib/tool"]
     assert (found["package"], found["shipped"]) == ("other.noarch", "mode 700")
+
+
+class Answering(Commands):
+    """Commands whose answer is given."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__()
+        self.answer = answer
+
+    @override
+    def run(self, *argv: str, text: str = "", user: str = "") -> str:
+        return self.answer
+
+
+ARCHITECTURES = ("i686", "x86_64")
+
+
+@pytest.mark.parametrize("order", [ARCHITECTURES, ARCHITECTURES[::-1]])
+def test_a_file_of_two_architectures_is_the_same_in_any_order(order: tuple[str, ...]) -> None:
+    dumped = "".join(
+        f"package\tpam.{one}\t0:1-1\n/etc/pam.conf 5 1 {'ab' * 32} 0100644 root root 1 0 0 X\n"
+        for one in order
+    )
+    rpm.installed_packages.cache_clear()
+    found = rpm.installed_packages(Answering(dumped))
+    assert found.conffiles["/etc/pam.conf"].package == "pam.i686"
+    listed = "".join(
+        f"pam.{one}\t1\t0\t0\t0\t33188\troot:root\t5\t1\t{'ab' * 32}\t(none)\t\t/usr/share/pam\n"
+        for one in order
+    )
+    database = rpm.Database(Answering(listed), ("/usr/",))
+    assert database.packages() == {"/usr/share/pam": "pam.i686"}
+    assert [one.package for one in database.files("/usr/share/pam")] == ["pam.i686", "pam.x86_64"]
 
 
 @pytest.fixture

@@ -187,13 +187,13 @@ def links(m: Machine) -> Iterator[tuple[str, str]]:
 def _ports(m: Machine) -> Iterator[tuple[str, str]]:
     bonded = m.kind.network == "bond"
     for number, port in enumerate(m.ports):
-        mac = m.ports[0].mac if bonded else port.mac
+        mac = m.bond_mac if bonded else port.mac
         yield f"{NET}/{port.name}/ifindex", f"{2 + number}\n"
         yield f"{NET}/{port.name}/iflink", f"{2 + number}\n"
         yield f"{NET}/{port.name}/address", f"{mac}\n"
         yield f"{NET}/{port.name}/addr_assign_type", "0\n"
     if bonded:
-        yield f"{NET}/bond0/address", f"{m.ports[0].mac}\n"
+        yield f"{NET}/bond0/address", f"{m.bond_mac}\n"
         yield (
             "/proc/net/bonding/bond0",
             "Ethernet Channel Bonding Driver: v6.12\n"
@@ -263,7 +263,7 @@ def ip(m: Machine) -> tuple[list[list[Row]], list[list[Row]]]:
     rows = [_link(m, n, port, bonded) for n, port in enumerate(m.ports)]
     if bonded:
         rows.append({"ifindex": 9, "ifname": "bond0", "flags": ["UP", "LOWER_UP"], "mtu": 1500,
-                     "address": m.ports[0].mac, "addr_info": []})  # fmt: skip
+                     "address": m.bond_mac, "addr_info": []})  # fmt: skip
     routes: list[Row] = [
         {"type": "unicast", "dst": "default", "gateway": "10.20.0.1", "dev": m.ports[0].name,
          "table": "main", "protocol": "static", "flags": []},
@@ -292,8 +292,8 @@ def _link(m: Machine, number: int, port: Port, bonded: bool) -> Row:
         "ifname": port.name,
         "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
         "mtu": 9000,
-        "address": m.ports[0].mac if bonded else port.mac,
-        **({"permaddr": port.mac} if bonded and number else {}),
+        "address": m.bond_mac if bonded else port.mac,
+        **({"permaddr": port.mac} if bonded and port.mac != m.bond_mac else {}),
         "addr_info": [
             ipv4,
             {"family": "inet6", "local": m.slaac(port), "prefixlen": 64, "scope": "link",

@@ -206,6 +206,11 @@ class Machine:
         plain = self.array.replace("-", "")
         return ":".join(plain[at : at + 8] for at in range(0, 32, 8))
 
+    @property
+    def bond_mac(self) -> str:
+        """The address of a bond: that of the port that came first (bonding, fail_over_mac)."""
+        return self.ports[self.number % 2].mac
+
     def slaac(self, port: Port, network: str = "fe80::") -> str:
         """Return the address that the kernel makes of a MAC address (RFC 4291, appendix A)."""
         parts = [int(part, 16) for part in port.mac.split(":")]
