@@ -1,5 +1,6 @@
 """Fingerprints of public keys, and the key of NVIDIA's repository, before a node is contacted."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -68,6 +69,27 @@ def test_nvidias_repository_takes_nvidias_key() -> None:
 def test_nvidias_repository_takes_no_other_key(key: str, found: str, uri: str) -> None:
     allowed = f"{WANTED} alone, NVIDIA's key for this repository: {URI}/8793F200.pub"
     assert refused(key, uri) == [(("software", "repositories", 0, "key"), found, allowed)]
+
+
+BEGIN = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
+
+@pytest.mark.parametrize(
+    "begin", [f"{BEGIN} ", f"{BEGIN}\t", "-----BEGIN PGP PRIVATE KEY BLOCK-----"]
+)
+def test_a_block_that_is_not_read_is_refused(begin: str) -> None:
+    """gpg also reads a block whose first line ends in blanks."""
+    text = NVIDIA + OTHER.replace(BEGIN, begin)
+    with pytest.raises(NotAKey, match="2 armored blocks, of which 1 is a public key"):
+        fingerprints(text)
+    assert [path for path, _, _ in refused(text)] == [("software", "repositories", 0, "key")]
+
+
+def test_a_key_that_is_too_long_for_a_fingerprint_is_refused() -> None:
+    packet = b"\xc6\xff" + (1 << 16).to_bytes(4, "big") + b"\x04" + bytes((1 << 16) - 1)
+    body = base64.b64encode(packet).decode("ascii")
+    with pytest.raises(NotAKey, match="a key of 65536 bytes"):
+        fingerprints(f"{BEGIN}\n\n{body}\n-----END PGP PUBLIC KEY BLOCK-----\n")
 
 
 PARENT = URI.removesuffix("/x86_64")
