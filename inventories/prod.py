@@ -1,6 +1,7 @@
 """Example of a production cluster: two heads, sixteen workers with eight GPUs, IPv6.
 
-It declares everything that Lockstep can deploy; ``inventories/small.py`` is a short example.
+It uses every role except nvidia_imex, which needs multi-node NVLink; ``inventories/small.py`` is a
+short example.
 
 pyinfra makes every public list in this file a host group, so other names start with "_".
 Addresses in a range are consecutive: worker01 has ...:100, worker16 has ...:10f.
@@ -38,7 +39,7 @@ _cluster = plan_or_exit(
                     "count": 8,
                     "numa": {0: "0-3", 1: "4-7"},
                     "nvswitch": True,
-                    # Persistence, ECC and the compute mode have their usual values.
+                    # Persistence, ECC and the compute mode keep their defaults.
                     "power_limit_w": 700,
                 },
                 "nics": {
@@ -110,8 +111,9 @@ _cluster = plan_or_exit(
         # Every node has an exporter; head2 runs Prometheus with Lockstep's alerts.
         "monitoring": {"scrape_interval_s": 30, "retention": "90d"},
         "reboots": {"at_once": 2},
-        # One set of versions: validated as a whole, then pinned and checked on every node. What is
-        # known about the packages for Debian 13: docs/nvidia.md.
+        # One set of versions: validated as a whole, then pinned and checked on every node.
+        # docs/nvidia.md says what is known about the packages for Debian 13. NVIDIA no longer
+        # supports branch 590.
         "software": {
             "repositories": [
                 {

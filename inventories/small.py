@@ -34,7 +34,8 @@ _cluster = plan_or_exit(
         ],
         "os": {"release": "debian_13", "address_family": "ipv4"},
         "scheduler": {"kind": "slurm"},
-        # From Debian's archive; the nodes' apt sources need contrib and non-free.
+        # The packages come from Debian's archive: the nodes' apt sources need contrib, non-free and
+        # non-free-firmware.
         "software": {
             "nvidia": {"packaging": "debian", "driver": "550.163.01", "cuda": ["12.4"]},
         },

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -112,18 +113,41 @@ def _read(path: Path) -> dict[str, str] | None:
 def complete(cluster: str, folder: str | None = None) -> tuple[str, ...]:
     """Generate the secrets that this machine lacks, and return their names (keys of ``TITLES``).
 
-    Safe to call in parallel: all callers have the same secrets afterwards.
+    Safe to call in parallel: all callers on this machine have the same secrets afterwards.
 
     Raises:
         SecretsUnsafe: as in ``existing``; an incomplete file is completed.
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or its folder cannot be locked.
     """
     path = store(cluster, folder)
-    found = _read(path)
-    missing = tuple(name for name in TITLES if found is None or name not in found)
-    if not missing:
+    if not _missing(_read(path)):
         return ()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked(path.parent):
+        return _generate(path)
+
+
+def _missing(found: Mapping[str, str] | None) -> tuple[str, ...]:
+    return tuple(name for name in TITLES if found is None or name not in found)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of this machine from generating secrets in a folder (flock(2))."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _generate(path: Path) -> tuple[str, ...]:
+    """Write the secrets that the file lacks; the caller has locked its folder."""
+    found = _read(path)
+    missing = _missing(found)
+    if not missing:
+        return ()
     made = {
         "munge_key": base64.b64encode(secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii"),
         "database_password": secrets.token_urlsafe(32),
@@ -136,7 +160,7 @@ def complete(cluster: str, folder: str | None = None) -> tuple[str, ...]:
             file.flush()
             os.fsync(file.fileno())
         if found is None:
-            # A link fails if another process was first; then its secrets are used.
+            # A link fails if a process of another machine was first; then its secrets are used.
             try:
                 os.link(temporary, path)
             except FileExistsError:
@@ -154,6 +178,7 @@ def obtain(cluster: str, folder: str | None = None) -> Secrets:
 
     Raises:
         SecretsUnsafe: as in ``existing``; an incomplete file is completed.
+        OSError: as in ``complete``.
     """
     complete(cluster, folder)
     found = existing(cluster, folder)

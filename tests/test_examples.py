@@ -1,11 +1,14 @@
 """The example inventories: prod.py declares everything that a role can do, small.py is short."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from lockstep.__main__ import main
 from lockstep.roles import declared
 from lockstep.spec import Cluster
 from tests.golden.write import ROOT, plan_of
@@ -119,6 +122,33 @@ def test_a_field_that_is_taken_out_is_noticed() -> None:
 )
 def test_the_production_cluster_has_what_the_readme_names(role: str, node: str) -> None:
     assert role in plan_of("prod").nodes[node].roles
+
+
+@pytest.mark.parametrize(
+    ("page", "right", "wrong"),
+    [
+        ("nvidia.md", "590.48.01", "575.57.08"),
+        ("getting-started.md", '"0-1,56-57,112-113,168-169"', '"0-1,56-57"'),
+    ],
+)
+def test_a_page_shows_the_problem_of_a_wrong_production_description(
+    page: str,
+    right: str,
+    wrong: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(ROOT / "inventories" / "keys", tmp_path / "inventories" / "keys")
+    text = (ROOT / "inventories" / "prod.py").read_text(encoding="utf-8")
+    (tmp_path / "inventories" / "prod.py").write_text(text.replace(right, wrong), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["plan", "inventories/prod.py"])
+    lines = "".join(capsys.readouterr()).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["ERROR", "found", "allowed"]
+    shown = "```text\n" + "\n".join(lines[:3]) + "\n```"
+    assert shown in (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 def test_the_small_example_fits_on_one_screen_and_has_ipv4_and_pcie_gpus() -> None:

@@ -97,16 +97,17 @@ MAKER = """
 import sys
 from lockstep.secrets import obtain
 sys.stdin.read()  # ends when the test lets all makers go
-for cluster in sys.argv[1:]:
-    print(cluster, obtain(cluster).munge_key_sha256)
+secret, *clusters = sys.argv[1:]
+for cluster in clusters:
+    print(cluster, getattr(obtain(cluster), secret))
 """
 
 
-def test_makers_at_the_same_time_get_the_same() -> None:
-    clusters = [f"unit{number}" for number in range(6)]
+def at_the_same_time(secret: str, clusters: list[str]) -> set[str]:
+    """What eight makers print that are let go together; one element if they agree."""
     makers = [
         subprocess.Popen(
-            [sys.executable, "-c", MAKER, *clusters], stdin=PIPE, stdout=PIPE, text=True
+            [sys.executable, "-c", MAKER, secret, *clusters], stdin=PIPE, stdout=PIPE, text=True
         )
         for _ in range(8)
     ]
@@ -116,6 +117,26 @@ def test_makers_at_the_same_time_get_the_same() -> None:
         maker.stdin = None
     printed = {maker.communicate(timeout=60)[0] for maker in makers}
     assert [maker.returncode for maker in makers] == [0] * 8
+    return printed
+
+
+def test_makers_at_the_same_time_get_the_same() -> None:
+    clusters = [f"unit{number}" for number in range(6)]
+    printed = at_the_same_time("munge_key_sha256", clusters)
+    assert len(printed) == 1
+    assert len(set(printed.pop().split())) == 2 * len(clusters)
+    for cluster in clusters:
+        assert os.listdir(store(cluster).parent) == ["secrets.json"]
+
+
+def test_makers_that_complete_a_file_at_the_same_time_get_the_same() -> None:
+    clusters = [f"unit{number}" for number in range(6)]
+    key = encoded(obtain("another"))
+    for cluster in clusters:
+        store(cluster).parent.mkdir(parents=True)
+        store(cluster).touch(mode=0o600)
+        store(cluster).write_text(json.dumps({"munge_key": key}), encoding="ascii")
+    printed = at_the_same_time("database_password", clusters)
     assert len(printed) == 1
     assert len(set(printed.pop().split())) == 2 * len(clusters)
     for cluster in clusters:

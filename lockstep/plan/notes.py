@@ -19,8 +19,8 @@ def left_out(cluster: Cluster) -> Iterator[str]:
         if gpu is not None and gpu.vendor in VENDORS:
             gpus = count(gpu.count, f"{VENDORS[gpu.vendor]} GPU")
             yield (
-                f"hardware class {name}: everything is planned and checked except its {gpus}, "
-                "which Slurm does not get either"
+                f"hardware class {name}: Lockstep does not set up or check its {gpus}, and does "
+                "not declare them to Slurm"
             )
 
 
@@ -59,4 +59,7 @@ def _branch(stack: Nvidia) -> Iterator[str]:
     if not branch.supported:
         others = ", ".join(str(one) for one, data in table.BRANCHES.items() if data.supported)
         when = branch.origin.looked_up
-        yield f"driver branch {number} is not supported by NVIDIA any more ({when}): use {others}"
+        yield (
+            f"NVIDIA no longer supports driver branch {number} (as of {when}). Supported branches: "
+            f"{others}; check which of them your repository has"
+        )

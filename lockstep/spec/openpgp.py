@@ -18,17 +18,22 @@ _PUBLIC_KEY = 6
 
 
 class NotAKey(Exception):
-    """Raised when a text contains no public key of version 4."""
+    """Raised when a text is not one or more complete public keys of version 4."""
 
 
 def fingerprints(armored: str) -> tuple[str, ...]:
     """Return the fingerprint of each primary key in a text, as 40 hexadecimal digits.
 
     Raises:
-        NotAKey: the text is damaged, or contains no key of version 4.
+        NotAKey: the text is damaged, contains no key of version 4, or has an armored block that
+            this function does not read, but that gpg may read.
     """
     found = []
-    for block in _BLOCK.findall(armored):
+    blocks, begun = _BLOCK.findall(armored), armored.count("-----BEGIN")
+    if blocks and begun != len(blocks):
+        public = "1 is a public key" if len(blocks) == 1 else f"{len(blocks)} are public keys"
+        raise NotAKey(f"{begun} armored blocks, of which {public}")
+    for block in blocks:
         lines = [line.strip() for line in block.splitlines()]
         # A line that begins with "=" is the optional checksum (6.1).
         text = "".join(line for line in lines if not line.startswith("="))
@@ -48,6 +53,8 @@ def _fingerprint(body: bytes) -> str:
     """Return the fingerprint of a public-key packet (RFC 9580, 5.5.4.2)."""
     if not body or body[0] != 4:
         raise NotAKey(f"a key of version {body[0] if body else 'unknown'}")
+    if len(body) > 0xFFFF:
+        raise NotAKey(f"a key of {len(body)} bytes; at most 65535 are possible")
     framed = b"\x99" + len(body).to_bytes(2, "big") + body
     # SHA-1 is what a fingerprint of version 4 is made of; finding a second key with the same
     # fingerprint is not possible with the known attacks, which are collisions.

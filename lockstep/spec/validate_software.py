@@ -81,7 +81,7 @@ def _repositories(software: Software) -> Iterator[Problem]:
 
 def _key(one: Repository) -> Relation:
     """Find a key that is not the vendor's, for a repository of the vendor."""
-    vendor = of_vendor(one.uri)
+    vendor = of_vendor(one.uri, one.suite)
     if vendor is None:
         return (False, (), "", "")
     try:

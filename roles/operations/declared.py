@@ -56,8 +56,9 @@ def no_secrets(plan: NodePlan) -> str:
     """Return the message for a machine that has no secrets of the cluster, with the next step."""
     return (
         f"{store(plan.spec.name, plan.spec.secrets_dir)}: no secrets for cluster "
-        f"{plan.spec.name} on this machine. Next: lockstep secrets {plan.cluster.inventory} for a "
-        "new cluster; if another machine has deployed the cluster, copy its file instead"
+        f"{plan.spec.name} on this machine. Next: lockstep secrets {plan.cluster.inventory} "
+        "(only if the cluster is new). If another machine has deployed it, copy that machine's "
+        "file to this path instead"
     )
 
 

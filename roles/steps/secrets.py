@@ -12,14 +12,15 @@ from pyinfra.api.exceptions import PyinfraError
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import asked_for
 from lockstep.roles.operations.declared import no_secrets
-from lockstep.secrets import SecretsUnsafe, existing, obtain
+from lockstep.secrets import SecretsUnsafe, existing, obtain, store
 
 
 def made(plan: NodePlan) -> None:
     """Generate missing secrets if this run includes the controller; else require them.
 
     Raises:
-        PyinfraError: see ``required``. It ends the run before any node is changed.
+        PyinfraError: as in ``required``, or the file cannot be written. It ends the run before any
+            node is changed.
     """
     if not _needed(plan):
         return
@@ -31,6 +32,12 @@ def made(plan: NodePlan) -> None:
         obtain(plan.spec.name, plan.spec.secrets_dir)
     except SecretsUnsafe as error:
         raise PyinfraError(str(error)) from error
+    except OSError as error:
+        path = store(plan.spec.name, plan.spec.secrets_dir)
+        raise PyinfraError(
+            f"{error.filename or path}: {error.strerror}. Next: make {path.parent} a folder that "
+            "is writable for this user and has free space, and run the command again"
+        ) from error
 
 
 def required(plan: NodePlan) -> None:

@@ -1,4 +1,4 @@
-"""Generates the tables in docs/nvidia.md from the catalogue.
+"""Generates the tables in docs/nvidia.md from the catalogue, and the line in its sample problem.
 
 The column ``sources`` has numbers from the list of sources on that page.
 """
@@ -12,8 +12,12 @@ from pathlib import Path
 from lockstep.catalog import gpus, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as facts
+from lockstep.spec import Cluster
+from lockstep.spec.locate import line_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/nvidia.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/nvidia.md"
+SAMPLE_LINE = re.compile(r"(?<=ERROR inventories/prod\.py:)\d+(?= software\.nvidia\.cuda\[0\])")
 MARK = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 PART_WORDS = {
@@ -230,6 +234,13 @@ def marked(text: str) -> Iterator[str]:
     yield from (match[2] for match in MARK.finditer(text))
 
 
+def located(text: str) -> str:
+    """Return the page with the line of prod.py that its sample problem is about."""
+    source = (ROOT / "inventories" / "prod.py").read_text(encoding="utf-8")
+    line = line_of(source, ("software", "nvidia", "cuda", 0), Cluster.model_fields)
+    return SAMPLE_LINE.sub(str(line), text)
+
+
 def files() -> dict[str, bytes]:
-    """Return docs/nvidia.md with current tables."""
-    return {"docs/nvidia.md": written(PAGE.read_text(encoding="utf-8")).encode("utf-8")}
+    """Return docs/nvidia.md with current tables and lines."""
+    return {"docs/nvidia.md": located(written(PAGE.read_text(encoding="utf-8"))).encode("utf-8")}

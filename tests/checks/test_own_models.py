@@ -93,8 +93,8 @@ def test_a_cluster_with_gpus_of_amd_is_checked_and_the_report_says_what_is_left_
     context = recorded.clustered(of_amd)
     report = recorded.report(context)
     note = (
-        "hardware class hgx-h200: everything is planned and checked except its 8 AMD GPUs, which "
-        "Slurm does not get either"
+        "hardware class hgx-h200: Lockstep does not set up or check its 8 AMD GPUs, and does not "
+        "declare them to Slurm"
     )
     assert report.findings == []
     assert note in report.notes

@@ -45,7 +45,8 @@ def test_a_known_set_has_no_note() -> None:
         (
             "h200",
             {"driver": "570.172.08", "cuda": ["12.8"]},
-            "driver branch 570 is not supported by NVIDIA any more (2026-11-24): use 580, 595, 620",
+            "NVIDIA no longer supports driver branch 570 (as of 2026-11-24). Supported branches: "
+            "580, 595, 620; check which of them your repository has",
         ),
         ("h200", {"cuda": ["13.9"]}, "not verified: CUDA 13.9 is newer than the catalogue"),
         (
@@ -80,8 +81,8 @@ def test_a_branch_that_nvidia_does_not_document_is_noted() -> None:
 
 
 LEFT_OUT = (
-    "hardware class hgx: everything is planned and checked except its 8 AMD GPUs, which Slurm does "
-    "not get either"
+    "hardware class hgx: Lockstep does not set up or check its 8 AMD GPUs, and does not declare "
+    "them to Slurm"
 )
 
 

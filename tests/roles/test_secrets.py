@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,10 @@ def prepare(step: object, plan: NodePlan, name: str = "@local", roles: str | Non
 
 def test_workers_need_secrets_and_the_command_is_named(new: NodePlan) -> None:
     for step in (secrets.required, secrets.made):  # the controller is not in this run
-        with pytest.raises(PyinfraError, match=r"no secrets .* Next: lockstep secrets"):
+        with pytest.raises(
+            PyinfraError,
+            match=r"no secrets .* Next: lockstep secrets .* \(only if the cluster is new\)",
+        ):
             prepare(step, new)
     assert not store(new.spec.name).exists()
 
@@ -52,6 +56,31 @@ def test_a_run_with_the_controller_makes_them(
     prepare(secrets.made, new)
     assert store(new.spec.name).exists()
     prepare(secrets.required, new)
+
+
+def test_a_folder_that_cannot_be_written_ends_the_run_with_a_next_step(
+    new: NodePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClusterPlan, "controller_host", "@local")
+    folder = store(new.spec.name).parent
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file\n")
+    with pytest.raises(PyinfraError, match=rf"^{folder}: File exists\. Next: make .* writable"):
+        prepare(secrets.made, new)
+
+
+def test_a_full_disk_ends_the_run_with_a_next_step(
+    new: NodePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ClusterPlan, "controller_host", "@local")
+    monkeypatch.setattr(os, "fsync", full)
+    path = store(new.spec.name)
+    with pytest.raises(PyinfraError, match=rf"^{path}: No space left on device\. Next: "):
+        prepare(secrets.made, new)
+    assert not path.exists()
 
 
 def test_an_unsafe_file_ends_the_run(new: NodePlan) -> None:

@@ -1,5 +1,6 @@
 """Fingerprints of public keys, and the key of NVIDIA's repository, before a node is contacted."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ WANTED = "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
 ANOTHER = "97F4B05195AA7F6087BD69F81F3006671A98B1A9"
 
 
-def refused(key: str, uri: str = URI) -> list[tuple[Any, ...]]:
+def refused(key: str, uri: str = URI, suite: str = "/") -> list[tuple[Any, ...]]:
     """Field, value and allowed value of each problem of a description with this repository."""
     wanted = description()
-    wanted["software"]["repositories"][0].update(key=key, uri=uri)
+    wanted["software"]["repositories"][0].update(key=key, uri=uri, suite=suite)
     return [(one.path, one.value, one.allowed) for one in spec.load(wanted, declared())[1]]
 
 
@@ -70,6 +71,59 @@ def test_nvidias_repository_takes_no_other_key(key: str, found: str, uri: str) -
         f"only {WANTED}, NVIDIA's key for this repository; download it from {URI}/8793F200.pub"
     )
     assert refused(key, uri) == [(("software", "repositories", 0, "key"), found, allowed)]
+
+
+BEGIN = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
+
+@pytest.mark.parametrize(
+    "begin", [f"{BEGIN} ", f"{BEGIN}\t", "-----BEGIN PGP PRIVATE KEY BLOCK-----"]
+)
+def test_a_block_that_is_not_read_is_refused(begin: str) -> None:
+    """gpg also reads a block whose first line ends in blanks."""
+    text = NVIDIA + OTHER.replace(BEGIN, begin)
+    with pytest.raises(NotAKey, match="2 armored blocks, of which 1 is a public key"):
+        fingerprints(text)
+    assert [path for path, _, _ in refused(text)] == [("software", "repositories", 0, "key")]
+
+
+def test_a_key_that_is_too_long_for_a_fingerprint_is_refused() -> None:
+    packet = b"\xc6\xff" + (1 << 16).to_bytes(4, "big") + b"\x04" + bytes((1 << 16) - 1)
+    body = base64.b64encode(packet).decode("ascii")
+    with pytest.raises(NotAKey, match="a key of 65536 bytes"):
+        fingerprints(f"{BEGIN}\n\n{body}\n-----END PGP PUBLIC KEY BLOCK-----\n")
+
+
+PARENT = URI.removesuffix("/x86_64")
+
+
+@pytest.mark.parametrize(
+    ("uri", "suite"),
+    [
+        (PARENT, "x86_64/"),
+        (f"{PARENT}/", "/x86_64/"),
+        (PARENT.removesuffix("/debian13"), "debian13/x86_64/"),
+        (URI, "./"),
+        (f"{URI}//", "/"),
+        (URI.replace("/repos/", "//repos/./"), "/"),
+        (URI.replace("developer", "Developer"), "/"),
+        (URI.replace(".com/", ".COM:443/"), "/"),
+        (URI.replace(".com/", ".com./"), "/"),
+        (URI.replace("/cuda/", "/%63uda/"), "/"),
+    ],
+)
+def test_every_spelling_of_nvidias_repository_takes_only_nvidias_key(uri: str, suite: str) -> None:
+    assert [value for _, value, _ in refused(OTHER, uri, suite)] == [ANOTHER]
+    assert refused(NVIDIA, uri, suite) == []
+
+
+def test_an_architecture_that_apt_inserts_is_part_of_the_address() -> None:
+    toolkit = "https://nvidia.github.io/libnvidia-container/stable/deb"
+    assert of_vendor(f"{toolkit}/$(ARCH)") is REPOSITORIES[f"{toolkit}/amd64"]
+
+
+def test_an_address_that_cannot_be_parsed_is_not_nvidias() -> None:
+    assert of_vendor("https://[x/debian") is None
 
 
 def test_a_repository_of_the_site_takes_any_key() -> None:

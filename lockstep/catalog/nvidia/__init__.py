@@ -134,7 +134,7 @@ DEBIAN = {
     "cuda_toolkit": Part(("nvidia-cuda-toolkit",), "{version}.*"),
     "nccl": Part(("libnccl2",)),
 }
-"""Debian's archive (contrib, non-free).
+"""Debian's archive (contrib, non-free, non-free-firmware).
 
 Names and versions were read from the archive: trixie has driver 550.163.01 and CUDA 12.4, bookworm
 535.261.03 and 11.8.

@@ -6,8 +6,10 @@ that a wrong key is refused before any node is contacted.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 _CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
 
@@ -42,6 +44,21 @@ debian13 key was computed from the key.
 """
 
 
-def of_vendor(uri: str) -> Signed | None:
-    """Return how NVIDIA signs the repository at an address; None if it is not NVIDIA's."""
-    return REPOSITORIES.get(uri.rstrip("/").replace("http://", "https://", 1))
+def of_vendor(uri: str, suite: str = "/") -> Signed | None:
+    """Return how NVIDIA signs a repository; None if it is not NVIDIA's.
+
+    Different spellings of an address are the same repository: a part of the path can be in the
+    suite, the host can be in upper case, and apt replaces $(ARCH) in the path (sources.list(5)).
+
+    Args:
+        uri: the address of the repository.
+        suite: its suite; the path of a flat repository continues with it.
+    """
+    try:
+        parts = urlsplit(uri.replace("$(ARCH)", "amd64"))
+        host = (parts.hostname or "").rstrip(".")
+    except ValueError:  # not an address that apt can use
+        return None
+    flat = suite if suite.endswith("/") else ""
+    path = posixpath.normpath(f"/{unquote(parts.path)}/{flat}").lstrip("/")
+    return REPOSITORIES.get(f"https://{host}/{path}")
