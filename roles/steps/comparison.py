@@ -33,8 +33,8 @@ from lockstep.roles.steps.reboot.objections import (
     against,
     as_text,
     check,
+    in_doubt,
     reason_of,
-    undecided,
 )
 
 PENDING = "pending reboot"
@@ -136,13 +136,8 @@ def compared(plan: NodePlan) -> Commands:
     wrong = against(found, name)
     pending = [one for one in wrong if one["status"] == PENDING]
     wrong = [one for one in wrong if one not in pending]
-    if doubtful := undecided(found, name):
-        host.log_styled(
-            f"{name} differs from its class, and the right value is not known: "
-            f"{as_text(doubtful)}. This does not keep the node drained. Next: run lockstep check "
-            f"{inventory} --limit {name}, and decide which value is right",
-            fg="yellow",
-        )
+    if doubt := in_doubt(plan, "class", found, "This does not keep the node drained. "):
+        host.log_styled(doubt, fg="yellow")
     if wrong:
         reason = reason_of(NOT_COMPARED, wrong)
         if hold.reason != reason or not hold.states & HELD:

@@ -892,7 +892,9 @@ def test_a_difference_of_which_nobody_knows_the_right_side_is_said_after_a_reboo
     ran = go(doubles, found=[doubtful])
     assert ran.ok
     assert doubles.said[-1] == "State=RESUME"
-    assert [one for one in ran.logged if "and the right value is not known: " in one]
+    assert [
+        one for one in ran.logged if "differs from its peers, and the right value is not" in one
+    ]
 
 
 def test_a_slurmd_that_did_not_register_since_stays_drained(go: Callable[..., Ran]) -> None:

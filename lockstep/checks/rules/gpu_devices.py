@@ -229,7 +229,7 @@ RULES = (
     ),
     Rule(
         id="gpu.memory",
-        claim="Every GPU has the memory size of its model or, if that is not known, of its peers.",
+        claim="Every GPU has the memory size of its model or, if not known, of its peers.",
         why="A job that fits into the memory of all other GPUs fails on a GPU with less memory.",
         blind=(
             "Memory errors. Memory that other processes use. On drivers older than 510, up to 2 % "

@@ -255,10 +255,7 @@ RULES = (
     ),
     Rule(
         id="gpu.power_default",
-        claim=(
-            "Every GPU has the default power limit of its model or, if that is not known, of its "
-            "peers."
-        ),
+        claim="Every GPU has the default power limit of its model or, if not known, of its peers.",
         why=(
             "gpu.power_limit relies on this default. A GPU with different firmware, or of a "
             "different variant, can have a different default."
@@ -301,10 +298,7 @@ RULES = (
     ),
     Rule(
         id="gpu.power_range",
-        claim=(
-            "Every GPU has the power limit range of its model or, if that is not known, of its "
-            "peers."
-        ),
+        claim="Every GPU has the power limit range of its model or, if not known, of its peers.",
         why=(
             "Different firmware can lower the maximum limit. The driver then rejects a planned "
             "limit above it."

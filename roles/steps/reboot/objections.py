@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from lockstep.facts.reboot import Unanswered
+from lockstep.plan import NodePlan
 from lockstep.spec.names import expand
 
 CHECK_S = 300.0
@@ -106,6 +107,25 @@ def as_text(findings: list[dict[str, Any]]) -> str:
     """Return findings as text, with their values; "" for none."""
     return _first(
         [f"{_object(f)} (found {f['found']}, expected {f['expected']})" for f in findings]
+    )
+
+
+def in_doubt(plan: NodePlan, others: str, findings: list[dict[str, Any]], then: str = "") -> str:
+    """Return a message about differences of which nobody knows the right side; "" for none.
+
+    Args:
+        plan: the plan of the node.
+        others: the nodes that it differs from, such as its class.
+        findings: the findings of ``check``.
+        then: a sentence that follows the differences.
+    """
+    doubtful = undecided(findings, plan.name)
+    if not doubtful:
+        return ""
+    return (
+        f"{plan.name} differs from its {others}, and the right value is not known: "
+        f"{as_text(doubtful)}. {then}Next: run lockstep check {plan.cluster.inventory} --limit "
+        f"{plan.name}, and decide which value is right"
     )
 
 

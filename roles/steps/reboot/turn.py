@@ -21,9 +21,9 @@ from lockstep.roles.steps.reboot.objections import (
     are_warnings,
     as_text,
     check,
+    in_doubt,
     lasting,
     reason_of,
-    undecided,
 )
 from lockstep.roles.steps.reboot.rollout import Rollout
 
@@ -116,10 +116,8 @@ class Turn:
         wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
         if wrong:
             if self.ours and self.found and is_ours((self._hold() or HoldState()).reason):
-                reason = shlex.quote(reason_of(OURS, self.found))
-                self._scontrol(
-                    f"State=DRAIN Reason={reason}", "given the finding as its drain reason"
-                )
+                what = f"State=DRAIN Reason={shlex.quote(reason_of(OURS, self.found))}"
+                self._scontrol(what, "given the finding as its drain reason")
             # A difference that can only slow this node says nothing about the others.
             failure = Alone if self.found and are_warnings(self.found) else Failed
             raise failure(
@@ -130,13 +128,7 @@ class Turn:
             )
         self._log(f"the checks passed after {time.monotonic() - began:.0f} s")
         if self.doubtful:
-            name, inventory = self.plan.name, self.plan.cluster.inventory
-            self._log(
-                f"{name} differs from its peers, and the right value is not known: "
-                f"{self.doubtful}. Next: run lockstep check {inventory} --limit {name}, and "
-                "decide which value is right",
-                fg="yellow",
-            )
+            self._log(self.doubtful, fg="yellow")
         if self.ours:
             self._resume()
 
@@ -359,7 +351,7 @@ class Turn:
             found = check(self.plan.cluster.inventory, name)
         except Unanswered as unanswered:
             return str(unanswered)
-        self.found, self.doubtful = lasting(found, name), as_text(undecided(found, name))
+        self.found, self.doubtful = lasting(found, name), in_doubt(self.plan, "peers", found)
         return as_text(self.found)
 
     def _resume(self) -> None:
