@@ -479,8 +479,8 @@ def test_without_a_command_the_repair_names_nodes_with_the_right_value() -> None
 @pytest.mark.parametrize(
     ("domain", "name", "field", "expected"),
     [
-        ("unit", "systemd", "environment API_TOKEN", "make systemd as on worker[1-2,4-8]"),
-        ("sysctl", "vm.key", "value", "make vm.key as on worker[1-2,4-8]"),
+        ("unit", "systemd", "environment API_TOKEN", "make systemd the same as on worker[1-2,4-8]"),
+        ("sysctl", "vm.key", "value", "make vm.key the same as on worker[1-2,4-8]"),
         ("process", "x.service", "environment API_TOKEN", "systemctl restart x.service"),
     ],
 )
