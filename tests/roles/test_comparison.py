@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +26,7 @@ from lockstep.roles.steps.comparison import compared, noted
 from lockstep.roles.steps.reboot.decision import is_ours
 from lockstep.roles.steps.reboot.objections import LONGEST_REASON
 from tests.checks import recorded
-from tests.roles.local import Done, run
+from tests.roles.local import Done, machine, run
 
 RESUMED = "update NodeName=worker1 State=RESUME\n"
 
@@ -53,7 +54,10 @@ class Slurm:
         self.said = said
         said.set_level("INFO")
         self.log, self.monkeypatch = folder / "log", monkeypatch
-        (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {self.log}\n')
+        self.shown = folder / "shown"
+        (folder / "scontrol").write_text(
+            f'#!/bin/sh\n[ "$1" = update ] || exec cat {self.shown}; echo "$@" >> {self.log}\n'
+        )
         (folder / "scontrol").chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
         monkeypatch.setattr(comparison, "waiting", lambda state: {"@local"})
@@ -61,6 +65,7 @@ class Slurm:
         self.limit(0.0)
         self.checks = 0
         self.settles_after = 0
+        self.takes: Callable[[], None] = lambda: None
         self.healthy = True
         self.states = {"IDLE", "DRAIN"}
 
@@ -72,16 +77,21 @@ class Slurm:
         """Let the health check have drained the node before this deploy."""
         self.monkeypatch.setattr(comparison, "repaired", lambda state: {"@local"})
 
-    def deploy(self, reason: str, *findings: dict[str, Any], fails: str = "") -> tuple[Done, str]:
-        """Return the result, and what the controller is told."""
+    def deploy(
+        self, reason: str, *findings: dict[str, Any], fails: str = "", meanwhile: str = ""
+    ) -> tuple[Done, str]:
+        """Return the result, and what the controller is told; meanwhile the state may change."""
         self.log.write_text("")
         hold = HoldState(frozenset(self.states), reason)
+        state = f"State={'+'.join(sorted(self.states))} Partitions=a Reason={reason} [root@x]"
+        self.shown.write_text(f"NodeName=worker1 {meanwhile or state}\n")
 
         def answered(talk: Conversation, question: Question[Any]) -> Any:
             return self.healthy if question.name == is_healthy().name else hold
 
         def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
             self.checks += 1
+            self.takes()
             if fails:
                 raise Unanswered(fails)
             return [] if 0 < self.settles_after < self.checks else list(findings)
@@ -242,6 +252,86 @@ def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
     for reason in ("", "fan", "lockstep-reboot: kernel"):
         assert slurm.deploy(reason)[1] == ""
     assert slurm.checks == 0
+
+
+DRAINED_BY_HAND = "State=IDLE+DRAIN Partitions=a Reason=fan [root@2026-11-24T10:00:00]"
+
+
+def test_a_drain_by_hand_during_the_check_is_kept(slurm: Slurm) -> None:
+    done, told = slurm.deploy(TO_COMPARE, meanwhile=DRAINED_BY_HAND)
+    assert (done.succeeded, told) == (True, "")
+    assert "worker1 was changed in Slurm meanwhile, so it stays out of service: fan" in (
+        slurm.said.text
+    )
+    assert "resumed:" not in slurm.said.text
+
+
+@pytest.mark.parametrize(
+    "found", [finding("fingerprint.file"), finding("kernel.args", status="pending reboot")]
+)
+def test_the_reason_of_a_drain_by_hand_is_not_replaced(slurm: Slurm, found: dict[str, Any]) -> None:
+    assert slurm.deploy(TO_COMPARE, found, meanwhile=DRAINED_BY_HAND)[1] == ""
+
+
+def test_a_worker_of_which_slurmctld_tells_no_state_is_not_changed(slurm: Slurm) -> None:
+    slurm.said.clear()
+    done, told = slurm.deploy(TO_COMPARE, meanwhile="not found")
+    assert (done.succeeded, told) == (False, "")
+    assert "no state: NodeName=worker1 not found" in slurm.said.text
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_without_an_answer_of_slurmctld_a_run_fails_unless_there_is_none_yet(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, lacks: bool
+) -> None:
+    slurm.states = set()
+    monkeypatch.setattr(comparison, "lacks_controller", lambda plan: lacks)
+    done, told = slurm.deploy("")
+    assert (done.succeeded, told, slurm.checks) == (lacks, "", 0)
+    assert ("slurmctld on head1 does not answer. Next: " in slurm.said.text) is not lacks
+
+
+def test_a_check_that_fails_is_not_repeated_for_the_other_workers(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_once = machine()
+    slurm.deploy(TO_COMPARE, fails="late")
+    slurm.checks = 0
+    for _ in range(2):
+        with pytest.raises(Unanswered, match="late"):
+            comparison._findings(run_once, "x")
+    assert slurm.checks == 1
+
+
+def test_the_check_gets_the_names_of_many_workers_as_ranges(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux accepts 128 KiB in one argument (execve(2))."""
+    asked: list[str] = []
+
+    def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
+        asked.append(nodes)
+        return []
+
+    monkeypatch.setattr(comparison, "waiting", lambda state: {f"w{n}" for n in range(10_000)})
+    monkeypatch.setattr(comparison, "check", checked)
+    comparison._findings(machine(), "x")
+    assert asked == ["w[0-9999]"]
+
+
+def test_findings_may_settle_for_as_long_after_a_slow_check(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is the check's: it takes longer than the time in which findings may settle."""
+    now = [0.0]
+    monkeypatch.setattr(
+        comparison, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None)
+    )
+    slurm.limit(60.0)
+    slurm.settles_after = 1
+    slurm.takes = lambda: now.__setitem__(0, now[0] + 100.0)
+    assert slurm.deploy(TO_COMPARE, finding("time.synchronised"))[1] == RESUMED
+    assert slurm.checks == 2
 
 
 def test_a_check_that_fails_resumes_nobody(slurm: Slurm) -> None:
