@@ -16,11 +16,14 @@ from lockstep.facts.slurm import (
     NOT_COMPARED,
     TO_COMPARE,
     is_healthy,
+    known_nodes,
     new_nodes,
     slurm_node,
 )
-from lockstep.question import Question, Taken
+from lockstep.plan.slurm_files import SLURM_CONF
+from lockstep.question import Question, Taken, Unreadable
 from lockstep.roles.operations import comparison as operations
+from lockstep.roles.operations import slurm_controller
 from lockstep.roles.steps import comparison
 from lockstep.roles.steps.comparison import compared, noted
 from lockstep.roles.steps.reboot.decision import is_ours
@@ -368,6 +371,56 @@ def test_nodes_that_never_registered_are_new() -> None:
     nodes = {
         name: {"state": state, "was_busy": name == "worker5"} for name, state in states.items()
     }
-    answer = new_nodes().answer
-    assert answer(Taken({"slurm.nodes": {"value": nodes}})) == ("worker1",)
-    assert answer(Taken({"slurm.nodes": {"unread": "no answer"}})) == ()
+    taken = Taken({"slurm.nodes": {"value": nodes}})
+    assert new_nodes(None).answer(taken) == ("worker1",)
+    known = frozenset(states)
+    assert new_nodes(known).answer(taken) == ("worker1",)
+    # Those that slurmctld did not know may have registered meanwhile.
+    first = known - {"worker2", "worker3"}
+    assert new_nodes(first).answer(taken) == ("worker1", "worker3")
+
+
+def test_an_unread_list_of_nodes_is_not_an_empty_one() -> None:
+    unread = Taken({"slurm.nodes": {"unread": "no answer"}})
+    with pytest.raises(Unreadable):
+        new_nodes(None).answer(unread)
+
+
+@pytest.mark.parametrize(
+    ("conf", "nodes", "known"),
+    [
+        ({"absent": True}, {"unread": "not installed"}, frozenset()),
+        ({"sha256": "a"}, {"unread": "no answer"}, None),
+        ({"sha256": "a"}, {"value": {"worker1": {}}}, frozenset({"worker1"})),
+    ],
+)
+def test_slurmctld_knows_no_node_only_without_a_slurm_conf(
+    conf: dict[str, Any], nodes: dict[str, Any], known: frozenset[str] | None
+) -> None:
+    read = {"files": {"value": {SLURM_CONF: conf}}, "slurm.nodes": nodes}
+    assert known_nodes().answer(Taken(read)) == known
+
+
+def test_a_run_drains_the_nodes_that_slurmctld_did_not_know_when_it_began(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmd was deployed first, and has registered before the run has come to this step."""
+    readings: list[dict[str, Any]] = [{"unread": "not installed"}]
+    after = {"value": {"worker1": {"state": ["IDLE"], "was_busy": True}}}
+
+    def answered(question: Question[Any]) -> Any:
+        conf = {"absent": True} if len(readings) == 1 else {"sha256": "a"}
+        read = {"files": {"value": {SLURM_CONF: conf}}, "slurm.nodes": readings[-1]}
+        if question.name == new_nodes(None).name:
+            readings.append(after)  # the next reading is taken while the run is executed
+        return question.answer(Taken(read))
+
+    monkeypatch.setattr(slurm_controller, "ask", answered)
+    monkeypatch.setattr(slurm_controller, "compares", lambda: True)
+    slurm.log.write_text("")
+    assert run(slurm_controller.drained_until_compared).succeeded
+    assert slurm.log.read_text() == f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
+    slurm.log.write_text("")
+    assert run(slurm_controller.drained_until_compared).commands == 0, "it is known by now"
+    after["unread"] = after.pop("value")
+    assert not run(slurm_controller.drained_until_compared).succeeded
