@@ -32,16 +32,15 @@ from lockstep.roles.operations.operation import Commands, ask, operation, refusa
 from lockstep.roles.operations.workers_alone import lacks_controller
 from lockstep.roles.steps.reboot.decision import HELD, OUT
 from lockstep.roles.steps.reboot.objections import (
-    FINGERPRINT,
+    PENDING,
     against,
     as_text,
     check,
+    may_settle,
     reason_of,
     undecided,
 )
 
-PENDING = "pending reboot"
-"""Status of a finding that a reboot resolves (docs/outputs.md)."""
 SETTLE_S = 60.0
 """Seconds that a service which the deploy has just started may take, such as an exporter."""
 CHECK_EVERY_S = 10.0
@@ -89,14 +88,10 @@ def _settled(state: State, inventory: str, name: str) -> Findings:
     """
     number, found = _findings(state, inventory)
     ends = time.monotonic() + SETTLE_S
-    while time.monotonic() < ends and any(map(_may_settle, against(found, name))):
+    while time.monotonic() < ends and any(map(may_settle, against(found, name))):
         time.sleep(CHECK_EVERY_S)
         number, found = _findings(state, inventory, number)
     return found
-
-
-def _may_settle(finding: dict[str, Any]) -> bool:
-    return not finding["rule"].startswith(FINGERPRINT) and finding["status"] != PENDING
 
 
 @operation("the health check has not drained the node")

@@ -23,6 +23,7 @@ from lockstep.roles.steps.reboot.objections import (
     check,
     lasting,
     reason_of,
+    stay,
     undecided,
 )
 from lockstep.roles.steps.reboot.rollout import Rollout
@@ -309,7 +310,7 @@ class Turn:
         shown = ""
         while wrong := look():
             left_s = SETTLE_S - (time.monotonic() - began)
-            if left_s <= 0:
+            if left_s <= 0 or (wrong == shown and stay(self.found)):
                 break
             if wrong != shown:
                 self._log(f"the checks have not passed yet ({left_s:.0f} s left): {wrong}")
