@@ -306,8 +306,7 @@ class Turn:
 
     def _settled(self, look: Callable[[], str]) -> str:
         """Repeat a check until it finds nothing or the time is up; return its last finding."""
-        began = time.monotonic()
-        shown = ""
+        began, shown = time.monotonic(), ""
         while wrong := look():
             left_s = SETTLE_S - (time.monotonic() - began)
             if left_s <= 0 or (wrong == shown and stay(self.found)):
