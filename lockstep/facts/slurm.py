@@ -61,16 +61,17 @@ def newly_named(what: str, named_in: str) -> Question[bool]:
 
 
 def known_nodes() -> Question[frozenset[str] | None]:
-    """Ask for the nodes that the controller knows: none without a slurm.conf.
+    """Ask for the nodes that the controller knows.
 
-    The answer is None if there is a slurm.conf, but the controller does not answer.
+    If it does not answer, the answer is None. If there is no slurm.conf either, it has never run,
+    and knows no node.
     """
 
     def answer(taken: Taken) -> frozenset[str] | None:
-        if "absent" in taken.item("files", SLURM_CONF):
-            return frozenset()
         nodes = taken.known("slurm.nodes")
-        return None if nodes is None else frozenset(nodes)
+        if nodes is not None:
+            return frozenset(nodes)
+        return frozenset() if "absent" in taken.item("files", SLURM_CONF) else None
 
     about = {"files": (SLURM_CONF,)}
     return Question("nodes that Slurm knows", ("slurm.nodes", "files"), answer, about)
@@ -79,7 +80,9 @@ def known_nodes() -> Question[frozenset[str] | None]:
 def new_nodes(known: frozenset[str] | None) -> Question[tuple[str, ...]]:
     """Ask the controller for the new nodes that are not drained yet.
 
-    Those are the nodes that have never registered, and those that were not known before.
+    Those are the nodes that have never registered, and those that were not known before. A node
+    that has never registered has no LastBusyTime, and others keep theirs when slurmctld starts
+    again, which it also does for ``scontrol reconfigure`` (seen with Slurm 24.11).
 
     Args:
         known: the answer to ``known_nodes`` at the start of the run. A slurmd that was deployed

@@ -10,6 +10,7 @@ from lockstep.checks import engine, settled, slurm_states
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
+from lockstep.checks.rules.system import NODE_REACHABLE
 from lockstep.checks.settled import Batch, batches, joined, unsettled
 from lockstep.facts import slurm as facts
 from lockstep.report import Report
@@ -113,7 +114,7 @@ def test_a_group_has_nothing_about_nodes_that_have_no_vote() -> None:
     """Otherwise each of many groups would have a finding about each of many nodes."""
     for part in parts(recorded.consistent(), *WORKERS[2:]):
         assert {*part.context.reading} == {"head1", *WORKERS[:2], *part.nodes}
-        made = engine._unreachable(engine.NODE_REACHABLE, part.context, part.nodes)
+        made = engine._unreachable(NODE_REACHABLE, part.context, part.nodes)
         assert [*made] == []
 
 

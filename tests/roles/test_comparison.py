@@ -392,6 +392,7 @@ def test_an_unread_list_of_nodes_is_not_an_empty_one() -> None:
         ({"absent": True}, {"unread": "not installed"}, frozenset()),
         ({"sha256": "a"}, {"unread": "no answer"}, None),
         ({"sha256": "a"}, {"value": {"worker1": {}}}, frozenset({"worker1"})),
+        ({"absent": True}, {"value": {"worker1": {}}}, frozenset({"worker1"})),
     ],
 )
 def test_slurmctld_knows_no_node_only_without_a_slurm_conf(
