@@ -10,7 +10,7 @@ from __future__ import annotations
 from lockstep.facts.slurm import (
     accounting_clusters,
     configuration_distributed,
-    new_nodes,
+    known_nodes,
     newly_named,
 )
 from lockstep.plan import NodePlan
@@ -24,7 +24,7 @@ from lockstep.spec import Service
 def _asks(plan: NodePlan) -> Questions:
     yield newly_named(HEALTH_CHECK, SLURM_CONF)
     yield accounting_clusters()
-    yield new_nodes()
+    yield known_nodes()
     yield configuration_distributed(plan.system.paths("slurm_controller"))
 
 

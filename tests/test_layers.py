@@ -123,7 +123,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
         *("lockstep.files.managed", "lockstep.secrets"),
-        *("lockstep.manifest", "lockstep.removal"),
+        *("lockstep.manifest", "lockstep.removal", "lockstep.report.fold"),
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
     },
     "lockstep/deploys": {

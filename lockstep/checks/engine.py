@@ -50,7 +50,7 @@ def check_together(
         for evaluation in evaluations:
             evaluation.add(view)
     made = chain(
-        *(_unreachable(NODE_REACHABLE, context) for context in contexts),
+        *(_unreachable(NODE_REACHABLE, context, wanted) for context in contexts),
         *(evaluation.findings() for evaluation in evaluations),
     )
     by_rules = [*made]
@@ -91,8 +91,10 @@ def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
     }
 
 
-def _unreachable(rule: Rule, context: Context) -> Iterator[RawFinding]:
+def _unreachable(rule: Rule, context: Context, wanted: frozenset[str]) -> Iterator[RawFinding]:
     for name, plan in context.plan.nodes.items():
+        if context.labelled(name) not in wanted:
+            continue
         got = context.reading.get(name, Unreachable("there is no record of the node"))
         if isinstance(got, Record):
             continue

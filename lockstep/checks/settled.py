@@ -15,12 +15,13 @@ from lockstep.checks.engine import check
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.checks.slurm_states import is_held_by_lockstep
-from lockstep.probe.record import Unreachable, item
+from lockstep.probe.record import item
 from lockstep.report import Finding, Reference, Report, Status, alike
 from lockstep.spec import Service
 from lockstep.spec.names import expand
 
-NO_VOTE = Unreachable("not settled, so it is not compared")
+MOST_BATCHES = 64
+"""Number of groups of one kind that are compared; each one costs a check of its settled nodes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Batch:
 def batches(rules: Sequence[Rule], context: Context, waiting: Collection[str]) -> Iterator[Batch]:
     """Yield the nodes that wait, so few at a time that settled nodes of their class outvote them.
 
-    If no node of a class is settled, those that wait are compared with each other.
+    If no node of a class is settled, those that wait are compared with each other. Not more than
+    ``MOST_BATCHES`` are made of a class: if more than 32 nodes wait for each settled one, those
+    that are compared at once can outvote the settled ones.
 
     Args:
         rules: the rules that were chosen.
@@ -53,12 +56,13 @@ def batches(rules: Sequence[Rule], context: Context, waiting: Collection[str]) -
     for kind, nodes in kinds.items():
         peers = sum(context.plan.nodes[name].kind == kind for name in settled)
         # With half as many as the settled ones, these have two thirds of the votes.
-        most = max(1, peers // 2) if peers else len(nodes)
+        most = max(1, peers // 2, -(-len(nodes) // MOST_BATCHES)) if peers else len(nodes)
         for first in range(0, len(nodes), most):
             chosen = frozenset(node.name for node in nodes[first : first + most])
             reading = {
-                name: record if name in always or name in chosen else NO_VOTE
+                name: record
                 for name, record in context.reading.items()
+                if name in always or name in chosen
             }
             yield Batch(chosen, replace(context, reading=reading))
 

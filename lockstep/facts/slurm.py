@@ -60,17 +60,49 @@ def newly_named(what: str, named_in: str) -> Question[bool]:
     return Question(asked, ("files", "files.naming"), answer, about)
 
 
-@question("new nodes in Slurm", "slurm.nodes")
-def new_nodes(taken: Taken) -> tuple[str, ...]:
-    """Ask the controller for the nodes that have never registered and are not drained yet."""
-    nodes = taken.known("slurm.nodes") or {}  # before its first start, slurmctld does not answer
-    return tuple(
-        sorted(
-            name
-            for name, node in nodes.items()
-            if "UNKNOWN" in node["state"] and "DRAIN" not in node["state"] and not node["was_busy"]
+def known_nodes() -> Question[frozenset[str] | None]:
+    """Ask for the nodes that the controller knows.
+
+    If it does not answer, the answer is None. If there is no slurm.conf either, it has never run,
+    and knows no node.
+    """
+
+    def answer(taken: Taken) -> frozenset[str] | None:
+        nodes = taken.known("slurm.nodes")
+        if nodes is not None:
+            return frozenset(nodes)
+        return frozenset() if "absent" in taken.item("files", SLURM_CONF) else None
+
+    about = {"files": (SLURM_CONF,)}
+    return Question("nodes that Slurm knows", ("slurm.nodes", "files"), answer, about)
+
+
+def new_nodes(known: frozenset[str] | None) -> Question[tuple[str, ...]]:
+    """Ask the controller for the new nodes that are not drained yet.
+
+    Those are the nodes that have never registered, and those that were not known before. A node
+    that has never registered has no LastBusyTime, and others keep theirs when slurmctld starts
+    again, which it also does for ``scontrol reconfigure`` (seen with Slurm 24.11).
+
+    Args:
+        known: the answer to ``known_nodes`` at the start of the run. A slurmd that was deployed
+            first registers seconds after slurmctld starts.
+    """
+
+    def answer(taken: Taken) -> tuple[str, ...]:
+        return tuple(
+            sorted(
+                name
+                for name, node in taken["slurm.nodes"].items()
+                if "DRAIN" not in node["state"]
+                and (
+                    ("UNKNOWN" in node["state"] and not node["was_busy"])
+                    or (known is not None and name not in known)
+                )
+            )
         )
-    )
+
+    return Question("new nodes in Slurm", ("slurm.nodes",), answer)
 
 
 SLURMD = "slurmd.service"

@@ -9,7 +9,7 @@ from pyinfra import host
 from pyinfra.api import State
 from pyinfra.api.exceptions import PyinfraError
 
-from lockstep.facts.slurm import TO_COMPARE
+from lockstep.facts.slurm import NOT_COMPARED, OURS, TO_COMPARE
 
 _waiting: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
 _repaired: WeakKeyDictionary[State, set[str]] = WeakKeyDictionary()
@@ -55,3 +55,28 @@ def drain(nodes: str, reason: str = TO_COMPARE) -> str:
     """Return a command that drains nodes; running jobs go on."""
     named = f"NodeName={shlex.quote(nodes)} State=DRAIN Reason={shlex.quote(reason)}"
     return f"timeout 30 scontrol update {named}"
+
+
+def resume(node: str) -> str:
+    """Return a command that resumes a node."""
+    return f"timeout 30 scontrol update NodeName={shlex.quote(node)} State=RESUME"
+
+
+def unless_taken_out(node: str, update: str) -> str:
+    """Return a command that changes a node, unless somebody else has changed it meanwhile.
+
+    It reads the state again just before. It changes a node that the health check or a comparison
+    has drained. It drains also a node that takes jobs. Otherwise it prints a line and succeeds.
+
+    Args:
+        node: the name of the node.
+        update: what ``drain`` or ``resume`` returned.
+    """
+    takes_jobs = ":" if update == resume(node) else update
+    return (
+        f"s=$(timeout 30 scontrol -o show node {shlex.quote(node)}) || exit; "
+        f'case "$s" in *" Reason={NOT_COMPARED}"*|*" Reason={OURS}"*) {update};; '
+        '*" State="*) t=${s#* State=}; case "${t%% *}" in '
+        '*DRAIN*|*DOWN*|*FAIL*) echo "stays out of service: ${s#* Reason=}";; '
+        f'*) {takes_jobs};; esac;; *) echo "no state: $s" >&2; exit 1;; esac'
+    )

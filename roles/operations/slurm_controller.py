@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
+from pyinfra import host
+from pyinfra.api import State
+
 from lockstep.facts.slurm import (
     DISTRIBUTED,
     accounting_clusters,
     configuration_distributed,
+    known_nodes,
     new_nodes,
 )
 from lockstep.plan import NodePlan
 from lockstep.plan.slurm_files import HEALTH_CHECK, SLURM_CONF
+from lockstep.question import Unreadable
 from lockstep.roles.operations.comparison import compares, drain
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.workers_first import on_every_worker
 
 WAIT_S = 60
+_known: WeakKeyDictionary[State, frozenset[str] | None] = WeakKeyDictionary()
+"""The nodes that slurmctld knew when a run began; None if it did not answer."""
 
 
 @operation("the cluster is in the accounting database")
@@ -46,8 +55,22 @@ def distributed(files: tuple[str, ...]) -> Commands:
 
 @operation("every node of the cluster has registered")
 def drained_until_compared() -> Commands:
-    """Drain nodes that have never registered, so that they get no jobs before they are compared."""
-    if compares() and (new := ask(new_nodes())):
+    """Drain new nodes, so that they get no jobs before they are compared.
+
+    New are the nodes that have never registered, and those that slurmctld did not know when the
+    run began.
+    """
+    if not compares():
+        return
+    if not host.state.is_executing:
+        _known[host.state] = ask(known_nodes())
+    try:
+        new = ask(new_nodes(_known.get(host.state)))
+    except Unreadable:
+        if host.state.is_executing:
+            raise
+        return  # before its first start, slurmctld does not answer
+    if new:
         yield drain(",".join(new))
 
 

@@ -17,7 +17,7 @@ from lockstep.roles.operations.comparison import compares, drain, wait_for_compa
 from lockstep.roles.operations.declared import put_files, services_of
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.service import RUNNING, service
-from lockstep.roles.operations.workers_alone import lacks_controller, saying
+from lockstep.roles.operations.workers_alone import lacks_controller
 
 WAIT_S = 60
 RESTART_AFTER_S = 10
@@ -116,9 +116,12 @@ def registered(plan: NodePlan) -> Commands:
     restarts = has_gpus and not late and REJECTED in state.states
     away |= restarts
     if not state.states and lacks_controller(plan):
-        yield saying(
-            f"the controller ({controller}) does not answer yet: slurmd registers when it does. "
-            f"Next: pyinfra -y {plan.cluster.inventory} deploys/head.py"
+        again = f"pyinfra -y {plan.cluster.inventory} deploys/"
+        host.log_styled(
+            f"the controller ({controller}) does not answer; slurmd registers when it does. Next: "
+            f"deploy the heads ({again}head.py) or, if they are deployed, start slurmctld on "
+            f"{controller}; then run: {again}worker.py",
+            fg="yellow",
         )
         return
     if comparing and (not state.states or returns or state.reason.startswith(NOT_COMPARED)):

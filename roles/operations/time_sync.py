@@ -9,7 +9,7 @@ from lockstep.facts.clock import LOST_AFTER_S, LOST_INTERVALS, OWN_CLOCK, clock_
 from lockstep.facts.reading import connector_arguments
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
-from lockstep.roles.operations.workers_alone import lacks_controller, saying
+from lockstep.roles.operations.workers_alone import lacks_controller
 
 WAIT_TRIES = 90
 """Number of tries, one per second; a new chronyd is in sync about 10 s after its first samples."""
@@ -38,8 +38,9 @@ BURST = "chronyc burst 4/8 >/dev/null"
 """Command that measures at once (chronyc(1)). A server that did not answer is asked more and more
 rarely, up to every 17 minutes (chrony.conf(5), maxpoll)."""
 UNTIL_HEARD = "lockstep-first-sync.service"
+IS_ASKING = f"systemctl is-active --quiet {UNTIL_HEARD}"
 KEEP_ASKING = (
-    f"systemctl is-active --quiet {UNTIL_HEARD} || systemd-run --quiet --collect "
+    f"{IS_ASKING} || systemd-run --quiet --collect "
     f"--unit={UNTIL_HEARD} sh -c 'until chronyc waitsync 1 >/dev/null; do {BURST}; sleep 10; done'"
 )
 """Command that makes chronyd ask its servers every 10 s, until the clock is synchronized."""
@@ -64,12 +65,17 @@ def clock_is_right(plan: NodePlan, reference: bool, max_offset_s: float) -> Comm
         if plan.is_worker and lacks_controller(plan):
             unheard, _ = host.run_shell_command(StringCommand(UNHEARD), **connector_arguments(host))
             if unheard:
-                yield KEEP_ASKING
-                yield saying(
-                    f"no time server answers yet ({', '.join(plan.time.servers)}): chronyd sets "
-                    "the clock when the heads are deployed"
+                asks, _ = host.run_shell_command(
+                    StringCommand(IS_ASKING), **connector_arguments(host)
                 )
-                return ""
+                if not asks:
+                    yield KEEP_ASKING
+                host.log_styled(
+                    f"no time server answers yet ({', '.join(plan.time.servers)}): chronyd sets "
+                    "the clock when the heads are deployed",
+                    fg="yellow",
+                )
+                return "chronyd asks its servers until one answers"
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
         yield f"{BURST} && chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1 && {HEARD}"
     return "the clock follows its source"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weakref import WeakSet
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, State, StringCommand
+from pyinfra.api import State, StringCommand
 
 from lockstep.facts.reading import connector_arguments
 from lockstep.plan import NodePlan
@@ -29,24 +29,15 @@ def deploys_heads(state: State) -> None:
 def lacks_controller(plan: NodePlan) -> bool:
     """Return whether no controller answers this worker, in a run that deploys workers only.
 
-    Before the run is executed, and in a run that deploys heads as well, the answer is False.
+    Before the run is executed, in a run that deploys heads as well, and in a cluster that has no
+    controller, the answer is False.
     """
     if not host.state.is_executing or host.state in _with_heads:
         return False
     controller = plan.cluster.running(Service.SLURM_CONTROLLER)
     if controller is None:
-        return True
+        return False
     listens = f"</dev/tcp/{controller.address}/{SLURMCTLD_PORT}"
     command = StringCommand(f"timeout {ANSWERS_WITHIN_S} bash -c '{listens}' 2>/dev/null")
     answers, _ = host.run_shell_command(command, **connector_arguments(host))
     return not answers
-
-
-def saying(text: str) -> FunctionCommand:
-    """Return a command that shows what a worker waits for."""
-
-    def said(state: State, host: Host) -> bool:
-        host.log_styled(text, fg="yellow")
-        return True
-
-    return FunctionCommand(said, (), {})

@@ -6,7 +6,6 @@ Restart  nothing.
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from typing import Any
@@ -19,39 +18,43 @@ from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, hold_state
 from lockstep.facts.slurm import AWAITS_REBOOT, NOT_COMPARED, OURS, is_healthy, slurm_node
 from lockstep.plan import NodePlan
+from lockstep.report import fold
 from lockstep.roles.operations.comparison import (
     compares,
     drain,
     repaired,
+    resume,
+    unless_taken_out,
     wait_for_comparison,
     waiting,
 )
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
+from lockstep.roles.operations.workers_alone import lacks_controller
 from lockstep.roles.steps.reboot.decision import HELD, OUT
 from lockstep.roles.steps.reboot.objections import (
-    FINGERPRINT,
+    PENDING,
     against,
     as_text,
     check,
     in_doubt,
+    may_settle,
     reason_of,
 )
 
-PENDING = "pending reboot"
-"""Status of a finding that a reboot resolves (docs/outputs.md)."""
 SETTLE_S = 60.0
 """Seconds that a service which the deploy has just started may take, such as an exporter."""
 CHECK_EVERY_S = 10.0
 Findings = list[dict[str, Any]]
-_found: WeakKeyDictionary[State, tuple[int, Findings]] = WeakKeyDictionary()
-"""The number of the last check of a run, and its findings."""
+_found: WeakKeyDictionary[State, tuple[int, Findings | Unanswered]] = WeakKeyDictionary()
+"""The number of the last check of a run, and its findings, or why it failed."""
 _lock = threading.Lock()
 
 
 def _findings(state: State, inventory: str, after: int = 0) -> tuple[int, Findings]:
     """Return the findings about all workers that wait, and the number of the check.
 
-    The first caller reads the nodes, for all others as well.
+    The first caller reads the nodes, for all others as well. If its check fails, it fails for all
+    of them.
 
     Args:
         state: the run.
@@ -64,29 +67,31 @@ def _findings(state: State, inventory: str, after: int = 0) -> tuple[int, Findin
     with _lock:
         number, found = _found.get(state, (0, []))
         if number <= after:
-            number, found = number + 1, check(inventory, ",".join(sorted(waiting(state))))
+            number += 1
+            try:
+                found = check(inventory, fold(waiting(state)))
+            except Unanswered as unanswered:
+                found = unanswered
             _found[state] = number, found
-        return number, found
+    if isinstance(found, Unanswered):
+        raise Unanswered(str(found)) from found
+    return number, found
 
 
 def _settled(state: State, inventory: str, name: str) -> Findings:
-    """Return the findings once a worker has none, or after ``SETTLE_S``.
+    """Return the findings once a worker has none, or ``SETTLE_S`` after the first check.
 
     Only findings of rules settle by themselves; the configuration of a node does not.
 
     Raises:
         Unanswered: the check itself failed.
     """
-    ends = time.monotonic() + SETTLE_S
     number, found = _findings(state, inventory)
-    while time.monotonic() < ends and any(map(_may_settle, against(found, name))):
+    ends = time.monotonic() + SETTLE_S
+    while time.monotonic() < ends and any(map(may_settle, against(found, name))):
         time.sleep(CHECK_EVERY_S)
         number, found = _findings(state, inventory, number)
     return found
-
-
-def _may_settle(finding: dict[str, Any]) -> bool:
-    return not finding["rule"].startswith(FINGERPRINT) and finding["status"] != PENDING
 
 
 @operation("the health check has not drained the node")
@@ -119,6 +124,9 @@ def compared(plan: NodePlan) -> Commands:
     talk = Conversation(this, connector_arguments(host))
     try:
         hold: HoldState = talk.ask(hold_state(name))
+        if not hold.states:
+            yield from _without_controller(plan)
+            return
         concerned = _concerned(hold, talk, after_repair=host.name in repaired(host.state))
     except Unanswered as unanswered:
         yield refusal(f"{name} was not compared: {unanswered}. Next: run this again")
@@ -141,7 +149,7 @@ def compared(plan: NodePlan) -> Commands:
     if wrong:
         reason = reason_of(NOT_COMPARED, wrong)
         if hold.reason != reason or not hold.states & HELD:
-            yield drain(name, reason)
+            yield _update(talk, name, drain(name, reason))
         yield refusal(
             f"{name} stays drained, because it differs from its class: {as_text(wrong)}. Next: "
             f"repair it, then run: {again}"
@@ -150,15 +158,27 @@ def compared(plan: NodePlan) -> Commands:
         return  # the health check has resumed it meanwhile
     elif pending:
         if hold.reason != AWAITS_REBOOT:
-            yield drain(name, AWAITS_REBOOT)
+            yield _update(talk, name, drain(name, AWAITS_REBOOT))
         host.log_styled(
             f"{name} stays drained until it is rebooted. Next: "
             f"pyinfra -y {inventory} deploys/reboot.py --limit {name}",
             fg="yellow",
         )
     else:
-        yield f"timeout 30 scontrol update NodeName={shlex.quote(name)} State=RESUME"
-        yield _saying("resumed: the comparison with its class found no fault", "green")
+        equal = "resumed: the comparison with its class found no fault"
+        yield _update(talk, name, resume(name), equal)
+
+
+def _without_controller(plan: NodePlan) -> Commands:
+    """Fail if the controller does not answer, unless it is not deployed yet."""
+    yield from ()
+    if not lacks_controller(plan):
+        controller, inventory = plan.cluster.controller_host, plan.cluster.inventory
+        yield refusal(
+            f"{plan.name} was not compared: slurmctld on {controller} does not answer. Next: run "
+            f"systemctl status slurmctld on {controller} and repair it, then run: "
+            f"pyinfra -y {inventory} deploys/worker.py --limit {plan.name}"
+        )
 
 
 def _concerned(hold: HoldState, talk: Conversation, *, after_repair: bool) -> bool:
@@ -174,11 +194,34 @@ def _concerned(hold: HoldState, talk: Conversation, *, after_repair: bool) -> bo
     return after_repair and bool(hold.states) and not hold.states & OUT
 
 
-def _saying(text: str, colour: str) -> FunctionCommand:
-    """Return a command that shows a text once the commands before it have succeeded."""
+def _update(talk: Conversation, name: str, update: str, done: str = "") -> FunctionCommand:
+    """Return a command that changes the state of a node, unless somebody has taken it out.
 
-    def shown(state: State, host: Host) -> bool:
-        host.log_styled(text, fg=colour)
-        return True
+    The check may take minutes. An administrator can drain the node meanwhile.
 
-    return FunctionCommand(shown, (), {})
+    Args:
+        talk: the conversation with the node.
+        name: the node.
+        update: the command for its shell.
+        done: the text that is shown after the update.
+    """
+
+    def updated(state: State, host: Host) -> bool:
+        try:
+            succeeded, output = talk.say(unless_taken_out(name, update))
+        except Unanswered as unanswered:
+            host.log_styled(f"{name} was not changed in Slurm: {unanswered}", fg="red", bold=True)
+            return False
+        if not succeeded:
+            said = " ".join((*output.stderr_lines, *output.stdout_lines)).strip()
+            why = said or "no answer from slurmctld within 30 s"
+            host.log_styled(
+                f"{name} was not changed in Slurm: {why}. Next: run this again", fg="red", bold=True
+            )
+        elif left := " ".join(output.stdout_lines).strip():
+            host.log_styled(f"{name} was changed in Slurm meanwhile, so it {left}", fg="yellow")
+        elif done:
+            host.log_styled(done, fg="green")
+        return bool(succeeded)
+
+    return FunctionCommand(updated, (), {})

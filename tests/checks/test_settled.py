@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from lockstep.checks import slurm_states
+from lockstep.checks import engine, settled, slurm_states
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.engine import check
+from lockstep.checks.rules.system import NODE_REACHABLE
 from lockstep.checks.settled import Batch, batches, joined, unsettled
 from lockstep.facts import slurm as facts
 from lockstep.report import Report
@@ -96,6 +97,25 @@ def test_nodes_that_wait_are_too_few_at_a_time_to_outvote_the_settled_ones() -> 
     assert [sorted(part.nodes) for part in parts(recorded.consistent(), *new)] == [
         [name] for name in new
     ]
+
+
+def test_groups_are_larger_if_too_many_nodes_wait_for_the_settled_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settled, "MOST_BATCHES", 4)
+    assert [sorted(part.nodes) for part in parts(recorded.consistent(), *WORKERS[2:])] == [
+        WORKERS[2:4],
+        WORKERS[4:6],
+        WORKERS[6:],
+    ]
+
+
+def test_a_group_has_nothing_about_nodes_that_have_no_vote() -> None:
+    """Otherwise each of many groups would have a finding about each of many nodes."""
+    for part in parts(recorded.consistent(), *WORKERS[2:]):
+        assert {*part.context.reading} == {"head1", *WORKERS[:2], *part.nodes}
+        made = engine._unreachable(NODE_REACHABLE, part.context, part.nodes)
+        assert [*made] == []
 
 
 def test_few_new_nodes_are_compared_at_once() -> None:

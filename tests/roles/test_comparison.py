@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,17 +16,20 @@ from lockstep.facts.slurm import (
     NOT_COMPARED,
     TO_COMPARE,
     is_healthy,
+    known_nodes,
     new_nodes,
     slurm_node,
 )
-from lockstep.question import Question, Taken
+from lockstep.plan.slurm_files import SLURM_CONF
+from lockstep.question import Question, Taken, Unreadable
 from lockstep.roles.operations import comparison as operations
+from lockstep.roles.operations import slurm_controller
 from lockstep.roles.steps import comparison
 from lockstep.roles.steps.comparison import compared, noted
 from lockstep.roles.steps.reboot.decision import is_ours
 from lockstep.roles.steps.reboot.objections import LONGEST_REASON
 from tests.checks import recorded
-from tests.roles.local import Done, run
+from tests.roles.local import Done, machine, run
 
 RESUMED = "update NodeName=worker1 State=RESUME\n"
 
@@ -53,7 +57,10 @@ class Slurm:
         self.said = said
         said.set_level("INFO")
         self.log, self.monkeypatch = folder / "log", monkeypatch
-        (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {self.log}\n')
+        self.shown = folder / "shown"
+        (folder / "scontrol").write_text(
+            f'#!/bin/sh\n[ "$1" = update ] || exec cat {self.shown}; echo "$@" >> {self.log}\n'
+        )
         (folder / "scontrol").chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
         monkeypatch.setattr(comparison, "waiting", lambda state: {"@local"})
@@ -61,6 +68,7 @@ class Slurm:
         self.limit(0.0)
         self.checks = 0
         self.settles_after = 0
+        self.takes: Callable[[], None] = lambda: None
         self.healthy = True
         self.states = {"IDLE", "DRAIN"}
 
@@ -72,16 +80,21 @@ class Slurm:
         """Let the health check have drained the node before this deploy."""
         self.monkeypatch.setattr(comparison, "repaired", lambda state: {"@local"})
 
-    def deploy(self, reason: str, *findings: dict[str, Any], fails: str = "") -> tuple[Done, str]:
-        """Return the result, and what the controller is told."""
+    def deploy(
+        self, reason: str, *findings: dict[str, Any], fails: str = "", meanwhile: str = ""
+    ) -> tuple[Done, str]:
+        """Return the result, and what the controller is told; meanwhile the state may change."""
         self.log.write_text("")
         hold = HoldState(frozenset(self.states), reason)
+        state = f"State={'+'.join(sorted(self.states))} Partitions=a Reason={reason} [root@x]"
+        self.shown.write_text(f"NodeName=worker1 {meanwhile or state}\n")
 
         def answered(talk: Conversation, question: Question[Any]) -> Any:
             return self.healthy if question.name == is_healthy().name else hold
 
         def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
             self.checks += 1
+            self.takes()
             if fails:
                 raise Unanswered(fails)
             return [] if 0 < self.settles_after < self.checks else list(findings)
@@ -244,6 +257,86 @@ def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
     assert slurm.checks == 0
 
 
+DRAINED_BY_HAND = "State=IDLE+DRAIN Partitions=a Reason=fan [root@2026-11-24T10:00:00]"
+
+
+def test_a_drain_by_hand_during_the_check_is_kept(slurm: Slurm) -> None:
+    done, told = slurm.deploy(TO_COMPARE, meanwhile=DRAINED_BY_HAND)
+    assert (done.succeeded, told) == (True, "")
+    assert "worker1 was changed in Slurm meanwhile, so it stays out of service: fan" in (
+        slurm.said.text
+    )
+    assert "resumed:" not in slurm.said.text
+
+
+@pytest.mark.parametrize(
+    "found", [finding("fingerprint.file"), finding("kernel.args", status="pending reboot")]
+)
+def test_the_reason_of_a_drain_by_hand_is_not_replaced(slurm: Slurm, found: dict[str, Any]) -> None:
+    assert slurm.deploy(TO_COMPARE, found, meanwhile=DRAINED_BY_HAND)[1] == ""
+
+
+def test_a_worker_of_which_slurmctld_tells_no_state_is_not_changed(slurm: Slurm) -> None:
+    slurm.said.clear()
+    done, told = slurm.deploy(TO_COMPARE, meanwhile="not found")
+    assert (done.succeeded, told) == (False, "")
+    assert "no state: NodeName=worker1 not found" in slurm.said.text
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_without_an_answer_of_slurmctld_a_run_fails_unless_there_is_none_yet(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, lacks: bool
+) -> None:
+    slurm.states = set()
+    monkeypatch.setattr(comparison, "lacks_controller", lambda plan: lacks)
+    done, told = slurm.deploy("")
+    assert (done.succeeded, told, slurm.checks) == (lacks, "", 0)
+    assert ("slurmctld on head1 does not answer. Next: " in slurm.said.text) is not lacks
+
+
+def test_a_check_that_fails_is_not_repeated_for_the_other_workers(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_once = machine()
+    slurm.deploy(TO_COMPARE, fails="late")
+    slurm.checks = 0
+    for _ in range(2):
+        with pytest.raises(Unanswered, match="late"):
+            comparison._findings(run_once, "x")
+    assert slurm.checks == 1
+
+
+def test_the_check_gets_the_names_of_many_workers_as_ranges(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux accepts 128 KiB in one argument (execve(2))."""
+    asked: list[str] = []
+
+    def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
+        asked.append(nodes)
+        return []
+
+    monkeypatch.setattr(comparison, "waiting", lambda state: {f"w{n}" for n in range(10_000)})
+    monkeypatch.setattr(comparison, "check", checked)
+    comparison._findings(machine(), "x")
+    assert asked == ["w[0-9999]"]
+
+
+def test_findings_may_settle_for_as_long_after_a_slow_check(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is the check's: it takes longer than the time in which findings may settle."""
+    now = [0.0]
+    monkeypatch.setattr(
+        comparison, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: None)
+    )
+    slurm.limit(60.0)
+    slurm.settles_after = 1
+    slurm.takes = lambda: now.__setitem__(0, now[0] + 100.0)
+    assert slurm.deploy(TO_COMPARE, finding("time.synchronised"))[1] == RESUMED
+    assert slurm.checks == 2
+
+
 def test_a_check_that_fails_resumes_nobody(slurm: Slurm) -> None:
     done, told = slurm.deploy(TO_COMPARE, fails="lockstep check failed")
     assert (done.succeeded, told) == (False, "")
@@ -281,6 +374,57 @@ def test_nodes_that_never_registered_are_new() -> None:
     nodes = {
         name: {"state": state, "was_busy": name == "worker5"} for name, state in states.items()
     }
-    answer = new_nodes().answer
-    assert answer(Taken({"slurm.nodes": {"value": nodes}})) == ("worker1",)
-    assert answer(Taken({"slurm.nodes": {"unread": "no answer"}})) == ()
+    taken = Taken({"slurm.nodes": {"value": nodes}})
+    assert new_nodes(None).answer(taken) == ("worker1",)
+    known = frozenset(states)
+    assert new_nodes(known).answer(taken) == ("worker1",)
+    # Those that slurmctld did not know may have registered meanwhile.
+    first = known - {"worker2", "worker3"}
+    assert new_nodes(first).answer(taken) == ("worker1", "worker3")
+
+
+def test_an_unread_list_of_nodes_is_not_an_empty_one() -> None:
+    unread = Taken({"slurm.nodes": {"unread": "no answer"}})
+    with pytest.raises(Unreadable):
+        new_nodes(None).answer(unread)
+
+
+@pytest.mark.parametrize(
+    ("conf", "nodes", "known"),
+    [
+        ({"absent": True}, {"unread": "not installed"}, frozenset()),
+        ({"sha256": "a"}, {"unread": "no answer"}, None),
+        ({"sha256": "a"}, {"value": {"worker1": {}}}, frozenset({"worker1"})),
+        ({"absent": True}, {"value": {"worker1": {}}}, frozenset({"worker1"})),
+    ],
+)
+def test_slurmctld_knows_no_node_only_without_a_slurm_conf(
+    conf: dict[str, Any], nodes: dict[str, Any], known: frozenset[str] | None
+) -> None:
+    read = {"files": {"value": {SLURM_CONF: conf}}, "slurm.nodes": nodes}
+    assert known_nodes().answer(Taken(read)) == known
+
+
+def test_a_run_drains_the_nodes_that_slurmctld_did_not_know_when_it_began(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmd was deployed first, and has registered before the run has come to this step."""
+    readings: list[dict[str, Any]] = [{"unread": "not installed"}]
+    after = {"value": {"worker1": {"state": ["IDLE"], "was_busy": True}}}
+
+    def answered(question: Question[Any]) -> Any:
+        conf = {"absent": True} if len(readings) == 1 else {"sha256": "a"}
+        read = {"files": {"value": {SLURM_CONF: conf}}, "slurm.nodes": readings[-1]}
+        if question.name == new_nodes(None).name:
+            readings.append(after)  # the next reading is taken while the run is executed
+        return question.answer(Taken(read))
+
+    monkeypatch.setattr(slurm_controller, "ask", answered)
+    monkeypatch.setattr(slurm_controller, "compares", lambda: True)
+    slurm.log.write_text("")
+    assert run(slurm_controller.drained_until_compared).succeeded
+    assert slurm.log.read_text() == f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
+    slurm.log.write_text("")
+    assert run(slurm_controller.drained_until_compared).commands == 0, "it is known by now"
+    after["unread"] = after.pop("value")
+    assert not run(slurm_controller.drained_until_compared).succeeded

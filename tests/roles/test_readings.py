@@ -79,7 +79,8 @@ QUESTIONS: tuple[Question[Any], ...] = (
     slurm.newly_named("a", "/etc/hosts"),
     slurm.slurm_node("worker01"),
     slurm.is_healthy(),
-    slurm.new_nodes(),
+    slurm.known_nodes(),
+    slurm.new_nodes(None),
     settings.settings(("vm.swappiness",), ("munge.service",)),
 )
 """One of each kind."""

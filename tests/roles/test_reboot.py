@@ -538,10 +538,16 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
         pending: Pending | None = None,
         found: list[dict[str, Any]] | None = None,
         rollout: Rollout | None = None,
+        checked: Callable[[str], None] = lambda node: None,
     ) -> Ran:
         logged: list[str] = []
+
+        def check(inventory: str, node: str, *options: str) -> list[dict[str, Any]]:
+            checked(node)
+            return found or []
+
         host = SimpleNamespace(log_styled=lambda text, **style: logged.append(text))
-        monkeypatch.setattr(steps, "check", lambda inventory, node, *options: found or [])
+        monkeypatch.setattr(steps, "check", check)
         wanted = Pending((Reason("reboot-required", ""),)) if pending is None else pending
         decision = Decision(wanted, str(doubles.boots), doubles.hold(), worker=True)
         shared = rollout or Rollout()
@@ -882,6 +888,31 @@ def test_a_node_that_differs_only_in_a_warning_stays_drained_and_the_others_get_
         f"State=DRAIN Reason='{OURS} fingerprint.file /etc/x (from: peers)'"
     )
     assert "It stays drained. Next: run lockstep check" in ran.last
+
+
+@pytest.mark.parametrize(
+    ("rules", "checks"),
+    [(("fingerprint.file",), 2), (("fingerprint.file", "gpu.count"), 4)],
+)
+def test_a_check_is_not_repeated_for_what_does_not_settle(
+    go: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, rules: tuple[str, ...], checks: int
+) -> None:
+    """One more check sees what a service wrote meanwhile. A GPU may come within 300 s."""
+    doubles = Doubles()
+    found = [finding(rule, severity="error") for rule in rules]
+    now = [0.0]
+
+    def slept(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=slept)
+    monkeypatch.setattr(steps, "time", clock)
+    monkeypatch.setattr(steps, "SETTLE_S", 300.0)
+    monkeypatch.setattr(steps, "CHECK_EVERY_S", 100.0)
+    made: list[str] = []
+    run = go(doubles, found=found, checked=made.append)
+    assert not run.ok
+    assert len(made) == checks
 
 
 def test_a_difference_of_which_nobody_knows_the_right_side_is_said_after_a_reboot(

@@ -61,7 +61,7 @@ def gate(plan: NodePlan) -> Done:
 def test_without_a_controller_slurmd_is_not_waited_for(
     worker: NodePlan, controller: socket.socket
 ) -> None:
-    assert run(registered, plan=worker).succeeded
+    assert run(registered, plan=worker) == Done(True, 0, ""), "it changes nothing"
     assert run(configuration_fetched, plan=worker, sha256="0" * 64) == Done(True, 0, "")
 
 
@@ -96,6 +96,21 @@ def test_without_heads_the_clock_is_not_waited_for_and_chronyd_keeps_asking(
     called = (tmp_path / "called").read_text()
     assert "waitsync 90" not in called
     assert f"systemd-run --quiet --collect --unit={time_sync.UNTIL_HEARD}" in called
+
+
+def test_a_second_run_without_heads_changes_nothing(
+    worker: NodePlan, controller: socket.socket, tmp_path: Path
+) -> None:
+    assert gate(worker).commands == 1
+    (tmp_path / "systemctl").write_text("#!/bin/sh\n")  # chronyd is asking by now
+    assert gate(worker) == Done(True, 0, "")
+
+
+def test_a_cluster_without_a_controller_keeps_the_gate_closed(
+    worker: NodePlan, controller: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClusterPlan, "running", lambda self, service: None)
+    assert not gate(worker).succeeded
 
 
 def test_a_head_with_a_controller_keeps_the_gate_closed(

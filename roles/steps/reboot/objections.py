@@ -19,6 +19,8 @@ SAID = 3
 BOOT_BRINGS = ("kernel.release", "kernel.cmdline", "gpu.driver_version", "package.version")
 """Rules for values that a reboot changes, so the first node to reboot differs from its peers."""
 FINGERPRINT = "fingerprint."
+PENDING = "pending reboot"
+"""Status of a finding that a reboot resolves (docs/outputs.md)."""
 UNDECIDED = "undecided"
 """Status of a difference of which nobody knows the right side (docs/outputs.md)."""
 SETTLED = "--settled"
@@ -91,6 +93,23 @@ def lasting(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
 def are_warnings(findings: list[dict[str, Any]]) -> bool:
     """Return whether all findings are warnings."""
     return all(one["severity"] == "warning" for one in findings)
+
+
+def may_settle(finding: dict[str, Any]) -> bool:
+    """Return whether a finding may go away by itself.
+
+    Findings of rules may; the configuration of a node does not change without a cause.
+    """
+    return not finding["rule"].startswith(FINGERPRINT) and finding["status"] != PENDING
+
+
+def stay(findings: list[dict[str, Any]]) -> bool:
+    """Return whether there are findings, of which none may go away by itself.
+
+    After a reboot, ask only for findings that two checks have made: a service may have written its
+    files during the first one.
+    """
+    return bool(findings) and not any(map(may_settle, findings))
 
 
 def _about(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:

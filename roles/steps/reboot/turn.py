@@ -24,6 +24,7 @@ from lockstep.roles.steps.reboot.objections import (
     in_doubt,
     lasting,
     reason_of,
+    stay,
 )
 from lockstep.roles.steps.reboot.rollout import Rollout
 
@@ -305,11 +306,10 @@ class Turn:
 
     def _settled(self, look: Callable[[], str]) -> str:
         """Repeat a check until it finds nothing or the time is up; return its last finding."""
-        began = time.monotonic()
-        shown = ""
+        began, shown = time.monotonic(), ""
         while wrong := look():
             left_s = SETTLE_S - (time.monotonic() - began)
-            if left_s <= 0:
+            if left_s <= 0 or (wrong == shown and stay(self.found)):
                 break
             if wrong != shown:
                 self._log(f"the checks have not passed yet ({left_s:.0f} s left): {wrong}")
