@@ -58,8 +58,17 @@ def drain(nodes: str, reason: str = TO_COMPARE) -> str:
 
 
 def resume(node: str) -> str:
-    """Return a command that resumes a node."""
-    return f"timeout 30 scontrol update NodeName={shlex.quote(node)} State=RESUME"
+    """Return a command that resumes a node, and waits up to 5 s until slurmctld has reached it.
+
+    Until then, the node has the flag NOT_RESPONDING (seen with Slurm 24.11: for one second), and a
+    check that follows would name it.
+    """
+    named = shlex.quote(node)
+    return (
+        f"timeout 30 scontrol update NodeName={named} State=RESUME && for i in $(seq 10); do "
+        f'case "$(timeout 30 scontrol -o show node {named})" in *NOT_RESPONDING*) sleep 0.5;; '
+        "*) break;; esac; done"
+    )
 
 
 def unless_taken_out(node: str, update: str) -> str:

@@ -257,6 +257,16 @@ def test_nobody_else_s_drain_is_touched(slurm: Slurm) -> None:
     assert slurm.checks == 0
 
 
+def test_a_resumed_worker_is_waited_for_until_slurmctld_reaches_it(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    (tmp_path / "sleep").write_text(f"#!/bin/sh\nsed -i s/+NOT_RESPONDING// {slurm.shown}\n")
+    (tmp_path / "sleep").chmod(0o755)
+    slurm.states.add("NOT_RESPONDING")
+    assert slurm.deploy(TO_COMPARE)[1] == RESUMED
+    assert "State=DRAIN+IDLE Partitions" in slurm.shown.read_text()
+
+
 DRAINED_BY_HAND = "State=IDLE+DRAIN Partitions=a Reason=fan [root@2026-11-24T10:00:00]"
 
 
