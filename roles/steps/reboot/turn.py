@@ -122,8 +122,7 @@ class Turn:
             # A difference that can only slow this node says nothing about the others.
             failure = Alone if self.found and are_warnings(self.found) else Failed
             raise failure(
-                f"{self.plan.name} was still failing its checks {SETTLE_S:.0f} s after its reboot: "
-                f"{wrong}",
+                f"{self.plan.name} was still failing its checks after its reboot: {wrong}",
                 f"run lockstep check {self.plan.cluster.inventory} --limit {self.plan.name} and "
                 f"fix what it reports, then run: {self.again}",
             )
