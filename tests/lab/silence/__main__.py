@@ -30,8 +30,12 @@ def main() -> int:
     counted: Counter[str] = Counter()
     began = time.monotonic()
     for number in range(given.first, given.first + given.labs):
-        with fresh(lab):
-            outcome = lived(lab, drawn(given.seed, number))
+        try:
+            with fresh(lab):
+                outcome = lived(lab, drawn(given.seed, number))
+        except KeyboardInterrupt:
+            print(f"ended before lab {given.seed}.{number} had a result; it is removed")
+            return 130
         for line in outcome.lines():
             print(line, flush=True)
         counted["silent"] += outcome.silent
