@@ -58,7 +58,8 @@ def drained_until_compared() -> Commands:
     """Drain new nodes, so that they get no jobs before they are compared.
 
     New are the nodes that have never registered, and those that slurmctld did not know when the
-    run began.
+    run began. The latter are known only if the run looks for changes first: with ``-y``, pyinfra
+    calls no operation before it executes.
     """
     if not compares():
         return
