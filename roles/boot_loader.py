@@ -17,7 +17,7 @@ from lockstep.question import Questions
 
 
 def _asks(plan: NodePlan) -> Questions:
-    if plan.cluster.release.boot_loader == "grub_drop_in":
+    if plan.release.boot_loader == "grub_drop_in":
         return [menu_is_due(plan.system.paths("boot_loader"), ())]
     return [boot_entries()]
 
@@ -32,7 +32,7 @@ ROLE = Declaration(
             template="boot_loader/grub.cfg.j2",
             validate=SHELL,
             wanted=lambda plan: (
-                bool(plan.system.kernel_args) and plan.cluster.release.boot_loader == "grub_drop_in"
+                bool(plan.system.kernel_args) and plan.release.boot_loader == "grub_drop_in"
             ),
         ),
     ),

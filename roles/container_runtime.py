@@ -44,7 +44,7 @@ def _read_by(plan: NodePlan, unit: str) -> tuple[str, ...]:
 
 
 def _packages(plan: NodePlan) -> tuple[str, ...]:
-    release, engines = plan.cluster.release, plan.spec.software.containers.engines
+    release, engines = plan.release, plan.spec.software.containers.engines
     named = tuple(name for engine in engines for name in release.engines[engine])
     return (*named, *stack_packages(plan, "container_toolkit"))
 

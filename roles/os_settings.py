@@ -14,16 +14,14 @@ from lockstep.plan.declaration import SHELL, Contribution, Declaration, File, dr
 
 
 def _has_locale_file(plan: NodePlan, path: str) -> bool:
-    return plan.cluster.release.locale_file == path
+    return plan.release.locale_file == path
 
 
 ROLE = Declaration(
     name="os_settings",
     title="OS settings",
     # glibc has C.UTF-8 built in; locale-gen generates any other locale.
-    more_packages=lambda plan: (
-        () if plan.spec.os.locale.startswith("C.") else plan.cluster.release.locales
-    ),
+    more_packages=lambda plan: () if plan.spec.os.locale.startswith("C.") else plan.release.locales,
     files=(
         File(path="/etc/hostname", template="os_settings/hostname.j2", own=True),
         File(path="/etc/hosts", template="os_settings/hosts.j2"),
@@ -56,7 +54,7 @@ ROLE = Declaration(
     contributes=Contribution(
         sysctl=lambda plan: plan.spec.os.sysctl,
         masked_units=lambda plan: (
-            () if plan.spec.os.automatic_upgrades else plan.cluster.release.upgrade_timers
+            () if plan.spec.os.automatic_upgrades else plan.release.upgrade_timers
         ),
     ),
     operations="lockstep.roles.operations.os_settings",

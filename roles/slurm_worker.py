@@ -44,7 +44,7 @@ ROLE = Declaration(
     when=lambda plan: plan.spec.scheduler is not None and plan.is_worker,
     after=("munge", "pyxis", "fabric", "slurm_controller"),
     packages={"debian": ("slurm-client", "slurmd"), "rhel": ("slurm", "slurm-slurmd")},
-    more_packages=lambda plan: plan.cluster.release.slurm_nvml if _detects(plan) else (),
+    more_packages=lambda plan: plan.release.slurm_nvml if _detects(plan) else (),
     files=(
         *configuration_files(wanted=lambda plan: not plan.cluster.configless),
         File(path="/etc/default/slurmd", template="slurm_worker/default.j2", validate=SHELL),

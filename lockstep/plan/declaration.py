@@ -33,7 +33,7 @@ def always(plan: NodePlan) -> bool:
 
 def debian(plan: NodePlan) -> bool:
     """Return whether a node's release belongs to the Debian family (apt, /etc/default)."""
-    return plan.cluster.release.family == "debian"
+    return plan.release.family == "debian"
 
 
 def nothing(plan: NodePlan) -> tuple[()]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lockstep.catalog.os import Release
 from lockstep.plan import fabric, job_containers
 from lockstep.plan.declaration import Declaration
 from lockstep.plan.nvidia import NvidiaPlan
@@ -63,6 +64,11 @@ class NodePlan:
         """The complete description of the cluster."""
         return self.cluster.spec
 
+    @property
+    def release(self) -> Release:
+        """The operating system release of the node."""
+        return self.cluster.release
+
     def runs(self, service: Service) -> bool:
         """Return whether this node runs a service."""
         return service in self.node.runs
@@ -93,7 +99,7 @@ class NodePlan:
             role.name: role
             for role in self.cluster.roles
             if role.name not in self.spec.unmanaged
-            and self.cluster.release.supports(role.name)
+            and self.release.supports(role.name)
             and role.when(self)
         }
 
@@ -133,7 +139,7 @@ class NodePlan:
     @cached_property
     def job_containers(self) -> job_containers.JobContainersPlan:
         """The container programs of this node: Apptainer, enroot and pyxis."""
-        return job_containers.plan(self.spec, self.cluster.release, self.node)
+        return job_containers.plan(self.spec, self.release, self.node)
 
     @property
     def fabric(self) -> fabric.FabricPlan:

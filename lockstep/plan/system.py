@@ -24,7 +24,7 @@ class Software:
     @cached_property
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """Role -> packages that the role needs."""
-        release = self.plan.cluster.release
+        release = self.plan.release
         return {
             role.name: tuple(
                 dict.fromkeys((*role.packages_on(release), *role.more_packages(self.plan)))

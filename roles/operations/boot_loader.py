@@ -65,7 +65,7 @@ def _key(argument: str) -> str:
 def afterwards(plan: NodePlan) -> None:
     """Write the kernel arguments where this system's boot loader reads them."""
     args = plan.system.kernel_args
-    if plan.cluster.release.boot_loader == "grub_drop_in":
+    if plan.release.boot_loader == "grub_drop_in":
         menu(name="Menu", files=plan.system.paths("boot_loader"), args=args)
     elif plan.hardware.hardware.boot_loader != "none":
         entries(name="Entries", args=args)

@@ -38,7 +38,7 @@ def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
     if new == held:
         return
     unknown = [file for file, entry in new["files"].items() if "package" not in entry]
-    if unknown and plan.cluster.release.family == "debian":
+    if unknown and plan.release.family == "debian":
         shipped = ask(shipped_by(unknown))
         for file in unknown:
             new["files"][file]["package"] = shipped.get(file, "")

@@ -50,7 +50,7 @@ def test_the_recorded_machine_is_recognised_as_its_release(
 ) -> None:
     monkeypatch.setattr("lockstep.node.readers.tree.ROOT", str(CAPTURES / release / "before"))
     seen = collect.collect({})["readings"]
-    catalogued = worker(release).cluster.release
+    catalogued = worker(release).release
     assert (seen["os.id"]["value"], catalogued.version_of(seen["os.version_id"]["value"])) == (
         name,
         version,

@@ -92,7 +92,7 @@ def wrong(
     reference = by.value
     if by is By.MAJORITY:
         reference = f"{by.value} ({len(right.nodes)} of {difference.nodes})"
-    family = view.plan.cluster.release.family
+    family = view.plan.release.family
     case = Case(difference.name, side.fields, right.fields, family)
     removed = case.was(REMOVED)
     left = f"left by package {removed}, which was removed" if removed else ""

@@ -28,7 +28,7 @@ def _host_keys_items(view: View) -> Items:
 
 def _release(view: View) -> Value:
     """Return the name and the version of the operating system."""
-    of = view.plan.cluster.release.version_of
+    of = view.plan.release.version_of
     read = view.read("os.id"), view.read("os.version_id")
     return together(*read, lambda name, version: f"{name} {of(str(version))}")
 
@@ -120,9 +120,7 @@ RULES = (
         source="os-release(5)",
         reading="os.version_id",
         look=Look(lambda view: {"": _release(view)}),
-        expected=same(
-            lambda view: f"{view.plan.cluster.release.id} {view.plan.cluster.release.version_id}"
-        ),
+        expected=same(lambda view: f"{view.plan.release.id} {view.plan.release.version_id}"),
         repair=by_hand("reinstall {node} with {expected}; no role upgrades the operating system"),
     ),
     Rule(
