@@ -53,18 +53,26 @@ def distributed(files: tuple[str, ...]) -> Commands:
     )
 
 
+@operation("the nodes that slurmctld knows are noted")
+def known_nodes_noted() -> Commands:
+    """Note which nodes slurmctld knows, before it gets its configuration.
+
+    A run without ``-y`` calls this twice, first to look for changes; the first answer counts.
+    """
+    if compares() and host.state not in _known:
+        _known[host.state] = ask(known_nodes())
+    yield from ()
+
+
 @operation("every node of the cluster has registered")
 def drained_until_compared() -> Commands:
     """Drain new nodes, so that they get no jobs before they are compared.
 
     New are the nodes that have never registered, and those that slurmctld did not know when the
-    run began. The latter are known only if the run looks for changes first: with ``-y``, pyinfra
-    calls no operation before it executes.
+    run began (``known_nodes_noted``).
     """
     if not compares():
         return
-    if not host.state.is_executing:
-        _known[host.state] = ask(known_nodes())
     try:
         new = ask(new_nodes(_known.get(host.state)))
     except Unreadable:
@@ -77,6 +85,7 @@ def drained_until_compared() -> Commands:
 
 def apply(plan: NodePlan) -> None:
     """Configure and run slurmctld."""
+    known_nodes_noted(name="Nodes that slurmctld knows")
     on_every_worker(
         name="Node check on every worker", plan=plan, path=HEALTH_CHECK, named_in=SLURM_CONF
     )

@@ -20,11 +20,10 @@ MOVING = {"clock_offset"}
 NOT_ASKED_HERE = {
     *("boot_entries", "menu_is_due", "hugetlb_mounts", "group_of", "kernel_files"),
     *("boot_kernels", "loaded_driver", "initramfs_is_due"),
-    *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused", "known_nodes"),
+    *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused"),
 }
 """Of boot loaders, huge pages, kernel modules and CPU sets, which containers do not have; what only
-a deploy with something to record asks; what is asked beside a GPU that must be reset; and what only
-a run without ``-y`` asks."""
+a deploy with something to record asks; and what is asked beside a GPU that must be reset."""
 
 
 @dataclass(frozen=True)

@@ -48,19 +48,31 @@ def machine(name: str = "@local") -> State:
 
 def run(operation: Callable[..., Any], **arguments: object) -> Done:
     """Execute an operation; its facts are read from this machine."""
+    return run_in_order(lambda state: add_op(state, operation, **arguments))
+
+
+def run_in_order(*added: Callable[[State], Any], looks_first: bool = True) -> Done:
+    """Execute operations in one run, and return what became of the last one.
+
+    Args:
+        added: functions that add one operation each.
+        looks_first: whether the run looks for changes first; False as with ``-y``.
+    """
     state = machine()
-    added: dict[Any, Any] = {}
-    # In a greenlet, as pyinfra loads a deploy: that of a host which cannot be read ends.
-    gevent.spawn(lambda: added.update(add_op(state, operation, **arguments))).get()
+    state.check_for_changes = looks_first
     (host,) = state.inventory
-    if host in state.failed_hosts:
-        return Done(False, 0, "")
+    for add in added:
+        last: dict[Any, Any] = {}
+        # In a greenlet, as pyinfra loads a deploy: that of a host which cannot be read ends.
+        gevent.spawn(lambda add=add, last=last: last.update(add(state))).get()
+        if host in state.failed_hosts:
+            return Done(False, 0, "")
     with ctx_state.use(state), ctx_host.use(host):
         try:
             run_ops(state)
         except PyinfraError:  # no host is left: it failed
-            return Done(False, 0, added[host].stderr)
-        return Done(added[host].did_succeed(), len(added[host]._commands or []), "")
+            return Done(False, 0, last[host].stderr)
+        return Done(last[host].did_succeed(), len(last[host]._commands or []), "")
 
 
 def fact(kind: type[FactBase[Any]], **arguments: object) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.operation import add_op
+from pyinfra.operations import python
 
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered
 from lockstep.facts.slurm import (
@@ -29,7 +31,7 @@ from lockstep.roles.steps.comparison import compared, noted
 from lockstep.roles.steps.reboot.decision import is_ours
 from lockstep.roles.steps.reboot.objections import LONGEST_REASON
 from tests.checks import recorded
-from tests.roles.local import Done, machine, run
+from tests.roles.local import Done, machine, run, run_in_order
 
 RESUMED = "update NodeName=worker1 State=RESUME\n"
 
@@ -415,26 +417,31 @@ def test_slurmctld_knows_no_node_only_without_a_slurm_conf(
     assert known_nodes().answer(Taken(read)) == known
 
 
+@pytest.mark.parametrize("looks_first", [True, False])
 def test_a_run_drains_the_nodes_that_slurmctld_did_not_know_when_it_began(
-    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, looks_first: bool
 ) -> None:
     """slurmd was deployed first, and has registered before the run has come to this step."""
-    readings: list[dict[str, Any]] = [{"unread": "not installed"}]
-    after = {"value": {"worker1": {"state": ["IDLE"], "was_busy": True}}}
+    absent = {"unread": "not installed"}
+    read = {"files": {"value": {SLURM_CONF: {"absent": True}}}, "slurm.nodes": absent}
+    after: dict[str, Any] = {"value": {"worker1": {"state": ["IDLE"], "was_busy": True}}}
 
-    def answered(question: Question[Any]) -> Any:
-        conf = {"absent": True} if len(readings) == 1 else {"sha256": "a"}
-        read = {"files": {"value": {SLURM_CONF: conf}}, "slurm.nodes": readings[-1]}
-        if question.name == new_nodes(None).name:
-            readings.append(after)  # the next reading is taken while the run is executed
-        return question.answer(Taken(read))
+    def deployed() -> None:
+        read.update({"files": {"value": {SLURM_CONF: {"sha256": "a"}}}, "slurm.nodes": after})
 
-    monkeypatch.setattr(slurm_controller, "ask", answered)
+    def drains() -> Done:
+        slurm.log.write_text("")
+        return run_in_order(
+            lambda state: add_op(state, slurm_controller.known_nodes_noted),
+            lambda state: add_op(state, python.call, function=deployed),
+            lambda state: add_op(state, slurm_controller.drained_until_compared),
+            looks_first=looks_first,
+        )
+
+    monkeypatch.setattr(slurm_controller, "ask", lambda question: question.answer(Taken(read)))
     monkeypatch.setattr(slurm_controller, "compares", lambda: True)
-    slurm.log.write_text("")
-    assert run(slurm_controller.drained_until_compared).succeeded
+    assert drains().succeeded
     assert slurm.log.read_text() == f"update NodeName=worker1 State=DRAIN Reason={TO_COMPARE}\n"
-    slurm.log.write_text("")
-    assert run(slurm_controller.drained_until_compared).commands == 0, "it is known by now"
+    assert drains().commands == 0, "it is known by now"
     after["unread"] = after.pop("value")
-    assert not run(slurm_controller.drained_until_compared).succeeded
+    assert not drains().succeeded
