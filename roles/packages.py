@@ -43,7 +43,7 @@ ROLE = Declaration(
                 'apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$d" '
                 "indextargets >/dev/null"
             ),
-            wanted=lambda plan: debian(plan) and bool(plan.spec.software.repositories),
+            wanted=lambda plan: debian(plan) and bool(plan.software.repositories),
         ),
         File(
             path="/etc/apt/preferences.d/90-lockstep",

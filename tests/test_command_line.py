@@ -30,10 +30,10 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
     assert capsys.readouterr().out == (
         "cluster unit: 6 nodes, debian_13\n"
         "\n"
-        "NODES        COUNT  ROLE    HARDWARE  RUNS\n"
-        "head1        1      head    head      slurm_controller, slurm_accounting\n"
-        "head2        1      head    head      prometheus\n"
-        "worker[1-4]  4      worker  hgx       -\n"
+        "NODES        COUNT  ROLE    HARDWARE  OS         RUNS\n"
+        "head1        1      head    head      debian_13  slurm_controller, slurm_accounting\n"
+        "head2        1      head    head      debian_13  prometheus\n"
+        "worker[1-4]  4      worker  hgx       debian_13  -\n"
         "\n"
         "Whole plan of one node: lockstep plan unit.py NODE\n"
     )

@@ -53,6 +53,7 @@ NOT_DECLARED = {
     "Monitoring.node_exporter_port": "the exporter's usual port",
     "Monitoring.prometheus_port": "its usual port",
     "Monitoring.xid": "Lockstep's severities apply",
+    "NodeGroup.release": "all nodes have the same release",
     "Nvidia.imex": "see ROLES_OF_OTHER_MACHINES",
     "Os.address_family": "IPv6 is the default",
     "Os.automatic_upgrades": "they would leave the locked versions",
@@ -63,9 +64,11 @@ NOT_DECLARED = {
     "Partition.max_time": "no limit is the default",
     "Reboots.drain_timeout_s": "a day is the default",
     "Reboots.return_timeout_s": "half an hour is the default",
+    "Repository.releases": "all nodes have the same release",
     "Slurm.epilog_check": "on is the default",
     "Slurm.health_check_interval_s": "on is the default",
     "Slurm.prolog_check": "on is the default",
+    "Software.versions_on": "all nodes have the same release",
     "Time.max_offset_s": "the default suits munge and Slurm",
 }
 """Optional field of the description that prod.py leaves out -> the reason."""

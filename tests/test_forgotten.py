@@ -294,7 +294,7 @@ def test_the_example_covers_every_service_and_role() -> None:
     cluster: ClusterPlan = planned()
     assert {node.role for node in cluster.nodes.values()} == set(NodeRole)
     assert all(cluster.running(service) for service in Service)
-    assert cpus(cluster.classes["hgx"].cpu.housekeeping)
+    assert cpus(cluster.classes["hgx", "debian_13"].cpu.housekeeping)
 
 
 # -- operations of roles

@@ -63,12 +63,18 @@ def _without_name(named: ClusterPlan) -> ClusterPlan:
 
 
 def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
-    """Group the node names by node role, hardware class and set of services."""
+    """Group the node names by node role, hardware class, own release and set of services."""
 
     def kind(name: str) -> str:
         node = of.nodes[name]
         runs = ", ".join(service.value for service in node.node.runs)
-        return f"{node.role.value} {node.hardware.name}" + (f" with {runs}" if runs else "")
+        # The clusters may differ in ``os.release``, which is a difference of each kind.
+        own = node.release.name if node.release.name != of.spec.os.release else ""
+        return (
+            f"{node.role.value} {node.hardware.name}"
+            + (f" on {own}" if own else "")
+            + (f" with {runs}" if runs else "")
+        )
 
     return alike(of.nodes, kind)
 
@@ -81,7 +87,6 @@ def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
     packages = document.pop("packages")
     return {
         **document,
-        "os": node.spec.os.release,
         "packages": {name: version or "any version" for name, version in packages.items()},
         "masked units": list(node.system.masked_units),
         "held packages": list(node.software.held),

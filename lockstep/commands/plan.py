@@ -31,6 +31,7 @@ def _cluster(plan: ClusterPlan) -> str:
         lambda node: (
             node.role.value,
             node.hardware.name,
+            node.release.name,
             ", ".join(service.value for service in node.node.runs) or "-",
         ),
     )
@@ -38,9 +39,9 @@ def _cluster(plan: ClusterPlan) -> str:
         (fold(node.name for node in nodes), str(len(nodes)), *kind) for kind, nodes in kinds.items()
     ]
     lines = [
-        f"cluster {plan.spec.name}: {len(plan.nodes)} nodes, {plan.spec.os.release}",
+        f"cluster {plan.spec.name}: {len(plan.nodes)} nodes, {', '.join(plan.spec.releases)}",
         "",
-        *table([("NODES", "COUNT", "ROLE", "HARDWARE", "RUNS"), *rows]),
+        *table([("NODES", "COUNT", "ROLE", "HARDWARE", "OS", "RUNS"), *rows]),
         "",
         *plan.notes,
         f"Whole plan of one node: lockstep plan {plan.inventory} NODE",

@@ -18,13 +18,17 @@ from lockstep.spec import Cluster, HardwareClass, Node, NodeRole, Service
 from lockstep.spec import nodes as expand_nodes
 from lockstep.spec.names import expand
 
+ClassKey = tuple[str, str]
+"""The names of a hardware class and of a release."""
+
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """The part of the plan that all nodes of a hardware class share."""
+    """The part of the plan that nodes of a hardware class share that have the same release."""
 
     name: str
     hardware: HardwareClass
+    release: Release
     cpu: cpu.CpuPlan
     hugepages: Mapping[str, Mapping[int, int]]
     """Page size (2M, 1G) -> NUMA node -> number of pages."""
@@ -36,14 +40,20 @@ class ClassPlan:
     nvidia: nvidia.NvidiaPlan | None
     """The NVIDIA stack of a class's workers; None if they have no GPUs or no stack is declared."""
 
+    @property
+    def key(self) -> ClassKey:
+        """The names of the hardware class and of the release."""
+        return (self.name, self.release.name)
+
 
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
-    """Return the plan of a hardware class."""
+    """Return the plan of a hardware class on a release."""
     cpus, gpu = cpu.plan(hardware), hardware.nvidia_gpu
     system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
     return ClassPlan(
         name=name,
         hardware=hardware,
+        release=release,
         cpu=cpus,
         hugepages=boot.hugepages(hardware),
         cpu_files=running.cpu_files(hardware, cpus),
@@ -56,7 +66,7 @@ def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Re
         ),
         gpu_model=gpu.values if gpu else None,
         gpu_devices=slurm.gpu_devices(gpu) if gpu else (),
-        nvidia=nvidia.plan(cluster, hardware, release.kernel_headers),
+        nvidia=nvidia.plan(cluster, hardware, release),
     )
 
 
@@ -65,8 +75,11 @@ class ClusterPlan:
     """The plans of all nodes, and of the cluster as a whole."""
 
     spec: Cluster
-    release: Release
-    classes: Mapping[str, ClassPlan]
+    classes: Mapping[ClassKey, ClassPlan]
+    """A plan for each combination of a hardware class and a release that nodes have.
+
+    A class that no node has is on ``os.release``.
+    """
     slurm: slurm.SlurmPlan | None
     roles: tuple[Declaration, ...]
     """Every role that a node of this cluster may have, in deploy order."""
@@ -80,7 +93,8 @@ class ClusterPlan:
     def nodes(self) -> dict[str, NodePlan]:
         """Node name -> plan, in the order of the description."""
         return {
-            node.name: NodePlan(node, self.classes[node.hardware], self) for node in self._nodes
+            node.name: NodePlan(node, self.classes[node.hardware, node.release], self)
+            for node in self._nodes
         }
 
     @cached_property
@@ -106,11 +120,21 @@ class ClusterPlan:
     def configless(self) -> bool:
         """Whether workers fetch Slurm's configuration from the controller.
 
-        Before 24.11, slurmd could fetch it only over IPv4 (SchedMD's changelog of 24.11: "Support
-        IPv6 in configless mode"), so on an IPv6 network the deploy writes the files to the workers.
+        All workers do, or none. Before 24.11, slurmd could fetch it only over IPv4 (SchedMD's
+        changelog of 24.11: "Support IPv6 in configless mode"), so on an IPv6 network the deploy
+        writes the files to the workers.
         """
         version = self.spec.networks["management"].prefix.version
-        return version == 4 or self.release.slurm >= (24, 11)
+        return version == 4 or self.slurm_series >= (24, 11)
+
+    @cached_property
+    def slurm_series(self) -> tuple[int, int]:
+        """The oldest of the nodes' Slurm series, which must understand the common files."""
+        return min(
+            operating_systems.load(node.release).slurm
+            for node in self._nodes
+            if node.role is NodeRole.WORKER or Service.SLURM_CONTROLLER in node.runs
+        )
 
     def host_of(self, service: Service) -> str:
         """Return the name of the node that runs a service.
@@ -200,17 +224,22 @@ def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") ->
     Raises:
         ValueError: the roles have no valid order.
     """
-    release = operating_systems.load(cluster.os.release)
-    classes = {
-        name: class_plan(cluster, name, hardware, release)
-        for name, hardware in cluster.hardware.items()
-    }
     all_nodes = tuple(expand_nodes(cluster))
+    of_nodes = [(node.hardware, node.release) for node in all_nodes]
+    unused = cluster.hardware.keys() - {name for name, _ in of_nodes}
+    classes = {
+        (name, release): class_plan(
+            cluster, name, cluster.hardware[name], operating_systems.load(release)
+        )
+        for name, release in (
+            *dict.fromkeys(of_nodes),
+            *((name, cluster.os.release) for name in sorted(unused)),
+        )
+    }
     return ClusterPlan(
         spec=cluster,
-        release=release,
         classes=classes,
-        slurm=slurm.plan(cluster, all_nodes, {name: c.slurm for name, c in classes.items()}),
+        slurm=slurm.plan(cluster, all_nodes, {key: one.slurm for key, one in classes.items()}),
         roles=in_order(roles),
         _nodes=all_nodes,
         inventory=inventory,

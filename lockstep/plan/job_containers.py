@@ -59,7 +59,9 @@ def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
     if node.role is not NodeRole.WORKER:
         starts_jobs = Service.SLURM_CONTROLLER in node.runs and "pyxis" in programs
         programs = {part: programs[part] for part in ("enroot", "pyxis") if starts_jobs}
-    locked = re.match(r"(?:\d+:)?(\d+\.\d+)", cluster.software.versions.get("slurmd", ""))
+    locked = re.match(
+        r"(?:\d+:)?(\d+\.\d+)", cluster.software.locked_on(release.name).get("slurmd", "")
+    )
     major, minor = release.slurm
     return JobContainersPlan(
         packages_of={

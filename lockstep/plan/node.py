@@ -67,7 +67,7 @@ class NodePlan:
     @property
     def release(self) -> Release:
         """The operating system release of the node."""
-        return self.cluster.release
+        return self.hardware.release
 
     def runs(self, service: Service) -> bool:
         """Return whether this node runs a service."""
@@ -106,7 +106,7 @@ class NodePlan:
     @cached_property
     def kind(self) -> Hashable:
         """A key that is the same for all nodes that differ only in their names and addresses."""
-        return (self.role, self.hardware.name, self.node.runs, tuple(self.roles))
+        return (self.role, *self.hardware.key, self.node.runs, tuple(self.roles))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return a value that is computed once for all nodes of a kind."""
@@ -173,6 +173,7 @@ class NodePlan:
             "role": self.role.value,
             "runs": [service.value for service in self.node.runs],
             "hardware": hardware.name,
+            "release": self.release.name,
             "management": self.address,
             "fabric": [str(address) for address in self.node.fabric],
             "cpus": {

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lockstep.catalog import nvidia
+from lockstep.catalog.os import Release
 from lockstep.plan.driver import Driver
 from lockstep.spec import Cluster, HardwareClass
 from lockstep.spec.hardware import Gpu
@@ -77,13 +78,13 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     )
 
 
-def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan | None:
+def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaPlan | None:
     """Return the NVIDIA stack of a class; None if the class has no GPUs or no stack is declared.
 
     Args:
         cluster: the description.
         hardware: the class.
-        headers: name of the kernel headers package, with {release} for the kernel's release.
+        release: the operating system of the nodes.
     """
     stack, gpu = cluster.software.nvidia, hardware.nvidia_gpu
     if stack is None or gpu is None:
@@ -96,7 +97,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan 
         part: dict(packaging.packages(part, stack.version_of(part), stack.driver, stack.cuda))
         for part in _parts(cluster.software.containers, stack, gpu, flavour)
     }
-    locked, driver = cluster.software.versions, packaging.parts["driver"]
+    locked, driver = cluster.software.locked_on(release.name), packaging.parts["driver"]
     return NvidiaPlan(
         spec=stack,
         driver=Driver(
@@ -108,7 +109,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, headers: str) -> NvidiaPlan 
             },
             flavour=flavour,
             replaced=_replaced(packaging, stack, flavour),
-            headers=headers,
+            headers=release.kernel_headers,
             parameters={
                 name.removeprefix(PREFIX): value for name, value in stack.module_options.items()
             },

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from lockstep.catalog.os import Release
@@ -66,7 +65,7 @@ class SlurmPlan:
     """The values in slurm.conf and gres.conf that depend on the cluster."""
 
     nodes: Mapping[str, SlurmNodePlan]
-    """Name range of all workers of a hardware class -> Slurm's view of them."""
+    """Name range of all workers that Slurm sees alike -> its view of them."""
     partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: CgroupUse
@@ -151,34 +150,41 @@ def _gres_lines(gpu: Gpu, cpu: CpuPlan) -> dict[str, str]:
 
 
 def plan(
-    cluster: Cluster, all_nodes: tuple[Node, ...], classes: dict[str, SlurmNodePlan]
+    cluster: Cluster,
+    all_nodes: tuple[Node, ...],
+    classes: Mapping[tuple[str, str], SlurmNodePlan],
 ) -> SlurmPlan | None:
-    """Return the values in slurm.conf and gres.conf for a cluster; None without a scheduler."""
+    """Return the values in slurm.conf and gres.conf for a cluster; None without a scheduler.
+
+    Args:
+        cluster: the description.
+        all_nodes: the nodes of the cluster.
+        classes: hardware class and release -> Slurm's view of the nodes.
+    """
     if cluster.scheduler is None:
         return None
     workers = [node for node in all_nodes if node.role is NodeRole.WORKER]
-    of_class = alike(workers, attrgetter("hardware"))
-    used = {name: classes[name] for name in of_class}
+    views = {node.name: classes[node.hardware, node.release] for node in workers}
+    # The release decides only whether slurmd detects the GPUs.
+    kinds = alike(workers, lambda node: (node.hardware, views[node.name].autodetect))
     partitions = cluster.scheduler.partitions if workers else ()
     if workers and not partitions:
         every_worker = fold(node.name for node in workers)
         partitions = (Partition(name="batch", nodes=every_worker, default=True),)
     return SlurmPlan(
-        nodes={
-            fold(node.name for node in nodes): classes[name] for name, nodes in of_class.items()
-        },
+        nodes={fold(node.name for node in nodes): views[nodes[0].name] for nodes in kinds.values()},
         partitions=partitions,
         def_mem_per_cpu_mib=min(
             (
                 (c.hardware.slurm_memory_mib - c.mem_spec_limit_mib) // c.hardware.cpus
-                for c in used.values()
+                for c in views.values()
             ),
             default=0,
         ),
         cgroup=min(
-            (cluster.hardware[name].cgroup for name in of_class),
+            (view.hardware.cgroup for view in views.values()),
             key=_LEAST_FIRST.index,
             default="v2",
         ),
-        gpu_types=tuple(sorted({name for c in used.values() for name in c.gres_types})),
+        gpu_types=tuple(sorted({name for c in views.values() for name in c.gres_types})),
     )

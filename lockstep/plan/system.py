@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from lockstep.plan import owners
 from lockstep.plan.declaration import File, Unit
 from lockstep.plan.driver import Driver
+from lockstep.spec.software import Repository
 
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
@@ -20,6 +21,11 @@ class Software:
 
     plan: NodePlan
     """The plan of one node, which represents all nodes of its kind."""
+
+    @property
+    def repositories(self) -> tuple[Repository, ...]:
+        """The additional package repositories of the nodes."""
+        return self.plan.spec.software.repositories_on(self.plan.release.name)
 
     @cached_property
     def by_role(self) -> dict[str, tuple[str, ...]]:
@@ -49,7 +55,10 @@ class Software:
     @cached_property
     def versions(self) -> dict[str, str]:
         """Package -> its locked version, which may be a pattern (apt_preferences(5))."""
-        locked = {**self.version_set, **self.plan.spec.software.versions}
+        locked = {
+            **self.version_set,
+            **self.plan.spec.software.locked_on(self.plan.release.name),
+        }
         return {name: locked[name] for name in self.packages if name in locked}
 
     @property

@@ -22,6 +22,8 @@ class Node:
     fabric: tuple[IPAddress, ...]
     """One address per rail; empty if the node group has no fabric address."""
     runs: tuple[Service, ...]
+    release: str
+    """Name of the operating system release."""
     group: int
     """Index of the node group in ``Cluster.nodes``, for messages."""
 
@@ -45,6 +47,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 if group.fabric is not None
                 else (),
                 runs=group.runs,
+                release=cluster.release_of(group),
                 group=index,
             )
 

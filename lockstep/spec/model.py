@@ -67,6 +67,8 @@ class NodeGroup(Model):
     fabric: Address | None = None
     """Fabric address of the first node on the first rail."""
     runs: tuple[Service, ...] = ()
+    release: Name | None = None
+    """Operating system of the nodes; None: ``os.release``."""
 
 
 class Access(Model):
@@ -84,7 +86,7 @@ class Os(Model):
     """Operating system settings, the same on all nodes of the cluster."""
 
     release: Name
-    """Name of a module in lockstep/catalog/os, such as debian_13."""
+    """Name of a module in lockstep/catalog/os, such as debian_13; a node group can have another."""
     time_zone: TimeZone = "Etc/UTC"
     locale: Locale = "C.UTF-8"
     address_family: Literal["ipv6", "ipv4"] = "ipv6"
@@ -188,6 +190,15 @@ class Cluster(Model):
     """Folder on the control host for generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None
     """Folder on the control host for node records; None: the user's state folder."""
+
+    def release_of(self, group: NodeGroup) -> str:
+        """Return the name of a node group's operating system release."""
+        return group.release or self.os.release
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The names of all releases that nodes have, each once; ``os.release`` without nodes."""
+        return tuple(dict.fromkeys(map(self.release_of, self.nodes))) or (self.os.release,)
 
     @property
     def gpus(self) -> dict[str, Gpu]:

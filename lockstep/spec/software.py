@@ -32,6 +32,12 @@ class Repository(Model):
     """Components of the suite; empty for a flat repository."""
     key: PublicKey
     """The only key that is trusted to sign this repository."""
+    releases: tuple[Name, ...] = ()
+    """Releases whose nodes use the repository; required if the cluster has several releases."""
+
+    def serves(self, release: str) -> bool:
+        """Return whether nodes with a release use the repository."""
+        return not self.releases or release in self.releases
 
 
 class Nvidia(Model):
@@ -92,9 +98,19 @@ class Software(Model):
     repositories: tuple[Repository, ...] = ()
     versions: dict[str, PackageVersion] = Field(default_factory=dict)
     """Package -> exact version, pinned and checked. Other packages are compared among peers."""
+    versions_on: dict[Name, dict[str, PackageVersion]] = Field(default_factory=dict)
+    """Release -> package -> exact version on its nodes, in place of the one in ``versions``."""
     nvidia: Nvidia | None = None
     """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
     containers: Containers = Containers()
+
+    def repositories_on(self, release: str) -> tuple[Repository, ...]:
+        """Return the repositories that nodes with a release use."""
+        return tuple(one for one in self.repositories if one.serves(release))
+
+    def locked_on(self, release: str) -> dict[str, str]:
+        """Return the exact versions of packages on nodes with a release, by package."""
+        return {**self.versions, **self.versions_on.get(release, {})}
 
 
 def fits(version: str, pattern: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Protocol
@@ -23,6 +24,7 @@ from lockstep.spec.problem import Problem, violated
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
 from lockstep.spec.validate_release import release_problems
+from lockstep.spec.validate_repositories import repository_problems
 from lockstep.spec.validate_software import software_problems
 
 BITS = {4: 32, 6: 128}
@@ -71,6 +73,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *_uncountable(cluster),
         *_groups(cluster),
         *release_problems(cluster),
+        *repository_problems(cluster),
         *software_problems(cluster),
         *_jobs_have_memory(cluster),
         *class_problems(cluster),
@@ -107,27 +110,49 @@ def _os(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
                 "a sysctl key such as net.core.somaxconn",
             ),
         )
-    release = operating_systems.find(cluster.os.release)
-    if release is None:
-        yield Problem(
-            ("os", "release"),
-            cluster.os.release,
-            "one of " + ", ".join(operating_systems.known()),
-        )
-        return
-    stack = cluster.software.nvidia
-    packages = (
-        *every_package(release, roles),
+    unknown = list(_unknown_releases(cluster))
+    yield from unknown
+    if not unknown:
+        yield from _versions(cluster, roles)
+
+
+def _unknown_releases(cluster: Cluster) -> Iterator[Problem]:
+    known = operating_systems.known()
+    allowed = "one of " + ", ".join(known)
+    if cluster.os.release not in known:
+        yield Problem(("os", "release"), cluster.os.release, allowed)
+    for index, group in enumerate(cluster.nodes):
+        if group.release is not None and group.release not in known:
+            yield Problem(("nodes", index, "release"), group.release, allowed, group.name)
+
+
+def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
+    """Find versions of packages that no node gets."""
+    stack, roles = cluster.software.nvidia, tuple(roles)
+    common = (
         *(PACKAGINGS[stack.packaging].every_package(stack.driver, stack.cuda) if stack else ()),
         *job_containers.every_package(),
     )
-    yield from violated(
-        ("software", "versions"),
+    packages = {
+        name: dict.fromkeys((*every_package(operating_systems.load(name), roles), *common))
+        for name in dict.fromkeys((*cluster.releases, *cluster.software.versions_on))
+        if name in operating_systems.known()
+    }
+    for field, versions, allowed in (
+        (("versions",), cluster.software.versions, dict(ChainMap(*packages.values()))),
         *(
-            (name not in packages, (name,), name, "one of " + ", ".join(packages))
-            for name in cluster.software.versions
+            (("versions_on", release), versions, packages[release])
+            for release, versions in cluster.software.versions_on.items()
+            if release in packages
         ),
-    )
+    ):
+        yield from violated(
+            ("software", *field),
+            *(
+                (one not in allowed, (one,), one, f"one of {', '.join(allowed)}")
+                for one in versions
+            ),
+        )
 
 
 def _uncountable(cluster: Cluster) -> list[Problem]:
@@ -293,14 +318,15 @@ def _services(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _scheduler(cluster: Cluster) -> Iterator[Problem]:
-    release = operating_systems.find(cluster.os.release)
-    workers = [group.name for group in cluster.nodes if group.role is NodeRole.WORKER]
-    if workers and cluster.scheduler is None and (not release or release.supports("slurm_worker")):
+    workers = [group for group in cluster.nodes if group.role is NodeRole.WORKER]
+    found = ((group.name, operating_systems.find(cluster.release_of(group))) for group in workers)
+    able = [name for name, release in found if not release or release.supports("slurm_worker")]
+    if able and cluster.scheduler is None:
         yield Problem(
             ("scheduler",),
             "no scheduler",
             '{"kind": "slurm"}: nodes with role worker need a scheduler',
-            node=workers[0],
+            node=able[0],
         )
     for service in (Service.SLURM_CONTROLLER, Service.SLURM_ACCOUNTING):
         running = [index for index, group in enumerate(cluster.nodes) if service in group.runs]

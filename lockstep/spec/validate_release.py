@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lockstep.catalog import os as operating_systems
+from lockstep.catalog.os import Release
 from lockstep.spec.hardware import Gpu
-from lockstep.spec.model import Cluster, NodeGroup
+from lockstep.spec.model import Cluster, NodeGroup, NodeRole
 from lockstep.spec.problem import Path, Problem, violated
 
 Setting = tuple[object, Path, str]
@@ -16,26 +17,38 @@ GPU_SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
 
 
 def release_problems(cluster: Cluster) -> Iterator[Problem]:
-    """Find declared settings that Lockstep does not support on the OS release."""
-    release = operating_systems.find(cluster.os.release)
-    if release is None:
-        return
-    name, nvidia = cluster.os.release, cluster.software.nvidia
+    """Find declared settings that Lockstep does not support on a release that nodes have."""
+    for name in cluster.releases:
+        release = operating_systems.find(name)
+        if release is not None:
+            yield from _unsupported(cluster, name, release)
+
+
+def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Problem]:
+    nvidia = cluster.software.nvidia
+    groups = [
+        (index, group)
+        for index, group in enumerate(cluster.nodes)
+        if cluster.release_of(group) == name
+    ]
+    # Only workers have GPUs and containers.
+    workers = {group.hardware for _, group in groups if group.role is NodeRole.WORKER}
+    gpus = {name: gpu for name, gpu in cluster.gpus.items() if name in workers}
     if not release.supports("packages"):
         reason = f"packages are not supported on {name} yet"
-        yield from _left_out(_with_packages(cluster), reason)
-        for index, group in enumerate(cluster.nodes):
+        yield from _left_out(_with_packages(cluster, name), reason)
+        for index, group in groups:
             yield from _left_out(
                 _with_packages_on_nodes(cluster, group), reason, ("nodes", index), group.name
             )
-    elif nvidia is not None and release.id != "debian":
+    elif nvidia is not None and gpus and release.id != "debian":
         reason = f"the NVIDIA stack is not supported on {name} yet, only on Debian"
         yield from _left_out([(True, ("software", "nvidia"), f"driver {nvidia.driver}")], reason)
     yield from violated(
         ("software", "containers", "engines"),
         *(
             (
-                nvidia and engine in release.without_cdi,
+                nvidia and gpus and engine in release.without_cdi,
                 (),
                 engine,
                 f"an engine that supports CDI on {name}; without CDI, containers get no GPUs",
@@ -44,7 +57,7 @@ def release_problems(cluster: Cluster) -> Iterator[Problem]:
         ),
     )
     slurm = cluster.scheduler is not None and release.supports("slurm_worker")
-    for hardware, gpu in cluster.gpus.items():
+    for hardware, gpu in gpus.items():
         here = ("hardware", hardware, "gpu")
         if not release.supports("gpu_settings"):
             reason = f"GPU settings are not supported on {name} yet"
@@ -67,13 +80,13 @@ def _left_out(
     return violated(here, *relations, node=node)
 
 
-def _with_packages(cluster: Cluster) -> Iterable[Setting]:
+def _with_packages(cluster: Cluster, release: str) -> Iterable[Setting]:
     """Return the cluster's settings that need packages."""
     os, containers, nvidia = cluster.os, cluster.software.containers, cluster.software.nvidia
-    repositories = [repository.name for repository in cluster.software.repositories]
+    repositories = [repository.name for repository in cluster.software.repositories_on(release)]
     return (
         (cluster.scheduler, ("scheduler",), "slurm"),
-        (cluster.software.versions, ("software", "versions"), "locked versions"),
+        (cluster.software.locked_on(release), ("software", "versions"), "locked versions"),
         (cluster.time.servers, ("time", "servers"), "chrony"),
         (os.automatic_upgrades, ("os", "automatic_upgrades"), "True"),
         (not os.locale.startswith("C."), ("os", "locale"), os.locale),

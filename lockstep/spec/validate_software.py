@@ -8,11 +8,10 @@ from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia import compatibility as table
-from lockstep.catalog.nvidia.repositories import of_vendor
-from lockstep.spec import openpgp
 from lockstep.spec.model import Cluster
-from lockstep.spec.problem import Problem, Relation, violated
-from lockstep.spec.software import Nvidia, Repository, Software, fits
+from lockstep.spec.problem import Path, Problem, Relation, violated
+from lockstep.spec.software import Nvidia, Software, fits
+from lockstep.spec.validate_repositories import without_repository
 
 FOLLOWERS = {
     "fabric_manager": ("refuses to start", "nvswitch", True),
@@ -26,11 +25,10 @@ that is set in classes that use the part, and whether these classes require the 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find versions that are unavailable, or incompatible with each other or with the hardware."""
     software, stack = cluster.software, cluster.software.nvidia
-    yield from _repositories(software)
     yield from violated(("software", "containers"), *_containers(cluster))
     yield from violated(("software",), *_job_containers(cluster))
     if stack is not None:
-        yield from violated(("software",), *_locked(software, stack), _available(software, stack))
+        yield from violated(("software",), *_locked(software, stack), *_available(cluster, stack))
         yield from violated(
             ("software", "nvidia"),
             (
@@ -44,57 +42,6 @@ def software_problems(cluster: Cluster) -> Iterator[Problem]:
             *_cuda(cluster, stack),
             *_parts(cluster, stack),
         )
-
-
-def _repositories(software: Software) -> Iterator[Problem]:
-    """Find repositories that apt would reject (sources.list(5))."""
-    names: set[str] = set()
-    keys: dict[tuple[str, str], tuple[str, str]] = {}
-    for number, one in enumerate(software.repositories):
-        flat, suite = one.suite.endswith("/"), (one.uri.rstrip("/"), one.suite)
-        first, key = keys.setdefault(suite, (one.name, one.key.strip()))
-        yield from violated(
-            ("software", "repositories", number),
-            (one.name in names, ("name",), one.name, "a unique name among the repositories"),
-            (
-                key != one.key.strip(),
-                ("key",),
-                f"a different key from {first}, although both are for {one.uri} {one.suite}",
-                "one key per suite: apt rejects a second one",
-            ),
-            _key(one),
-            (
-                flat and one.components,
-                ("components",),
-                f"{', '.join(one.components)} for the flat repository {one.suite}",
-                'no components: a suite that ends in "/" is a flat repository',
-            ),
-            (
-                not flat and not one.components,
-                ("components",),
-                f"none for the suite {one.suite}",
-                'at least one, such as "main"; or a flat repository, whose suite ends in "/"',
-            ),
-        )
-        names.add(one.name)
-
-
-def _key(one: Repository) -> Relation:
-    """Find a key that is not the vendor's, for a repository of the vendor."""
-    vendor = of_vendor(one.uri, one.suite)
-    if vendor is None:
-        return (False, (), "", "")
-    try:
-        found = ", ".join(openpgp.fingerprints(one.key))
-    except openpgp.NotAKey as error:
-        found = str(error)
-    return (
-        found != vendor.fingerprint,
-        ("key",),
-        found,
-        f"only {vendor.fingerprint}, NVIDIA's key for this repository; download it from "
-        f"{vendor.key}",
-    )
 
 
 def _architectures(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
@@ -303,14 +250,17 @@ def _locks(
         packages: each package that the other field declares, and its version as a pattern.
         field: the name of the other field.
     """
+    locks: dict[Path, dict[str, str]] = {("versions",): software.versions}
+    locks |= {("versions_on", name): one for name, one in software.versions_on.items()}
     for name, pattern in packages:
-        locked = software.versions.get(name)
-        yield (
-            locked and not fits(_without_epoch(locked), _without_epoch(pattern)),
-            ("versions", name),
-            f"{locked}, but {declared}",
-            f"{pattern}, as in {field}",
-        )
+        for path, versions in locks.items():
+            locked = versions.get(name)
+            yield (
+                locked and not fits(_without_epoch(locked), _without_epoch(pattern)),
+                (*path, name),
+                f"{locked}, but {declared}",
+                f"{pattern}, as in {field}",
+            )
 
 
 def _without_epoch(version: str) -> str:
@@ -325,31 +275,35 @@ DECLARED = {
 """Field of ``software.nvidia`` -> the part that it declares (``Packaging.parts``)."""
 
 
-def _available(software: Software, stack: Nvidia) -> Relation:
+def _available(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
     """Find parts that need a repository when no repository is declared."""
     held = nvidia.PACKAGINGS[stack.packaging].from_archive
     missing = [
         field for field, part in DECLARED.items() if getattr(stack, field) and part not in held
     ]
-    return (
-        missing and not software.repositories,
-        ("repositories",),
-        "none",
-        f"a repository that provides {', '.join(missing)}: the distribution's archive does not"
-        + ('; or set packaging: "debian"' if "driver" in missing else ""),
-    )
+    for where in without_repository(cluster):
+        yield (
+            missing,
+            ("repositories",),
+            f"none{where}",
+            f"a repository that provides {', '.join(missing)}: the distribution's archive does not"
+            + ('; or set packaging: "debian"' if "driver" in missing else ""),
+        )
 
 
 def _job_containers(cluster: Cluster) -> Iterator[Relation]:
     """Find programs that are declared without a repository, or locked to a different version."""
-    software, release = cluster.software, operating_systems.find(cluster.os.release)
+    software = cluster.software
     declared = software.containers.programs
-    yield (
-        declared and not software.repositories and (not release or release.supports("packages")),
-        ("repositories",),
-        "none",
-        f"a repository that provides {', '.join(declared)}: the distribution's archive does not",
-    )
+    releases = [operating_systems.find(name) for name in cluster.releases]
+    for where in without_repository(cluster):
+        yield (
+            declared and all(not one or one.supports("packages") for one in releases),
+            ("repositories",),
+            f"none{where}",
+            "a repository that provides "
+            f"{', '.join(declared)}: the distribution's archive does not",
+        )
     for part, version in declared.items():
         packages = job_containers.packages(part, version).items()
         yield from _locks(software, f"{part} is {version}", packages, "software.containers")

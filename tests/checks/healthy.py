@@ -39,7 +39,7 @@ def clustered(seed: int) -> Context:
 
 def records(planned: ClusterPlan, chance: Random) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each node with its record."""
-    kinds = {name: healthy_nodes.kind(chance) for name in planned.classes}
+    kinds = {name: healthy_nodes.kind(chance) for name, _ in planned.classes}
     at_work = {name for name in planned.nodes if chance.random() < 0.4}
     for name, node in planned.nodes.items():
         raw = recorded.raw_record(node)

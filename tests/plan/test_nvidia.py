@@ -84,7 +84,7 @@ def test_heads_and_classes_without_gpus_get_none() -> None:
     assert nodes["head1"].nvidia is None
     assert nodes["head1"].gpu is None
     assert not set(nodes["head1"].software.packages) & set(stack().versions)
-    assert cluster().classes["head"].nvidia is None
+    assert cluster().classes["head", "debian_13"].nvidia is None
 
 
 def test_without_a_version_set_no_driver_is_installed() -> None:
@@ -106,7 +106,7 @@ def test_a_class_without_nvswitches_gets_no_fabric_manager_that_another_class_ne
     def change(wanted: dict[str, Any]) -> None:
         wanted["hardware"]["head"]["gpu"] = {"model": "l40s", "count": 1}
 
-    chosen = cluster(change).classes["head"].nvidia
+    chosen = cluster(change).classes["head", "debian_13"].nvidia
     assert chosen is not None
     assert not {"fabric_manager", "nscq"} & set(chosen.packages_of)
     assert chosen.driver.flavour == "open"

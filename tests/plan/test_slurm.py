@@ -80,7 +80,7 @@ def test_each_gpu_is_on_one_numa_node_and_the_gpus_are_spread(count: int, numa_n
 
 
 def test_the_example_cluster() -> None:
-    worker = planned().classes["hgx"].slurm
+    worker = planned().classes["hgx", "debian_13"].slurm
     assert planned().slurm == SlurmPlan(
         nodes={"worker[1-4]": worker},
         partitions=(
@@ -222,7 +222,7 @@ def gpu_lines(cluster: ClusterPlan) -> list[str]:
 def test_with_a_driver_slurmd_detects_the_gpus_and_the_plan_counts_them() -> None:
     cluster = driven()
     assert gpu_lines(cluster) == ["NodeName=worker[1-4] AutoDetect=nvml"]
-    assert cluster.classes["hgx"].slurm.gres == "gpu:h200:8"
+    assert cluster.classes["hgx", "debian_13"].slurm.gres == "gpu:h200:8"
     assert PLUGIN in cluster.nodes["worker1"].software.packages
     assert PLUGIN not in cluster.nodes["head1"].software.packages
 
@@ -275,7 +275,7 @@ def test_slurmd_starts_again_for_gpus_that_came_after_it() -> None:
 def test_both_files_of_slurm_have_the_same_type(model: object, kind: str) -> None:
     """Also where gres.conf lists the files: without a driver in the description."""
     cluster = planned(lambda wanted: wanted["hardware"]["hgx"]["gpu"].update(model=model))
-    assert cluster.classes["hgx"].slurm.gres == f"gpu:{kind}:8"
+    assert cluster.classes["hgx", "debian_13"].slurm.gres == f"gpu:{kind}:8"
     assert [f"Type={kind} " in line for line in gpu_lines(cluster)] == [True, True]
 
 

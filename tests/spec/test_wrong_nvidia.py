@@ -766,7 +766,7 @@ def test_one_set_serves_two_architectures(tmp_path: Path) -> None:
     head = '            "head": {"sockets": 1'
     (tmp_path / "unit.py").write_text(changed((head, MIXED + head)), encoding="utf-8")
     classes = load(str(tmp_path / "unit.py")).classes
-    chosen = {name: plan.nvidia and plan.nvidia.driver.flavour for name, plan in classes.items()}
+    chosen = {one.name: one.nvidia and one.nvidia.driver.flavour for one in classes.values()}
     assert chosen == {"head": None, "old": "proprietary", "hgx": "open"}
 
 

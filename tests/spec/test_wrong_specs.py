@@ -546,7 +546,7 @@ CASES = [
         '"role": "worker", "adress": "fd00:1::7"',
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
-        "one of name, role, hardware, management, fabric, runs",
+        "one of name, role, hardware, management, fabric, runs, release",
     ),
     Wrong(
         "unknown OS release",
@@ -554,6 +554,14 @@ CASES = [
         '"release": "debian_14"',
         "os.release",
         "debian_14",
+        "one of debian_12, debian_13, rocky_9, ubuntu_24_04",
+    ),
+    Wrong(
+        "unknown release of a node",
+        '"role": "worker"',
+        '"role": "worker", "release": "rocky_8"',
+        "nodes[2].release (node worker[1-4])",
+        "rocky_8",
         "one of debian_12, debian_13, rocky_9, ubuntu_24_04",
     ),
     Wrong(
