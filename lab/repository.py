@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
@@ -61,7 +62,7 @@ def ensure() -> Repository:
         remove_tree(unfinished)
         if not repository.folder.is_dir():
             unfinished.mkdir(parents=True)
-            _build(wanted, unfinished)
+            build(wanted, unfinished, places.cache_folder() / "repository" / "gnupg")
             os.replace(unfinished, repository.folder)
         _delete_outdated(repository)
     return repository
@@ -87,7 +88,17 @@ def _delete_outdated(current: Repository) -> None:
             remove_tree(folder)
 
 
-def _build(wanted: list[Package], folder: Path) -> None:
+def build(wanted: Iterable[Package], folder: Path, home: Path) -> None:
+    """Build a signed repository in an existing folder.
+
+    Args:
+        wanted: its packages.
+        folder: the folder.
+        home: folder of gpg with the key that signs it; the key is generated once.
+
+    Raises:
+        LabError: a program failed.
+    """
     folder.chmod(0o755)  # the proxy runs as another user
     index = ""
     versions: dict[str, list[str]] = {}
@@ -105,7 +116,7 @@ def _build(wanted: list[Package], folder: Path) -> None:
     )
     for name, content in lists.items():
         release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
-    signed, key = _sign(release)
+    signed, key = sign(release, home)
     _write(folder / "InRelease", signed.encode())
     _write(folder / "key.asc", key.encode())
     ordered = {name: sorted(found, key=version_key) for name, found in versions.items()}
@@ -150,9 +161,16 @@ def _build_package(package: Package, tree: Path, folder: Path) -> str:
     )
 
 
-def _sign(release: str) -> tuple[str, str]:
-    """Return the signed text and the public key; the key is generated once."""
-    home = places.cache_folder() / "repository" / "gnupg"
+def sign(release: str, home: Path) -> tuple[str, str]:
+    """Return the signed text and the public key; the key is generated once.
+
+    Args:
+        release: the text.
+        home: folder of gpg; its path must be short, because gpg's agent has a socket in it.
+
+    Raises:
+        LabError: gpg failed.
+    """
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback"]

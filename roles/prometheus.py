@@ -13,8 +13,7 @@ ROLE = Declaration(
     title="Prometheus",
     when=lambda plan: plan.runs(Service.PROMETHEUS),
     after=("node_exporter", "slurm_controller"),
-    # RHEL: lest/prometheus-rpm, prometheus2/prometheus2.spec.
-    packages={"": ("prometheus",), "rhel": ("prometheus2",)},
+    packages={"": ("prometheus",)},
     files=(
         File(path="/etc/default/prometheus", template="prometheus/default.j2", validate=SHELL),
         File(

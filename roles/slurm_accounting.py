@@ -11,7 +11,6 @@ from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.spec import Service
 
 MARIADB_CNF = "/etc/mysql/mariadb.conf.d/90-lockstep.cnf"
-MARIADBD = "/usr/sbin/mariadbd"
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 SLURMDBD_PORT = 6819
 """slurmdbd.conf(5), DbdPort."""
@@ -29,9 +28,7 @@ ROLE = Declaration(
         File(
             path=MARIADB_CNF,
             template="slurm_accounting/mariadb.cnf.j2",
-            validate=(
-                f"{MARIADBD} --defaults-file={{new}} --user=mysql --help --verbose >/dev/null"
-            ),
+            validate="mariadbd --defaults-file={new} --user=mysql --help --verbose >/dev/null",
         ),
         File(
             path=SLURMDBD_CONF,
@@ -44,7 +41,7 @@ ROLE = Declaration(
     units=(
         Unit(
             name="mariadb.service",
-            program=MARIADBD,
+            program="/usr/sbin/mariadbd",
             reads=lambda plan: (MARIADB_CNF,),
             reads_own_files=False,
         ),

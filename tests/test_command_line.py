@@ -35,6 +35,7 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
         "head2        1      head    head      debian_13  prometheus\n"
         "worker[1-4]  4      worker  hgx       debian_13  -\n"
         "\n"
+        "Are its versions still in the repositories? lockstep mirror unit.py --check\n"
         "Whole plan of one node: lockstep plan unit.py NODE\n"
     )
 

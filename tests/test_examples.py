@@ -64,6 +64,7 @@ NOT_DECLARED = {
     "Partition.max_time": "no limit is the default",
     "Reboots.drain_timeout_s": "a day is the default",
     "Reboots.return_timeout_s": "half an hour is the default",
+    "Repository.frozen": "no repository is a snapshot",
     "Repository.releases": "all nodes have the same release",
     "Slurm.epilog_check": "on is the default",
     "Slurm.health_check_interval_s": "on is the default",

@@ -101,6 +101,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.history", "lockstep.plan", "lockstep.probe", "lockstep.when"),
         "lockstep.report",
     },
+    # Repositories and a folder on the deploying machine: no node.
+    "lockstep/mirror": {
+        *("lockstep.catalog", "lockstep.spec", "lockstep.plan"),
+        *("lockstep.render", "lockstep.report"),
+    },
     "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
     "lockstep/__main__": {"lockstep.commands", "lockstep.fast_path", "lockstep.report"},

@@ -44,9 +44,16 @@ def _cluster(plan: ClusterPlan) -> str:
         *table([("NODES", "COUNT", "ROLE", "HARDWARE", "OS", "RUNS"), *rows]),
         "",
         *plan.notes,
+        *_ask(plan),
         f"Whole plan of one node: lockstep plan {plan.inventory} NODE",
     ]
     return "\n".join(lines)
+
+
+def _ask(plan: ClusterPlan) -> Iterator[str]:
+    if any(node.software.pins for node in plan.nodes.values()):
+        command = f"lockstep mirror {plan.inventory} --check"
+        yield f"Are its versions still in the repositories? {command}"
 
 
 def _entries(name: str, value: object) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,9 @@ class Repository(Model):
     """The only key that is trusted to sign this repository."""
     releases: tuple[Name, ...] = ()
     """Releases whose nodes use the repository; required if the cluster has several releases."""
+    frozen: bool = False
+    """Whether it is a snapshot: apt accepts it after its Valid-Until, and asks it for lists of
+    packages only (docs/mirror.md)."""
 
     def serves(self, release: str) -> bool:
         """Return whether nodes with a release use the repository."""

@@ -1,0 +1,339 @@
+"""``lockstep mirror INVENTORY [DIR]``: lists, checks or copies what a description needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lockstep.catalog import os as operating_systems
+from lockstep.commands import (
+    INVENTORY,
+    JSON,
+    Argument,
+    Command,
+    WrongUse,
+    require_writable,
+    show,
+    write,
+)
+from lockstep.forms import table
+from lockstep.inventory import load
+from lockstep.mirror import apt, needs, snapshot, sources, wheels
+from lockstep.mirror.check import gone
+from lockstep.mirror.needs import ANY, Kind
+from lockstep.mirror.snapshot import Part, Unusable
+from lockstep.mirror.trouble import MirrorError, Trouble, public
+from lockstep.plan import ClusterPlan
+from lockstep.report import ExitStatus, alike, count, fold
+
+NONE = "none"
+"""Value of an option that leaves something out."""
+NO_IMAGES = "container images: none, because no field of a description names an image"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.make and arguments.folder is None:
+        raise WrongUse("--make: no folder\n  expected  lockstep mirror INVENTORY DIR --make")
+    if arguments.folder is not None and not arguments.make:
+        raise WrongUse(f"{arguments.folder}: a folder is written only with --make")
+    require_writable(arguments, "json")
+    plan = load(arguments.inventory)
+    kinds = needs.kinds(plan)
+    lock = _lock(arguments.lock)
+    if not arguments.make and not arguments.check:
+        show(arguments.json, lambda: _document(plan, kinds, lock), lambda: _text(plan, kinds, lock))
+        return ExitStatus.CONSISTENT
+    try:
+        return _with_repositories(arguments, plan, kinds, lock)
+    except MirrorError as error:
+        if arguments.json:
+            problems = [one.to_json() for one in error.troubles]
+            write(arguments.json, json.dumps({"problems": problems}, indent=2) + "\n")
+        print(error, file=sys.stderr)
+        return ExitStatus.UNREAD
+    except Unusable as error:
+        raise WrongUse(str(error)) from error
+    except OSError as error:
+        raise WrongUse(f"{error.filename}: {error.strerror}") from error
+
+
+def _with_repositories(
+    arguments: argparse.Namespace, plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None
+) -> int:
+    archives = _archives(arguments.archive or (), {kind.release.name for kind in kinds})
+    roots = dict(_roots(kinds, archives))
+    troubles: list[Trouble] = []
+    for release, (root, own) in roots.items():
+        root.update()
+        troubles += [
+            _hinted(one, release, archived=any(s.name == apt.ARCHIVE for s in root.sources))
+            for one in gone(root, own)
+        ]
+    if troubles:
+        show(
+            arguments.json,
+            lambda: {"problems": [one.to_json() for one in troubles]},
+            lambda: "".join(f"{one.text()}\n" for one in troubles),
+        )
+        return ExitStatus.DIFFERS
+    parts = [
+        Part(release, root, _files(root, own, arguments.kernel or ()))
+        for release, (root, own) in roots.items()
+    ]
+    content = snapshot.content(plan.spec.name, parts)
+    notes = "".join(f"{note}\n" for note in _notes(kinds, arguments.kernel, lock))
+    size = sum(deb.size for part in parts for deb in part.debs)
+    found = (
+        f"every package of {count(len(plan.nodes), 'node')} is in a repository: "
+        f"{count(len(content.debs), 'file')} with dependencies, {_bytes(size)}\n"
+    )
+    if arguments.check:
+        show(arguments.json, lambda: {**content.document, "problems": []}, lambda: found + notes)
+        return ExitStatus.CONSISTENT
+    made = snapshot.make(Path(arguments.folder), content, parts, lock)
+    show(
+        arguments.json,
+        lambda: {**made.document, "fetched": made.fetched, "problems": []},
+        lambda: (
+            f"{arguments.folder}: {count(len(made.document['files']), 'file')}, "
+            f"{made.fetched} fetched ({_bytes(made.size)})\n"
+            + "".join(f"{line}\n" for line in _pointers(made.document))
+            + notes
+        ),
+    )
+    return ExitStatus.CONSISTENT
+
+
+def _roots(
+    kinds: Sequence[Kind], archives: Mapping[str, Path]
+) -> Iterator[tuple[str, tuple[apt.AptRoot, list[Kind]]]]:
+    """Yield each release with apt's root for it, and its kinds of nodes."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep" / "apt"
+    for release, own in alike(kinds, lambda kind: kind.release.name).items():
+        if own[0].release.family != "debian":
+            raise WrongUse(
+                f"{release}: lockstep mirror does not support the RHEL family yet\n"
+                "  next      dnf reposync of the declared repositories, then createrepo_c"
+            )
+        if missing := apt.tools_missing():
+            raise WrongUse(
+                f"{missing}: not on this machine\n"
+                f"  next      run this command on a machine with apt: Debian or Ubuntu ({release})"
+            )
+        archive = archives.get(release)
+        listed = (sources.archive(archive),) if archive else ()
+        yield release, (apt.AptRoot(cache, (*sources.declared(own[0]), *listed)), own)
+
+
+def _archives(options: Sequence[str], releases: set[str]) -> dict[str, Path]:
+    """Return release -> the file that lists its archive; without options, that of this machine."""
+    if not options:
+        found = {name: sources.of_this_machine(operating_systems.load(name)) for name in releases}
+        return {name: path for name, path in found.items() if path is not None}
+    chosen = {}
+    for text in options:
+        release, equals, file = text.rpartition("=")
+        if not equals and len(releases) == 1:
+            release = next(iter(releases))
+        if release not in releases:
+            raise WrongUse(
+                f"--archive {text}\n  expected  RELEASE=FILE, where RELEASE is one of "
+                f"{', '.join(sorted(releases))}"
+            )
+        if file != NONE:
+            if not Path(file).is_file():
+                raise WrongUse(
+                    f"--archive {text}: no such file\n"
+                    "  expected  a file of sources.list(5), such as debian.sources, or none"
+                )
+            chosen[release] = Path(file)
+    return chosen
+
+
+def _lock(option: str | None) -> Path | None:
+    if option == NONE or (option is None and not wheels.LOCK.is_file()):
+        return None
+    path = Path(option) if option else wheels.LOCK
+    try:
+        wheels.requirements(path)
+    except OSError as error:
+        raise WrongUse(f"--lock {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise WrongUse(f"--lock {error}") from error
+    return path
+
+
+def _files(root: apt.AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -> tuple[apt.Deb, ...]:
+    files: dict[apt.Deb, None] = {}
+    for kind in kinds:
+        driver = kind.plan.software.driver
+        builds = driver is not None and driver.flavour is not None
+        headers = (
+            [driver.headers.format(release=one) for one in kernels] if builds and driver else []
+        )
+        files |= dict.fromkeys(root.resolve(kind, headers))
+    return tuple(files)
+
+
+def _hinted(one: Trouble, release: str, *, archived: bool) -> Trouble:
+    if archived:
+        return one
+    return Trouble(
+        one.where,
+        one.problem,
+        f"{one.next}. {release}'s own archive was not asked: --archive FILE names a file of "
+        "sources.list(5) that lists it",
+        one.available,
+        one.nodes,
+    )
+
+
+def _notes(
+    kinds: Sequence[Kind], kernels: Sequence[str] | None, lock: Path | None
+) -> Iterator[str]:
+    builds = [
+        name
+        for kind in kinds
+        if (driver := kind.plan.software.driver) is not None and driver.flavour
+        for name in kind.nodes
+    ]
+    if builds and not kernels:
+        yield (
+            f"not included: kernel headers, with which {fold(builds)} build the driver's modules. "
+            "Add --kernel RELEASE for each kernel (uname -r)"
+        )
+    if lock is None:
+        yield "not included: Lockstep's Python packages (--lock requirements.lock of its checkout)"
+    yield NO_IMAGES
+
+
+def _pointers(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield the lines that say what the description has to name."""
+    yield ""
+    yield "For nodes that cannot reach the vendors, software.repositories of the description has"
+    yield "these addresses below that of the folder, each with its vendor's key and frozen: True:"
+    repositories = document["repositories"]
+    assert isinstance(repositories, list)
+    rows = [
+        (one["release"], one["folder"] + "/", one["suite"], " ".join(one["components"]) or "-")
+        for one in repositories
+    ]
+    yield from table([("RELEASE", "URI", "SUITE", "COMPONENTS"), *rows])
+    yield ""
+
+
+def _document(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> dict[str, object]:
+    return {
+        "cluster": plan.spec.name,
+        "repositories": [
+            {
+                "name": one.name,
+                "uri": public(one.uri),
+                "suite": one.suite,
+                "components": list(one.components),
+            }
+            for one in plan.spec.software.repositories
+        ],
+        "kinds": [
+            {
+                "release": kind.release.name,
+                "nodes": list(kind.nodes),
+                "packages": [
+                    {
+                        "name": one.package,
+                        "version": None if one.version == ANY else one.version,
+                        "field": one.field,
+                    }
+                    for one in kind.packages
+                ],
+            }
+            for kind in kinds
+        ],
+        "wheels": [f"{one.name}=={one.version}" for one in wheels.requirements(lock)]
+        if lock
+        else [],
+        "images": [],
+    }
+
+
+def _text(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> str:
+    lines = []
+    repositories = plan.spec.software.repositories
+    if repositories:
+        rows = [
+            (one.name, public(one.uri), one.suite, " ".join(one.components) or "-")
+            for one in repositories
+        ]
+        lines += [*table([("REPOSITORY", "URI", "SUITE", "COMPONENTS"), *rows]), ""]
+    for kind in kinds:
+        packages = [
+            (one.package, "any" if one.version == ANY else one.version, one.field)
+            for one in kind.packages
+        ]
+        lines += [
+            f"{fold(kind.nodes)}: {kind.release.name}, {count(len(packages), 'package')} and what "
+            "they depend on",
+            *table([("PACKAGE", "VERSION", "FROM"), *packages]),
+            "",
+        ]
+    python = count(len(wheels.requirements(lock)), "package") if lock else "not included"
+    lines += [f"Lockstep's Python packages: {python}", NO_IMAGES, ""]
+    lines += [
+        f"Ask the repositories for these versions: lockstep mirror {plan.inventory} --check",
+        f"Copy them: lockstep mirror {plan.inventory} DIR --make",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _bytes(size: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size} {unit}"
+        size = round(size / 1000)
+    return f"{size / 1000:.1f} GB"
+
+
+COMMAND = Command(
+    run=_run,
+    help="list, check or copy the packages that the nodes need, for sites without internet",
+    description=(
+        "Without --check and --make, list what the description needs; nothing is contacted. "
+        "Exit status: 0 everything is available, 1 a package or version is in no repository, "
+        "2 a repository cannot be read, 3 usage error."
+    ),
+    arguments=(
+        INVENTORY,
+        Argument("folder", metavar="DIR", nargs="?", help="folder of the snapshot, with --make"),
+        Argument(
+            "--check",
+            action="store_true",
+            help="ask the repositories for every package and version; contacts no node",
+        ),
+        Argument(
+            "--make", action="store_true", help="make DIR hold every package; fetch what is missing"
+        ),
+        Argument(
+            "--archive",
+            metavar="[RELEASE=]FILE",
+            action="append",
+            help="file of sources.list(5) that lists the distribution's archive, or none; default: "
+            "this machine's, if it has the nodes' release; repeatable",
+        ),
+        Argument(
+            "--kernel",
+            metavar="RELEASE",
+            action="append",
+            help="include the headers of this kernel of the nodes (uname -r); repeatable",
+        ),
+        Argument(
+            "--lock",
+            metavar="FILE",
+            help="Lockstep's pinned requirements, or none; default: those of the checkout",
+        ),
+        JSON,
+    ),
+)

@@ -1,0 +1,57 @@
+"""Whether the repositories have every package of a plan at its pinned version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lockstep.mirror.apt import AptRoot
+from lockstep.mirror.needs import ANY, Kind, Wanted
+from lockstep.mirror.trouble import Trouble
+from lockstep.mirror.versions import nearest
+from lockstep.report import fold
+
+SHOWN = 8
+"""Versions of a package that a message lists."""
+
+
+def gone(root: AptRoot, kinds: Sequence[Kind]) -> Iterator[Trouble]:
+    """Yield a problem for each package, or pinned version, that no repository has.
+
+    Args:
+        root: apt's root for the release of these kinds; its indexes are up to date.
+        kinds: kinds of nodes of one release.
+    """
+    wanted: dict[Wanted, list[str]] = {}
+    for kind in kinds:
+        for one in kind.packages:
+            wanted.setdefault(one, []).extend(kind.nodes)
+    available = root.available(dict.fromkeys(one.package for one in wanted))
+    asked = ", ".join(one.name for one in root.sources)
+    for one, nodes in wanted.items():
+        versions = available.get(one.package, {})
+        if not any(map(one.accepts, versions)):
+            yield _gone(one, versions, fold(nodes), asked)
+
+
+def _gone(one: Wanted, versions: Mapping[str, tuple[str, ...]], nodes: str, asked: str) -> Trouble:
+    near = nearest(one.version, versions)
+    shown = [f"{version} ({', '.join(names)})" for version, names in versions.items()]
+    others = [f"and {len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
+    if near is None:
+        then = (
+            f"declare a repository that has {one.package} (software.repositories), or leave out "
+            f"{one.field}"
+        )
+    else:
+        then = (
+            f"nearest version: {near}. Change {one.field}, or declare a mirror that still has "
+            f"{one.version}"
+        )
+    what = "this package" if one.version == ANY or not versions else f"version {one.version}"
+    return Trouble(
+        where=one.name,
+        problem=f"no repository has {what} (asked: {asked})",
+        next=then,
+        available=(*shown[:SHOWN], *others),
+        nodes=nodes,
+    )
