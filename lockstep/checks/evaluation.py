@@ -7,7 +7,7 @@ separate finding and no vote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -201,8 +201,7 @@ def _outvoted(
 ) -> Iterator[RawFinding]:
     assert rule.peers is not None
     present = [views[name] for name in seen]
-    clusters = sorted({view.context.label or view.plan.spec.name for view in present})
-    groups = alike(present, partial(_group, peers=rule.peers, clusters=clusters))
+    groups = alike(present, partial(_group, peers=rule.peers, every=_Clusters.of(present)))
     for group, members in groups.items():
         values = {view.name: seen[view.name] for view in members}
         ballots = (
@@ -249,15 +248,32 @@ def _as_before(rule: Rule, split: Split, views: Mapping[str, View]) -> list[RawF
     return [replace(raw, finding=replace(raw.finding, changed=known.changed)) for raw in found]
 
 
-def _group(view: View, peers: Peers, clusters: list[str]) -> str:
+@dataclass(frozen=True)
+class _Clusters:
+    """The clusters whose nodes are compared, usually one."""
+
+    names: tuple[str, ...]
+    have_one_release: bool
+
+    @classmethod
+    def of(cls, present: Iterable[View]) -> _Clusters:
+        """Return the clusters of some nodes."""
+        contexts = {id(view.context): view.context for view in present}.values()
+        names = {context.label or context.plan.spec.name for context in contexts}
+        releases = {name for context in contexts for name in context.plan.spec.releases}
+        return cls(tuple(sorted(names)), len(releases) < 2)
+
+
+def _group(view: View, peers: Peers, every: _Clusters) -> str:
     """Return a phrase that names a node's peers in findings: ``of class hgx-h200``."""
-    if peers is Peers.OS:
-        return f"of cluster {' and '.join(clusters)}"
     if peers is Peers.ROLE:
         return f"of role {view.plan.role.value}"
+    system = "" if every.have_one_release else f" on {view.plan.release.name}"
+    if peers in (Peers.CLUSTER, Peers.OS):
+        return f"of cluster {' and '.join(every.names)}{system if peers is Peers.OS else ''}"
     name = view.plan.hardware.name
     redefined = f" of {view.context.label}" if name in view.context.redefined else ""
-    return f"of class {name}{redefined}"
+    return f"of class {name}{redefined}{system}"
 
 
 def _agreeing(nodes: int, of: int, group: str) -> str:

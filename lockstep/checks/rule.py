@@ -54,11 +54,15 @@ class Bound(enum.Enum):
 
 
 class Peers(enum.Enum):
-    """The nodes with which a node is compared: its hardware class, its cluster or its node role."""
+    """The nodes with which a node is compared."""
 
     CLASS = "class"
+    """The nodes of its hardware class that have its operating system release."""
     OS = "os"
+    """The nodes of the cluster that have its operating system release."""
+    CLUSTER = "cluster"
     ROLE = "role"
+    """The heads, or the workers, whatever their release."""
 
 
 class Local(enum.Enum):

@@ -106,7 +106,7 @@ def _about(node: NodePlan, origin: str) -> list[str]:
     peers = [
         other.name
         for other in node.cluster.nodes.values()
-        if other.hardware.name == hardware.name and other.name != node.name
+        if other.hardware is hardware and other.name != node.name
     ]
     pages = [
         f"{count} of {size} on node{numa}"
@@ -116,7 +116,7 @@ def _about(node: NodePlan, origin: str) -> list[str]:
     gpu, nics, stack = node.gpu, hardware.hardware.nics, node.spec.software.nvidia
     rows = [
         ("record", origin),
-        ("peers", fold(peers) or "none: it is the only node of its hardware class"),
+        ("peers", fold(peers) or "none: it is the only node of its hardware class and release"),
         ("runs", ", ".join(service.value for service in node.node.runs)),
         ("GPUs", f"{gpu.count} x {gpu.name}" if gpu else ""),
         ("NICs", f"{nics.count}, RDMA: {nics.rdma}" if nics.count else ""),

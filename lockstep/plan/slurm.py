@@ -65,7 +65,9 @@ class SlurmPlan:
     """The values in slurm.conf and gres.conf that depend on the cluster."""
 
     nodes: Mapping[str, SlurmNodePlan]
-    """Name range of all workers that Slurm sees alike -> its view of them."""
+    """Name range of the workers of a hardware class with one release -> Slurm's view of them."""
+    features: Mapping[str, tuple[str, ...]]
+    """Name range, as in ``nodes`` -> hardware class and release; empty if all are the same."""
     partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: CgroupUse
@@ -164,27 +166,30 @@ def plan(
     if cluster.scheduler is None:
         return None
     workers = [node for node in all_nodes if node.role is NodeRole.WORKER]
-    views = {node.name: classes[node.hardware, node.release] for node in workers}
-    # The release decides only whether slurmd detects the GPUs.
-    kinds = alike(workers, lambda node: (node.hardware, views[node.name].autodetect))
+    kinds = {
+        key: fold(node.name for node in nodes)
+        for key, nodes in alike(workers, lambda node: (node.hardware, node.release)).items()
+    }
+    views = [classes[key] for key in kinds]
     partitions = cluster.scheduler.partitions if workers else ()
     if workers and not partitions:
         every_worker = fold(node.name for node in workers)
         partitions = (Partition(name="batch", nodes=every_worker, default=True),)
     return SlurmPlan(
-        nodes={fold(node.name for node in nodes): views[nodes[0].name] for nodes in kinds.values()},
+        nodes={names: classes[key] for key, names in kinds.items()},
+        features={names: key for key, names in kinds.items()} if len(kinds) > 1 else {},
         partitions=partitions,
         def_mem_per_cpu_mib=min(
             (
                 (c.hardware.slurm_memory_mib - c.mem_spec_limit_mib) // c.hardware.cpus
-                for c in views.values()
+                for c in views
             ),
             default=0,
         ),
         cgroup=min(
-            (view.hardware.cgroup for view in views.values()),
+            (view.hardware.cgroup for view in views),
             key=_LEAST_FIRST.index,
             default="v2",
         ),
-        gpu_types=tuple(sorted({name for c in views.values() for name in c.gres_types})),
+        gpu_types=tuple(sorted({name for c in views for name in c.gres_types})),
     )

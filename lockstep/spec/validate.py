@@ -25,6 +25,7 @@ from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
+from lockstep.spec.validate_slurm import slurm_problems
 from lockstep.spec.validate_software import software_problems
 
 BITS = {4: 32, 6: 128}
@@ -80,6 +81,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *_services(cluster),
         *_scheduler(cluster),
         *_partitions(cluster),
+        *slurm_problems(cluster),
     ]
 
 

@@ -26,7 +26,12 @@ FIRST = {"ipv6": ("fd00:1::/64", "fd00:1::"), "ipv4": ("10.1.0.0/16", "10.1.0.")
 def clustered(seed: int) -> Context:
     """Return a healthy cluster, and how its nodes were some time ago."""
     chance = Random(seed)
-    cluster, problems = load(described(chance), declared())
+    return of(described(chance), chance)
+
+
+def of(description: dict[str, Any], chance: Random) -> Context:
+    """Return a healthy cluster with this description, and how its nodes were some time ago."""
+    cluster, problems = load(description, declared())
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/healthy.py")
     now = dict(records(planned, chance))
@@ -39,17 +44,19 @@ def clustered(seed: int) -> Context:
 
 def records(planned: ClusterPlan, chance: Random) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each node with its record."""
-    kinds = {name: healthy_nodes.kind(chance) for name, _ in planned.classes}
+    kinds = {key: healthy_nodes.kind(chance) for key in planned.classes}
     at_work = {name for name in planned.nodes if chance.random() < 0.4}
     for name, node in planned.nodes.items():
         raw = recorded.raw_record(node)
-        changes = healthy_nodes.own(node, raw, kinds[node.hardware.name], chance)
+        changes = healthy_nodes.own(node, raw, kinds[node.hardware.key], chance)
         changes |= healthy_gpus.own(node, raw, name in at_work, chance)
         if node.runs(Service.SLURM_CONTROLLER):
             changes["slurm.nodes"] = healthy_nodes.told_by_slurm(planned, at_work, chance)
         for reading, value in changes.items():
             unread = isinstance(value, dict) and value.keys() == {"unread"}
             raw["readings"][reading] = value if unread else {"value": value}
+        if node.release.name != planned.spec.os.release:
+            raw["readings"] = healthy_nodes.on_release(node, raw["readings"])
         raw["taken_at"] += chance.uniform(-2, 2)
         yield name, raw
 
@@ -83,7 +90,30 @@ def described(chance: Random) -> dict[str, Any]:
         description["software"].get("nvidia", {}).pop("container_toolkit", None)
     if chance.random() < 0.3:
         description["time"]["servers"] = ["ntp1.example", "ntp2.example"]
+    if chance.random() < 0.5:
+        _two_releases(description)
     return description
+
+
+def _two_releases(description: dict[str, Any]) -> None:
+    """Add workers of the same classes with another release, and a Slurm that the others accept."""
+    first = description["os"]["release"]
+    other = {"debian_12": "debian_13", "debian_13": "debian_12"}[first]
+    software = description["software"]
+    if first == "debian_13" and (software.get("containers") or "mig" in str(description)):
+        return  # Debian 12 has no CDI, and its Slurm detects no MIG devices
+    for group in [one for one in description["nodes"] if one["role"] == "worker"]:
+        further = {
+            field: f"{group[field][:-3]}2{group[field][-2:]}"
+            for field in ("management", "fabric")
+            if field in group
+        }
+        name = group["name"].replace("n[", "m[")
+        description["nodes"].append({**group, **further, "name": name, "release": other})
+    for repository in software.get("repositories", []):
+        repository["releases"] = ["debian_12", "debian_13"]
+    slurm = {"slurmctld": "24.11.5-1", "slurmdbd": "24.11.5-1", "slurmd": "24.11.5-1"}
+    software["versions_on"] = {first: slurm, other: {"slurmd": "24.05.2-1"}}
 
 
 def _os(chance: Random, family: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 from random import Random
 from typing import Any
 
+from lockstep.catalog.os import Release
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.rule import Kind
 from lockstep.plan import ClusterPlan, NodePlan
@@ -13,6 +14,7 @@ from lockstep.plan.running import KernelFile
 from lockstep.spec import NodeRole, Service
 from lockstep.spec.names import cpus
 from lockstep.when import HOUR_S
+from tests.checks.recorded_machine import KERNEL
 
 GROWS = {rule.reading: rule.tolerance for rule in all_rules() if rule.kind is Kind.GROWTH}
 """Counter -> what it may grow by in an hour."""
@@ -97,6 +99,25 @@ def own(
         **_network(node, seen, chance),
         **_adapters(node, seen, chance),
     }
+
+
+def on_release(node: NodePlan, readings: dict[str, Any]) -> dict[str, Any]:
+    """Return the readings of a node with the kernel and the packages of its release."""
+    release, locked = node.release, node.software.versions
+    packages = {
+        name: version if name in locked else f"{version}+{release.name}"
+        for name, version in readings["packages"]["value"].items()
+    }
+    changed: dict[str, Any] = _with_kernel(release, readings)
+    return {**changed, "packages": {"value": packages}}
+
+
+def _with_kernel(release: Release, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_kernel(release, inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_kernel(release, inner) for inner in value]
+    return f"6.1.0-{release.version_id}-amd64" if value == KERNEL else value
 
 
 def _clock(node: NodePlan, chance: Random) -> dict[str, Any]:

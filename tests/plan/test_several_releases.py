@@ -18,7 +18,7 @@ def mixed(wanted: dict[str, Any]) -> None:
     wanted["nodes"].append({**workers, **older, "release": "debian_12"})
     wanted["software"] = {
         "versions": {"munge": "0.5.15-1", "slurmd": "24.11.5-4"},
-        "versions_on": {"debian_12": {"slurmd": "22.05.8-4"}},
+        "versions_on": {"debian_12": {"slurmd": "23.11.4-1"}},
     }
 
 
@@ -47,8 +47,8 @@ def test_nodes_of_one_class_with_different_releases_share_no_values() -> None:
 
 def test_a_release_has_its_own_versions() -> None:
     assert NEW.software.versions == {"munge": "0.5.15-1", "slurmd": "24.11.5-4"}
-    assert OLD.software.versions == {"munge": "0.5.15-1", "slurmd": "22.05.8-4"}
-    assert "Pin: version 22.05.8-4\n" in text("worker3", "/etc/apt/preferences.d/90-lockstep")
+    assert OLD.software.versions == {"munge": "0.5.15-1", "slurmd": "23.11.4-1"}
+    assert "Pin: version 23.11.4-1\n" in text("worker3", "/etc/apt/preferences.d/90-lockstep")
 
 
 def test_the_older_slurm_decides_for_all() -> None:
@@ -58,11 +58,16 @@ def test_the_older_slurm_decides_for_all() -> None:
     assert "enable_configless" not in text("head1", "/etc/slurm/slurm.conf")
 
 
-def test_one_node_line_serves_nodes_that_slurm_sees_alike() -> None:
+def test_jobs_can_ask_for_a_release() -> None:
     lines = [
-        line for line in text("head1", "/etc/slurm/slurm.conf").splitlines() if "NodeName=" in line
+        line.split()
+        for line in text("head1", "/etc/slurm/slurm.conf").splitlines()
+        if line.startswith("NodeName=")
     ]
-    assert [line.split()[0] for line in lines] == ["NodeName=worker[1-4]"]
+    assert [(line[0], line[-2]) for line in lines] == [
+        ("NodeName=worker[1-2]", "Features=hgx,debian_13"),
+        ("NodeName=worker[3-4]", "Features=hgx,debian_12"),
+    ]
 
 
 def test_a_repository_is_for_the_nodes_of_its_releases() -> None:

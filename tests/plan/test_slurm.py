@@ -91,6 +91,7 @@ def test_the_example_cluster() -> None:
         def_mem_per_cpu_mib=(60800 - 2048 - 2048) // 32,
         cgroup="v2",
         gpu_types=("h200",),
+        features={},
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.inventory import load
-from tests.spec.example import line_of
+from tests.spec.example import edited, line_of
 from tests.spec.nvidia_example import changed
 from tests.spec.test_wrong_specs import message, refused
 
@@ -112,3 +112,59 @@ def test_the_right_description_has_no_problem(tmp_path: Path) -> None:
         **dict.fromkeys(("head1", *(f"worker{n}" for n in range(1, 5))), "debian_13"),
         "head2": "debian_12",
     }
+
+
+# -- Slurm's versions
+
+
+@pytest.mark.parametrize(
+    ("heads", "workers", "found", "allowed"),
+    [
+        (
+            "debian_13",
+            "debian_12",
+            "slurmd 22.05 on debian_12",
+            "Slurm 24.11, 24.05, 23.11, 23.02: what slurmctld 24.11 on debian_13 (head1) accepts",
+        ),
+        (
+            "debian_12",
+            "debian_13",
+            "slurmd 24.11 on debian_13",
+            "Slurm 22.05, 21.08, 20.11: what slurmctld 22.05 on debian_12 (head1) accepts",
+        ),
+        ("debian_13", "ubuntu_24_04", "", ""),
+        ("ubuntu_24_04", "debian_12", "", ""),
+    ],
+)
+def test_the_controller_must_understand_the_workers(
+    heads: str,
+    workers: str,
+    found: str,
+    allowed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = edited(
+        ('"release": "debian_13"', f'"release": "{heads}"'),
+        (WORKERS, f'{WORKERS}\n                "release": "{workers}",'),
+        ('        "software": {"versions": {"slurmd": "24.11.5-4"}},\n', ""),
+    )
+    if not found:
+        (tmp_path / "unit.py").write_text(text, encoding="utf-8")
+        assert load(str(tmp_path / "unit.py")).nodes["worker1"].release.name == workers
+        return
+    said = refused(text, tmp_path, monkeypatch, capsys)
+    line = line_of(text, f'"release": "{workers}",')
+    further = "; lock such a version in software.versions_on, or choose another release"
+    field = "nodes[2].release (node worker[1-4])"
+    assert said == message(line, field, found, allowed + further)
+
+
+def test_a_locked_version_counts_instead_of_the_archive(tmp_path: Path) -> None:
+    text = edited(
+        (WORKERS, f'{WORKERS}\n                "release": "debian_12",'),
+        ('{"slurmd": "24.11.5-4"}}', '{}, "versions_on": {"debian_12": {"slurmd": "23.11.4-1"}}}'),
+    )
+    (tmp_path / "unit.py").write_text(text, encoding="utf-8")
+    assert load(str(tmp_path / "unit.py")).nodes["worker1"].release.name == "debian_12"

@@ -154,7 +154,7 @@ RULES = (
         source="munged(8)",
         reading="munge.key_sha256",
         expected=same(lambda view: view.context.munge_key_sha256),
-        peers=Peers.OS,
+        peers=Peers.CLUSTER,
         text=Text(
             lambda value: "absent" if value == "absent" else f"a key (sha256 {str(value)[:12]})"
         ),
