@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockstep.plan.declaration import SHELL, Declaration, File, Unit, debian, drop_in
+from lockstep.plan.declaration import SHELL, Declaration, File, Unit, drop_in
 
 UNIT = "prometheus-node-exporter.service"
 
@@ -11,20 +11,19 @@ ROLE = Declaration(
     name="node_exporter",
     title="Node exporter",
     after=("time_sync",),
-    packages={"debian": ("prometheus-node-exporter",), "rhel": ("node-exporter",)},
+    # RHEL: lest/prometheus-rpm, templates/spec.tpl; EPEL 9 has no such package for certain.
+    packages={"debian": ("prometheus-node-exporter",), "rhel": ("node_exporter",)},
     files=(
         File(
             path="/etc/default/prometheus-node-exporter",
             template="node_exporter/default.j2",
             own=True,
             validate=SHELL,
-            wanted=debian,
         ),
         File(
             path=f"/etc/systemd/system/{UNIT}.d/50-lockstep.conf",
             template="node_exporter/unit.conf.j2",
             validate=drop_in(UNIT),
-            wanted=debian,
         ),
     ),
     units=(

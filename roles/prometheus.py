@@ -13,7 +13,8 @@ ROLE = Declaration(
     title="Prometheus",
     when=lambda plan: plan.runs(Service.PROMETHEUS),
     after=("node_exporter", "slurm_controller"),
-    packages={"": ("prometheus",)},
+    # RHEL: lest/prometheus-rpm, prometheus2/prometheus2.spec.
+    packages={"": ("prometheus",), "rhel": ("prometheus2",)},
     files=(
         File(path="/etc/default/prometheus", template="prometheus/default.j2", validate=SHELL),
         File(

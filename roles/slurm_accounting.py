@@ -11,6 +11,7 @@ from lockstep.plan.declaration import Declaration, File, Unit
 from lockstep.spec import Service
 
 MARIADB_CNF = "/etc/mysql/mariadb.conf.d/90-lockstep.cnf"
+MARIADBD = "/usr/sbin/mariadbd"
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 SLURMDBD_PORT = 6819
 """slurmdbd.conf(5), DbdPort."""
@@ -28,7 +29,9 @@ ROLE = Declaration(
         File(
             path=MARIADB_CNF,
             template="slurm_accounting/mariadb.cnf.j2",
-            validate="mariadbd --defaults-file={new} --user=mysql --help --verbose >/dev/null",
+            validate=(
+                f"{MARIADBD} --defaults-file={{new}} --user=mysql --help --verbose >/dev/null"
+            ),
         ),
         File(
             path=SLURMDBD_CONF,
@@ -41,7 +44,7 @@ ROLE = Declaration(
     units=(
         Unit(
             name="mariadb.service",
-            program="/usr/sbin/mariadbd",
+            program=MARIADBD,
             reads=lambda plan: (MARIADB_CNF,),
             reads_own_files=False,
         ),

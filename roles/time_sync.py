@@ -8,7 +8,7 @@ Gate     munge rejects credentials if clocks differ too much (munged(8): 300 s),
 from __future__ import annotations
 
 from lockstep.facts.clock import clock_offset
-from lockstep.plan.declaration import SHELL, Declaration, File, Stage, Unit, debian, drop_in
+from lockstep.plan.declaration import SHELL, Declaration, File, Stage, Unit, drop_in
 
 NTP_PORT = 123
 """chrony.conf(5), port."""
@@ -24,20 +24,18 @@ ROLE = Declaration(
             path="/etc/default/chrony",
             template="time_sync/default.j2",
             validate=SHELL,
-            wanted=debian,
         ),
         File(
             path="/etc/chrony/chrony.conf",
             template="time_sync/chrony.conf.j2",
             own=True,
             validate="chronyd -p -f {new} >/dev/null",
-            wanted=debian,
         ),
         File(
             path="/etc/systemd/system/chrony.service.d/50-lockstep.conf",
             template="time_sync/unit.conf.j2",
             validate=drop_in("chrony.service"),
-            wanted=lambda plan: debian(plan) and plan.hardware.hardware.clock == "host",
+            wanted=lambda plan: plan.hardware.hardware.clock == "host",
         ),
     ),
     units=(

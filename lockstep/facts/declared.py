@@ -32,7 +32,7 @@ def declared(plan: object, roles: frozenset[str] | None = None) -> tuple[frozens
 def _in_order(plan: NodePlan, roles: frozenset[str] | None) -> Iterable[Question[Any]]:
     for role, stage in plan.cluster.steps:
         if role.name in plan.roles and (roles is None or role.name in roles):
-            yield from _questions(role, stage, plan)
+            yield from _questions(plan.roles[role.name], stage, plan)
         if key((role, stage)) == FIRST:
             yield manifest_state()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +34,11 @@ def always(plan: NodePlan) -> bool:
 def debian(plan: NodePlan) -> bool:
     """Return whether a node's release belongs to the Debian family (apt, /etc/default)."""
     return plan.release.family == "debian"
+
+
+def rhel(plan: NodePlan) -> bool:
+    """Return whether a node's release belongs to the RHEL family (dnf, SELinux)."""
+    return plan.release.family == "rhel"
 
 
 def nothing(plan: NodePlan) -> tuple[()]:
@@ -130,6 +135,16 @@ class Unit:
     """Whether the unit starts processes of jobs or containers, and so may use the workload CPUs."""
     wanted: Condition = always
 
+    def on(self, release: Release) -> Unit:
+        """Return the unit with the names that it, its program and its files have on a release."""
+        read = self.reads
+        return replace(
+            self,
+            name=release.local(self.name),
+            program=release.local(self.program),
+            reads=lambda plan: tuple(map(release.local, read(plan))),
+        )
+
     def starts_with(self, plan: NodePlan) -> tuple[str, ...]:
         """Return the unit's program and the other files that it reads when it starts."""
         return (*((self.program,) if self.program else ()), *self.reads(plan))
@@ -221,6 +236,21 @@ class Declaration:
         """Return the packages that every node with this role gets on a release."""
         keys = (release.name, release.family, "")
         return next((self.packages[key] for key in keys if key in self.packages), ())
+
+    def on(self, release: Release) -> Declaration:
+        """Return the role with the names that its files and units have on a release."""
+        if not release.names:
+            return self
+        local = release.local
+        return replace(
+            self,
+            files=tuple(
+                replace(file, path=local(file.path), validate=local(file.validate))
+                for file in self.files
+            ),
+            units=tuple(unit.on(release) for unit in self.units),
+            makes=tuple(map(local, self.makes)),
+        )
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:

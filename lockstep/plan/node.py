@@ -96,12 +96,20 @@ class NodePlan:
         need them. Roles that the site manages itself (``unmanaged``) are left out, too.
         """
         return {
-            role.name: role
+            role.name: self._local(role)
             for role in self.cluster.roles
             if role.name not in self.spec.unmanaged
             and self.release.supports(role.name)
             and role.when(self)
         }
+
+    def _local(self, role: Declaration) -> Declaration:
+        """Return a role with the names of the node's release, the same object for all nodes."""
+        made, key = self.cluster.made, ("role", role.name, self.release.name)
+        if key not in made:
+            made[key] = role.on(self.release)
+        local: Declaration = made[key]
+        return local
 
     @cached_property
     def kind(self) -> Hashable:

@@ -48,6 +48,8 @@ class NvidiaPlan:
     """Part -> package -> version pattern."""
     pins: Mapping[str, str]
     """Driver dependency -> version pattern, which keeps apt from selecting a newer version."""
+    streams: tuple[str, ...]
+    """Module streams that have the driver's packages (RHEL family): ``nvidia-driver:580-open``."""
     load_modules: tuple[str, ...]
     """Kernel modules to load at boot, in order; empty if the machine uses its host's kernel."""
 
@@ -89,7 +91,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
     stack, gpu = cluster.software.nvidia, hardware.nvidia_gpu
     if stack is None or gpu is None:
         return None
-    packaging = nvidia.PACKAGINGS[stack.packaging]
+    packaging = nvidia.packaging(stack.packaging, release)
     flavour = None
     if hardware.boot_loader != "none":
         flavour = stack.modules or gpu.values.modules(stack.driver)
@@ -116,6 +118,12 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
         ),
         packages_of=packages_of,
         pins={name: driver.version.format(version=stack.driver) for name in driver.brought},
+        streams=tuple(
+            stream.format(series=nvidia.compatibility.branch(stack.driver))
+            for part, stream in packaging.streams.items()
+            # Without modules of its own, a machine gets the packages of the open stream.
+            if part == f"modules_{flavour or 'open'}"
+        ),
         load_modules=(
             *(("nvidia", "nvidia-uvm") if flavour else ()),
             # Open modules use DMA-BUF instead, from kernel 5.12 on (NVIDIA's GPUDirect RDMA guide).

@@ -166,7 +166,7 @@ class System:
             (unit, unit.port(self.plan)) for unit in self.declared_units if unit.port is not None
         )
         return (
-            Listener("ssh.service", "tcp", self.plan.spec.access.port),
+            Listener(self.plan.release.local("ssh.service"), "tcp", self.plan.spec.access.port),
             *(Listener(unit.name, unit.protocol, port) for unit, port in ports if port is not None),
         )
 

@@ -11,9 +11,8 @@ from typing import Protocol
 from netaddr import IPAddress
 from pydantic import BaseModel
 
-from lockstep.catalog import job_containers
+from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
-from lockstep.catalog.nvidia import PACKAGINGS
 from lockstep.catalog.os import Release
 from lockstep.report import alike, fold
 from lockstep.spec import names
@@ -131,14 +130,22 @@ def _unknown_releases(cluster: Cluster) -> Iterator[Problem]:
 def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
     """Find versions of packages that no node gets."""
     stack, roles = cluster.software.nvidia, tuple(roles)
-    common = (
-        *(PACKAGINGS[stack.packaging].every_package(stack.driver, stack.cuda) if stack else ()),
-        *job_containers.every_package(),
-    )
     packages = {
-        name: dict.fromkeys((*every_package(operating_systems.load(name), roles), *common))
+        name: dict.fromkeys(
+            (
+                *every_package(release, roles),
+                *(
+                    nvidia.packaging(stack.packaging, release).every_package(
+                        stack.driver, stack.cuda
+                    )
+                    if stack
+                    else ()
+                ),
+                *job_containers.every_package(),
+            )
+        )
         for name in dict.fromkeys((*cluster.releases, *cluster.software.versions_on))
-        if name in operating_systems.known()
+        if (release := operating_systems.find(name)) is not None
     }
     for field, versions, allowed in (
         (("versions",), cluster.software.versions, dict(ChainMap(*packages.values()))),

@@ -24,11 +24,11 @@ that is set in classes that use the part, and whether these classes require the 
 
 def software_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find versions that are unavailable, or incompatible with each other or with the hardware."""
-    software, stack = cluster.software, cluster.software.nvidia
+    stack = cluster.software.nvidia
     yield from violated(("software", "containers"), *_containers(cluster))
     yield from violated(("software",), *_job_containers(cluster))
     if stack is not None:
-        yield from violated(("software",), *_locked(software, stack), *_available(cluster, stack))
+        yield from violated(("software",), *_locked(cluster, stack), *_available(cluster, stack))
         yield from violated(
             ("software", "nvidia"),
             (
@@ -230,13 +230,21 @@ def _parts(cluster: Cluster, stack: Nvidia) -> Iterable[Relation]:
     )
 
 
-def _locked(software: Software, stack: Nvidia) -> Iterator[Relation]:
+def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
     """Find locked package versions that contradict the version set."""
+    of_releases = [
+        nvidia.packaging(stack.packaging, operating_systems.find(name)) for name in cluster.releases
+    ]
     for part in ("driver", "modules_open", "modules_proprietary", *FOLLOWERS):
         version = stack.version_of(part)
         if version is not None:
-            packages = nvidia.PACKAGINGS[stack.packaging].packages(part, version, stack.driver)
-            yield from _locks(software, f"{part} is {version}", packages, "software.nvidia")
+            packages = dict(
+                one
+                for packaging in of_releases
+                for one in packaging.packages(part, version, stack.driver)
+            )
+            declared = f"{part} is {version}"
+            yield from _locks(cluster.software, declared, packages.items(), "software.nvidia")
 
 
 def _locks(

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,36 @@ def test_the_rhel_family_gets_exactly_what_needs_no_package_manager() -> None:
     # Its boot loader has no file of ours: grubby changes what is there.
     assert roles & OS_LEVEL == OS_LEVEL - {"boot_loader"}
     assert {"packages", "time_sync", "node_exporter"} & roles == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("/etc/chrony/chrony.conf", "/etc/chrony.conf"),
+        ("cp {new} $d/chrony.service.d/x; verify chrony.service", None),
+        ("/etc/systemd/system/prometheus-node-exporter.service.d/50-lockstep.conf", None),
+        ("/usr/sbin/mariadbd --help", "/usr/libexec/mariadbd --help"),
+        # Parts of longer words are other things.
+        ("my-ssh.service", "my-ssh.service"),
+        ("/etc/default/slurmd-old", "/etc/default/slurmd-old"),
+        ("prometheus.service", "prometheus.service"),
+    ],
+)
+def test_the_rhel_family_has_its_own_names(text: str, local: str | None) -> None:
+    release = operating_systems.load("rocky_9")
+    expected = local or text.replace("chrony.s", "chronyd.s").replace(
+        "prometheus-node-exporter", "node_exporter"
+    )
+    assert release.local(text) == expected
+    assert release.local(expected) == expected
+    assert operating_systems.load("debian_13").local(text) == text
+
+
+def test_the_releases_of_the_rhel_family_share_their_data() -> None:
+    rhel = operating_systems.load("rhel_9")
+    for name in ("rocky_9", "almalinux_9"):
+        other = operating_systems.load(name)
+        assert (other.name, replace(other, id="rhel")) == (name, rhel)
 
 
 @pytest.mark.parametrize("release", ["debian_12", "debian_13", "ubuntu_24_04"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lockstep.catalog.nvidia import compatibility
+from lockstep.catalog.os import Release
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Part:
     names: tuple[str, ...]
     """Package names. Placeholders: {cuda}, a CUDA release (12-4); {cuda_soname}, the version of its
     libraries (12; 11.0 for every CUDA 11.x); {driver_cuda}, the newest CUDA major version that the
-    driver supports (13); {branch}, the driver's branch as a suffix (-550; empty from 580 on)."""
+    driver supports (13); {branch}, the driver's branch as a suffix (-550; empty from 580 on);
+    {fabric_manager}, the name of the fabric manager's RPM."""
     version: str = "{version}-*"
     """Package version for an upstream version, as a pattern (apt_preferences(5))."""
     other_versions: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +39,8 @@ class Packaging:
     cuda_toolkit) -> its packages."""
 
     from_archive: frozenset[str] = frozenset()
+    streams: Mapping[str, str] = field(default_factory=dict)
+    """Part -> the module stream that has its packages; {series} stands for the branch (580)."""
     """Parts that the distribution's archive provides; the others need a declared repository."""
 
     def packages(
@@ -54,6 +58,7 @@ class Packaging:
         words = {
             "driver_cuda": compatibility.cuda_major_of(driver),
             "branch": compatibility.package_suffix(driver),
+            "fabric_manager": compatibility.fabric_manager_rpm(driver),
         }
         for name in entry.names:
             pattern = entry.other_versions.get(name, entry.version)
@@ -140,9 +145,56 @@ Names and versions were read from the archive: trixie has driver 550.163.01 and 
 535.261.03 and 11.8.
 """
 
+RHEL = {
+    **NVIDIA,
+    "driver": Part(
+        (
+            "libnvidia-cfg",
+            "libnvidia-ml",
+            "nvidia-driver-cuda",
+            "nvidia-driver-cuda-libs",
+            "nvidia-kmod-common",
+            "nvidia-persistenced",
+        )
+    ),
+    "modules_open": Part(("kmod-nvidia-open-dkms",)),
+    "modules_proprietary": Part(("kmod-nvidia-latest-dkms",)),
+    "fabric_manager": Part(("{fabric_manager}",)),
+    # Epochs are left out: dnf(8) and RPM's reader compare versions without them.
+    "dcgm": Part(("datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda{driver_cuda}")),
+    "nccl": Part(("libnccl",)),
+    "gdrcopy": Part(("gdrcopy", "gdrcopy-kmod")),
+}
+"""NVIDIA's repository for the RHEL family (compute/cuda/repos/rhel9), looked up on 2026-11-24.
+
+Sources of names: nvidia-driver.spec of NVIDIA/yum-packaging-nvidia-driver (d06f50a); README of
+NVIDIA/yum-packaging-dkms-nvidia (modules, streams); rhel9 of NVIDIA/gpu-driver-container (06a208c:
+fabric manager, NSCQ, IMEX); NVIDIA/gdrcopy, README; DCGM's documentation, Install DCGM. libnccl and
+the four packages of the container toolkit were not read in the repository.
+"""
+RHEL_STREAMS = {
+    "modules_open": "nvidia-driver:{series}-open",
+    "modules_proprietary": "nvidia-driver:{series}-dkms",
+}
+"""NVIDIA's driver installation guide, "Kernel Modules": the streams of RHEL 9."""
+
 PACKAGINGS = {
     "nvidia": Packaging(NVIDIA),
     # Parts that are not in the archive have NVIDIA's package names.
     "debian": Packaging({**NVIDIA, **DEBIAN}, from_archive=frozenset(DEBIAN)),
 }
-"""Value of ``software.nvidia.packaging`` -> the stack's packages."""
+"""Value of ``software.nvidia.packaging`` -> the stack's packages, in the Debian family."""
+PACKAGINGS_OF_RHEL = {"nvidia": Packaging(RHEL, streams=RHEL_STREAMS)}
+"""As ``PACKAGINGS``, in the RHEL family."""
+
+
+def packaging(name: str, release: Release | None) -> Packaging:
+    """Return the packages for a value of ``software.nvidia.packaging``.
+
+    Args:
+        name: the value. A family that does not have it gets NVIDIA's packages; the description is
+            then rejected (``spec.validate_release``).
+        release: the operating system release; None if the description names an unknown one.
+    """
+    known = PACKAGINGS_OF_RHEL if release and release.family == "rhel" else PACKAGINGS
+    return known.get(name, known["nvidia"])

@@ -234,6 +234,15 @@ def package_suffix(driver: str) -> str:
     return "" if branch(driver) >= UNVERSIONED_FROM else f"-{branch(driver)}"
 
 
+def fabric_manager_rpm(driver: str) -> str:
+    """Return the name of the fabric manager's RPM for a driver version.
+
+    Source: NVIDIA/gpu-driver-container, rhel9/precompiled/Dockerfile.
+    """
+    renamed = branch(driver) >= UNVERSIONED_FROM
+    return "nvidia-fabricmanager" if renamed else "nvidia-fabric-manager"
+
+
 def numbers(version: str) -> tuple[int, ...]:
     """Return a version as a tuple of numbers for comparison."""
     return tuple(int(number) for number in re.findall(r"\d+", version))

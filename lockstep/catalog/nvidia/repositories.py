@@ -31,6 +31,9 @@ REPOSITORIES: Mapping[str, Signed] = {
     f"{_CUDA}/debian13/x86_64": Signed(
         f"{_CUDA}/debian13/x86_64/8793F200.pub", "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
     ),
+    f"{_CUDA}/rhel9/x86_64": Signed(
+        f"{_CUDA}/rhel9/x86_64/D42D0685.pub", "610C7B14E068A878070DA4E99CD0A493D42D0685"
+    ),
     "https://nvidia.github.io/libnvidia-container/stable/deb/amd64": Signed(
         "https://nvidia.github.io/libnvidia-container/gpgkey",
         "C95B321B61E88C1809C4F759DDCAE044F796ECB0",
@@ -40,7 +43,8 @@ REPOSITORIES: Mapping[str, Signed] = {
 
 Sources: NVIDIA/cuda-repo-management, issues 34 (debian12) and 39 (debian13 has a key of its own,
 8793F200); NVIDIA/nvidia-container-toolkit, issue 650 (the toolkit's key). The fingerprint of the
-debian13 key was computed from the key.
+debian13 key was computed from the key. rhel9: NVIDIA/gpu-driver-container, rhel9/Dockerfile, names
+the key; its fingerprint is that of two public build scripts, and was not computed here.
 """
 
 

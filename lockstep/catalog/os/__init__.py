@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -41,6 +42,10 @@ class Release:
     """Timers that upgrade packages automatically."""
     supported_roles: tuple[str, ...] | None = None
     """Roles that Lockstep supports on this release; None if it supports all roles."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Debian's name of a path, program or unit -> its name here. Roles declare Debian's names."""
+    not_verified: tuple[str, ...] = ()
+    """What nobody has read in an archive or seen on a machine; ``lockstep plan`` prints it."""
 
     @property
     def name(self) -> str:
@@ -51,6 +56,16 @@ class Release:
     def every_package(self) -> frozenset[str]:
         """The packages named in this release's data; roles declare all others."""
         return frozenset(self.locales).union(self.slurm_nvml, *self.engines.values())
+
+    def local(self, text: str) -> str:
+        """Return a text, such as a path or a command, with this release's names."""
+        if not self.names:
+            return text
+        # The longest name first; a name inside a longer word is not meant.
+        longest = sorted(self.names, key=len, reverse=True)
+        found = "|".join(map(re.escape, longest))
+        pattern = rf"(?<![\w.-])({found})(?![\w-])"
+        return re.sub(pattern, lambda match: self.names[match[1]], text)
 
     def supports(self, role: str) -> bool:
         """Return whether a role is supported on this release."""

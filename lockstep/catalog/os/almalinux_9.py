@@ -1,0 +1,5 @@
+"""AlmaLinux 9: rebuilt from RHEL 9; ``ID`` is almalinux."""
+
+from lockstep.catalog.os._rhel import rebuilt
+
+RELEASE = rebuilt("almalinux")
