@@ -50,6 +50,11 @@ ROLE = Declaration(
             path="/etc/systemd/system.conf.d/90-lockstep.conf",
             template="os_settings/system.conf.j2",
         ),
+        File(
+            path="/etc/cloud/cloud.cfg.d/90-lockstep.cfg",
+            template="os_settings/cloud.cfg.j2",
+            wanted=lambda plan: plan.release.id == "ubuntu",
+        ),
     ),
     contributes=Contribution(
         sysctl=lambda plan: plan.spec.os.sysctl,

@@ -1,7 +1,8 @@
 """Every package of the node, at its locked version, in one transaction before any other role.
 
-Owns     apt's pins, holds and additional repositories, and the policy-rc.d that keeps services
-         from starting during the installation.
+Owns     apt's pins, holds and additional repositories, the policy-rc.d that keeps services from
+         starting during the installation, and on Ubuntu the setting that keeps needrestart(1) from
+         restarting them afterwards.
 Restart  nothing: the roles that own the services start them.
 """
 
@@ -57,6 +58,12 @@ ROLE = Declaration(
             mode="755",
             validate=SHELL,
             wanted=debian,
+        ),
+        File(
+            path="/etc/needrestart/conf.d/50-lockstep.conf",
+            template="packages/needrestart.conf.j2",
+            validate='said="$(perl -c {new} 2>&1)" || {{ echo "$said" >&2; exit 1; }}',
+            wanted=lambda plan: plan.release.id == "ubuntu",
         ),
     ),
     operations="lockstep.roles.operations.packages",

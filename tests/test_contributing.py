@@ -131,7 +131,7 @@ def test_the_tests_of_the_copy_pass(outcomes: dict[str, str], chosen: tuple[str,
     "name",
     [
         "tests/catalog/test_gpus.py::test_every_gpu_is_possible[a2]",
-        "tests/test_forgotten.py::test_every_release_loads[ubuntu_22_04]",
+        "tests/test_forgotten.py::test_every_release_loads[ubuntu_26_04]",
         "tests/test_forgotten.py::test_every_gpu_model_loads[a2]",
     ],
 )

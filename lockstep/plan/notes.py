@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lockstep.catalog import nvidia
+from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
 from lockstep.report import count
 from lockstep.spec import Cluster
@@ -30,6 +32,8 @@ def not_verified(cluster: Cluster) -> Iterator[str]:
     if stack is None:
         return
     yield from _branch(stack)
+    if cluster.gpus:
+        yield from _names(cluster, stack)
     for release in stack.cuda:
         known = table.CUDA_RELEASES.get(release)
         if known is None:
@@ -45,6 +49,17 @@ def not_verified(cluster: Cluster) -> Iterator[str]:
             yield (
                 f"not verified: driver {stack.driver} for {what}: branch {model.first_listed} is "
                 "the first one that lists the model"
+            )
+
+
+def _names(cluster: Cluster, stack: Nvidia) -> Iterator[str]:
+    for name in cluster.releases:
+        release = operating_systems.find(name)
+        origin = nvidia.packaging(stack.packaging, stack.driver, release).origin
+        if not origin.verified:
+            yield (
+                f"not verified: names of the driver's packages on {name} with packaging: "
+                f"{stack.packaging} ({origin.source}, {origin.looked_up})"
             )
 
 

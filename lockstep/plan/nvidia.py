@@ -91,7 +91,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
     stack, gpu = cluster.software.nvidia, hardware.nvidia_gpu
     if stack is None or gpu is None:
         return None
-    packaging = nvidia.packaging(stack.packaging, release)
+    packaging = nvidia.packaging(stack.packaging, stack.driver, release)
     flavour = None
     if hardware.boot_loader != "none":
         flavour = stack.modules or gpu.values.modules(stack.driver)
@@ -99,7 +99,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
         part: dict(packaging.packages(part, stack.version_of(part), stack.driver, stack.cuda))
         for part in _parts(cluster.software.containers, stack, gpu, flavour)
     }
-    locked, driver = cluster.software.locked_on(release.name), packaging.parts["driver"]
+    locked = cluster.software.locked_on(release.name)
     return NvidiaPlan(
         spec=stack,
         driver=Driver(
@@ -117,7 +117,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
             },
         ),
         packages_of=packages_of,
-        pins={name: driver.version.format(version=stack.driver) for name in driver.brought},
+        pins=packaging.pins(stack.driver),
         streams=tuple(
             stream.format(series=nvidia.compatibility.branch(stack.driver))
             for part, stream in packaging.streams.items()

@@ -51,7 +51,7 @@ class Nvidia(Model):
     The set is validated before any node is contacted (docs/nvidia.md).
     """
 
-    packaging: Literal["debian", "nvidia"] = "nvidia"
+    packaging: Literal["debian", "nvidia", "ubuntu"] = "nvidia"
     """Package source: the distribution's archive, or NVIDIA's repository (or its mirror)."""
     driver: Upstream
     modules: Literal["open", "proprietary"] | None = None

@@ -135,7 +135,7 @@ def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Probl
             (
                 *every_package(release, roles),
                 *(
-                    nvidia.packaging(stack.packaging, release).every_package(
+                    nvidia.packaging(stack.packaging, stack.driver, release).every_package(
                         stack.driver, stack.cuda
                     )
                     if stack

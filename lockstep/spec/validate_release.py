@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 
 from lockstep.catalog import os as operating_systems
-from lockstep.catalog.os import Release
+from lockstep.catalog.os import CGROUP_V2_FROM, Release
 from lockstep.spec.hardware import Gpu
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole
 from lockstep.spec.problem import Path, Problem, violated
@@ -41,9 +42,6 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
             yield from _left_out(
                 _with_packages_on_nodes(cluster, group), reason, ("nodes", index), group.name
             )
-    elif nvidia is not None and gpus and release.id != "debian":
-        reason = f"the NVIDIA stack is not supported on {name} yet, only on Debian"
-        yield from _left_out([(True, ("software", "nvidia"), f"driver {nvidia.driver}")], reason)
     yield from violated(
         ("software", "containers", "engines"),
         *(
@@ -57,6 +55,8 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
         ),
     )
     slurm = cluster.scheduler is not None and release.supports("slurm_worker")
+    if slurm and not _has_cgroup_v2(cluster, release):
+        yield from _cgroups(cluster, workers, release)
     for hardware, gpu in gpus.items():
         here = ("hardware", hardware, "gpu")
         if not release.supports("gpu_settings"):
@@ -69,6 +69,30 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
                 ("mig",),
                 _text(gpu.mig) + " with Slurm",
                 f"leave it out: no Slurm plugin on {name} detects MIG devices",
+            ),
+        )
+
+
+def _has_cgroup_v2(cluster: Cluster, release: Release) -> bool:
+    """Return whether Slurm has its plugin for cgroup v2: the archive's, or a locked version."""
+    locked = cluster.software.locked_on(release.name).get("slurmd", "")
+    found = re.match(r"(?:\d+:)?(\d+)\.(\d+)", locked)
+    series = (int(found[1]), int(found[2])) if found else release.slurm
+    return series >= CGROUP_V2_FROM
+
+
+def _cgroups(cluster: Cluster, workers: Collection[str], release: Release) -> Iterator[Problem]:
+    """Find classes of workers whose jobs cgroup v2 would confine, without Slurm's plugin for it."""
+    series = "{}.{:02}".format(*release.slurm)
+    for name, hardware in cluster.hardware.items():
+        yield from violated(
+            ("hardware", name),
+            (
+                name in workers and hardware.cgroup != "none",
+                ("cgroup",),
+                f"{hardware.cgroup} with Slurm {series}, the version of {release.name}",
+                '"none": only Slurm 22.05 and later can use cgroup v2. Jobs are then not confined '
+                "to their CPUs, memory and GPUs. Or lock a later slurmd in software.versions",
             ),
         )
 

@@ -11,6 +11,7 @@ from lockstep.catalog.nvidia import compatibility as table
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Path, Problem, Relation, violated
 from lockstep.spec.software import Nvidia, Software, fits
+from lockstep.spec.validate_packaging import available, packaged
 from lockstep.spec.validate_repositories import without_repository
 
 FOLLOWERS = {
@@ -28,7 +29,7 @@ def software_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from violated(("software", "containers"), *_containers(cluster))
     yield from violated(("software",), *_job_containers(cluster))
     if stack is not None:
-        yield from violated(("software",), *_locked(cluster, stack), *_available(cluster, stack))
+        yield from violated(("software",), *_locked(cluster, stack), *available(cluster, stack))
         yield from violated(
             ("software", "nvidia"),
             (
@@ -37,6 +38,7 @@ def software_problems(cluster: Cluster) -> Iterator[Problem]:
                 f"driver {stack.driver}",
                 "leave it out: no hardware class has NVIDIA GPUs",
             ),
+            *packaged(cluster, stack),
             *_followers(cluster, stack),
             *_architectures(cluster, stack),
             *_cuda(cluster, stack),
@@ -163,7 +165,7 @@ def _cuda(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
         )
     yield from (
         (
-            stack.packaging == "debian" and len(known) > 1 and not repeated,
+            stack.packaging in nvidia.ARCHIVES and len(known) > 1 and not repeated,
             ("cuda",),
             ", ".join(known),
             "one release: the distribution's archive has only one, in unversioned packages",
@@ -233,7 +235,8 @@ def _parts(cluster: Cluster, stack: Nvidia) -> Iterable[Relation]:
 def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
     """Find locked package versions that contradict the version set."""
     of_releases = [
-        nvidia.packaging(stack.packaging, operating_systems.find(name)) for name in cluster.releases
+        nvidia.packaging(stack.packaging, stack.driver, operating_systems.find(name))
+        for name in cluster.releases
     ]
     for part in ("driver", "modules_open", "modules_proprietary", *FOLLOWERS):
         version = stack.version_of(part)
@@ -273,30 +276,6 @@ def _locks(
 
 def _without_epoch(version: str) -> str:
     return version.partition(":")[2] or version
-
-
-DECLARED = {
-    **{part: part for part in ("driver", *FOLLOWERS)},
-    "cuda": "cuda_runtime",
-    **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
-}
-"""Field of ``software.nvidia`` -> the part that it declares (``Packaging.parts``)."""
-
-
-def _available(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
-    """Find parts that need a repository when no repository is declared."""
-    held = nvidia.PACKAGINGS[stack.packaging].from_archive
-    missing = [
-        field for field, part in DECLARED.items() if getattr(stack, field) and part not in held
-    ]
-    for where in without_repository(cluster):
-        yield (
-            missing,
-            ("repositories",),
-            f"none{where}",
-            f"a repository that provides {', '.join(missing)}: the distribution's archive does not"
-            + ('; or set packaging: "debian"' if "driver" in missing else ""),
-        )
 
 
 def _job_containers(cluster: Cluster) -> Iterator[Relation]:

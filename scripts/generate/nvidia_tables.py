@@ -166,7 +166,10 @@ def limits() -> str:
 
 def packages() -> str:
     """Return the table of the packages of each part, by packaging."""
-    theirs, debians = nvidia.PACKAGINGS["nvidia"], nvidia.PACKAGINGS["debian"]
+    archives = {name: nvidia.PACKAGINGS[name] for name in nvidia.ARCHIVES}
+    theirs = nvidia.PACKAGINGS["nvidia"]
+    ubuntu = operating_systems.load("ubuntu_24_04")
+    on_ubuntu = nvidia.packaging("nvidia", str(nvidia.UBUNTU_RENAMED_FROM), ubuntu)
 
     def names(packaging: nvidia.Packaging, part: str) -> str:
         entry = packaging.parts[part]
@@ -176,13 +179,17 @@ def packages() -> str:
             for name in entry.names
         )
 
+    def archived(packaging: nvidia.Packaging, part: str) -> str:
+        return names(packaging, part) if part in packaging.from_archive else "as `nvidia`"
+
     return _table(
-        ("part", "`nvidia`", "`debian`", "version"),
+        ("part", "`nvidia`", "`nvidia` on Ubuntu", *(f"`{name}`" for name in archives), "version"),
         *(
             (
                 PART_WORDS.get(part, f"`{part}`"),
                 names(theirs, part),
-                names(debians, part) if part in debians.from_archive else "as `nvidia`",
+                "the same" if on_ubuntu.parts[part] == entry else names(on_ubuntu, part),
+                *(archived(packaging, part) for packaging in archives.values()),
                 f"`{entry.version}`",
             )
             for part, entry in theirs.parts.items()
@@ -193,9 +200,9 @@ def packages() -> str:
 def engines() -> str:
     """Return the table of the packages of each container engine."""
     releases = {
-        name: operating_systems.load(name).engines
+        name: release.engines
         for name in operating_systems.known()
-        if operating_systems.load(name).id == "debian"
+        if (release := operating_systems.load(name)).engines
     }
     listed = next(iter(releases.values()))
     return _table(
@@ -205,7 +212,8 @@ def engines() -> str:
                 f"`{engine}`",
                 *(
                     ", ".join(f"`{name}`" for name in sorted(of[engine]))
-                    for of in releases.values()
+                    + (" (no CDI)" if engine in operating_systems.load(release).without_cdi else "")
+                    for release, of in releases.items()
                 ),
             )
             for engine in listed

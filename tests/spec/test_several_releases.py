@@ -99,9 +99,10 @@ def test_what_a_release_cannot_do_is_refused_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = (WORKERS, f'{WORKERS}\n                "release": "ubuntu_24_04",')
-    text = changed(other, (NAMED, f'{NAMED} "releases": ["ubuntu_24_04"],'))
+    debians = ('"packaging": "nvidia"', '"packaging": "debian"')
+    text = changed(other, (NAMED, f'{NAMED} "releases": ["ubuntu_24_04"],'), debians)
     said = refused(text, tmp_path, monkeypatch, capsys)
-    assert "the NVIDIA stack is not supported on ubuntu_24_04 yet" in said
+    assert 'found    debian on ubuntu_24_04\n  allowed  "nvidia" or "ubuntu"\n' in said
 
 
 def test_the_right_description_has_no_problem(tmp_path: Path) -> None:

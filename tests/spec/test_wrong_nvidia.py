@@ -634,7 +634,7 @@ CASES = [
         '"packaging"',
         f"{SET}.packaging",
         "'runfile'",
-        "'debian' or 'nvidia'",
+        "'debian', 'nvidia' or 'ubuntu'",
     ),
     Wrong(
         "a lock that leaves the set",
@@ -722,12 +722,15 @@ CASES = [
     ),
     # -- systems and machines
     Wrong(
-        "a system whose package names are not known",
-        (('"release": "debian_13"', '"release": "ubuntu_24_04"'),),
-        STACK,
-        SET,
-        "driver 580.95.05",
-        "leave it out: the NVIDIA stack is not supported on ubuntu_24_04 yet, only on Debian",
+        "packages of another distribution",
+        (
+            ('"packaging": "nvidia"', '"packaging": "ubuntu"'),
+            ('"cuda": ["12.8", "13.0"]', '"cuda": ["13.0"]'),
+        ),
+        '"packaging"',
+        f"{SET}.packaging",
+        "ubuntu on debian_13",
+        '"nvidia" or "debian"',
     ),
     Wrong(
         "a stack for no GPUs",

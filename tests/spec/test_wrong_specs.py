@@ -554,7 +554,7 @@ CASES = [
         '"release": "debian_14"',
         "os.release",
         "debian_14",
-        "one of almalinux_9, debian_12, debian_13, rhel_9, rocky_9, ubuntu_24_04",
+        "one of almalinux_9, debian_12, debian_13, rhel_9, rocky_9, ubuntu_22_04, ubuntu_24_04",
     ),
     Wrong(
         "unknown release of a node",
@@ -562,7 +562,7 @@ CASES = [
         '"role": "worker", "release": "rocky_8"',
         "nodes[2].release (node worker[1-4])",
         "rocky_8",
-        "one of almalinux_9, debian_12, debian_13, rhel_9, rocky_9, ubuntu_24_04",
+        "one of almalinux_9, debian_12, debian_13, rhel_9, rocky_9, ubuntu_22_04, ubuntu_24_04",
     ),
     Wrong(
         "release that is no name",

@@ -25,9 +25,12 @@ class Signed:
 
 
 REPOSITORIES: Mapping[str, Signed] = {
-    f"{_CUDA}/debian12/x86_64": Signed(
-        f"{_CUDA}/debian12/x86_64/3bf863cc.pub", "EB693B3035CD5710E231E123A4B469963BF863CC"
-    ),
+    **{
+        f"{_CUDA}/{name}/x86_64": Signed(
+            f"{_CUDA}/{name}/x86_64/3bf863cc.pub", "EB693B3035CD5710E231E123A4B469963BF863CC"
+        )
+        for name in ("debian12", "ubuntu2204", "ubuntu2404")
+    },
     f"{_CUDA}/debian13/x86_64": Signed(
         f"{_CUDA}/debian13/x86_64/8793F200.pub", "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
     ),
@@ -44,7 +47,9 @@ REPOSITORIES: Mapping[str, Signed] = {
 Sources: NVIDIA/cuda-repo-management, issues 34 (debian12) and 39 (debian13 has a key of its own,
 8793F200); NVIDIA/nvidia-container-toolkit, issue 650 (the toolkit's key). The fingerprint of the
 debian13 key was computed from the key. rhel9: NVIDIA/gpu-driver-container, rhel9/Dockerfile, names
-the key; its fingerprint is that of two public build scripts, and was not computed here.
+the key; its fingerprint is that of two public build scripts, and was not computed here. ubuntu2204
+and ubuntu2404 (2026-11-24): NVIDIA's installation guides name the key, and programs that install it
+from there name its fingerprint (canonical/checkbox for every Ubuntu release).
 """
 
 

@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+CGROUP_V2_FROM = (22, 5)
+"""First series of Slurm with the plugin cgroup/v2 (SchedMD's release notes of 22.05). The packages
+of 21.08 in Ubuntu 22.04 contain cgroup_v1.so only."""
+
 
 @dataclass(frozen=True)
 class Release:

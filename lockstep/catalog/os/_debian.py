@@ -1,4 +1,8 @@
-"""Data that Debian and Ubuntu releases share. Package names come from Debian's archive."""
+"""Data that Debian and Ubuntu releases share. Package names come from Debian's archive.
+
+Ubuntu's archive (jammy and noble with updates, read on 2026-11-24) has the packages of ``LOCALES``
+and ``ENGINES``, too. Its docker.io contains the command-line client: it has no docker-cli.
+"""
 
 LOCALES = ("locales",)
 
