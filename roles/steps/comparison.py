@@ -45,34 +45,41 @@ SETTLE_S = 60.0
 """Seconds that a service which the deploy has just started may take, such as an exporter."""
 CHECK_EVERY_S = 10.0
 Findings = list[dict[str, Any]]
-_found: WeakKeyDictionary[State, tuple[int, Findings | Unanswered]] = WeakKeyDictionary()
-"""The number of the last check of a run, and its findings, or why it failed."""
+_found: WeakKeyDictionary[State, tuple[int, frozenset[str], Findings | Unanswered]] = (
+    WeakKeyDictionary()
+)
+"""The number of the last check of a run, its workers, and its findings, or why it failed."""
 _lock = threading.Lock()
 
 
-def _findings(state: State, inventory: str, after: int = 0) -> tuple[int, Findings]:
+def _findings(state: State, inventory: str, name: str, after: int = 0) -> tuple[int, Findings]:
     """Return the findings about all workers that wait, and the number of the check.
 
     The first caller reads the nodes, for all others as well. If its check fails, it fails for all
-    of them.
+    of them. In a deploy that goes in steps, each step has its own check: the workers of the steps
+    before it have been compared.
 
     Args:
         state: the run.
         inventory: the description.
+        name: the worker of the caller.
         after: the number of the last check that the caller knows.
 
     Raises:
         Unanswered: the check itself failed.
     """
     with _lock:
-        number, found = _found.get(state, (0, []))
-        if number <= after:
+        number, workers, found = _found.get(state, (0, frozenset[str](), []))
+        if number <= after or name not in workers:
             number += 1
+            now = {host.name for host in state.inventory.get_active_hosts()}
+            elsewhere = {host.name for host in state.inventory} - now
+            workers = frozenset(waiting(state) - elsewhere)
             try:
-                found = check(inventory, fold(waiting(state)))
+                found = check(inventory, fold(workers))
             except Unanswered as unanswered:
                 found = unanswered
-            _found[state] = number, found
+            _found[state] = number, workers, found
     if isinstance(found, Unanswered):
         raise Unanswered(str(found)) from found
     return number, found
@@ -86,11 +93,11 @@ def _settled(state: State, inventory: str, name: str) -> Findings:
     Raises:
         Unanswered: the check itself failed.
     """
-    number, found = _findings(state, inventory)
+    number, found = _findings(state, inventory, host.name)
     ends = time.monotonic() + SETTLE_S
     while time.monotonic() < ends and any(map(may_settle, against(found, name))):
         time.sleep(CHECK_EVERY_S)
-        number, found = _findings(state, inventory, number)
+        number, found = _findings(state, inventory, host.name, number)
     return found
 
 

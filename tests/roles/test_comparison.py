@@ -314,7 +314,7 @@ def test_a_check_that_fails_is_not_repeated_for_the_other_workers(
     slurm.checks = 0
     for _ in range(2):
         with pytest.raises(Unanswered, match="late"):
-            comparison._findings(run_once, "x")
+            comparison._findings(run_once, "x", "@local")
     assert slurm.checks == 1
 
 
@@ -330,8 +330,34 @@ def test_the_check_gets_the_names_of_many_workers_as_ranges(
 
     monkeypatch.setattr(comparison, "waiting", lambda state: {f"w{n}" for n in range(10_000)})
     monkeypatch.setattr(comparison, "check", checked)
-    comparison._findings(machine(), "x")
+    comparison._findings(machine(), "x", "w1")
     assert asked == ["w[0-9999]"]
+
+
+def test_the_workers_of_each_step_are_compared_with_those_before_it(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def checked(inventory: str, nodes: str) -> list[dict[str, Any]]:
+        asked.append(nodes)
+        return []
+
+    hosts = [SimpleNamespace(name=f"w{number}") for number in range(1, 5)]
+    active = [hosts[:2], hosts[:2], hosts[2:], hosts[2:]]
+
+    class Inventory(list[SimpleNamespace]):
+        def get_active_hosts(self) -> list[SimpleNamespace]:
+            return active[0]
+
+    run_once = machine()
+    monkeypatch.setattr(run_once, "inventory", Inventory(hosts))
+    monkeypatch.setattr(comparison, "waiting", lambda state: {host.name for host in hosts})
+    monkeypatch.setattr(comparison, "check", checked)
+    for name in ("w1", "w2", "w3", "w4"):
+        comparison._findings(run_once, "x", name)
+        active.pop(0)
+    assert asked == ["w[1-2]", "w[3-4]"]
 
 
 def test_findings_may_settle_for_as_long_after_a_slow_check(
