@@ -11,17 +11,17 @@ from pyinfra import host, local
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Phase
 from lockstep.roles.operations.apply import apply_roles
-from lockstep.roles.steps import barrier, secrets
+from lockstep.roles.steps import canary, secrets
 
 plan: NodePlan = host.data.plan
 # pyinfra resolves "./head.py" relative to the file that it ran last, possibly for another host.
 HERE = Path(__file__).resolve().parent
 
 secrets.made(plan)
+canary.begins(plan)
 apply_roles(plan, plan.roles, Phase.BEFORE_HEADS)
-barrier.reached(name="Workers have the node check's program")
+canary.checked(name="Workers have the node check's program", plan=plan)
 local.include(str(HERE / "head.py"))
-barrier.reached(name="Heads are done")
 local.include(str(HERE / "worker.py"))
-barrier.reached(name="Workers are done")
 apply_roles(plan, plan.roles, Phase.AFTER_WORKERS)
+canary.checked(name="Heads know the workers", plan=plan)

@@ -4,7 +4,7 @@ from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
-from lockstep.roles.steps import barrier, secrets
+from lockstep.roles.steps import barrier, canary, secrets
 
 plan: NodePlan = host.data.plan
 
@@ -24,6 +24,7 @@ ROLES = (
 )
 ON_ACCOUNTING = ("prometheus", "slurm_controller")
 
+canary.begins(plan)
 if not plan.is_worker:
     secrets.made(plan)
     apply_roles(plan, (*ROLES, *roles_of_site(plan)))
@@ -31,3 +32,4 @@ if not plan.is_worker:
         name="Accounting is up"
     )  # accounting and the controller may run on different heads
     apply_roles(plan, ON_ACCOUNTING)
+canary.checked(name="Heads are done", plan=plan)

@@ -7,7 +7,7 @@ from pyinfra import host
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
-from lockstep.roles.steps import barrier, secrets
+from lockstep.roles.steps import barrier, canary, secrets
 from lockstep.roles.steps.comparison import compared, noted
 
 plan: NodePlan = host.data.plan
@@ -38,6 +38,7 @@ ROLES = (
     "time_sync",
 )
 
+canary.begins(plan)
 if plan.is_worker:
     secrets.required(plan)
     noted(name="Workers that the health check has drained", plan=plan)
@@ -45,3 +46,4 @@ if plan.is_worker:
 barrier.reached(name="Workers are registered")
 if plan.is_worker:
     compared(name="Compared with the class", plan=plan)
+canary.checked(name="Workers are done", plan=plan)

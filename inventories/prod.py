@@ -110,6 +110,7 @@ _cluster = plan_or_exit(
         },
         # Every node has an exporter; head2 runs Prometheus with Lockstep's alerts.
         "monitoring": {"scrape_interval_s": 30, "retention": "90d"},
+        "deploys": {"canary": True, "share": 0.25},
         "reboots": {"at_once": 2},
         # One set of versions: validated as a whole, then pinned and checked on every node.
         # docs/nvidia.md says what is known about the packages for Debian 13. NVIDIA no longer

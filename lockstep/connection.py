@@ -24,6 +24,13 @@ def close(host: Host) -> None:
         end(transport)
 
 
+def is_lost(host: Host) -> bool:
+    """Return whether a host had an ssh connection that has ended."""
+    connected = getattr(host.connector, "client", None)
+    transport = None if connected is None else connected.get_transport()
+    return connected is not None and (transport is None or not transport.is_active())
+
+
 def end(transport: Transport | None) -> None:
     """Close a connection, if there is one, and the connections to its jump hosts."""
     while transport is not None:

@@ -130,6 +130,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.files.managed", "lockstep.secrets"),
         *("lockstep.manifest", "lockstep.removal", "lockstep.report.fold"),
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
+        # A deploy in steps decides for pyinfra which hosts execute an operation.
+        *("pyinfra.logger", "lockstep.report.count", "lockstep.connection.is_lost"),
     },
     "lockstep/deploys": {
         *("lockstep.plan", "lockstep.spec.NodeRole"),

@@ -384,6 +384,35 @@ def test_the_barrier_lets_the_heads_go_first(tmp_path: Path) -> None:
     assert operations(done) == ["head-1", "head-2", "barrier", "worker-1", "worker-2"]
 
 
+def test_a_run_asks_for_the_order_once_and_for_the_hosts_of_each_operation(tmp_path: Path) -> None:
+    """Why roles/steps/canary/walk.py can name an operation twice, each time for other hosts."""
+    deploy = """\
+from pyinfra import host
+from pyinfra.operations import server
+state, inventory = host.state, host.state.inventory
+if "get_op_order" not in vars(state):
+    usual, active, step = state.get_op_order, inventory.get_active_hosts, []
+    def order():
+        if not state.is_executing or step:
+            return usual()
+        def walk():
+            for name in ("@fake/worker", "@fake/head"):
+                step[:] = [name]
+                yield from usual()
+        return walk()
+    state.get_op_order = order
+    inventory.get_active_hosts = lambda: [one for one in active() if not step or one.name in step]
+server.shell(name="one", commands=["true"])
+server.shell(name="two", commands=["true"])
+"""
+    done = pyinfra(tmp_path, deploy, "-y")
+    said = done.stderr.split("Beginning operation run")[1].split("--> Results")[0]
+    assert re.findall(r"operation: (\w+)|\[@fake/(\w+)\] +Success", said) == [
+        *(("one", ""), ("", "worker"), ("two", ""), ("", "worker")),
+        *(("one", ""), ("", "head"), ("two", ""), ("", "head")),
+    ]
+
+
 def test_the_barrier_changes_nothing() -> None:
     from lockstep.roles.steps import barrier
 

@@ -127,6 +127,16 @@ class Partition(Model):
     max_time: SlurmTime = "UNLIMITED"
 
 
+class Deploys(Model):
+    """How changes reach the nodes (deploys/cluster.py, head.py and worker.py)."""
+
+    canary: bool = False
+    """Deploy one node of each kind first and check it, then the others in steps. The first node
+    that fails, or that has a new finding, stops the deploy."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    """With ``canary``: the part of the nodes of a kind that each further step has."""
+
+
 class Reboots(Model):
     """How nodes with a pending reboot are rebooted (deploys/reboot.py)."""
 
@@ -180,6 +190,7 @@ class Cluster(Model):
     time: Time = Time()
     scheduler: Slurm | None = None
     monitoring: Monitoring = Monitoring()
+    deploys: Deploys = Deploys()
     reboots: Reboots = Reboots()
     checks: Checks = Checks()
     extensions: dict[Name, Any] = Field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import getpass
 import grp
 import os
@@ -30,6 +31,7 @@ from lockstep.plan.declaration import Phase, ordered
 from lockstep.question import Question
 from lockstep.roles.operations import workers_first as _workers_first
 from lockstep.roles.operations.workers_first import files_after_workers, on_every_worker
+from lockstep.roles.steps import canary
 from tests.checks import recorded
 from tests.plan.example import planned
 from tests.roles.local import Done, asked, run
@@ -204,14 +206,21 @@ def test_the_whole_deploy_gives_workers_first_what_the_controller_will_name(
         "lockstep.roles.operations.apply.apply_roles",
         lambda plan, names, phase: told.append(phase.value),
     )
-    monkeypatch.setattr("lockstep.roles.steps.barrier.reached", lambda name: told.append("barrier"))
+    monkeypatch.setattr(canary, "begins", lambda plan: told.append("begins"))
+    monkeypatch.setattr(canary, "checked", lambda name, plan: told.append("checked"))
     monkeypatch.setattr("pyinfra.local.include", lambda file: told.append(Path(file).name))
     monkeypatch.setattr("lockstep.roles.steps.secrets.made", lambda plan: told.append("secrets"))
     plan = planned().nodes[node]
     monkeypatch.setattr(pyinfra, "host", SimpleNamespace(data=SimpleNamespace(plan=plan)))
     runpy.run_path(str(ROOT / "deploys" / "cluster.py"))
-    both = ["barrier", "head.py", "barrier", "worker.py", "barrier"]
-    assert told == ["secrets", "before the heads", *both, "after the workers"]
+    both = ["checked", "head.py", "worker.py"]
+    assert told == ["secrets", "begins", "before the heads", *both, "after the workers", "checked"]
+
+
+@pytest.mark.parametrize("deploy", ["head.py", "worker.py"])
+def test_a_deploy_of_one_node_role_ends_with_a_check_that_all_hosts_wait_for(deploy: str) -> None:
+    tree = ast.parse((ROOT / "deploys" / deploy).read_text(encoding="utf-8"))
+    assert ast.unparse(tree.body[-1]).startswith("canary.checked(name=")
 
 
 @pytest.mark.parametrize(
