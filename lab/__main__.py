@@ -14,6 +14,7 @@ from typing_extensions import override
 from lab import gpus, lifecycle, network, places, setup, state, tables
 from lab.commands import tool_environment
 from lab.errors import InterruptedUp, LabError, WrongUseError
+from lab.processes import run_in_machine
 from lab.providers import provider_of
 from lab.state import Kernel, LabState
 
@@ -165,7 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     argv = provider_of(lab).console(lab.name, node, arguments.command)
     sys.stdout.flush()
-    os.execvpe(argv[0], argv, tool_environment())
+    return run_in_machine(argv, tool_environment())
 
 
 def _power_off(arguments: argparse.Namespace) -> int:

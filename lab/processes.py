@@ -1,5 +1,6 @@
 """Records processes of the lab, so that a reused process id is not mistaken for them."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from lab.commands import tool_environment
 from lab.errors import LabError
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 GONE_WITHIN_S = 20.0
 # The program starts only after its record is written: if the lab is killed before that, the shell
 # reads the end of its input and exits.
@@ -133,3 +135,33 @@ def kill(record: ProcessRecord, *, group: bool = False) -> None:
         if time.monotonic() > deadline:
             raise LabError(f"process {record.pid} still exists {GONE_WITHIN_S:.0f} s after SIGKILL")
         time.sleep(0.02)
+
+
+def run_in_machine(argv: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command of a machine with this terminal, and return its exit status.
+
+    When systemd-shutdown(8) ends a machine, it first stops all its processes. nsenter(1) then stops
+    itself, too, but is outside of the machine, where it would wait for a SIGCONT forever, and the
+    machine's PID 1 for it. So a stopped nsenter is continued.
+
+    Args:
+        argv: what ``console`` of a provider returned.
+        environment: the environment of the command.
+    """
+    pid = os.fork()
+    if pid == 0:
+        _die_with_parent()
+        os.execvpe(argv[0], list(argv), environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets it, too
+    while True:
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            ended = os.waitstatus_to_exitcode(status)
+            return ended if ended >= 0 else 128 - ended
+        if os.WSTOPSIG(status) == signal.SIGSTOP:  # not SIGTSTP, which a terminal sends
+            os.kill(pid, signal.SIGCONT)
+
+
+def _die_with_parent() -> None:
+    """Have this process killed when its parent has ended (PR_SET_PDEATHSIG(2const))."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
