@@ -139,6 +139,11 @@ def _podman() -> Iterator[Entry]:
             if name not in ("id", "created", "name")
         }
         yield Entry(f"podman network {about.get('name', '')}", fields)
+    secrets = _json(f"{PODMAN}/secrets/secrets.json").get("secrets", {})
+    contents = _json(f"{PODMAN}/secrets/filedriver/secretsdata.json")
+    for id, about in secrets.items():  # containers/common, pkg/secrets
+        fields = {"driver": str(about.get("driver", "")), "content": Secret(contents.get(id, ""))}
+        yield Entry(f"podman secret {about.get('name', '')}", fields)
     for name in below(f"{PODMAN}/volumes"):
         if not RANDOM.fullmatch(name):
             yield Entry(f"podman volume {name}", {"exists": "yes"})

@@ -212,6 +212,9 @@ def _surroundings(process: str) -> Fields:
             fields["security label"] = label
     with suppress(Unread):
         fields["core dump filter"] = line_of(f"{process}/coredump_filter")
+    with suppress(Unread):
+        # proc_pid_timerslack_ns(5); a policy of real time has 0.
+        fields["timer slack"] = line_of(f"{process}/timerslack_ns")
     return fields
 
 

@@ -1,6 +1,7 @@
 """The domain ``program``: what /usr has beside the packages' files, or instead of them.
 
-Of what packages have below /var, only folders with an unusual owner or mode are objects.
+Of what packages have below /var, only folders with an unusual owner or mode are objects; of other
+folders two levels below it, those that everybody may write to.
 
 It looks at every file of /usr, so it runs rarely. dpkg knows no modes and owners: unusual ones are
 objects. A file's content is read only if the file changed after its package's list was written
@@ -38,6 +39,8 @@ from lockstep.node.readers.tree import bytes_of, exists, found_by, rooted
 TOPS = ("/usr", "/opt")
 PROGRAMS = ("/usr/bin", "/usr/sbin")
 SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+OPEN = stat.S_IWOTH | stat.S_ISVTX
+"""The bits of a folder in which everybody may write, and remove what others wrote (inode(7))."""
 PIECE = 1 << 20
 MOST_S = 15.0
 """Seconds for all files. The probe ends after 25 s, and would then have no fingerprint at all."""
@@ -309,6 +312,12 @@ class Programs:
                 about = os.lstat(rooted(path))
                 if stat.S_ISDIR(about.st_mode) and unusual(about, path):
                     self.found.append(Entry(path, {**basic(about), "package": package}))
+        for path in found_by("/var/*/*"):
+            if path not in self.owned.states and path not in self.far:
+                with suppress(OSError):
+                    about = os.lstat(rooted(path))
+                    if stat.S_ISDIR(about.st_mode) and about.st_mode & OPEN == stat.S_IWOTH:
+                        self.found.append(Entry(path, dict(basic(about))))
 
     def _scripts(self) -> None:
         """Add the scripts of packages: one edited with its size and time restored shows no trace.

@@ -19,7 +19,7 @@ from lockstep.node.fingerprint.own import Own
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import FAILURES, Request, reason
 
-FORMAT = 2
+FORMAT = 3
 """Version of what ``answer`` returns, and of what the domains read: another Lockstep's hashes
 mean something else."""
 BYTES = 8

@@ -52,6 +52,8 @@ CHANGES: tuple[Change, ...] = (
     added("a link to another program", "/usr/bin/python", "ln -s python3 /usr/bin/python"),
     added("modules of a kernel", "/usr/lib/modules", "mkdir -p /usr/lib/modules/6.1.0-test"),
     added("firmware", "/usr/lib/firmware", "mkdir /usr/lib/firmware && touch /usr/lib/firmware/x"),
+    Change("everybody may write to a folder of no package",
+           "mkdir -m 777 /var/lib/site", "rmdir /var/lib/site", "program", "/var/lib/site"),
     Change("a file in a large folder of /opt",
            "mkdir -p /opt/site/tree && cd /opt/site/tree && seq 600 | xargs touch",
            "rm -r /opt/site", "program", "/opt/site/tree"),

@@ -365,6 +365,8 @@ ENGINES = (
     Change("a login to a registry", "mkdir -p /root/.docker; echo '{\"auths\": {\"site\": "
            "{\"auth\": \"YTpi\"}}}' > /root/.docker/config.json", "rm -r /root/.docker",
            "engine", "file /root/.docker/config.json"),
+    Change("a secret of Podman", "printf site | podman secret create pull -",
+           "podman secret rm pull", "engine", "podman secret pull"),
     Change("a volume of Podman", "podman volume create data", "podman volume rm data",
            "engine", "podman volume data"),
     Change("a further name of an image in Podman",

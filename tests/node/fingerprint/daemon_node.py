@@ -119,6 +119,7 @@ class Node:
         self.file(f"{home}/limits", LIMITS)
         self.file(f"{home}/oom_score_adj", "0\n")
         self.file(f"{home}/coredump_filter", "00000033\n")
+        self.file(f"{home}/timerslack_ns", "50000\n")
         self.file(f"{home}/maps", "7f00-7f01 r-xp 0 00:00 1 /usr/lib/libc.so.6\n")
         self.link(f"{home}/exe", exe)
         self.link(f"{home}/cwd", "/")

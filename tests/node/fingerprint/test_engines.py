@@ -95,12 +95,18 @@ def test_images_volumes_and_containers(node: Node) -> None:
     node.file(f"{storage}/overlay-images/images.json", json.dumps([{"id": ID, "names": ["t:1"]}]))
     network = {"name": "site", "id": "5", "created": "x", "driver": "bridge"}
     node.file("/etc/containers/networks/site.json", json.dumps(network))
+    secret = {"name": "pull", "id": "9", "driver": "file", "createdAt": "x"}
+    node.file(f"{storage}/secrets/secrets.json", json.dumps({"secrets": {"9": secret}}))
+    node.file(f"{storage}/secrets/filedriver/secretsdata.json", json.dumps({"9": "eA=="}))
     seen = node.read("engine")
     assert sorted(seen) == [
         "docker container agent", "docker image tool:1", "docker volume data",
         "file /run/containers/0/auth.json", "podman image t:1", "podman network site",
+        "podman secret pull",
     ]  # fmt: skip
     assert seen["podman network site"] == {"driver": "bridge"}
+    content = seen["podman secret pull"]["content"]
+    assert (content, type(content)) == ("eA==", Secret)
     assert isinstance(seen["file /run/containers/0/auth.json"]["content"], Secret)
     assert seen["docker container agent"]["restart"] == "always"
 

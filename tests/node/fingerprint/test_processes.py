@@ -49,6 +49,7 @@ def test_changes_of_a_process(node: Node, change: dict[str, Any], field: str, va
     [
         ("oom_score_adj", "500\n", "OOM score adjustment", "500"),
         ("coredump_filter", "0000007f\n", "core dump filter", "0000007f"),
+        ("timerslack_ns", "1000000\n", "timer slack", "1000000"),
         ("limits", LIMITS.replace("524288", "4096  "), "limit open files", "1024 4096"),
         ("status", STATUS.format(uid=107), "user", "munge"),
         ("status", STATUS.format(uid=0).replace("0-3", "1"), "CPUs", "1"),

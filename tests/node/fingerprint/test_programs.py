@@ -36,6 +36,7 @@ def debian(root: Root) -> Root:
     root.file(f"{info}.postinst", "#!/bin/sh\nset -e\n", 0o755)
     root.file("/var/lib/dpkg/status", "")
     root.file("/var/lib/tool/data", "")
+    root.file("/var/lib/other/data", "")
     folders += ["/var", "/var/lib/tool", "/var/lib/tool/data"]
     listed = [*folders, FILES[0], "/lib/tool/data", "/lib/tool/link", FILES[2]]
     root.file(f"{info}.list", "\n".join(listed) + "\n")
@@ -69,6 +70,7 @@ def test_files_as_shipped_are_no_objects(debian: Root) -> None:
         ("mkdir -p usr/lib/modules", "/usr/lib/modules", {"package"}),
         ("chmod 777 usr/lib/tool", "/usr/lib/tool", {"mode"}),
         ("chmod 777 var/lib/tool var/lib/tool/data", "/var/lib/tool", {"mode", "package"}),
+        ("chmod 777 var/lib/other", "/var/lib/other", {"mode"}),
         ("chown 7 var/lib/tool", "/var/lib/tool", {"owner"}),
         ("sed -i 's/-e/+e/' var/lib/dpkg/info/tool.postinst", "scripts of tool", {"postinst"}),
     ],
