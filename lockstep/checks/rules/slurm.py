@@ -215,6 +215,8 @@ RULES = (
         ),
         explained_by=(
             Cause("file.content", device=FILE, at=CONTROLLER),
+            # slurmctld has not read its file again, and hands out the one that it has read.
+            Cause("fingerprint.running", device="slurmctld: slurm.conf", at=CONTROLLER),
             Cause("unit.active", device="slurmd.service"),
         ),
     ),
