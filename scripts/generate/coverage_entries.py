@@ -78,7 +78,14 @@ ENTRIES = (
         f"a low clock {LOAD}; locked clocks are found on idle GPUs",
     ),
     Entry("G14", "memory clock", ("gpu.clock_memory",)),
-    Entry("G15", "maximum clocks", ("gpu.clock_max", "gpu.clock_max_memory")),
+    Entry(
+        "G15",
+        "maximum clocks, application clocks",
+        (
+            *("gpu.clock_max", "gpu.clock_max_memory"),
+            *("gpu.clock_application", "gpu.clock_application_memory"),
+        ),
+    ),
     Entry("G16", "ECC enabled", ("gpu.ecc",)),
     Entry(
         "G17",

@@ -727,6 +727,25 @@ MUTATIONS = (
         "gpu.inforom_valid", "worker3", "gpu.inforom.checksum", ("gpu3",), "invalid", "gpu3", "inv"
     ),
     Mutation("gpu.gsp", "worker3", "gpu.gsp.current", ("gpu3",), "Disabled", "gpu3", "Disabled"),
+    Mutation("gpu.accounting", "worker3", "gpu.accounting", ("gpu3",), "Enabled", "gpu3", "Enab"),
+    Mutation(
+        "gpu.clock_application",
+        "worker3",
+        "gpu.clocks.application_sm_mhz",
+        ("gpu3",),
+        1200,
+        "gpu3",
+        "1200 MHz",
+    ),
+    Mutation(
+        "gpu.clock_application_memory",
+        "worker3",
+        "gpu.clocks.application_memory_mhz",
+        ("gpu3",),
+        1593,
+        "gpu3",
+        "1593 MHz",
+    ),
     Mutation("gpu.addressing", "worker3", "gpu.addressing", ("gpu3",), "HMM", "gpu3", "HMM"),
     Mutation(
         "gpu.confidential", "worker3", "gpu.memory.protected_mib", ("gpu3",), 143771, "gpu3", "1437"

@@ -8,7 +8,7 @@ import pytest
 
 from lockstep.catalog.nvidia.xid import XIDS
 from lockstep.checks.context import Context
-from lockstep.checks.rules.gpu_power import UNUSED_MIB
+from lockstep.checks.rules.gpu_clocks import UNUSED_MIB
 from lockstep.fleet.request import request
 from lockstep.probe.record import Record
 from lockstep.report import Finding, Severity, Status

@@ -39,7 +39,8 @@ GPU_ROW = (
     "143771, 700.00, Disabled, 345, P0, 0, 0, None, 0, Completed, Success, "
     # What not every model has.
     "165{index}, Enabled, Enabled, No, No, 200.00, 700.00, 3201, 3201, G520.0280.02.02, 7.16, "
-    "valid, Enabled, Enabled, None, 0, 0x0000000000000001, 0, 0, 0, 0, 59, 5, 5, 0, 0, No, 0, 0"
+    "valid, Enabled, Enabled, None, Disabled, 1980, 3201, 1980, 3201, "
+    "0, 0x0000000000000001, 0, 0, 0, 0, 59, 5, 5, 0, 0, No, 0, 0"
 )
 
 

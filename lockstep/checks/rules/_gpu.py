@@ -46,6 +46,11 @@ RESET_TOGETHER = (
     "replace {device}"
 )
 """The repair for failing NVLinks. All links of a baseboard must be retrained together."""
+COMPARE_VARIANT = (
+    "compare the firmware (gpu.vbios) and the part number of the affected GPUs in {node} with "
+    "those of its peers"
+)
+"""The repair if a GPU of another variant, or with other firmware, is the likely cause."""
 LOST = "fallen off the bus"
 OF_MEMORY = "errors of the memory"
 OF_NVLINK = "errors of NVLinks"

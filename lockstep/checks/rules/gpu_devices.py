@@ -39,7 +39,7 @@ from lockstep.checks.rules._gpu import (
     supported,
 )
 from lockstep.checks.rules.driver import DRIVER
-from lockstep.checks.rules.gpu_power import UNUSED_MIB
+from lockstep.checks.rules.gpu_clocks import UNUSED_MIB
 from lockstep.checks.rules.slurm import seen_by_slurm
 from lockstep.node.check.judge import Judgement
 from lockstep.node.readers.reading import NOT_SUPPORTED

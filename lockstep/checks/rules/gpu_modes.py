@@ -95,6 +95,26 @@ def _mig_layout_pending(view: View, device: str) -> bool:
 
 RULES = (
     Rule(
+        id="gpu.accounting",
+        claim="All GPUs of a hardware class have the same accounting mode.",
+        why=(
+            "With accounting mode, the driver records the use of each process. It was set by hand, "
+            "or by a tool that runs on some nodes only."
+        ),
+        blind="The same wrong mode on all nodes.",
+        source="nvidia-smi --help-query-gpu, accounting.mode; nvidia-smi(1), --accounting-mode",
+        reading="gpu.accounting",
+        look=Look(pick=supported, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(lambda mode: f"accounting mode {mode}"),
+        severity=WARNING,
+        repair=by_hand(
+            peers="on {node}: run nvidia-smi -am 0, or -am 1 if the other GPUs have it enabled"
+        ),
+        applies=has_gpus,
+        explained_by=UNREAD_WITH_COUNT,
+    ),
+    Rule(
         id="gpu.addressing",
         claim="All GPUs of a hardware class have the same addressing mode.",
         why=(

@@ -1,4 +1,4 @@
-"""Rules about power, clocks and temperature of GPUs."""
+"""Rules about power and temperature of GPUs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from lockstep.checks.context import View
 from lockstep.checks.rule import (
     SAME_DEVICE,
     WARNING,
-    Bound,
     Cause,
-    Expected,
     Kind,
     Local,
     Look,
@@ -27,47 +25,20 @@ from lockstep.checks.rule import (
     by_role,
     same,
     same_device,
-    some,
 )
 from lockstep.checks.rules._gpu import (
     BRAKE,
+    COMPARE_VARIANT,
     DEVICES,
     HEAT,
     UNREAD_WITH_COUNT,
-    UNREAD_WITH_MIG,
     both,
     has_gpus,
-    has_whole_gpus,
     of_gpus,
     of_model,
-    only_where,
     supported,
     watts,
 )
-
-CLOCK = "gpu.clocks.sm_mhz"
-UNUSED_MIB = 256
-"""An idle GPU has less than this much memory in use, in MiB. Even an idle CUDA context uses more
-and keeps the clock high."""
-
-
-def _within(view: View) -> dict[str, JsonValue]:
-    """Return the clock of each GPU, limited to the declared range."""
-    gpu = view.plan.hardware.hardware.nvidia_gpu
-    if gpu is None or gpu.clocks_mhz is None:
-        return {}
-    low, high = gpu.clocks_mhz
-    return {
-        device: min(max(clock, low), high)
-        for device, clock in view.items(CLOCK).items()
-        if isinstance(clock, int)
-    }
-
-
-def _clock_idle_words(clock: JsonValue, limit: JsonValue) -> tuple[str, str]:
-    below = isinstance(clock, int) and isinstance(limit, int | float) and clock < limit
-    return f"{clock} MHz idle", f"at {'least' if below else 'most'} {limit:g} MHz"
-
 
 ENFORCED = "gpu.power.enforced_w"
 
@@ -104,17 +75,6 @@ def _slowdown_tags(view: View, device: str) -> frozenset[str]:
     return frozenset({*([HEAT] if bits & HOT else []), *([BRAKE] if bits & ~HOT else [])})
 
 
-def _full_clock(clock: JsonValue, most: JsonValue) -> JsonValue:
-    """Return the maximum for a clock that is rounded: a T4 runs at 5000 of 5001 MHz."""
-    rounded = is_number(clock) and is_number(most) and 0 <= most - clock <= ROUNDED_MHZ
-    return most if rounded else clock
-
-
-ROUNDED_MHZ = 1
-COMPARE_VARIANT = (
-    "compare the firmware (gpu.vbios) and the part number of the affected GPUs in {node} with "
-    "those of its peers"
-)
 CHECK_COOLING = (
     "check the fans, filters, cold plate and air inlet of {node}; compare the GPU's "
     "temperature with that of the GPU in the same PCI slot of its peers"
@@ -129,110 +89,8 @@ _held_back = partial(
 )
 """A rule about how long a GPU was slowed down, as counted by the driver."""
 
+
 RULES = (
-    Rule(
-        id="gpu.clock_idle",
-        claim=(
-            "The clock of an idle GPU is within the declared range. If no range is declared, the "
-            "clock is as low as on its peers."
-        ),
-        why=(
-            "The driver does not report locked clocks (nvidia-smi -lgc). A GPU that is locked to a "
-            "high clock stays hot while idle. A GPU that is locked to a low clock stays slow."
-        ),
-        blind=(
-            "A lock that allows the lowest clock and so shows up only under load. GPUs that are in "
-            "use or partitioned with MIG. A hardware class in which no range is declared and most "
-            "GPUs are locked."
-        ),
-        source="nvidia-smi(1), --lock-gpu-clocks; idle H100 and H200: 345 MHz",
-        reading=CLOCK,
-        look=Look(
-            only_where(
-                only_where(
-                    lambda view: view.items(CLOCK), "gpu.utilization", lambda load: load == 0
-                ),
-                "gpu.memory.used_mib",
-                lambda mib: isinstance(mib, int) and mib < UNUSED_MIB,
-            ),
-            pick=lambda clock: Skip.SKIP if clock is None else clock,
-            devices=DEVICES,
-        ),
-        kind=Kind.WITHIN,
-        expected=some(_within, bound=Bound.AT_MOST),
-        peers=Peers.CLASS,
-        tolerance=0.5,
-        text=Text(words=_clock_idle_words),
-        severity=WARNING,
-        repair=by_role(
-            "gpu_settings",
-            "on {node}: systemctl restart lockstep-gpu-settings; find out what locked the clocks",
-        ),
-        applies=has_whole_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
-    ),
-    Rule(
-        id="gpu.clock_max",
-        claim="All GPUs of a hardware class have the same maximum clock.",
-        why=(
-            "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "clock, and all other GPUs wait for it."
-        ),
-        blind=(
-            "The clock that a GPU reaches under load, where heat and power caps limit it. Locked "
-            "clocks, which do not change the maximum."
-        ),
-        source="nvidia-smi --help-query-gpu, clocks.max.sm",
-        reading="gpu.clocks.max_sm_mhz",
-        look=Look(devices=DEVICES),
-        peers=Peers.CLASS,
-        text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(peers=(COMPARE_VARIANT)),
-        applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
-    ),
-    Rule(
-        id="gpu.clock_max_memory",
-        claim="All GPUs of a hardware class have the same maximum memory clock.",
-        why=(
-            "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "memory clock, and all other GPUs wait for it."
-        ),
-        blind="The current memory clock, which gpu.clock_memory checks.",
-        source="nvidia-smi --help-query-gpu, clocks.max.memory",
-        reading="gpu.clocks.max_memory_mhz",
-        look=Look(pick=supported, devices=DEVICES),
-        peers=Peers.CLASS,
-        text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(peers=(COMPARE_VARIANT)),
-        applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.name", "gpu.clock_max")),
-    ),
-    Rule(
-        id="gpu.clock_memory",
-        claim="The memory of a GPU in state P0 runs at its full clock.",
-        why=(
-            "Locked memory clocks (nvidia-smi -lmc) can halve the bandwidth. No other rule finds "
-            "them."
-        ),
-        blind="GPUs in other performance states, whose memory has a low clock.",
-        source="nvidia-smi(1), --lock-memory-clocks; idle H200: P0, memory at its maximum",
-        reading="gpu.clocks.memory_mhz",
-        look=Look(
-            only_where(
-                both("gpu.clocks.memory_mhz", "gpu.clocks.max_memory_mhz", _full_clock),
-                "gpu.pstate",
-                lambda state: state == "P0",
-            ),
-            pick=lambda clock: Skip.SKIP if clock is None else supported(clock),
-            devices=DEVICES,
-        ),
-        expected=Expected(default="gpu.clocks.max_memory_mhz"),
-        text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand("on {node}: run nvidia-smi -rmc, and find out what locked the memory clock"),
-        applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.clock_max_memory")),
-    ),
     _held_back(
         id="gpu.power_brake",
         claim="No GPU has had a power brake slowdown since the last record.",
