@@ -268,6 +268,8 @@ def _group(view: View, peers: Peers, every: _Clusters) -> str:
     """Return a phrase that names a node's peers in findings: ``of class hgx-h200``."""
     if peers is Peers.ROLE:
         return f"of role {view.plan.role.value}"
+    if peers is Peers.NVLINK_DOMAIN:
+        return f"of NVLink domain {view.context.labelled(view.plan.node.nvlink_domain)}"
     system = "" if every.have_one_release else f" on {view.plan.release.name}"
     if peers in (Peers.CLUSTER, Peers.OS):
         return f"of cluster {' and '.join(every.names)}{system if peers is Peers.OS else ''}"

@@ -61,6 +61,8 @@ class Peers(enum.Enum):
     OS = "os"
     """The nodes of the cluster that have its operating system release."""
     CLUSTER = "cluster"
+    NVLINK_DOMAIN = "nvlink_domain"
+    """The nodes of its NVLink domain, usually a rack."""
     ROLE = "role"
     """The heads, or the workers, whatever their release."""
 

@@ -109,7 +109,11 @@ class ClusterPlan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the plan leaves out, and what of it is not verified, one line each."""
-        return (*notes.left_out(self.spec), *notes.not_verified(self.spec))
+        return (
+            *notes.left_out(self.spec),
+            *notes.without_blocks(self.spec),
+            *notes.not_verified(self.spec),
+        )
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
+from lockstep.plan import slurm
 from lockstep.report import count
 from lockstep.spec import Cluster
 from lockstep.spec.software import Nvidia
@@ -24,6 +25,12 @@ def left_out(cluster: Cluster) -> Iterator[str]:
                 f"hardware class {name}: Lockstep does not set up or check its {gpus}, and does "
                 "not declare them to Slurm"
             )
+
+
+def without_blocks(cluster: Cluster) -> Iterator[str]:
+    """Yield a line if Slurm does not know the NVLink domains."""
+    if why := slurm.block_objection(cluster):
+        yield f"slurm.conf has no topology of NVLink domains: {why}"
 
 
 def not_verified(cluster: Cluster) -> Iterator[str]:

@@ -32,6 +32,8 @@ CHECK_IMAGE = "localhost/lockstep-check:1"
 GPU_SETTINGS = "lockstep-gpu-settings.service"
 PREFIX = "NVreg_"
 """Prefix of the parameters in modprobe.d; /proc/driver/nvidia/params omits it."""
+IMEX_CHANNEL = "NVreg_CreateImexChannel0"
+"""Parameter with which the driver creates the default IMEX channel, for all users."""
 MODPROBE = "/etc/modprobe.d/50-lockstep-nvidia.conf"
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 MIG_MADE = "/run/lockstep/mig-made"
@@ -44,6 +46,8 @@ class NvidiaPlan:
 
     spec: Nvidia
     driver: Driver
+    module_options: Mapping[str, str]
+    """Parameters of the nvidia kernel module, as modprobe.d(5) has them."""
     packages_of: Mapping[str, Mapping[str, str]]
     """Part -> package -> version pattern."""
     pins: Mapping[str, str]
@@ -67,6 +71,21 @@ class NvidiaPlan:
         return part in self.packages_of
 
 
+def has_imex_service(gpu: Gpu) -> bool:
+    """Return whether a node's own service runs IMEX; ComputeDomains start it in containers."""
+    return gpu.multi_node_nvlink and gpu.imex == "host"
+
+
+def module_options(stack: Nvidia, gpu: Gpu) -> dict[str, str]:
+    """Return the options of the nvidia module: the declared ones, and the one that IMEX needs.
+
+    Without an IMEX channel, CUDA cannot share memory between nodes. The driver creates the default
+    channel at each start, if told so (IMEX guide, "IMEX Channels").
+    """
+    channel = {IMEX_CHANNEL: "1"} if has_imex_service(gpu) else {}
+    return {**channel, **stack.module_options}
+
+
 def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the units that must not run on nodes of a class.
 
@@ -75,7 +94,7 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     gpu = hardware.nvidia_gpu
     return (
         *((FABRIC_MANAGER,) if gpu is None or not gpu.nvswitch else ()),
-        *((IMEX,) if gpu is None or not gpu.multi_node_nvlink else ()),
+        *((IMEX,) if gpu is None or not has_imex_service(gpu) else ()),
         *((PERSISTENCED,) if gpu is not None and not gpu.persistence else ()),
     )
 
@@ -102,6 +121,7 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
     locked = cluster.software.locked_on(release.name)
     return NvidiaPlan(
         spec=stack,
+        module_options=module_options(stack, gpu),
         driver=Driver(
             version=stack.driver,
             packages={
@@ -113,7 +133,8 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
             replaced=_replaced(packaging, stack, flavour),
             headers=release.kernel_headers,
             parameters={
-                name.removeprefix(PREFIX): value for name, value in stack.module_options.items()
+                name.removeprefix(PREFIX): value
+                for name, value in module_options(stack, gpu).items()
             },
         ),
         packages_of=packages_of,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from lockstep.plan.declaration import Condition, File, always
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
 
 SLURM_CONF = "/etc/slurm/slurm.conf"
 FETCHED = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
@@ -30,7 +36,20 @@ def configuration_files(wanted: Condition = always) -> tuple[File, ...]:
             path=f"/etc/slurm/{name}",
             template=f"slurm_controller/{name}.j2",
             validate=SLURM_PARSES if name == "slurm.conf" else "",
-            wanted=wanted,
+            wanted=partial(_both, wanted, wanted_with) if wanted_with else wanted,
         )
-        for name in ("cgroup.conf", "gres.conf", "plugstack.conf", "slurm.conf")
+        for name, wanted_with in (
+            *dict.fromkeys(("cgroup.conf", "gres.conf", "plugstack.conf")).items(),
+            ("topology.conf", _has_blocks),
+            # The last one: slurm.conf names what the others hold.
+            ("slurm.conf", None),
+        )
     )
+
+
+def _has_blocks(plan: NodePlan) -> bool:
+    return plan.cluster.slurm is not None and bool(plan.cluster.slurm.blocks)
+
+
+def _both(one: Condition, other: Condition, plan: NodePlan) -> bool:
+    return one(plan) and other(plan)

@@ -61,7 +61,7 @@ class SiteRule(Model):
     """
     tolerance: Share | None = None
     """See ``Override.tolerance``."""
-    peers: Literal["class", "role", "os", "cluster"] = "class"
+    peers: Literal["class", "role", "os", "cluster", "nvlink_domain"] = "class"
     classes: tuple[Name, ...] = ()
     """Hardware classes that the rule applies to; all classes if empty."""
     severity: SEVERITIES = "error"

@@ -24,6 +24,8 @@ class Node:
     runs: tuple[Service, ...]
     release: str
     """Name of the operating system release."""
+    nvlink_domain: str
+    """Name of the NVLink domain, whose nodes share GPU memory; "" without one."""
     group: int
     """Index of the node group in ``Cluster.nodes``, for messages."""
 
@@ -33,6 +35,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
     fabric = cluster.networks.get("fabric")
     for index, group in enumerate(cluster.nodes):
         # Integers are faster: netaddr would create an object for every addition.
+        domain = cluster.domain_of(group)
         management, first = int(group.management), int(group.fabric or 0)
         for offset, name in enumerate(names.expand(group.name)):
             yield Node(
@@ -48,6 +51,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 else (),
                 runs=group.runs,
                 release=cluster.release_of(group),
+                nvlink_domain=domain,
                 group=index,
             )
 

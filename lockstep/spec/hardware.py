@@ -75,6 +75,11 @@ class Gpu(Model):
     """Whether the baseboard has NVSwitches (HGX with eight GPUs), which need the fabric manager."""
     multi_node_nvlink: bool = False
     """Whether NVLink connects the GPUs of several nodes (GB200 NVL72), which requires IMEX."""
+    imex: Literal["host", "compute_domains"] = "host"
+    """What starts IMEX: the node's service, or Kubernetes' ComputeDomains (NVIDIA's DRA driver).
+
+    One excludes the other: with "compute_domains", the service of the node must not run.
+    """
     power_limit_w: Annotated[float, Field(gt=0)] | None = None
     """Power limit in watts; None: the GPU's own default (power.default_limit)."""
     clocks_mhz: tuple[Count, Count] | None = None

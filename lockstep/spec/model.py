@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from lockstep.spec import names
 from lockstep.spec.checks import Checks
 from lockstep.spec.fields import (
     Address,
@@ -69,6 +70,11 @@ class NodeGroup(Model):
     runs: tuple[Service, ...] = ()
     release: Name | None = None
     """Operating system of the nodes; None: ``os.release``."""
+    nvlink_domain: Name | None = None
+    """NVLink domain of the nodes, usually a rack; None: the nodes of this group are one.
+
+    Only for classes with ``gpu.multi_node_nvlink``. Groups with the same name are one domain.
+    """
 
 
 class Access(Model):
@@ -205,6 +211,13 @@ class Cluster(Model):
     def release_of(self, group: NodeGroup) -> str:
         """Return the name of a node group's operating system release."""
         return group.release or self.os.release
+
+    def domain_of(self, group: NodeGroup) -> str:
+        """Return the name of a node group's NVLink domain; "" if NVLink ends at the node."""
+        gpu = self.gpus.get(group.hardware)
+        if group.role is not NodeRole.WORKER or gpu is None or not gpu.multi_node_nvlink:
+            return ""
+        return group.nvlink_domain or names.expand(group.name)[0]
 
     @property
     def releases(self) -> tuple[str, ...]:

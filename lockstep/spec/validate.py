@@ -22,6 +22,7 @@ from lockstep.spec.model import Cluster, Network, NodeRole, Service
 from lockstep.spec.problem import Problem, violated
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_nvlink import nvlink_problems
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
 from lockstep.spec.validate_slurm import slurm_problems
@@ -81,6 +82,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *_scheduler(cluster),
         *_partitions(cluster),
         *slurm_problems(cluster),
+        *nvlink_problems(cluster),
     ]
 
 

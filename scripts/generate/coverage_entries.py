@@ -121,7 +121,11 @@ ENTRIES = (
         "NVLink errors",
         ("gpu.nvlink_crc", "gpu.nvlink_recovery", "gpu.nvlink_replay"),
     ),
-    Entry("G30", "fabric manager", ("gpu.fabric", "unit.active", "package.version")),
+    Entry(
+        "G30",
+        "fabric manager",
+        ("gpu.fabric", "gpu.nvlink_domain", "unit.active", "package.version"),
+    ),
     Entry("G31", "topology", ("gpu.topology",)),
     Entry("G32", "order of the GPUs", ("gpu.order",)),
     Entry(

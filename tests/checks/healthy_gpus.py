@@ -77,9 +77,10 @@ def _model(node: NodePlan) -> dict[str, Any]:
     """Return what follows from the model of the GPUs."""
     gpu, model = node.gpu, real(node)
     assert gpu is not None
-    links, _, speed = model.nvlinks.partition(" x ") if gpu.nvswitch else ("0", "", "")
+    linked = gpu.nvswitch or gpu.multi_node_nvlink
+    links, _, speed = model.nvlinks.partition(" x ") if linked else ("0", "", "")
     least, most = model.power_limits_w or (usual_w(model),) * 2
-    told = gpu.nvswitch and model.architecture != "ampere"
+    told = linked and model.architecture != "ampere"
     return {
         "gpu.name": model.product_name,
         "gpu.memory.total_mib": model.memory_mib or 40960,
@@ -110,7 +111,12 @@ def _without_links(node: NodePlan) -> dict[str, Any]:
     """Return what nvidia-smi of 535 to 555 says of GPUs without NVLinks: nothing."""
     gpu = node.gpu
     assert gpu is not None
-    if gpu.nvswitch or node.nvidia is None or branch(node.nvidia.spec.driver) >= YOUNG:
+    if (
+        gpu.nvswitch
+        or gpu.multi_node_nvlink
+        or node.nvidia is None
+        or branch(node.nvidia.spec.driver) >= YOUNG
+    ):
         return {}
     why = {"unread": f"{NOT_AVAILABLE}: nvidia-smi nvlink -e printed no counters"}
     return {"gpu.nvlink.links": {}, **{f"gpu.nvlink.{kind}": why for kind in NVLINK_ERRORS}}
@@ -200,7 +206,7 @@ def _node(node: NodePlan, raw: dict[str, Any], chance: Random) -> dict[str, Any]
     """Return what the node says of all its GPUs together."""
     gpu, gpus = node.gpu, names(node)
     assert gpu is not None
-    way = "NV18" if gpu.nvswitch else "SYS"
+    way = "NV18" if gpu.nvswitch or gpu.multi_node_nvlink else "SYS"
     adapters = [f"mlx5_{index}" for index in range(node.hardware.hardware.nics.count)]
     return {
         "gpu.count": gpu.count,

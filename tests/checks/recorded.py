@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
@@ -366,6 +367,7 @@ def _driver(node: NodePlan) -> dict[str, Any]:
     """Return what the driver and its GPUs say when nothing runs on them."""
     gpu = node.gpu
     assert gpu is not None
+    linked = gpu.nvswitch or gpu.multi_node_nvlink
     idle = {
         "gpu.power.requested_w": gpu.power_limit_w or 700.0,
         "gpu.mig.current": "Enabled" if gpu.mig else "Disabled",
@@ -379,8 +381,10 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "gpu.remapped.pending": "No",
         "gpu.remapped.failure": "No",
         "gpu.ecc.uncorrected_volatile": 0,
-        "gpu.fabric.state": "Completed" if gpu.nvswitch else {"unread": "N/A"},
-        "gpu.fabric.status": "Success" if gpu.nvswitch else {"unread": "N/A"},
+        "gpu.fabric.state": "Completed" if linked else {"unread": "N/A"},
+        "gpu.fabric.status": "Success" if linked else {"unread": "N/A"},
+        "gpu.fabric.cluster": str(uuid5(NAMESPACE_OID, node.node.nvlink_domain)),
+        "gpu.fabric.clique": "32766",
     }
     version = node.nvidia.spec.driver if node.nvidia else DRIVER
     modules = node.nvidia.driver.flavour if node.nvidia else None

@@ -92,6 +92,8 @@ def test_the_example_cluster() -> None:
         cgroup="v2",
         gpu_types=("h200",),
         features={},
+        blocks={},
+        block_size=0,
     )
 
 

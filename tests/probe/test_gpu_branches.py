@@ -29,6 +29,7 @@ LATE = (
 """Fields that ``--help-query-gpu`` of 535, 550 and 555 does not list."""
 LATER = (
     *LATE,
+    *("fabric.clusterUuid", "fabric.cliqueId"),
     *("fabric.state", "fabric.status", "gsp.mode.current", "gsp.mode.default", "addressing_mode"),
     *("protected_memory.total", "clocks_event_reasons.active", "temperature.gpu.tlimit"),
 )

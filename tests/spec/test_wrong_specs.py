@@ -546,7 +546,7 @@ CASES = [
         '"role": "worker", "adress": "fd00:1::7"',
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
-        "one of name, role, hardware, management, fabric, runs, release",
+        "one of name, role, hardware, management, fabric, runs, release, nvlink_domain",
     ),
     Wrong(
         "unknown OS release",

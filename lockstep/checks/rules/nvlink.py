@@ -52,12 +52,14 @@ from lockstep.probe.record import MISSING
 from lockstep.report import Severity
 
 LINKS = "gpu.nvlink.links"
+CLUSTER, CLIQUE = "gpu.fabric.cluster", "gpu.fabric.clique"
 STATE, STATUS = "gpu.fabric.state", "gpu.fabric.status"
 JOINED = "Completed, Success"
 SILENT = ("volta", "turing", "ampere")
 
 
-_switched = gpus_with(lambda gpu: gpu.nvswitch)
+_switched = gpus_with(lambda gpu: gpu.nvswitch or gpu.multi_node_nvlink)
+_in_domain = gpus_with(lambda gpu: gpu.multi_node_nvlink)
 _silent = of_model(lambda model: model.architecture in SILENT)
 _nvlinks = of_model(lambda model: model.nvlinks or None)
 
@@ -122,6 +124,7 @@ def _links(view: View) -> Items:
     return {**{device: {} for device in listed if device}, **items}
 
 
+_cluster_and_clique = both(CLUSTER, CLIQUE, lambda cluster, clique: f"{cluster}, clique {clique}")
 _state_and_status = both(STATE, STATUS, lambda state, status: f"{state}, {status}")
 
 
@@ -153,7 +156,7 @@ def _of_links(reading: str) -> Look:
 RULES = (
     Rule(
         id="gpu.fabric",
-        claim="Every GPU has joined the NVLink fabric of its baseboard.",
+        claim="Every GPU has joined the NVLink fabric of its baseboard or rack.",
         why="CUDA fails (error 802) until the fabric manager has configured the GPU.",
         blind=(
             "Links that are up but have errors. GPUs older than Hopper, which do not report their "
@@ -167,7 +170,8 @@ RULES = (
             "nvidia_fabric_manager",
             (
                 "on {node}: read journalctl -u nvidia-fabricmanager; when no jobs are running, "
-                "restart the fabric manager and reset all GPUs together (nvidia-smi -r)"
+                "restart the fabric manager and reset all GPUs together (nvidia-smi -r); if NVLink "
+                "connects nodes, the fabric manager runs on the switch trays of the rack"
             ),
         ),
         applies=lambda view: _switched(view) and not _silent(view),
@@ -184,6 +188,37 @@ RULES = (
             Cause("unit.active", device=nvidia.FABRIC_MANAGER),
             Cause("package.version", tag=FABRIC_MANAGER),
             Cause("driver.module_version"),
+        ),
+    ),
+    Rule(
+        id="gpu.nvlink_domain",
+        claim="All GPUs of an NVLink domain are in the same NVLink cluster and clique.",
+        why=(
+            "Only GPUs of one cluster and clique share memory. A node that is cabled to another "
+            "rack, or that the fabric manager put into another partition, breaks each job of its "
+            "domain, and IMEX on its nodes."
+        ),
+        blind=(
+            "Two domains that were exchanged as a whole: no description has the number of a rack's "
+            "cluster."
+        ),
+        source=(
+            "NVIDIA IMEX guide, Overview; nvidia-smi --help-query-gpu, fabric.clusterUuid and "
+            "fabric.cliqueId; recorded GB200"
+        ),
+        reading=CLUSTER,
+        look=Look(_cluster_and_clique, devices=DEVICES),
+        peers=Peers.NVLINK_DOMAIN,
+        repair=by_hand(
+            peers=(
+                "compare the rack of {node} with its NVLink domain in {inventory}; correct the "
+                "description, the cables to the NVLink switches, or the partition of the fabric"
+            )
+        ),
+        applies=_in_domain,
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_device("gpu.name", "gpu.fabric", "gpu.recovery_action"),
         ),
     ),
     Rule(

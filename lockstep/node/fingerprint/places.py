@@ -166,6 +166,8 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         (r"/etc/ssh/ssh_host_\w+_key(-cert\.pub)?",
          "each node has private keys of its own (sshd(8))"),
         ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
+        (r"/etc/nvidia-imex/nodes_config\.cfg",
+         "names the nodes of the NVLink domain; file.content compares it with the description"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
         ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in random order"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),

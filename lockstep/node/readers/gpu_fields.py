@@ -70,6 +70,8 @@ GPU_OPTIONAL_FIELDS = (
     ),
     ("gpu.remapped.uncorrectable", "remapped_rows.uncorrectable", int),
     ("gpu.remapped.banks_without_spare", "remapped_rows.histogram.none", int),
+    ("gpu.fabric.cluster", "fabric.clusterUuid", str),
+    ("gpu.fabric.clique", "fabric.cliqueId", str),
 )
 EVERY = (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)
 GPU_READINGS = tuple(name for name, _, _ in EVERY)

@@ -1,0 +1,82 @@
+"""NVLink domains that cannot exist, and two programs that would both start IMEX."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockstep.roles import declared
+from lockstep.spec import load
+from tests.spec.racks import description
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def gpu(**fields: object) -> Change:
+    return lambda wanted: wanted["hardware"]["gb200"]["gpu"].update(fields)
+
+
+def _other_class(wanted: dict[str, Any]) -> None:
+    wanted["hardware"]["gb300"] = {
+        **wanted["hardware"]["gb200"],
+        "gpu": {**wanted["hardware"]["gb200"]["gpu"], "model": "gb300"},
+    }
+    wanted["nodes"][1].update(name="a[01-09]")
+    wanted["nodes"][2].update(name="b[01-09]", nvlink_domain="rack1", hardware="gb300")
+
+
+def _inside(wanted: dict[str, Any]) -> None:
+    gpu(multi_node_nvlink=False)(wanted)
+    del wanted["software"]["nvidia"]["imex"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "value", "allowed"),
+    [
+        pytest.param(
+            lambda wanted: wanted["nodes"][2].update(nvlink_domain="rack1"),
+            ("nodes", 2, "nvlink_domain"),
+            "144 GPUs in NVLink domain rack1",
+            "at most 72 GPUs (gb200): one group of nodes, or one nvlink_domain, for each rack",
+            id="two racks in one domain",
+        ),
+        pytest.param(
+            lambda wanted: wanted["nodes"][0].update(nvlink_domain="rack1"),
+            ("nodes", 0, "nvlink_domain"),
+            "rack1",
+            "leave it out: only workers share GPU memory",
+            id="a head in a domain",
+        ),
+        pytest.param(
+            _inside,
+            ("nodes", 1, "nvlink_domain"),
+            "rack1",
+            "leave it out: hardware class gb200 does not set gpu.multi_node_nvlink",
+            id="a domain without NVLink between nodes",
+        ),
+        pytest.param(
+            _other_class,
+            ("nodes", 2, "nvlink_domain"),
+            "rack1 with hardware class gb300",
+            "hardware class gb200, as in the domain's other nodes",
+            id="two classes in one domain",
+        ),
+        pytest.param(
+            gpu(imex="compute_domains"),
+            ("hardware", "gb200", "gpu", "imex"),
+            "compute_domains with scheduler slurm",
+            '"host": jobs of Slurm need the IMEX service of the node. ComputeDomains belong to '
+            "Kubernetes; a site that manages slurmd itself lists slurm_worker in unmanaged",
+            id="ComputeDomains with Slurm",
+        ),
+    ],
+)
+def test_the_first_problem(
+    change: Change, path: tuple[str | int, ...], value: str, allowed: str
+) -> None:
+    wanted = description()
+    change(wanted)
+    cluster, problems = load(wanted, declared())
+    assert cluster is None
+    first = problems[0]
+    assert (first.path, first.value, first.allowed) == (path, value, allowed)
