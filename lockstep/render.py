@@ -17,6 +17,8 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from jinja2.bccache import Bucket
 from typing_extensions import override
 
+TemplateError = jinja2.TemplateError
+"""Base of the errors of a template, for callers that expect values that do not fit."""
 TEMPLATES = Path(__file__).parent / "templates"
 PAGES = Path(__file__).resolve().parent / "forms"
 LAYOUT = 1

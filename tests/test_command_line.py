@@ -42,7 +42,9 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
 
 def test_the_plan_of_a_node_is_one_line_per_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "unit.py", "worker2"]) == 0
-    said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    entries, _, fields = capsys.readouterr().out.partition("\n\n")
+    assert fields.startswith("FIELD ")
+    said = dict(line.split("  ", 1) for line in entries.splitlines())
     values = {name: value.strip() for name, value in said.items()}
     assert values["management"] == "fd00:1::101"
     assert values["cpus.housekeeping"] == "0,8,16,24"
@@ -58,6 +60,9 @@ def test_json_is_the_plan_itself(words: list[str], capsys: pytest.CaptureFixture
     assert main(["plan", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     cluster = planned()
+    becomes = document.pop("becomes", ())
+    assert bool(becomes) == (len(words) == 2)
+    assert all(one.keys() == {"field", "becomes", "from"} for one in becomes)
     assert document == (cluster.nodes["head1"] if len(words) == 2 else cluster).to_json()
 
 

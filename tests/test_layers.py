@@ -45,6 +45,11 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.secrets",
     },
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
+    # Changes a description, and compares the plans.
+    "lockstep/becomes": {
+        *("lockstep.plan", "lockstep.spec", "lockstep.catalog", "lockstep.files"),
+        *("lockstep.render.TemplateError", "pydantic", "netaddr"),
+    },
     "lockstep/removal": {"lockstep.plan", "lockstep.manifest"},
     # Runs on a node alone, beside the probe.
     "lockstep/node/check": {"lockstep.node.readers"},

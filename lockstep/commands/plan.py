@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 
+from lockstep import becomes
 from lockstep.commands import INVENTORY, Argument, Command, node_named
 from lockstep.forms import table
 from lockstep.inventory import load
@@ -19,8 +20,13 @@ def _run(arguments: argparse.Namespace) -> int:
         document, text = plan.to_json(), _cluster(plan)
     else:
         node = node_named(plan, arguments.node)
-        document = node.to_json()
-        text = "\n".join(table([*_entries("", document)]))
+        rows = list(becomes.lines(plan, node.name))
+        document = {
+            **node.to_json(),
+            "becomes": [dict(zip(("field", "becomes", "from"), row, strict=True)) for row in rows],
+        }
+        entries = table([*_entries("", node.to_json())])
+        text = "\n".join([*entries, "", *table([("FIELD", "BECOMES", "FROM"), *rows])])
     print(json.dumps(document, indent=2) if arguments.json else text)
     return ExitStatus.CONSISTENT
 

@@ -10,6 +10,7 @@ from scripts.generate import (
     coverage_page,
     exceptions_page,
     nvidia_tables,
+    packages_page,
     record_schemas,
     rule_counts,
     rules_page,
@@ -27,6 +28,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     exceptions_page.files,
     record_schemas.files,
     nvidia_tables.files,
+    packages_page.files,
     write.files,
     large.files,
 )
