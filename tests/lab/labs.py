@@ -99,6 +99,16 @@ class Lab:
         return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
 
     @contextmanager
+    def booted(self, workers: int = 2, os_name: str = "debian_13") -> Iterator[Lab]:
+        """Boot a head and workers as they were installed, and remove the lab afterwards."""
+        self.lab("down")
+        try:
+            self.lab("up", "--workers", str(workers), "--os", os_name)
+            yield self
+        finally:
+            self.lab("down")
+
+    @contextmanager
     def drifted(self, node: str) -> Iterator[None]:
         """Have a sysctl of a node, net.core.somaxconn, not be as planned for a while."""
         self.on(node, "sysctl -q -w net.core.somaxconn=128")

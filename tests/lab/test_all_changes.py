@@ -26,14 +26,10 @@ def three_workers() -> Iterator[Lab]:
     if lab.name != OWN:  # a developer's own lab stays as it is
         yield lab
         return
-    lab.lab("down")
-    try:
-        lab.lab("up", "--workers", "3")
+    with lab.booted(workers=3):
         deployed = lab.deploy()
         assert deployed.status == 0, deployed.errors
         yield lab
-    finally:
-        lab.lab("down")
 
 
 def test_every_change_is_found_and_gone_after_its_undo(three_workers: Lab, tmp_path: Path) -> None:

@@ -13,15 +13,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def bookworm() -> Iterator[Lab]:
-    lab = Lab("test-debian-12")
-    lab.lab("down")
-    lab.lab("up", "--workers", "2", "--os", "debian_12")
-    try:
+    with Lab("test-debian-12").booted(os_name="debian_12") as lab:
         deployed = lab.deploy()
         assert deployed.status == 0, deployed.errors
         yield lab
-    finally:
-        lab.lab("down")
 
 
 def test_it_is_debian_12(bookworm: Lab) -> None:

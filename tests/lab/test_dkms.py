@@ -89,18 +89,13 @@ class Machines(Lab):
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
-    lab = Lab("test-dkms")
-    lab.lab("down")
-    lab.lab("up", "--workers", "2")
-    try:
+    with Lab("test-dkms").booted() as lab:
         builds, fails = lab.on("worker1", NEWEST).split()
         with ThreadPoolExecutor() as both:
             list(both.map(partial(become_machine, lab), ("worker1", "worker2"), (builds, fails)))
         of_all = builds.removesuffix("amd64")
         lab.on("worker1", FEWER_ARGUMENTS.format(kernel=builds, kernel_of_all=of_all))
         yield Machines(lab.name, builds=builds, fails=fails)
-    finally:
-        lab.lab("down")
 
 
 @pytest.fixture(scope="module")

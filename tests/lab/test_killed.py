@@ -24,13 +24,8 @@ MOMENTS = {
 
 @pytest.fixture
 def fresh() -> Iterator[Lab]:
-    lab = Lab("test-killed")
-    lab.lab("down")
-    lab.lab("up", "--workers", "2")
-    try:
+    with Lab("test-killed").booted() as lab:
         yield lab
-    finally:
-        lab.lab("down")
 
 
 def deploy_and_kill(lab: Lab, operation: str, after_s: float) -> None:

@@ -92,7 +92,7 @@ class Answering(Lab):
             raise AssertionError(line)
         findings = [{"rule": "fingerprint.file"}] if self.found and self.found in line else []
         said = {"results": {"operations": []}, "findings": findings}
-        # Whoever asks about the boot is told of a later one than before.
+        # Each question about the boot is answered with a later boot.
         text = f"{next(ANSWERS)}\nrunning\n" if PID_1 in argv[-1] else json.dumps(said)
         return subprocess.CompletedProcess(argv, int(failed or bool(findings)), text, "")
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.labs import Lab
+from tests.lab.silence.deployments import WORKERS
 from tests.lab.silence.life import drawn
-from tests.lab.silence.trial import fresh, lived
+from tests.lab.silence.trial import lived
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 SEED, NUMBERS = 1, (0, 1)
@@ -18,7 +19,7 @@ SEED, NUMBERS = 1, (0, 1)
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     one = Lab("test-silence")
-    with fresh(one):
+    with one.booted(len(WORKERS)):
         yield one
 
 

@@ -22,13 +22,8 @@ REGISTERED_WITHIN_S = 60
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[Lab]:
     """A head and a worker as they were installed; this machine has no secrets for them."""
-    lab = Lab("test-workers-alone")
-    lab.lab("down")
-    lab.lab("up", "--workers", "1")
-    try:
+    with Lab("test-workers-alone").booted(workers=1) as lab:
         yield lab
-    finally:
-        lab.lab("down")
 
 
 def states(lab: Lab) -> dict[str, str]:

@@ -41,7 +41,6 @@ PROGRAMS = ("/usr/bin", "/usr/sbin")
 SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 OPEN = stat.S_IWOTH | stat.S_ISVTX
 """The bits of a folder in which everybody may write, and remove what others wrote (inode(7))."""
-PIECE = 1 << 20
 MOST_S = 15.0
 """Seconds for all files. The probe ends after 25 s, and would then have no fingerprint at all."""
 LEFT_OUT = (
@@ -230,7 +229,7 @@ class Programs:
                     add_attributes(opened, fields)
                     if file.has_content:
                         name = algorithm(file.digest)
-                        found = rpm.digest_of(opened, name, PIECE)
+                        found = rpm.digest_of(opened, name)
                         if found != file.digest:
                             fields["content"] = f"{about.st_size} bytes, {name} {found}"
                             wrong = {**wrong, "content": f"{name} {file.digest}"}
@@ -264,7 +263,7 @@ class Programs:
             add_attributes(opened, fields)
             shipped = self.owned.md5(package, path) if package else ""
             if shipped or fields["package"] == "none":
-                md5 = digest(opened)
+                md5 = rpm.digest_of(opened)
                 if md5 != shipped:
                     fields["content"] = f"{about.st_size} bytes, MD5 {md5}"
                     if shipped:
@@ -331,7 +330,9 @@ class Programs:
                 with suppress(OSError), open(rooted(path), "rb") as file:
                     about = os.fstat(file.fileno())
                     mode = f"{stat.S_IMODE(about.st_mode):o}"
-                    self.scripts.setdefault(name, {})[kind] = f"MD5 {digest(file.fileno())}, {mode}"
+                    self.scripts.setdefault(name, {})[kind] = (
+                        f"MD5 {rpm.digest_of(file.fileno())}, {mode}"
+                    )
         self.found.extend(Entry(name, fields) for name, fields in self.scripts.items())
 
 
@@ -343,14 +344,6 @@ def unusual(about: os.stat_result, path: str) -> bool:
     if kind == stat.S_IFREG:
         return mode != 0o755 if path.startswith(PROGRAMS) else mode not in (0o644, 0o755)
     return kind == stat.S_IFDIR and mode != 0o755
-
-
-def digest(opened: int) -> str:
-    """Return the MD5 of an open file."""
-    state = hashlib.md5(usedforsecurity=False)
-    while piece := os.read(opened, PIECE):
-        state.update(piece)
-    return state.hexdigest()
 
 
 def sum_of(opened: int) -> tuple[int, str]:

@@ -22,6 +22,8 @@ from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import rooted
 
+PIECE = 1 << 20
+"""Bytes of a file that are read at once."""
 UNCHECKED = ("--nodigest", "--nosignature")
 """rpm(8) otherwise checks the signature of each package's header again."""
 QUERY = "package\\t%{NAME}.%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
@@ -250,15 +252,14 @@ def _all() -> Sequence[str]:
     return [f"cap_{name}" for name in CAPABILITIES]
 
 
-def digest_of(opened: int, name: str, piece: int) -> str:
+def digest_of(opened: int, name: str = "md5") -> str:
     """Return the digest of an open file.
 
     Args:
         opened: descriptor of the file.
         name: the algorithm.
-        piece: bytes that are read at once.
     """
     state = hashlib.new(name, usedforsecurity=False)
-    while data := os.read(opened, piece):
+    while data := os.read(opened, PIECE):
         state.update(data)
     return state.hexdigest()

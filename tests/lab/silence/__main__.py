@@ -15,8 +15,9 @@ import time
 from collections import Counter
 
 from tests.lab.labs import Lab
+from tests.lab.silence.deployments import WORKERS
 from tests.lab.silence.life import drawn
-from tests.lab.silence.trial import fresh, lived
+from tests.lab.silence.trial import lived
 
 
 def main() -> int:
@@ -31,7 +32,7 @@ def main() -> int:
     began = time.monotonic()
     for number in range(given.first, given.first + given.labs):
         try:
-            with fresh(lab):
+            with lab.booted(len(WORKERS)):
                 outcome = lived(lab, drawn(given.seed, number))
         except KeyboardInterrupt:
             print(f"ended before lab {given.seed}.{number} had a result; it is removed")

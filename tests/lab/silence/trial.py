@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from tests.lab.labs import INVENTORY, ROOT, Lab
 from tests.lab.silence import Event
-from tests.lab.silence.deployments import WORKERS, deployed, prepared
+from tests.lab.silence.deployments import deployed, prepared
 from tests.lab.silence.events import REBOOT
 from tests.lab.silence.life import Life
 
@@ -54,17 +53,6 @@ class Outcome:
         )
         yield from (f"  failed: {text}" for text in self.failed)
         yield from (f"  finding: {json.dumps(one)}" for one in self.findings)
-
-
-@contextmanager
-def fresh(lab: Lab) -> Iterator[None]:
-    """Boot one head and two workers, and remove them afterwards."""
-    lab.lab("down")
-    try:
-        lab.lab("up", "--workers", str(len(WORKERS)))
-        yield
-    finally:
-        lab.lab("down")
 
 
 def lived(lab: Lab, life: Life) -> Outcome:

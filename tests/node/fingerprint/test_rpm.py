@@ -257,9 +257,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     digest = rpm.digest_of
 
-    def noted(file: int, name: str, piece: int) -> str:
+    def noted(file: int, name: str = "md5") -> str:
         found.append(os.path.basename(os.readlink(f"/proc/self/fd/{file}")))
-        return digest(file, name, piece)
+        return digest(file, name)
 
     monkeypatch.setattr(rpm, "digest_of", noted)
     return found
