@@ -290,11 +290,11 @@ def _text(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> str:
 
 
 def _bytes(size: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size} {unit}"
-        size = round(size / 1000)
-    return f"{size / 1000:.1f} GB"
+    for exponent, unit in enumerate(("B", "kB", "MB")):
+        shown = round(size / 1000**exponent)
+        if shown < 1000:
+            return f"{shown} {unit}"
+    return f"{size / 1000**3:.1f} GB"
 
 
 COMMAND = Command(
