@@ -152,9 +152,11 @@ def _changed(plan: ClusterPlan, cluster: Cluster, before: Mapping[str, _State]) 
         nodes = make_plan(cluster, plan.roles, plan.inventory).nodes
     except _NO_PLAN:
         return found
-    for name in before.keys() & nodes.keys():
+    for name, state in before.items():
+        if name not in nodes:
+            continue
         try:
-            found.add(_difference(before[name], _state(nodes[name])))
+            found.add(_difference(state, _state(nodes[name])))
         except _NO_PLAN:
             continue
     return found
