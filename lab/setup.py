@@ -33,7 +33,15 @@ NEEDED_FOR_OWN = {
     "mount": "losetup",
 }
 # Tests on the host itself: whole runs over ssh, and packages of RPM.
-NEEDED_FOR_TESTS = {"openssh-server": "sshd", "rpm": "rpmbuild"}
+NEEDED_FOR_TESTS = {
+    "checkpolicy": "checkmodule",
+    "createrepo-c": "createrepo_c",
+    "dnf": "dnf",
+    "dnf-plugins-core": "dnf",  # it has no program of its own: versionlock
+    "openssh-server": "sshd",
+    "rpm": "rpmbuild",
+    "semodule-utils": "semodule_package",
+}
 # Package -> its units that would start at the next boot.
 UNITS = {
     "apt-cacher-ng": ("apt-cacher-ng.service",),

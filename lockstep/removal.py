@@ -71,13 +71,17 @@ def decide(
     return Removal(tuple(taken), tuple(gone), tuple(stays))
 
 
-def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
+def commands(taken: Collection[LeftOver], manager: str, family: str) -> Iterator[str]:
     """Yield the removal commands in an order in which each of them succeeds.
 
     Args:
         taken: the items to remove from one node.
-        apt_get: the apt-get command with its options.
+        manager: the command apt-get or dnf, with its options.
+        family: the family of the node's release.
     """
+    restored, uninstalled = (
+        (_restored_by_dnf, _uninstalled_by_dnf) if family == "rhel" else (_restored, _uninstalled)
+    )
     units, masked, packages = (
         shlex.join(one.name for one in taken if one.section == section)
         for section in ("units", "masked", "packages")
@@ -90,9 +94,9 @@ def commands(taken: Collection[LeftOver], apt_get: str) -> Iterator[str]:
         yield f"systemctl unmask --no-reload -- {masked}"
     for package, group in groupby(files, key=attrgetter("package")):
         shipped = list(group)
-        yield _restored(package, shipped, apt_get) if package else _removed(shipped)
+        yield restored(package, shipped, manager) if package else _removed(shipped)
     if packages:
-        yield _uninstalled(packages, apt_get)
+        yield uninstalled(packages, manager)
     for section, program in ACCOUNTS.items():
         for one in taken:
             if one.section == section:
@@ -131,11 +135,6 @@ def _restored(package: str, files: Collection[LeftOver], apt_get: str) -> str:
     """
     name = shlex.quote(package)
     paths = shlex.join(one.name for one in files)
-    back = (
-        f'for f in {paths}; do if [ -e "$f" ]; then rm -f -- "$f.lockstep-old"; '
-        'else mv -fT -- "$f.lockstep-old" "$f"; '
-        'echo "not replaced, the package did not install it: $f" >&2; status=1; fi; done'
-    )
     return "; ".join(
         (
             "set -e",
@@ -146,11 +145,44 @@ def _restored(package: str, files: Collection[LeftOver], apt_get: str) -> str:
             "status=0",
             f"UCF_FORCE_CONFFMISS=1 {apt_get} -o Dpkg::Options::=--force-confmiss "
             f'--allow-change-held-packages --reinstall install {name}="$version" || status=$?',
-            back,
+            _back(paths),
             # With --allow-change-held-packages, apt-get removes the hold.
             f'if [ -n "$held" ]; then apt-mark hold {name} >/dev/null; fi',
             "exit $status",
         )
+    )
+
+
+def _back(paths: str) -> str:
+    """Return a command that puts Lockstep's files back where the package installed none."""
+    return (
+        f'for f in {paths}; do if [ -e "$f" ]; then rm -f -- "$f.lockstep-old"; '
+        'else mv -fT -- "$f.lockstep-old" "$f"; '
+        'echo "not replaced, the package did not install it: $f" >&2; status=1; fi; done'
+    )
+
+
+def _restored_by_dnf(package: str, files: Collection[LeftOver], dnf: str) -> str:
+    """As ``_restored``. RPM installs a file of configuration again if it is missing."""
+    paths = shlex.join(one.name for one in files)
+    return "; ".join(
+        (
+            "set -e",
+            *map(_unchanged, files),
+            f'for f in {paths}; do mv -fT -- "$f" "$f.lockstep-old"; done',
+            "status=0",
+            f"{dnf} reinstall {shlex.quote(package)} || status=$?",
+            _back(paths),
+            "exit $status",
+        )
+    )
+
+
+def _uninstalled_by_dnf(names: str, dnf: str) -> str:
+    """As ``_uninstalled``: rpm fails if another package needs one of these."""
+    return (
+        f'said="$(rpm -e --test {names} 2>&1)" || {{ echo "not removed: $said. Name these packages '
+        f'as well, or keep all of them" >&2; exit 1; }}; {dnf} remove --noautoremove {names}'
     )
 
 

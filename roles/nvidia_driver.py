@@ -15,7 +15,7 @@ from lockstep.facts.gpus import gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Contribution, Declaration, File, Unit
+from lockstep.plan.declaration import SHELL, Contribution, Declaration, File, Unit, rhel
 from lockstep.plan.nvidia import MODPROBE, PERSISTENCED, forbidden_units, stack_packages
 from lockstep.question import Questions
 
@@ -55,6 +55,12 @@ ROLE = Declaration(
                 '{{ echo "$said" >&2; exit 1; }}'
             ),
             wanted=_own_modules,
+        ),
+        File(
+            path="/etc/dracut.conf.d/50-lockstep-nvidia.conf",
+            template="nvidia_driver/dracut.conf.j2",
+            validate=SHELL,
+            wanted=lambda plan: rhel(plan) and _own_modules(plan),
         ),
         File(
             path="/etc/modules-load.d/50-lockstep-nvidia.conf",

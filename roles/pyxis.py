@@ -15,14 +15,14 @@ from lockstep.facts.containers import slurm_loads
 from lockstep.facts.slurm import newly_named
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Phase, Stage
-from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK, SLURM_LOADS
+from lockstep.plan.job_containers import PYXIS_PLUGSTACK, SLURM_LOADS
 from lockstep.question import Questions
 
 
 def _asks(plan: NodePlan) -> Questions:
-    yield slurm_loads(PYXIS_PLUGIN)
+    yield slurm_loads(plan.job_containers.plugin)
     if not plan.is_worker:
-        yield newly_named(PYXIS_PLUGIN, PYXIS_PLUGSTACK)
+        yield newly_named(plan.job_containers.plugin, PYXIS_PLUGSTACK)
 
 
 ROLE = Declaration(

@@ -12,7 +12,7 @@ from lockstep.facts.files import file_states
 from lockstep.facts.slurm import slurm_node
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import SHELL, Declaration, File, Unit, drop_in
-from lockstep.plan.job_containers import PYXIS_PLUGIN, PYXIS_PLUGSTACK
+from lockstep.plan.job_containers import PYXIS_PLUGSTACK
 from lockstep.plan.nvidia import MIG_MADE
 from lockstep.plan.slurm import MUNGE_KEY, NVML_PLUGIN
 from lockstep.plan.slurm_files import FETCHED, configuration_files
@@ -33,7 +33,11 @@ def _reads(plan: NodePlan) -> tuple[str, ...]:
         *((NVML_PLUGIN, *plan.hardware.gpu_devices) if _detects(plan) else ()),
         *((MIG_MADE,) if plan.gpu and plan.gpu.mig else ()),
         # slurmd loads the plugin, too: it removes the containers that a job left behind.
-        *((PYXIS_PLUGSTACK, PYXIS_PLUGIN) if "pyxis" in plan.job_containers.packages_of else ()),
+        *(
+            (PYXIS_PLUGSTACK, plan.job_containers.plugin)
+            if "pyxis" in plan.job_containers.packages_of
+            else ()
+        ),
     )
 
 

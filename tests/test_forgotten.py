@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import UndefinedError
@@ -177,9 +178,12 @@ def test_every_rendered_file_says_who_owns_it() -> None:
 
 @pytest.mark.parametrize("release", operating_systems.known())
 def test_every_managed_path_has_one_owner_on_a_node(release: str) -> None:
-    if not operating_systems.load(release).supports("packages"):
-        pytest.skip("its plan is tests/plan/test_releases.py's")
-    cluster = planned(lambda wanted: wanted["os"].update(release=release))
+    def on_release(wanted: dict[str, Any]) -> None:
+        wanted["os"].update(release=release)
+        if operating_systems.load(release).family == "rhel":
+            wanted["software"] = {}  # the example locks a package by its name in Debian
+
+    cluster = planned(on_release)
     for node in cluster.nodes.values():
         paths = Counter(file.path for file in managed(node, FAKE))
         assert [path for path, n in paths.items() if n > 1] == [], node.name

@@ -103,7 +103,7 @@ def execute(*taken: LeftOver) -> tuple[list[int], str]:
     """Return the status of each command, and what they wrote on standard error."""
     done = [
         subprocess.run(["sh", "-c", one], capture_output=True, text=True, check=False)
-        for one in commands(taken, "apt-get")
+        for one in commands(taken, "apt-get", "debian")
     ]
     return [one.returncode for one in done], "".join(one.stderr for one in done)
 

@@ -13,15 +13,13 @@ from lockstep.checks.rules._gpu import supported
 from lockstep.checks.site import rules_of
 from lockstep.node.check.judge import Judgement
 from lockstep.plan import NodePlan
-from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
+from lockstep.plan.job_containers import PYXIS_OPTION
 from lockstep.probe.record import Record
 
 TEXTFILE = "/var/lib/prometheus/node-exporter/lockstep.prom"
 """A file in Debian's default folder for prometheus-node-exporter's textfile collector."""
 _NUMBER = 424242
 """Sample number: formatting it shows the text that a rule puts around numbers."""
-_REQUEST = {"spank_plugins": [PYXIS_PLUGIN], "srun_options": [PYXIS_OPTION]}
-"""Objects that the node check requests, because the probe reads them only on request."""
 _DEFAULTS = {field.name: field.default for field in fields(Judgement)}
 
 
@@ -44,7 +42,13 @@ def configuration(plan: NodePlan) -> str:
         "node": plan.name,
         "housekeeping": plan.hardware.cpu.housekeeping,
         "textfile": TEXTFILE,
-        "request": _REQUEST if "pyxis" in plan.roles else {},
+        # The probe reads them only on request.
+        "request": {
+            "spank_plugins": [plan.job_containers.plugin],
+            "srun_options": [PYXIS_OPTION],
+        }
+        if "pyxis" in plan.roles
+        else {},
     }
     # The longest part is the same for all nodes of a kind.
     return json.dumps(document, indent=1).removesuffix("\n}") + plan.once(

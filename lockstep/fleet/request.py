@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from itertools import groupby
 
 from lockstep.plan import ClusterPlan, NodePlan
-from lockstep.plan.job_containers import PYXIS_OPTION, PYXIS_PLUGIN
+from lockstep.plan.job_containers import PYXIS_OPTION
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.probe.ship import Request, fingerprint_program
 from lockstep.report import fold
@@ -55,7 +55,7 @@ def request(
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.roles else (),
-        spank_plugins=(PYXIS_PLUGIN,) if "pyxis" in plan.roles else (),
+        spank_plugins=(plan.job_containers.plugin,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
         fingerprint=plan.spec.name if fingerprint else "",
         alike=alike(plan) if fingerprint else (),

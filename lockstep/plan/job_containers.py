@@ -64,5 +64,6 @@ def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
         packages_of={
             part: job_containers.packages(part, version) for part, version in programs.items()
         },
+        plugin=release.local(PYXIS_PLUGIN),
         slurm_series=slurm.text(series),
     )

@@ -50,7 +50,11 @@ def gpudirect(cluster: Cluster) -> Iterator[str]:
 
 
 def not_verified(cluster: Cluster) -> Iterator[str]:
-    """Yield a line for each part of the NVIDIA stack that the catalogue cannot vouch for."""
+    """Yield a line for each release and part of the stack that the catalogue cannot vouch for."""
+    for name in cluster.releases:
+        known_release = operating_systems.find(name)
+        for what in known_release.not_verified if known_release else ():
+            yield f"not verified: {name}: {what}"
     stack = cluster.software.nvidia
     if stack is None:
         return

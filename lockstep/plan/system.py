@@ -59,7 +59,11 @@ class Software:
             **self.version_set,
             **self.plan.spec.software.locked_on(self.plan.release.name),
         }
-        return {name: locked[name] for name in self.packages if name in locked}
+        versions = {name: locked[name] for name in self.packages if name in locked}
+        if self.plan.release.family == "rhel":
+            # As RPM's reader: rpm(8) prints no epoch, and dnf(8) accepts a version without it.
+            return {name: version.rpartition(":")[2] for name, version in versions.items()}
+        return versions
 
     @property
     def pins(self) -> dict[str, str]:

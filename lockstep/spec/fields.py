@@ -138,7 +138,7 @@ SysctlValue = Annotated[
     _matching(r"\S+([ \t]\S+)*", "a value on one line, with a single space or tab between words"),
 ]
 PackageVersion = Annotated[
-    str, _matching(r"[A-Za-z0-9.+:~-]+", "an exact package version (deb-version(7))")
+    str, _matching(r"[A-Za-z0-9.+:~^_-]+", "an exact package version (deb-version(7))")
 ]
 Upstream = Annotated[
     str,

@@ -42,6 +42,8 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
             yield from _left_out(
                 _with_packages_on_nodes(cluster, group), reason, ("nodes", index), group.name
             )
+    if release.family == "rhel":
+        yield from _not_of_rhel(cluster, name)
     yield from violated(
         ("software", "containers", "engines"),
         *(
@@ -95,6 +97,29 @@ def _cgroups(cluster: Cluster, workers: Collection[str], release: Release) -> It
                 "to their CPUs, memory and GPUs. Or lock a later slurmd in software.versions",
             ),
         )
+
+
+def _not_of_rhel(cluster: Cluster, name: str) -> Iterator[Problem]:
+    """Find settings that only the Debian family has."""
+    yield from violated(
+        (),
+        (
+            cluster.os.automatic_upgrades,
+            ("os", "automatic_upgrades"),
+            "True",
+            f"False: Lockstep does not set up dnf-automatic, on {name}",
+        ),
+        *(
+            (
+                repository.serves(name) and not repository.suite.endswith("/"),
+                ("software", "repositories", number, "suite"),
+                repository.suite,
+                f'a path that ends in "/", such as "/", on {name}: a repository of RPMs has no '
+                "suites",
+            )
+            for number, repository in enumerate(cluster.software.repositories)
+        ),
+    )
 
 
 def _left_out(

@@ -34,10 +34,12 @@ CONFIG = (
 )
 
 ARCHIVE = (
-    'cd "$(mktemp -d)" && trap \'rm -r "$PWD"\' EXIT && tar -C /usr -cf layer.tar bin/busybox && '
+    'cd "$(mktemp -d)" && trap \'rm -r "$PWD"\' EXIT && mkdir bin && '
+    'cp "$(command -v busybox)" bin/busybox && tar -cf layer.tar bin/busybox && '
     f"echo {shlex.quote(json.dumps(MANIFEST))} >manifest.json && "
     f"printf {shlex.quote(CONFIG)} "
-    '"$(dpkg --print-architecture)" "$(sha256sum layer.tar | cut -c-64)" >config.json && '
+    '"$(uname -m | sed "s/x86_64/amd64/; s/aarch64/arm64/")" '
+    '"$(sha256sum layer.tar | cut -c-64)" >config.json && '
     "tar -c manifest.json config.json layer.tar"
 )
 

@@ -12,6 +12,9 @@ from lockstep.facts.files import FileState, file_states
 from lockstep.files import ManagedFile
 from lockstep.roles.operations.operation import Commands, ask, operation
 
+SELINUX = "/sys/fs/selinux/enforce"
+"""Exists while the kernel enforces or logs an SELinux policy (selinux(8))."""
+
 
 @operation("every file of this role is as planned")
 def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
@@ -52,6 +55,12 @@ def _put_all(files: list[ManagedFile]) -> StringCommand:
     ]
     for _, together in itertools.groupby(files, _judged_with):
         steps += _put(list(together))
+    paths = shlex.join(file.path for file in files)
+    # A new file inherits the label of its folder. SELinux's own list may have another one for it.
+    steps.append(
+        f"[ ! -e {SELINUX} ] || ! command -v restorecon >/dev/null || "
+        f"restorecon -- {' '.join(folders)} {paths}"
+    )
     contents = "".join(base64.b64encode(file.content).decode("ascii") + "\n" for file in files)
     return StringCommand("; ".join(steps), _stdin=contents)
 

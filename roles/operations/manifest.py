@@ -19,9 +19,9 @@ from lockstep.secrets import Secrets, SecretsUnsafe, existing
 def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
     """Record everything that deploying the given roles writes, unless the manifest is up to date.
 
-    This operation runs after the packages are installed, because only then does dpkg know the paths
-    of their files. It runs before all other roles, so that everything that they write is recorded
-    even if the deploy is killed.
+    This operation runs after the packages are installed, because only then does the package manager
+    know the paths of their files. It runs before all other roles, so that everything that they
+    write is recorded even if the deploy is killed.
 
     Args:
         plan: the plan of the node.
@@ -38,7 +38,7 @@ def recorded(plan: NodePlan, roles: tuple[str, ...]) -> Commands:
     if new == held:
         return
     unknown = [file for file, entry in new["files"].items() if "package" not in entry]
-    if unknown and plan.release.family == "debian":
+    if unknown:
         shipped = ask(shipped_by(unknown))
         for file in unknown:
             new["files"][file]["package"] = shipped.get(file, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pyinfra import host
 
 from lockstep.facts.boot import initramfs_is_due
@@ -15,16 +17,20 @@ from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
 
+IN_INITRAMFS = re.compile(r"/(modprobe|dracut\.conf)\.d/")
+"""Paths of files that decide what an initramfs contains."""
+
 
 @operation("the initramfs has the module options")
-def initramfs(files: tuple[str, ...]) -> Commands:
+def initramfs(files: tuple[str, ...], rebuild: str) -> Commands:
     """Rebuild every initramfs if that of the running kernel is older than a file it must contain.
 
     Args:
         files: the module options; an initramfs without them loads nouveau early during boot.
+        rebuild: the command that rebuilds them.
     """
     if bool(files) and ask(initramfs_is_due(files)):
-        yield "update-initramfs -u -k all"
+        yield rebuild
 
 
 @operation()
@@ -95,7 +101,10 @@ def apply(plan: NodePlan) -> None:
     put_files(plan, "nvidia_driver")
     initramfs(
         name="Initramfs",
-        files=tuple(path for path in plan.system.paths("nvidia_driver") if "/modprobe.d/" in path),
+        files=tuple(
+            path for path in plan.system.paths("nvidia_driver") if IN_INITRAMFS.search(path)
+        ),
+        rebuild=plan.release.rebuild_initramfs,
     )
     if plan.software.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
         built(name="Kernel modules", driver=plan.software.driver)

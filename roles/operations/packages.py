@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from pyinfra import host
 
@@ -13,8 +14,10 @@ from lockstep.facts.driver import boot_kernels, loaded_driver
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.roles.operations import dnf
 from lockstep.roles.operations.operation import Commands, ask, operation
 
+Family = Literal["debian", "rhel"]
 LOCK_TIMEOUT_S = 600
 """Seconds that apt waits for its lock, which an interrupted deploy may still hold."""
 
@@ -25,6 +28,13 @@ APT_GET = (
     "env DEBIAN_FRONTEND=noninteractive LOCKSTEP_DEFER_START=1 SYSTEMD_OFFLINE=1 "
     f"apt-get {OPTIONS} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
 )
+MANAGERS: Mapping[Family, str] = {"debian": APT_GET, "rhel": dnf.DNF}
+"""Family -> the package manager with its options."""
+REFRESH: Mapping[Family, str] = {
+    "debian": f"{APT_GET} update",
+    "rhel": f"{dnf.DNF} --refresh makecache",
+}
+"""Family -> the command that reads the lists of packages of all repositories again."""
 INSTALL = "--no-install-recommends --allow-downgrades"
 
 
@@ -34,6 +44,7 @@ def locked_packages(
     versions: dict[str, str],
     held: tuple[str, ...] = (),
     driver: Driver | None = None,
+    family: Family = "debian",
 ) -> Commands:
     """Install packages, each at exactly its locked version if it has one.
 
@@ -45,6 +56,7 @@ def locked_packages(
         driver: the planned driver. Its missing packages are installed unless a different driver is
             loaded, even one that Lockstep did not install. The version and flavour of installed
             packages change only while nothing is running on the node (deploys/reboot.py).
+        family: the family of the node's release, which decides the package manager.
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
@@ -72,7 +84,7 @@ def locked_packages(
             f"not changed while the node is in use (deploys/reboot.py): "
             f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
-    yield from change(state, rest, versions, held, replaced, headers)
+    yield from change(state, rest, versions, held, replaced, headers, family=family)
 
 
 BROKEN = "(not configured)"
@@ -119,6 +131,8 @@ def change(
     held: Collection[str],
     replaced: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
+    *,
+    family: Family = "debian",
 ) -> Iterator[str]:
     """Yield the commands that install packages at given versions and put some of them on hold.
 
@@ -129,8 +143,12 @@ def change(
         held: packages that are on hold afterwards.
         replaced: packages that are removed, not installed, if ``names`` contains them.
         headers: kernel headers package -> its kernel; these packages are installed as well.
+        family: the family of the node's release, which decides the package manager.
     """
     headers = headers or {}
+    if family == "rhel":
+        yield from dnf.change(state, names, versions, replaced, headers, SAY_UNBUILT, REFUSED)
+        return
     names = (*headers, *names)
     if state.interrupted:
         yield _CONFIGURE
@@ -249,4 +267,5 @@ def afterwards(plan: NodePlan) -> None:
         versions=plan.software.versions,
         held=plan.software.held,
         driver=plan.software.driver,
+        family=plan.release.family,
     )

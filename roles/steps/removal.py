@@ -17,7 +17,7 @@ from lockstep.plan import NodePlan
 from lockstep.removal import Removal, commands, decide
 from lockstep.roles.operations.manifest import put, unreadable
 from lockstep.roles.operations.operation import Commands, ask, operation
-from lockstep.roles.operations.packages import APT_GET
+from lockstep.roles.operations.packages import MANAGERS
 from lockstep.roles.steps.reboot.turn import BUSY
 from lockstep.spec import NodeRole
 
@@ -43,7 +43,7 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
     finished = (*removal.taken, *removal.gone)
     if not finished:
         return
-    yield from commands(removal.taken, APT_GET)
+    yield from commands(removal.taken, MANAGERS[plan.release.family], plan.release.family)
     yield put(without(manifest, finished))
 
 

@@ -73,6 +73,8 @@ READ_ONLY = (
     "nft --stateless list ruleset",
     "rpm -qa * --configfiles --dump --qf *",
     "rpm -qa * --qf *",
+    "rpm -qa --qf *",
+    "rpm -qf --qf *",
     "runuser -u * -- *",  # the environment of a login
     "scontrol show slurmd",
     "scontrol show config",

@@ -136,7 +136,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "fits"
 
 
-ARGUMENTS = {"version": "0.24.0-*", "slurm": "24.11"}
+ARGUMENTS = {"version": "0.24.0-*", "slurm": "24.11", "plugin": PLUGIN, "family": "debian"}
 
 
 def test_a_plugin_that_slurm_loads_is_left_alone(slurm: Path) -> None:

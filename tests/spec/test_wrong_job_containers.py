@@ -1,11 +1,13 @@
 """Wrong settings of Apptainer, enroot and pyxis: the complete messages."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lockstep import spec
+from lockstep.catalog.os import rocky_9
 from lockstep.roles import declared
 from tests.spec.example import line_of
 from tests.spec.nvidia_example import changed, description
@@ -115,7 +117,9 @@ def test_pyxis_is_a_plugin_of_a_scheduler() -> None:
     )
 
 
-def test_a_release_without_packages_gets_none_of_them() -> None:
+def test_a_release_without_packages_gets_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(rocky_9.RELEASE, supported_roles=("os_settings", "kernel"))
+    monkeypatch.setattr(rocky_9, "RELEASE", few)
     wanted = description()
     wanted["os"]["release"] = "rocky_9"
     wanted["software"]["containers"] = {"apptainer": "1.5.3", "enroot": "4.1.2"}

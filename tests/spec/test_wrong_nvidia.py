@@ -1,11 +1,12 @@
 """Every version set that does not fit: the message names the pair, the place and a solution."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from lockstep import spec
+from lockstep.catalog.os import rocky_9
 from lockstep.inventory import load
 from lockstep.roles import declared
 from lockstep.spec.hardware import OwnGpu
@@ -806,7 +807,9 @@ def test_instances_that_fill_a_gpu_are_right(layout: str) -> None:
     assert spec.load(wanted, declared())[1] == []
 
 
-def test_a_release_without_packages_gets_nothing_of_it() -> None:
+def test_a_release_without_packages_gets_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(rocky_9.RELEASE, supported_roles=("os_settings", "kernel"))
+    monkeypatch.setattr(rocky_9, "RELEASE", few)
     wanted = description()
     wanted["os"]["release"] = "rocky_9"
     wanted["hardware"]["hgx"]["gpu"].update(power_limit_w=500, mig=["1g.18gb"], ecc=False)

@@ -40,6 +40,8 @@ class Release:
     """The family determines paths, unit names and the package manager."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
     """How to set kernel arguments for the next boot (roles/boot_loader.py)."""
+    rebuild_initramfs: str = "update-initramfs -u -k all"
+    """Command that rebuilds the initramfs of every kernel."""
     kernel_headers: str = "linux-headers-{release}"
     """Package with the kernel headers; {release} stands for the output of `uname -r`."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")

@@ -54,10 +54,11 @@ RHEL_9 = Release(
         "podman": ("busybox", "crun", "podman"),
     },
     boot_loader="grubby",
+    # dracut(8).
+    rebuild_initramfs="dracut --regenerate-all --force",
     kernel_headers="kernel-devel-{release}",
     # dnf.spec, scriptlets of dnf-automatic.
     upgrade_timers=("dnf-automatic-install.timer", "dnf-automatic.timer"),
-    supported_roles=("os_settings", "kernel", "cpu_sets", "hugepages", "boot_loader"),
     not_verified=(
         "busybox, munge, apptainer and slurm in EPEL 9: names from public guides, not from the "
         "archive",

@@ -66,7 +66,10 @@ def read_cmdline_entries(request: Request, commands: Commands) -> Readings:
 
 def read_initramfs(request: Request, commands: Commands) -> Readings:
     """Change time and inode of the running kernel's initramfs, as in ``files.changed``."""
-    return {"kernel.initramfs": read_changed(f"/boot/initrd.img-{os.uname().release}")}
+    release = os.uname().release
+    paths = (f"/boot/initrd.img-{release}", f"/boot/initramfs-{release}.img")
+    there = next((path for path in paths if exists(path)), paths[0])
+    return {"kernel.initramfs": read_changed(there)}
 
 
 def default_entry(paths: list[str]) -> list[str]:

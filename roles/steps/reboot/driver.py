@@ -10,7 +10,9 @@ from lockstep.plan.driver import Driver
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 
 CHANGE_S = 3600.0
-"""Time limit of one apt-get call, in seconds; it includes the DKMS build of the modules."""
+"""Time limit of one call of the package manager, in seconds; DKMS builds the modules in it."""
+CHECKS_PACKAGES = {"debian": "apt-get check and dpkg --audit", "rhel": "dnf check"}
+"""Family -> the commands that report packages that are not complete."""
 MOST_CHARACTERS = 400
 """Maximum number of characters quoted in a message: enough for an error and the path of a log."""
 
@@ -23,7 +25,13 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
     replaced = driver.replaced if driver else ()
     state = talk.read(package_state, names=names)
     for command in change(
-        state, names, plan.software.versions, plan.software.held, replaced, headers
+        state,
+        names,
+        plan.software.versions,
+        plan.software.held,
+        replaced,
+        headers,
+        family=plan.release.family,
     ):
         ok, output = talk.say(command, within_s=CHANGE_S)
         if not ok:

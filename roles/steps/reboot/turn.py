@@ -15,7 +15,7 @@ from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_stat
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
-from lockstep.roles.steps.reboot.driver import change_packages, unbuilt
+from lockstep.roles.steps.reboot.driver import CHECKS_PACKAGES, change_packages, unbuilt
 from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
 from lockstep.roles.steps.reboot.objections import (
     are_warnings,
@@ -258,8 +258,8 @@ class Turn:
         except Unanswered as unanswered:
             raise Failed(
                 f"the driver packages of {plan.name} could not be changed: {unanswered}",
-                f"run apt-get check and dpkg --audit on {plan.name} and fix what they report, "
-                f"then run: {self.again}",
+                f"run {CHECKS_PACKAGES[plan.release.family]} on {plan.name} and fix what it "
+                f"reports, then run: {self.again}",
             ) from unanswered
         self._log(f"changed after {time.monotonic() - began:.0f} s")
 
