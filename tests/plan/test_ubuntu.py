@@ -163,6 +163,10 @@ def test_what_was_not_read_in_a_repository_is_named(release: str) -> None:
     (note,) = notes(prod_on(release))
     assert note.startswith(f"not verified: names of the driver's packages on {release} ")
     assert notes(archive(release, "595.91.07")) == []
+    deployed = (
+        f"not verified: {release}: no machine with Ubuntu was deployed or booted with Lockstep"
+    )
+    assert deployed in accepted(archive(release, "595.91.07")).notes
 
 
 # -- Slurm's cgroups on 22.04

@@ -19,4 +19,5 @@ RELEASE = Release(
     slurm=(23, 11),
     # No slurm_nvml: slurm-wlm-basic-plugins 23.11.4-1.2ubuntu5 has gpu_generic.so and gpu_nrt.so,
     # and no package of the archive has gpu_nvml.so.
+    not_verified=("no machine with Ubuntu was deployed or booted with Lockstep",),
 )
