@@ -254,10 +254,11 @@ def source(plan: NodePlan, package: str) -> Archive:
     if stack is not None:
         packaging = nvidia.packaging(stack.packaging, stack.driver, plan.release)
         for part in packaging.parts.keys() - packaging.from_archive:
-            version = None if part.startswith("cuda_") else stack.driver
-            names = packaging.packages(part, version, stack.driver, stack.cuda)
-            if any(package == name for name, _ in names):
-                return archives.of_part(part, plan.release)
+            # Some names contain a CUDA release, the others none.
+            for version in (None, stack.driver):
+                names = packaging.packages(part, version, stack.driver, stack.cuda or ("0.0",))
+                if any(package == name for name, _ in names):
+                    return archives.of_part(part, plan.release)
     if package in job_containers.every_package():
         return archives.SITE
     return archives.of_release(plan.release)

@@ -154,6 +154,8 @@ def test_a_package_that_is_not_planned_comes_from_where_its_part_does() -> None:
         "nvidia-container-toolkit": "libnvidia-container",
     }
     assert becomes.source(node, "slurmd").label == "archive"
+    # The name of a part may contain the CUDA release, and not the part's own version.
+    assert becomes.source(node, "nvidia-gds-13-1").label == "NVIDIA"
 
 
 def test_a_field_without_a_file_says_which_role_sets_it() -> None:

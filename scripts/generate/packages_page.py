@@ -79,7 +79,7 @@ def packages_cell(release: str, path: str) -> str:
     if not any(node.software.packages for node in nodes):
         return f"none: Lockstep installs no packages on {release} yet"
     others = {name for one in fields().values() for name in one.get(path, Becomes()).packages}
-    return f"none: {release} has no package like {_names(others)}"
+    return f"none: it changes no package there; elsewhere {_names(others)}"
 
 
 def files_cell(release: str, path: str) -> str:

@@ -31,7 +31,8 @@ def prod_on(release: str) -> dict[str, Any]:
     site.update(
         uri=f"https://packages.example.net/{release.partition('_')[0]}", suite=SUITES[release]
     )
-    wanted["software"]["versions"] = {"libnccl2": "2.28.9-1+cuda13.1"}
+    nccl = "libnccl" if release == "rocky_9" else "libnccl2"
+    wanted["software"]["versions"] = {nccl: "2.28.9-1+cuda13.1"}
     if release == "ubuntu_22_04":
         wanted["software"]["containers"]["engines"] = ["docker"]
         wanted["hardware"]["hgx-h200"]["cgroup"] = "none"
