@@ -56,6 +56,9 @@ _cluster = plan_or_exit(
                 ],
                 # Two whole cores per socket are for the system, daemons and exporters.
                 "housekeeping_cpus": "0-1,56-57,112-113,168-169",
+                # Declared, compared and reported; Lockstep installs no firmware. The versions
+                # show the form: declare those that your machines' vendor supports.
+                "firmware": {"vbios": "96.00.99.00.01", "rdma": "28.43.2026", "bmc": "1.74"},
                 "kernel": {
                     "transparent_hugepages": "madvise",
                     "transparent_hugepages_defrag": "defer+madvise",

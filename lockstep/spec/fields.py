@@ -183,6 +183,9 @@ HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an addre
 SiteRuleId = Annotated[
     str, _matching(r"site\.[a-z0-9_]+", "'site.' followed by a name, such as site.scratch_mounted")
 ]
+FirmwareVersion = Annotated[
+    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a version such as 28.43.2026")
+]
 SlurmTime = Annotated[
     str,
     _matching(

@@ -13,6 +13,7 @@ from lockstep.spec.fields import (
     CpuList,
     DeviceNames,
     Devices,
+    FirmwareVersion,
     GpuName,
     MigProfile,
     Model,
@@ -166,6 +167,20 @@ class Kernel(Model):
     """
 
 
+class Firmware(Model):
+    """Firmware versions of a hardware class; None: the nodes of the class decide.
+
+    Lockstep compares and reports them. It never installs firmware.
+    """
+
+    vbios: FirmwareVersion | None = None
+    """VBIOS of all GPUs, as ``nvidia-smi --query-gpu=vbios_version`` prints it."""
+    rdma: FirmwareVersion | None = None
+    """Firmware of all RDMA devices of the fabric, as in /sys/class/infiniband/*/fw_ver."""
+    bmc: FirmwareVersion | None = None
+    """As in /sys/devices/platform/ipmi_bmc.*/firmware_revision: major and minor revision."""
+
+
 class HardwareClass(Model):
     """Machines that should be identical; the nodes of a class are compared with each other."""
 
@@ -190,6 +205,7 @@ class HardwareClass(Model):
     """
     boot_loader: Literal["grub", "none"] = "grub"
     """"none": the machines do not boot their own kernel and have no kernel command line."""
+    firmware: Firmware = Firmware()
     kernel: Kernel = Kernel()
     kernel_args: tuple[str, ...] = ()
     """Kernel arguments in addition to the ones that the plan derives from the other fields."""

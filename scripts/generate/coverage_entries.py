@@ -218,8 +218,8 @@ ENTRIES = (
     Entry(
         "H01",
         "machine and BIOS",
-        ("platform.product", "platform.bios"),
-        "the BMC's firmware: needs ipmitool and the kernel's IPMI driver",
+        ("platform.product", "platform.bios", "platform.bmc_firmware"),
+        "settings of BIOS and BMC",
     ),
     Entry("H02", "processors", ("cpu.model", "cpu.count", "cpu.numa", "cpu.smt")),
     Entry("H03", "microcode, mitigations", ("cpu.microcode", "cpu.mitigations")),

@@ -12,6 +12,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 MACHINE = (
     one("platform.product", "platform", "board_name", "X13-OLD", "X13-OLD"),
     one("platform.bios", "platform", "bios_version", "1.4", "1.4, 12/06/2023"),
+    one("platform.bmc_firmware", "platform.bmc_firmware", "", "1.1", "1.1"),
     one("cpu.model", "cpu.model", "", "Xeon 8462Y", "Xeon 8462Y"),
     one("cpu.smt", "cpu.smt", "", "off", "off"),
     one("cpu.microcode", "cpu.microcode", "", "0x1", "0x1"),

@@ -38,6 +38,7 @@ def _platform(number: int) -> dict[str, Any]:
             "bios_version": "2.1",
             "bios_date": "12/06/2023",
         },
+        "platform.bmc_firmware": "1.3",
         "cpu.model": "INTEL(R) XEON(R) PLATINUM 8568Y+",
         "cpu.microcode": "0x21000230",
         "cpu.smt": "on",

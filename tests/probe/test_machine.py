@@ -25,10 +25,16 @@ def test_what_a_machine_does_not_have_is_a_value(node: Node) -> None:
     node.file("/proc/cpuinfo", "processor : 0\n")
     seen = node.read()
     assert seen["platform"]["value"]["bios_version"] == "absent"
+    assert seen["platform.bmc_firmware"] == {"value": "absent"}
     assert set(seen["cpu.frequency"]["value"].values()) == {"absent"}
     for reading in ("memory.modules", "memory.corrected", "cpu.power_limits", "storage.nvme"):
         assert seen[reading] == {"value": {}}
     assert seen["cpu.smt"] == seen["cpu.microcode"] == {"value": "absent"}
+
+
+def test_the_firmware_of_a_bmc(node: Node) -> None:
+    node.file("/sys/devices/platform/ipmi_bmc.0/firmware_revision", "1.74\n")
+    assert value(node, "platform.bmc_firmware") == "1.74"
 
 
 def test_the_clocks_of_many_cpus_are_one_text(node: Node) -> None:

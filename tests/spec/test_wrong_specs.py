@@ -529,7 +529,7 @@ CASES = [
         "'small'",
         "a dictionary, in { }, with sockets, cores_per_socket, threads_per_core, cpu_numbering, "
         "numa_nodes, memory_mib, gpu, nics, hugepages, housekeeping_cpus, cgroup, boot_loader, "
-        "kernel, kernel_args, clock",
+        "firmware, kernel, kernel_args, clock",
     ),
     Wrong(
         "unknown hardware class",

@@ -51,6 +51,7 @@ OF_KINDS = {
 }
 OF_RULES: Mapping[str, frozenset[str]] = {
     "os.hostname": frozenset({"running host name: name", "sysctl kernel.hostname"}),
+    "platform.bmc_firmware": frozenset({"hardware BMC firmware_revision"}),
 }
 """Rule -> what it explains beyond the objects that it names: other places of the same value."""
 ENABLEMENT = re.compile(

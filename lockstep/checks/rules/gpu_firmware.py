@@ -37,6 +37,10 @@ from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 
 TIMES, SLOW_S = 3, 2.0
+FLASH = (
+    "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain {node} first; "
+    "use the server vendor's tool)"
+)
 
 
 FIELDS = (
@@ -209,20 +213,19 @@ RULES = (
     ),
     _alike(
         id="gpu.vbios",
-        claim="All GPUs of a hardware class have the same VBIOS.",
+        claim=(
+            "All GPUs of a hardware class have the declared VBIOS or, if none is declared, the "
+            "same one."
+        ),
         why=(
             "The VBIOS sets power limits and clocks. A replacement GPU often has a different VBIOS."
         ),
-        blind="The same outdated VBIOS on all nodes.",
+        blind="The same outdated VBIOS on all nodes, if none is declared.",
         source="nvidia-smi --help-query-gpu, vbios_version",
         reading="gpu.vbios",
+        expected=same(lambda view: view.plan.hardware.hardware.firmware.vbios),
         severity=WARNING,
-        repair=by_hand(
-            peers=(
-                "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain "
-                "{node} first; use the server vendor's tool)"
-            )
-        ),
+        repair=by_hand(FLASH, peers=FLASH),
         explained_by=UNREAD_WITH_COUNT,
     ),
 )

@@ -103,6 +103,11 @@ alike = partial(
 """A rule that compares each device or port with its counterpart on the peers."""
 
 
+def _firmware(view: View) -> JsonValue:
+    declared = view.plan.hardware.hardware.firmware.rdma
+    return None if declared is None else [declared] * len(judged(view, "rdma.firmware"))
+
+
 FOLDER = "/dev/infiniband/"
 MANAGER, VERBS = FOLDER + "rdma_cm", FOLDER + "uverbs"
 ABSENT = "absent"
@@ -260,21 +265,26 @@ RULES = (
     ),
     _same_set(
         id="rdma.firmware",
-        claim="The RDMA devices of all nodes of a hardware class have the same firmware versions.",
+        claim=(
+            "RDMA devices have the declared firmware or, if none is declared, the firmware versions "
+            "of the node's peers."
+        ),
         why=(
             "The firmware controls congestion and retransmission. A fabric with mixed versions can "
             "be slow, and no single node shows the cause."
         ),
-        blind="The same outdated firmware on all nodes.",
+        blind="The same outdated firmware on all nodes, if none is declared.",
         source="kernel documentation, ABI/stable/sysfs-class-infiniband",
         reading="rdma.firmware",
-        expected=each(lambda view: judged(view, "rdma.firmware")),
+        expected=each(lambda view: judged(view, "rdma.firmware"), common=_firmware),
         text=Text(counted, detail=lambda view, device: device_by_device(view, "rdma.firmware")),
         repair=by_hand(
+            "on {node}: install the declared firmware ({expected}) on the devices whose version "
+            "differs (see the detail), then reset them",
             peers=(
                 "on {node}: install the firmware version that its peers run ({expected}) on the "
                 "device whose version differs (see the detail), then reset the device"
-            )
+            ),
         ),
         explained_by=(*UNREAD_WITH_COUNT, *FOLLOWS_NAMES, Cause("rdma.board")),
     ),

@@ -167,6 +167,32 @@ RULES = (
         explained_by=(Cause("platform.product"),),
     ),
     Rule(
+        id="platform.bmc_firmware",
+        claim="All machines of a hardware class have the same firmware of the BMC.",
+        why=(
+            "The BMC controls fans and power limits, and reports faults. Old firmware can do this "
+            "differently, or has known security holes."
+        ),
+        blind=(
+            "The vendor's additional version numbers (aux_firmware_revision). A class whose nodes "
+            "have all no IPMI driver."
+        ),
+        source="kernel documentation, ABI/testing/sysfs-devices-platform-ipmi",
+        reading="platform.bmc_firmware",
+        expected=same(lambda view: view.plan.hardware.hardware.firmware.bmc),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "compare the firmware of the BMC of {node} ({expected} is expected): if it is absent, "
+            "on {node}: modprobe ipmi_si; otherwise install it with the vendor's tool",
+            peers=(
+                "if the BMC's firmware is absent, on {node}: modprobe ipmi_si; otherwise install "
+                "{expected} with the vendor's tool"
+            ),
+        ),
+        explained_by=(Cause("platform.product"),),
+    ),
+    Rule(
         id="platform.product",
         claim="All machines of a hardware class are the same model.",
         why=(

@@ -140,7 +140,7 @@ READERS: tuple[Row, ...] = (
     (rdma.read_rdma_settings, ("rdma.settings",)),
     (network.read_interfaces, network.NET_READINGS),
     (network.read_default_routes, ("net.default_route",)),
-    (system.read_platform, ("platform",)),
+    (system.read_platform, ("platform", "platform.bmc_firmware")),
     (cpu.read_processors, ("cpu.model", "cpu.microcode", "cpu.smt", "cpu.mitigations")),
     (cpu.read_frequency, ("cpu.frequency",)),
     (cpu.read_idle_states, ("cpu.idle_states",)),

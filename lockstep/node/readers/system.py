@@ -62,10 +62,19 @@ def read_boot(request: Request, commands: Commands) -> Readings:
 
 DMI = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
 
+BMC = "/sys/devices/platform/ipmi_bmc.*/firmware_revision"
+
 
 def read_platform(request: Request, commands: Commands) -> Readings:
-    """Vendor, model, board and firmware of the machine."""
-    return {"platform": each(DMI, lambda name: said(f"/sys/class/dmi/id/{name}"))}
+    """Vendor, model, board and firmware of the machine, and firmware of its BMC.
+
+    The kernel's IPMI driver asks the BMC without credentials; "absent" if it has found none.
+    """
+    found = [said(path) for path in found_by(BMC)]
+    return {
+        "platform": each(DMI, lambda name: said(f"/sys/class/dmi/id/{name}")),
+        "platform.bmc_firmware": ", ".join(found) or ABSENT,
+    }
 
 
 def read_time_zone(request: Request, commands: Commands) -> Readings:
