@@ -15,6 +15,7 @@ ROLES = (
     "hugepages",
     "kernel",
     "munge",
+    "network",
     "node_exporter",
     "os_settings",
     "packages",

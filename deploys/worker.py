@@ -25,6 +25,7 @@ ROLES = (
     "hugepages",
     "kernel",
     "munge",
+    "network",
     "node_check",
     "node_exporter",
     "nvidia_driver",

@@ -17,9 +17,21 @@ _cluster = plan_or_exit(
     {
         "name": "prod",
         "networks": {
-            "management": {"prefix": "fd5a:7c1e:1000::/64"},
+            # Lockstep keeps the addresses in the files of the release's own program
+            # (docs/network.md). The management interface gets its file at the next boot.
+            "management": {
+                "prefix": "fd5a:7c1e:1000::/64",
+                "manager": "release",
+                "gateway": "fd5a:7c1e:1000::1",
+                "name_servers": ["fd5a:7c1e:1000::53"],
+            },
             # One /64 per rail: rail r of worker01 is fd5a:7c1e:2000:r::100.
-            "fabric": {"prefix": "fd5a:7c1e:2000::/56", "rails": 8},
+            "fabric": {
+                "prefix": "fd5a:7c1e:2000::/56",
+                "rails": 8,
+                "manager": "release",
+                "mtu": 4092,
+            },
         },
         "hardware": {
             "head": {
@@ -27,6 +39,7 @@ _cluster = plan_or_exit(
                 "cores_per_socket": 32,
                 "threads_per_core": 2,
                 "memory_mib": 257000,
+                "management_interface": "eno1",
             },
             "hgx-h200": {
                 "sockets": 2,
@@ -47,9 +60,10 @@ _cluster = plan_or_exit(
                     "speed_gbit": 400,
                     "rdma": "infiniband",
                     "rdma_devices": "mlx5_[0-7]",
-                    "gpudirect": "dma_buf",
                     "interfaces": "ib[0-7]",
+                    "ipoib_mode": "datagram",
                 },
+                "management_interface": "eno1",
                 "hugepages": [
                     {"size": "2M", "numa_node": 0, "count": 32768},
                     {"size": "2M", "numa_node": 1, "count": 32768},
@@ -153,7 +167,6 @@ _cluster = plan_or_exit(
                 "container_toolkit": "1.19.1",
                 "nccl": "2.28.9",
                 "gdrcopy": "2.5.1",
-                "nvidia_fs": "2.28.4",
             },
             "containers": {
                 "engines": ["podman"],

@@ -32,20 +32,33 @@ NEEDED_FOR_OWN = {
     "e2fsprogs": "mke2fs",
     "mount": "losetup",
 }
-# Tests on the host itself: whole runs over ssh, and packages of RPM.
+# Tests on the host itself: whole runs over ssh, packages of RPM, and files of network interfaces.
 NEEDED_FOR_TESTS = {
     "checkpolicy": "checkmodule",
     "createrepo-c": "createrepo_c",
     "dnf": "dnf",
     "dnf-plugins-core": "dnf",  # it has no program of its own: versionlock
+    "ifupdown": "ifup",
+    "netplan.io": "netplan",
+    "network-manager": "nmcli",
     "openssh-server": "sshd",
     "rpm": "rpmbuild",
     "semodule-utils": "semodule_package",
+}
+# Packages that would change the network of a host which already has such files: its tests skip.
+NOT_BESIDE = {
+    "ifupdown": "/etc/network/interfaces",
+    "network-manager": "/etc/netplan/*.yaml",
 }
 # Package -> its units that would start at the next boot.
 UNITS = {
     "apt-cacher-ng": ("apt-cacher-ng.service",),
     "openssh-server": ("ssh.service", "ssh.socket"),
+    "ifupdown": ("networking.service",),
+    "network-manager": (
+        *("NetworkManager.service", "NetworkManager-dispatcher.service"),
+        "NetworkManager-wait-online.service",
+    ),
 }
 POLICY = Path("/usr/sbin/policy-rc.d")
 INSTALL_TIMEOUT_S = 900
@@ -80,6 +93,9 @@ def missing_packages(kernel: Kernel, *, tests: bool = False) -> list[str]:
     needed = {**NEEDED, **NEEDED_FOR_OWN} if kernel == "own" else NEEDED
     if tests:
         needed = {**needed, **NEEDED_FOR_TESTS}
+        for package, pattern in NOT_BESIDE.items():
+            if any(Path("/").glob(pattern.lstrip("/"))):
+                needed.pop(package, None)
     return [
         package
         for package, evidence in needed.items()

@@ -73,7 +73,7 @@ def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> 
     elif file.text is not None:
         content = file.text(plan).encode("utf-8")
     else:
-        content = render(file.template, plan=plan, secrets=secrets).encode("utf-8")
+        content = render(file.template, plan=plan, secrets=secrets, **file.values).encode("utf-8")
     user, group = file.owner.split(":")
     return ManagedFile(
         role=role,

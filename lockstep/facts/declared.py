@@ -41,7 +41,7 @@ def _questions(role: Declaration, stage: Stage, plan: NodePlan) -> Iterable[Ques
     if stage.function != "apply" or stage.phase is not Phase.MAIN:
         yield from stage.asks(plan)
         return
-    files = tuple(file.path for file in role.files if file.wanted(plan))
+    files = tuple(file.path for file in role.files_on(plan))
     yield file_states(files)
     for unit in role.units:
         if unit.wanted(plan):

@@ -51,6 +51,7 @@ def request(
         units=(*plan.system.units, *plan.system.masked_units, *plan.system.forbidden_units),
         sysctls=tuple(plan.system.sysctl),
         kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
+        interfaces=tuple(f"{one.manager} {one.name}" for one in plan.interfaces),
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.system.listeners),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",

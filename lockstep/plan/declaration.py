@@ -108,6 +108,8 @@ class File:
     """
     wanted: Condition = always
     """Whether a node that has the role gets the file."""
+    values: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """Further values for the template, by name; the same on all nodes of a kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,9 @@ class Declaration:
     more_packages: Paths = nothing
     """Additional packages, which depend on the description."""
     files: tuple[File, ...] = ()
+    more_files: Callable[[NodePlan], tuple[File, ...]] = nothing
+    """Additional files, which depend on the description: one per interface, for example. Nodes of a
+    kind have the same paths."""
     units: tuple[Unit, ...] = ()
     makes: tuple[str, ...] = ()
     """Paths of files that the role's operations write and other roles' units read."""
@@ -251,6 +256,10 @@ class Declaration:
             units=tuple(unit.on(release) for unit in self.units),
             makes=tuple(map(local, self.makes)),
         )
+
+    def files_on(self, plan: NodePlan) -> tuple[File, ...]:
+        """Return the files that a node with this role gets."""
+        return tuple(file for file in (*self.files, *self.more_files(plan)) if file.wanted(plan))
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockstep.catalog.os import Release
-from lockstep.plan import fabric, job_containers
+from lockstep.plan import fabric, job_containers, network
 from lockstep.plan.declaration import Declaration
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.plan.system import Software, System
@@ -153,6 +153,11 @@ class NodePlan:
     def fabric(self) -> fabric.FabricPlan:
         """The settings of NCCL, UCX and Open MPI on this node."""
         return fabric.plan(self.hardware.hardware.nics, self.spec.networks.get("fabric"))
+
+    @cached_property
+    def interfaces(self) -> tuple[network.Interface, ...]:
+        """The network interfaces that Lockstep configures on this node."""
+        return network.plan(self.node, self.hardware.hardware, self.spec.networks, self.release)
 
     @cached_property
     def time(self) -> TimePlan:

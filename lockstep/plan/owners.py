@@ -40,7 +40,7 @@ def readers(plan: NodePlan) -> dict[str, frozenset[str]]:
     owner = {
         path: role.name
         for role in plan.roles.values()
-        for path in (*role.makes, *(file.path for file in role.files if file.wanted(plan)))
+        for path in (*role.makes, *(file.path for file in role.files_on(plan)))
     }
     read = {
         role.name: {owner.get(path, role.name) for unit in role.units for path in unit.reads(plan)}

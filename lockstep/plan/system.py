@@ -103,8 +103,7 @@ class System:
         return tuple(
             (role.name, file)
             for role in self.plan.roles.values()
-            for file in role.files
-            if file.wanted(self.plan)
+            for file in role.files_on(self.plan)
         )
 
     def paths(self, role: str | None = None) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ class Request:
     """A munge credential from another node, for this node to decode."""
     kernel_files: tuple[str, ...] = ()
     """Paths below /sys and /proc; each may contain ``*``."""
+    interfaces: tuple[str, ...] = ()
+    """Interfaces with the program that keeps them, such as ``networkd ib0``."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

@@ -117,11 +117,11 @@ class Nics(Model):
     """Link layer of the RDMA devices; "none": the interfaces do not support RDMA."""
     rdma_devices: DeviceNames = ""
     """Names in /sys/class/infiniband, such as ``mlx5_[0-7]``; empty: any name is accepted."""
-    gpudirect: Literal["dma_buf", "peermem"] = "dma_buf"
-    """How RDMA devices reach GPU memory: the kernel's DMA-BUF, or the older module nvidia_peermem,
-    which needs NVIDIA's network driver (DOCA-OFED, MLNX_OFED) and is loaded only for "peermem"."""
     interfaces: DeviceNames = ""
     """Names of the network interfaces that NCCL and UCX use, such as ``fabric[0-7]``."""
+    ipoib_mode: Literal["datagram", "connected"] = "datagram"
+    """Mode of IP over InfiniBand, if Lockstep configures the interfaces. ConnectX-4 and later have
+    datagram mode only, as their driver is delivered (RHEL 9, Configuring IPoIB)."""
 
 
 class Hugepages(Model):
@@ -194,6 +194,8 @@ class HardwareClass(Model):
     """Minimum memory of each machine in the class, in MiB (MemTotal in /proc/meminfo)."""
     gpu: Gpu | None = None
     nics: Nics = Nics()
+    management_interface: DeviceNames = ""
+    """Name of the interface with the management address; needed only if Lockstep configures it."""
     hugepages: tuple[Hugepages, ...] = ()
     housekeeping_cpus: CpuList = ""
     """CPUs reserved for the system, daemons and exporters; jobs get all other CPUs."""

@@ -32,6 +32,8 @@ from lockstep.spec.fields import (
 from lockstep.spec.hardware import Gpu, HardwareClass
 from lockstep.spec.software import Software
 
+Manager = Literal["unmanaged", "release", "ifupdown", "netplan", "networkd", "networkmanager"]
+
 
 class NodeRole(enum.Enum):
     """Purpose of a node: heads run services, workers run jobs."""
@@ -54,6 +56,19 @@ class Network(Model):
     prefix: Network_
     rails: Annotated[int, Field(ge=1, le=64)] = 1
     """Number of rails. A single rail uses the whole prefix; several rails use one IPv6 /64 each."""
+    manager: Manager = "unmanaged"
+    """The program in whose files Lockstep keeps the addresses of this network (docs/network.md).
+
+    "release": the one that the OS release usually has. "unmanaged": Lockstep checks the addresses,
+    but does not configure them.
+    """
+    mtu: Annotated[int, Field(ge=1280, le=65520)] | None = None
+    """MTU of the interfaces, in bytes; None: not set, and compared between nodes."""
+    gateway: Address | None = None
+    """Router. On the management network it gets the default route. On the fabric it is the router
+    of the first rail; each rail gets a routing table of its own."""
+    name_servers: tuple[Address, ...] = ()
+    """DNS servers of the management network."""
 
 
 class NodeGroup(Model):

@@ -22,6 +22,7 @@ from lockstep.spec.model import Cluster, Network, NodeRole, Service
 from lockstep.spec.problem import Problem, violated
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_network import network_problems
 from lockstep.spec.validate_nvlink import nvlink_problems
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
@@ -75,6 +76,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *_groups(cluster),
         *release_problems(cluster),
         *repository_problems(cluster),
+        *network_problems(cluster),
         *software_problems(cluster),
         *_jobs_have_memory(cluster),
         *class_problems(cluster),

@@ -20,7 +20,7 @@ def put_files(plan: NodePlan, role: str) -> bool:
         plan: the plan of the node.
         role: a role of the node.
     """
-    files = plan.roles[role].files
+    files = plan.roles[role].files_on(plan)
     has_secrets = any(file.secret for file in files)
     secrets = secrets_of(plan) if has_secrets else None
     if has_secrets and secrets is None:
@@ -89,8 +89,8 @@ def services_of(plan: NodePlan, role: str, *names: str) -> tuple[Service, ...]:
 
 
 def _service(plan: NodePlan, role: str, unit: Unit) -> Service:
-    files = plan.roles[role].files if unit.reads_own_files else ()
-    own = tuple(file.path for file in files if file.wanted(plan))
+    files = plan.roles[role].files_on(plan) if unit.reads_own_files else ()
+    own = tuple(file.path for file in files)
     again = tuple(path for path in own if unit.reloads and path.endswith(unit.reloads))
     at_start = (*(path for path in own if path not in again), *unit.starts_with(plan))
     return unit.name, at_start if unit.restart == "changed" else (), again, unit.essential

@@ -61,8 +61,8 @@ def _needed(plan: NodePlan) -> bool:
     """Return whether this run writes a secret file to a node."""
     chosen = asked_for(host.data.get("roles"), {role.name for role in plan.cluster.roles})
     return any(
-        file.secret and file.wanted(plan)
+        file.secret
         for name, role in plan.roles.items()
         if name in chosen
-        for file in role.files
+        for file in role.files_on(plan)
     )

@@ -177,6 +177,14 @@ def rdma_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
         yield Effect("rdma", "rdma.device_files", ("/dev/infiniband/rdma_cm",), REMOVED)
 
 
+def rails(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for one in plan.interfaces:
+        if one.is_rail:
+            yield Effect("network", "net.addresses", (one.name,), [])
+            if one.mtu:
+                yield Effect("network", "net.mtu", (one.name,), 1500)
+
+
 def fetched(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if "slurm_worker" in plan.roles and plan.cluster.configless:
         yield Effect("slurm_worker", "slurm.conf_sha256", (), "0" * 64)
@@ -199,6 +207,8 @@ WRITTEN: dict[str, Effects] = {
     "gpu_settings.running_settings": gpu_settings,
     "hugepages.running_hugepages": hugepages,
     "hugepages.mounted": hugepage_mounts,
+    "network.files": files,
+    "network.rails_applied": rails,
     "nvidia_driver.idle_units": idle_units,
     "os_settings.running_settings": os_running,
     "pyxis.plugin_of_this_slurm": pyxis,

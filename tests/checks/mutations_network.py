@@ -20,9 +20,22 @@ NETWORK = (
     each("net.default_route", "net.default_route", "ipv6", [], "none"),
     each("net.errors", "net.errors", "fabric1", 900, "900 errors"),
     each("net.carrier", "net.carrier_changes", "fabric1", 90, "90 changes"),
+    one("net.address", "net.addresses", "fabric1", [], "on no interface", "rail1"),
     one(
-        *("net.address_unique", "net.addresses", "fabric1", ["fd00:1::105"]),
-        "fd00:1::105 on worker3 fabric1 fd00:1::105, worker5 management",
+        *("net.address_unique", "net.addresses", "eno1", ["fd00:1::103", "fd00:1::105"]),
+        "fd00:1::105 on worker3 management fd00:1::105, worker5 management",
+    ),
+    one(
+        *("net.unplanned_address", "net.addresses", "fabric1", ["fd00:2:0:1::103", "fd00:9::1"]),
+        *("fd00:9::1", "fabric1"),
+    ),
+    one(
+        *("net.persisted", "net.persisted", ("networkd fabric1", "addresses")),
+        *(["fd00:2:0:1::103/64", "fd00:9::1/64"], "fd00:9::1/64", "fabric1"),
+    ),
+    one(
+        *("net.persisted", "net.persisted", ("ifupdown eno1", "addresses")),
+        *(["DHCP", "fd00:1::103/64"], "DHCP", "eno1"),
     ),
     one("net.mac_unique", "net.mac", "fabric1", "a0:88:c2:00:05:01", "worker3 fabric1"),
     each("rdma.interface", "rdma.netdev", "mlx5_1", "fabric0", "fabric0"),

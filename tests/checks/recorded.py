@@ -44,9 +44,22 @@ REMOVED = object()
 
 DESCRIPTION: dict[str, Any] = {
     "name": "recorded",
-    "networks": {"management": {"prefix": "fd00:1::/64"}},
+    "networks": {
+        "management": {
+            "prefix": "fd00:1::/64",
+            "manager": "release",
+            "gateway": "fd00:1::ffff",
+        },
+        # Two rails: fd00:2::101 and fd00:2:0:1::101 on worker1.
+        "fabric": {"prefix": "fd00:2::/48", "rails": 2, "manager": "networkd"},
+    },
     "hardware": {
-        "head": {"sockets": 1, "cores_per_socket": 2, "memory_mib": 8000},
+        "head": {
+            "sockets": 1,
+            "cores_per_socket": 2,
+            "memory_mib": 8000,
+            "management_interface": "eno1",
+        },
         "hgx-h200": {
             "sockets": 2,
             "cores_per_socket": 4,
@@ -60,7 +73,13 @@ DESCRIPTION: dict[str, Any] = {
                 {"size": "1G", "numa_node": 1, "count": 1},
             ],
             "housekeeping_cpus": "0,8",
-            "nics": {"count": 2, "rdma": "roce", "rdma_devices": "mlx5_[0-1]"},
+            "nics": {
+                "count": 2,
+                "rdma": "roce",
+                "rdma_devices": "mlx5_[0-1]",
+                "interfaces": "fabric[0-1]",
+            },
+            "management_interface": "eno1",
             "kernel": {
                 "transparent_hugepages": "madvise",
                 "transparent_hugepages_defrag": "defer+madvise",
@@ -85,6 +104,7 @@ DESCRIPTION: dict[str, Any] = {
             "role": "worker",
             "hardware": "hgx-h200",
             "management": "fd00:1::101",
+            "fabric": "fd00:2::101",
         },
     ],
     "os": {

@@ -7,6 +7,7 @@ from typing import Any
 from lockstep.node.readers import kernel, rdma, reading
 from lockstep.node.readers.collectors import COLLECTORS
 from lockstep.plan import NodePlan
+from lockstep.plan.network import path_of
 from lockstep.spec import NodeRole
 
 KERNEL = "6.12.48+deb13-amd64"
@@ -126,10 +127,25 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
         "net.errors": number,
         "net.carrier_changes": 2 + number,
     }
+    planned = {one.name: one for one in node.interfaces}
+    names += [name for name in planned if name not in names]
+    mtus = {name: one.mtu for name, one in planned.items() if one.mtu}
+    addresses = {name: [node.address] if name == "eno1" else [] for name in names}
+    addresses |= {name: [one.address] for name, one in planned.items()}
     board = f"a0:88:c2:{number >> 8:02x}:{number & 0xFF:02x}"
     return {
         **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
-        "net.addresses": {name: [node.address] if name == "eno1" else [] for name in names},
+        "net.mtu": {**dict.fromkeys(names, 9000), **mtus},
+        "net.addresses": addresses,
+        "net.persisted": {
+            f"{one.manager} {name}": {
+                "addresses": [one.with_length],
+                "mtu": one.mtu,
+                "files": [path_of(one)],
+                "elsewhere": [],
+            }
+            for name, one in planned.items()
+        },
         "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
         "net.mac": {name: f"{board}:{i:02x}" for i, name in enumerate(names)},
     }

@@ -68,7 +68,7 @@ def test_memlock_is_compared_with_the_peers_where_it_belongs_to_the_machine_belo
 
 
 def no_rdma(description: dict[str, Any]) -> None:
-    description["hardware"]["hgx-h200"]["nics"] = {"count": 2}
+    description["hardware"]["hgx-h200"]["nics"] = {"count": 2, "interfaces": "fabric[0-1]"}
 
 
 def test_without_rdma_no_container_is_given_its_devices() -> None:

@@ -164,6 +164,7 @@ def two_classes(description: dict[str, Any]) -> None:
     first = description["nodes"][1]
     description["nodes"][1] = {**first, "name": "worker[1-5]"}
     other = {**first, "name": "worker[6-8]", "hardware": "other", "management": "fd00:1::106"}
+    other["fabric"] = "fd00:2::106"
     description["nodes"].append(other)
 
 

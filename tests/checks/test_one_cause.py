@@ -306,7 +306,7 @@ def test_a_service_is_reached_through_its_own_family(addresses: list[str], reach
 
 
 def old_network(description: dict[str, Any]) -> None:
-    description["networks"]["management"]["prefix"] = "10.1.0.0/24"
+    description["networks"]["management"] = {"prefix": "10.1.0.0/24"}
     description["nodes"][0]["management"] = "10.1.0.1"
     description["nodes"][1]["management"] = "10.1.0.101"
 

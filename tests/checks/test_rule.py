@@ -13,7 +13,7 @@ from lockstep.checks import rules
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.objects import FILES, OF_READINGS, Object, ObjectKind
 from lockstep.checks.rule import Cause, Effect, Rule
-from lockstep.checks.rules.net import interfaces
+from lockstep.checks.rules._interfaces import interfaces
 from tests.checks import recorded
 
 RULES = {rule.id: rule for rule in all_rules()}

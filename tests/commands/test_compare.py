@@ -28,10 +28,11 @@ NO_SECRETS = partial(managed, secrets=None)
 def beta(description: dict[str, Any]) -> None:
     """Make it another cluster: other names, other addresses, more workers."""
     description["name"] = BETA
-    description["networks"]["management"]["prefix"] = "fd00:2::/64"
+    description["networks"]["management"] |= {"prefix": "fd00:2::/64", "gateway": "fd00:2::ffff"}
+    description["networks"]["fabric"]["prefix"] = "fd00:3::/48"
     head, workers = description["nodes"]
     head.update(name="b-head", management="fd00:2::1")
-    workers.update(name="b-worker[01-09]", management="fd00:2::201")
+    workers.update(name="b-worker[01-09]", management="fd00:2::201", fabric="fd00:3::201")
 
 
 def changed(change: Any = None) -> dict[str, Any]:

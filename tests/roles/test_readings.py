@@ -21,6 +21,7 @@ from lockstep.facts import (
     files,
     gpus,
     manifest,
+    network,
     packages,
     reboot,
     services,
@@ -64,6 +65,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     containers.folders_open_to_all(("/tmp",)),
     containers.slurm_loads("/a.so"),
     settings.kernel_files(("/proc/version",)),
+    network.interface_states(()),
     manifest.manifest_state(),
     manifest.shipped_by(("/etc/hosts",)),
     manifest.on_the_node(),
@@ -102,7 +104,7 @@ def makers() -> Iterator[str]:
 
 
 MODULES = (
-    *(boot, clock, containers, driver, files, gpus, manifest),
+    *(boot, clock, containers, driver, files, gpus, manifest, network),
     *(packages, reboot, services, settings, slurm),
 )
 

@@ -124,14 +124,6 @@ CASES = [
         "set rdma to infiniband or roce",
     ),
     Wrong(
-        "peermem without RDMA",
-        KERNEL_ARGS,
-        '"nics": {"count": 1, "gpudirect": "peermem"}',
-        "hardware.hgx.nics.gpudirect",
-        "peermem",
-        "set nics.rdma, too: nvidia_peermem gives RDMA devices access to GPU memory",
-    ),
-    Wrong(
         "a path in place of an interface",
         KERNEL_ARGS,
         '"nics": {"count": 1, "interfaces": "/dev/x"}',
@@ -528,8 +520,8 @@ CASES = [
         "hardware.head",
         "'small'",
         "a dictionary, in { }, with sockets, cores_per_socket, threads_per_core, cpu_numbering, "
-        "numa_nodes, memory_mib, gpu, nics, hugepages, housekeeping_cpus, cgroup, boot_loader, "
-        "firmware, kernel, kernel_args, clock",
+        "numa_nodes, memory_mib, gpu, nics, management_interface, hugepages, housekeeping_cpus, "
+        "cgroup, boot_loader, firmware, kernel, kernel_args, clock",
     ),
     Wrong(
         "unknown hardware class",

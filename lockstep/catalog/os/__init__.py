@@ -46,6 +46,17 @@ class Release:
     """Package with the kernel headers; {release} stands for the output of `uname -r`."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
     """Timers that upgrade packages automatically."""
+    network_managers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Program that may keep the interfaces (docs/network.md) -> its packages; the usual one first.
+
+    Only packages whose installation changes no interface. The program of the installed system is
+    never installed: it is there.
+    """
+    boots_without_required_link: bool = True
+    """Whether systemd-networkd-wait-online ends if none of networkd's links is required.
+
+    Before systemd 255 it waits for two minutes, and then the unit has failed (seen with 252).
+    """
     supported_roles: tuple[str, ...] | None = None
     """Roles that Lockstep supports on this release; None if it supports all roles."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +72,9 @@ class Release:
     @property
     def every_package(self) -> frozenset[str]:
         """The packages named in this release's data; roles declare all others."""
-        return frozenset(self.locales).union(self.slurm_nvml, *self.engines.values())
+        return frozenset(self.locales).union(
+            self.slurm_nvml, *self.engines.values(), *self.network_managers.values()
+        )
 
     def local(self, text: str) -> str:
         """Return a text, such as a path or a command, with this release's names."""

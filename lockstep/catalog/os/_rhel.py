@@ -59,6 +59,9 @@ RHEL_9 = Release(
     kernel_headers="kernel-devel-{release}",
     # dnf.spec, scriptlets of dnf-automatic.
     upgrade_timers=("dnf-automatic-install.timer", "dnf-automatic.timer"),
+    # NetworkManager keeps its profiles as keyfiles (RHEL 9.0 release notes, Networking). Only EPEL
+    # has the package systemd-networkd.
+    network_managers={"networkmanager": ()},
     not_verified=(
         "busybox, munge, apptainer and slurm in EPEL 9: names from public guides, not from the "
         "archive",

@@ -4,7 +4,7 @@ Names and versions: its archive (jammy, jammy-updates, jammy-security), read on 
 """
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import ENGINES, LOCALES
+from lockstep.catalog.os._debian import ENGINES, LOCALES, NETWORK_MANAGERS
 
 RELEASE = Release(
     id="ubuntu",
@@ -13,6 +13,8 @@ RELEASE = Release(
     # The archive has Podman 3.4.4 (CDI needs 4.1), containerd 2.2.1 and Docker 29.1.3.
     without_cdi=("podman",),
     locales=LOCALES,
+    network_managers={"netplan": NETWORK_MANAGERS["netplan"], **NETWORK_MANAGERS},
+    boots_without_required_link=False,
     # tmpfiles.d/debian.conf of systemd 249.11-0ubuntu3 makes no link to /etc/locale.conf.
     locale_file="/etc/default/locale",
     # chrony 4.2 has no leapseclist (added in 4.6); its dependency tzdata has the zone.

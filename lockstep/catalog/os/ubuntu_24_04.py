@@ -4,7 +4,7 @@ Names and versions: its archive (noble, noble-updates, noble-security), read on 
 """
 
 from lockstep.catalog.os import Release
-from lockstep.catalog.os._debian import ENGINES, LOCALES
+from lockstep.catalog.os._debian import ENGINES, LOCALES, NETWORK_MANAGERS
 
 RELEASE = Release(
     id="ubuntu",
@@ -16,6 +16,8 @@ RELEASE = Release(
     locale_file="/etc/locale.conf",
     # chrony 4.5 has no leapseclist (added in 4.6); its dependency tzdata-legacy has the zone.
     chrony_leap_seconds="leapsectz right/UTC",
+    # The usual one: Ubuntu Server documentation, "Configuring networks" (Netplan).
+    network_managers={"netplan": NETWORK_MANAGERS["netplan"], **NETWORK_MANAGERS},
     slurm=(23, 11),
     # No slurm_nvml: slurm-wlm-basic-plugins 23.11.4-1.2ubuntu5 has gpu_generic.so and gpu_nrt.so,
     # and no package of the archive has gpu_nvml.so.

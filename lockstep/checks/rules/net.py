@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import made
@@ -10,7 +10,6 @@ from lockstep.checks.objects import Object, ObjectKind
 from lockstep.checks.rule import (
     ERROR,
     SAME_DEVICE,
-    UNREAD,
     WARNING,
     Cause,
     Effect,
@@ -21,86 +20,25 @@ from lockstep.checks.rule import (
     Severities,
     Text,
     by_hand,
+    by_role,
     each,
     same,
+    some,
+)
+from lockstep.checks.rules._interfaces import (
+    ADDRESSES,
+    FOLLOWS_STATE,
+    NOT_READ,
+    by_name,
+    by_network,
+    held,
+    interfaces,
+    judged,
+    mtus,
+    planned,
+    which,
 )
 from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
-from lockstep.checks.rules.rdma import of_the_fabric
-from lockstep.probe.record import Unread
-from lockstep.spec.names import expand
-
-ADDRESSES = "net.addresses"
-NOT_READ = (Cause("net.address", of=UNREAD), Cause("rdma.interface", of=UNREAD))
-"""If the addresses or the RDMA devices cannot be read, no interface can be checked."""
-FOLLOWS_STATE = (*NOT_READ, Cause("net.state", at=SAME_DEVICE))
-"""Few settings of an interface can be read while it is down or missing."""
-MANAGEMENT = "management"
-
-
-def planned(view: View) -> dict[str, str]:
-    """Return the planned addresses of the node, keyed by purpose."""
-    rails = {f"rail{number}": str(one) for number, one in enumerate(view.plan.node.fabric)}
-    return {MANAGEMENT: view.plan.address, **rails}
-
-
-def holder(view: View, address: str) -> str | None:
-    """Return the name of the interface with ``address``, or None."""
-    held = view.items(ADDRESSES).items()
-    return next((name for name, own in held if isinstance(own, list) and address in own), None)
-
-
-def interfaces(view: View) -> dict[str, str]:
-    """Return the interfaces on the management network and the fabric, keyed by purpose or name.
-
-    Container bridges, storage interfaces and spare ports are left out.
-    """
-    return view.once(_interfaces)
-
-
-def _interfaces(view: View) -> dict[str, str]:
-    nics = view.plan.hardware.hardware.nics
-    # IPoIB interfaces may be down by design, because jobs use verbs.
-    ports = of_the_fabric(view, "rdma.netdev").values() if nics.rdma == "roce" else ()
-    named = {
-        *(expand(nics.interfaces) if nics.interfaces else ()),
-        *(name for port in ports if isinstance(port, str) for name in port.split(",") if name),
-    }
-    found = {name: name for name in sorted(named)}
-    for purpose, address in planned(view).items():
-        name = holder(view, address)
-        if name is not None and name not in found.values():
-            found[purpose] = name
-    return found
-
-
-def judged(reading: str) -> Callable[[View], Items]:
-    """Return a function that selects the interfaces on the management network and the fabric."""
-    missing = Unread(unread="no such interface")
-    return made(
-        reading,
-        lambda view, items: {
-            what: items.get(name, missing) for what, name in interfaces(view).items()
-        },
-    )
-
-
-def by_name(reading: str) -> Callable[[View], Items]:
-    """Like ``judged``, but with the interface names as keys, as in the records."""
-
-    def look(view: View) -> Items:
-        names = interfaces(view)
-        return {names.get(what, ""): value for what, value in judged(reading)(view).items()}
-
-    return look
-
-
-def which(view: View, what: str) -> str:
-    """Return the name of the interface if a finding names only its purpose."""
-    name = interfaces(view).get(what, what)
-    return "" if name == what else f"interface {name}"
-
-
-NOWHERE = "on no interface"
 
 
 def _interface(view: View, what: str) -> tuple[Object]:
@@ -148,6 +86,11 @@ def _alike(
     )
 
 
+SET_MTU = (
+    "on {node}: set the MTU of the affected interface to {expected} (ip link), and correct its "
+    "configuration"
+)
+
 RULES = (
     Rule(
         id="net.address",
@@ -156,18 +99,15 @@ RULES = (
         blind="Duplicate addresses within the cluster, which net.address_unique finds.",
         source="ip-address(8)",
         reading=ADDRESSES,
-        look=Look(
-            made(
-                ADDRESSES,
-                lambda view, read: {
-                    what: NOWHERE if holder(view, address) is None else address
-                    for what, address in planned(view).items()
-                },
-            )
-        ),
+        look=Look(made(ADDRESSES, lambda view, read: held(view))),
         expected=each(lambda view: dict(planned(view))),
-        repair=by_hand(
-            "on {node}: configure the address {expected}; ip address shows the current addresses"
+        repair=by_role(
+            "the role network, if it configures the rail",
+            roles=by_network,
+            no_role=(
+                "on {node}: configure the address {expected}; ip address shows the current "
+                "addresses"
+            ),
         ),
     ),
     Rule(
@@ -293,17 +233,25 @@ RULES = (
         ),
         explained_by=NOT_READ,
     ),
-    _alike(
-        "net.mtu",
-        "MTU",
-        why="With a smaller MTU, large packets to and from this node are fragmented or dropped.",
-        blind="The MTU of switches. Interfaces that have a different name on the peers.",
-        source="ip-link(8)",
-        repair=(
-            "on {node}: set the MTU of the affected interface to {expected} (ip link), and correct "
-            "its configuration"
+    replace(
+        _alike(
+            "net.mtu",
+            "MTU",
+            why=(
+                "With a smaller MTU, large packets to and from this node are fragmented or dropped."
+            ),
+            blind="The MTU of switches. Interfaces that have a different name on the peers.",
+            source="ip-link(8)",
+            repair="",
+            severity=ERROR,
         ),
-        severity=ERROR,
+        expected=some(mtus),
+        repair=by_role(
+            "the role network, if it configures the rail and its MTU is declared",
+            roles=by_network,
+            no_role=SET_MTU,
+            peers=SET_MTU,
+        ),
     ),
     _alike(
         "net.offloads",

@@ -1,0 +1,72 @@
+"""Questions about the network interfaces that Lockstep configures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lockstep.plan.network import Interface
+from lockstep.question import Question, Taken
+
+NET = "/sys/class/net"
+
+
+@dataclass(frozen=True)
+class InterfaceState:
+    """What an interface has, running and on disk."""
+
+    exists: bool
+    addresses: tuple[str, ...]
+    """Global addresses, without the length of their prefixes."""
+    mtu: int | None
+    has_default_route: bool
+    """Whether a default route of the address's family uses the interface."""
+    files: tuple[str, ...]
+    """Files that configure the interface, of its own program and of others."""
+
+
+@dataclass(frozen=True)
+class InterfaceStates:
+    """The interfaces that Lockstep configures, and whether jobs may be using them."""
+
+    by_name: dict[str, InterfaceState]
+    job_steps: int
+
+
+def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceStates]:
+    """Ask for the state of some interfaces, and for the number of job steps on the node."""
+    every = tuple(interfaces)
+
+    def state(taken: Taken, one: Interface) -> InterfaceState:
+        kept = taken.item("net.persisted", f"{one.manager} {one.name}")
+        routes = taken.item("net.default_route", "ipv6" if one.ipv6 else "ipv4")
+        return InterfaceState(
+            exists=bool(taken.item("kernel.files", _shown(one))),
+            # An interface without a device and without an address has no reading.
+            addresses=tuple(taken.known("net.addresses", one.name) or ()),
+            mtu=taken.known("net.mtu", one.name),
+            has_default_route=one.name in routes,
+            files=(*kept["files"], *kept["elsewhere"]),
+        )
+
+    def answer(taken: Taken) -> InterfaceStates:
+        by_name = {one.name: state(taken, one) for one in every}
+        return InterfaceStates(by_name, int(taken["slurm.steps"]))
+
+    return Question(
+        "network interfaces",
+        (
+            *("kernel.files", "net.addresses", "net.mtu", "net.default_route"),
+            *("net.persisted", "slurm.steps"),
+        ),
+        answer,
+        {
+            "kernel_files": tuple(map(_shown, every)),
+            "interfaces": tuple(f"{one.manager} {one.name}" for one in every),
+        },
+    )
+
+
+def _shown(interface: Interface) -> str:
+    """Return a file that exists while an interface does."""
+    return f"{NET}/{interface.name}/ifindex"

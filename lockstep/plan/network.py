@@ -1,0 +1,160 @@
+"""The network interfaces that Lockstep configures on a node, and the program that keeps them.
+
+docs/network.md has the sources. A network that the description leaves unmanaged has none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Literal
+
+from lockstep.catalog.os import Release
+from lockstep.spec import Node, names
+from lockstep.spec.expand import RAIL_SHIFT
+from lockstep.spec.hardware import HardwareClass
+from lockstep.spec.model import Network
+
+Networks = Mapping[Literal["management", "fabric"], Network]
+MANAGEMENT: Literal["management"] = "management"
+FIRST_TABLE = 1000
+"""Routing table of the first rail, and the priority of its rule; the other rails follow. The kernel
+uses 253 to 255 and priorities 0, 32766 and 32767 (ip-rule(8))."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface, with all settings that its file has."""
+
+    name: str
+    purpose: str
+    """``management``, or ``rail0`` and so on."""
+    manager: str
+    """A key of ``UNITS``."""
+    address: str
+    prefix: str
+    """The network of the address, with its length."""
+    mtu: int | None = None
+    """In bytes; None: not set."""
+    gateway: str = ""
+    table: int | None = None
+    """Routing table of a rail that has a router, also the priority of its rule."""
+    name_servers: tuple[str, ...] = ()
+    ipoib_mode: Literal["", "datagram", "connected"] = ""
+    """Empty: not an InfiniBand interface."""
+
+    @property
+    def length(self) -> int:
+        """Length of the prefix, in bits."""
+        return int(self.prefix.rpartition("/")[2])
+
+    @property
+    def with_length(self) -> str:
+        """The address with the length of its prefix."""
+        return f"{self.address}/{self.length}"
+
+    @property
+    def ipv6(self) -> bool:
+        """Whether the address is an IPv6 address."""
+        return ":" in self.address
+
+    @property
+    def is_rail(self) -> bool:
+        """Whether the interface belongs to the fabric."""
+        return self.purpose != MANAGEMENT
+
+
+def manager_of(network: Network | None, release: Release) -> str:
+    """Return the program that keeps a network's interfaces; "" if Lockstep does not manage it."""
+    if network is None or network.manager == "unmanaged":
+        return ""
+    if network.manager == "release":
+        return next(iter(release.network_managers), "")
+    return str(network.manager)
+
+
+def plan(
+    node: Node, hardware: HardwareClass, networks: Networks, release: Release
+) -> tuple[Interface, ...]:
+    """Return the interfaces that Lockstep configures on a node, the management interface first."""
+    return (
+        *_management(node, hardware, networks.get(MANAGEMENT), release),
+        *_rails(node, hardware, networks.get("fabric"), release),
+    )
+
+
+def _management(
+    node: Node, hardware: HardwareClass, network: Network | None, release: Release
+) -> Iterator[Interface]:
+    manager = manager_of(network, release)
+    if network is not None and manager:
+        yield Interface(
+            name=hardware.management_interface,
+            purpose=MANAGEMENT,
+            manager=manager,
+            address=str(node.management),
+            prefix=str(network.prefix),
+            mtu=network.mtu,
+            gateway=str(network.gateway or ""),
+            name_servers=tuple(map(str, network.name_servers)),
+        )
+
+
+def _rails(
+    node: Node, hardware: HardwareClass, network: Network | None, release: Release
+) -> Iterator[Interface]:
+    manager = manager_of(network, release)
+    if network is None or not manager or not node.fabric:
+        return
+    nics = hardware.nics
+    rails = zip(names.expand(nics.interfaces), node.fabric, strict=True)
+    for rail, (name, address) in enumerate(rails):
+        shift = rail << RAIL_SHIFT
+        first = network.prefix.first + shift
+        length = network.prefix.prefixlen if network.rails == 1 else 128 - RAIL_SHIFT
+        yield Interface(
+            name=name,
+            purpose=f"rail{rail}",
+            manager=manager,
+            address=str(address),
+            prefix=f"{_text(first, address.version)}/{length}",
+            mtu=network.mtu,
+            gateway=_text(int(network.gateway) + shift, address.version)
+            if network.gateway is not None
+            else "",
+            table=FIRST_TABLE + rail if network.gateway is not None else None,
+            ipoib_mode=nics.ipoib_mode if nics.rdma == "infiniband" else "",
+        )
+
+
+def _text(number: int, version: int) -> str:
+    """Return an address as text."""
+    return str(IPv6Address(number) if version == 6 else IPv4Address(number))
+
+
+UNITS = {
+    "ifupdown": "networking.service",
+    "netplan": "systemd-networkd.service",
+    "networkd": "systemd-networkd.service",
+    "networkmanager": "NetworkManager.service",
+}
+"""Program -> the unit that configures its interfaces at boot; netplan's files are for networkd."""
+
+
+def path_of(interface: Interface) -> str:
+    """Return the path of the file that has an interface's settings."""
+    return {
+        "ifupdown": "/etc/network/interfaces.d/50-lockstep",
+        "netplan": "/etc/netplan/90-lockstep.yaml",
+        # The first file that matches counts, and netplan's begin with "10-netplan-".
+        "networkd": f"/etc/systemd/network/10-lockstep-{interface.name}.network",
+        "networkmanager": "/etc/NetworkManager/system-connections/"
+        f"lockstep-{interface.name}.nmconnection",
+    }[interface.manager]
+
+
+def files_read_by(interfaces: tuple[Interface, ...], unit: str) -> tuple[str, ...]:
+    """Return the files with the settings of the interfaces that a unit configures."""
+    own = (path_of(one) for one in interfaces if UNITS[one.manager] == unit)
+    return tuple(dict.fromkeys(own))

@@ -1,0 +1,124 @@
+"""Validates the configuration of network interfaces: managers, routers, names and MTUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lockstep.catalog import os as operating_systems
+from lockstep.spec import names
+from lockstep.spec.hardware import HardwareClass
+from lockstep.spec.model import Cluster, Network
+from lockstep.spec.problem import Problem, Relation, violated
+
+LONGEST_NAME = 15
+"""Characters in the name of an interface (IFNAMSIZ in linux/if.h, without the final zero)."""
+LARGEST_DATAGRAM_MTU = 4092
+"""IPoIB in datagram mode: the largest MTU of InfiniBand, 4096, minus a header of 4 bytes (RHEL 9,
+Configuring InfiniBand and RDMA networks, "The IPoIB communication modes")."""
+
+
+def network_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Find problems of the networks whose addresses Lockstep configures, and of their MTUs."""
+    for kind, network in cluster.networks.items():
+        yield from violated(
+            ("networks", kind), *_manager(cluster, network), *_settings(kind, network)
+        )
+    for name, hardware in cluster.hardware.items():
+        if any(group.hardware == name for group in cluster.nodes):
+            yield from violated(("hardware", name), *_interfaces(cluster, name, hardware))
+
+
+def is_managed(network: Network | None) -> bool:
+    """Return whether Lockstep configures the addresses of a network."""
+    return network is not None and network.manager != "unmanaged"
+
+
+def _manager(cluster: Cluster, network: Network) -> Iterator[Relation]:
+    for name in cluster.releases if is_managed(network) else ():
+        release = operating_systems.find(name)
+        offered = () if release is None else ("release", *release.network_managers)
+        yield (
+            release is not None and network.manager not in offered,
+            ("manager",),
+            network.manager,
+            f"on {name} one of {', '.join(offered)}",
+        )
+
+
+def _settings(name: str, network: Network) -> Iterable[Relation]:
+    gateway, prefix, managed = network.gateway, network.prefix, is_managed(network)
+    last = prefix.last if network.rails == 1 else prefix.first | (1 << 64) - 1
+    inside = (
+        gateway is not None
+        and gateway.version == prefix.version
+        and prefix.first < int(gateway) <= last
+    )
+    servers = ", ".join(map(str, network.name_servers))
+    needs = 'leave it out, or set manager to "release": Lockstep must configure the interfaces'
+    return (
+        (gateway is not None and not managed, ("gateway",), str(gateway), needs),
+        (
+            gateway is not None and not inside,
+            ("gateway",),
+            str(gateway),
+            f"an address in {prefix}"
+            if network.rails == 1
+            else f"an address in {prefix.ip}/64, "
+            "the first rail; Lockstep derives the routers of the others",
+        ),
+        (servers and name == "management" and not managed, ("name_servers",), servers, needs),
+        (
+            servers and name != "management",
+            ("name_servers",),
+            servers,
+            "leave it out: nodes reach name servers on the management network",
+        ),
+    )
+
+
+def _interfaces(cluster: Cluster, name: str, hardware: HardwareClass) -> Iterator[Relation]:
+    """Yield the relations of a hardware class that nodes use."""
+    management, fabric = (cluster.networks.get("management"), cluster.networks.get("fabric"))
+    own = names.expand(hardware.management_interface) if hardware.management_interface else ()
+    nics = hardware.nics
+    rails = names.expand(nics.interfaces) if nics.interfaces else ()
+    if is_managed(management):
+        yield (
+            len(own) != 1,
+            ("management_interface",),
+            hardware.management_interface or "no name",
+            "the name of the interface with the management address; networks.management.manager "
+            "needs it",
+        )
+        yield from _too_long(own, ("management_interface",))
+        yield (
+            set(own) & set(rails),
+            ("management_interface",),
+            ", ".join(own),
+            f"an interface that is not in nics.interfaces, {nics.interfaces}",
+        )
+    has_rails = any(g.hardware == name and g.fabric is not None for g in cluster.nodes)
+    if fabric is None or not has_rails:
+        return
+    if is_managed(fabric):
+        yield (
+            len(rails) != fabric.rails,
+            ("nics", "interfaces"),
+            f"{nics.interfaces}: {len(rails)} names" if rails else "no names",
+            f"{fabric.rails} {'name' if fabric.rails == 1 else 'names'}, one per rail in the order "
+            "of the rails; networks.fabric.manager needs them",
+        )
+        yield from _too_long(rails, ("nics", "interfaces"))
+    yield (
+        nics.rdma == "infiniband"
+        and nics.ipoib_mode == "datagram"
+        and (fabric.mtu or 0) > LARGEST_DATAGRAM_MTU,
+        ("nics", "ipoib_mode"),
+        f"datagram with networks.fabric.mtu {fabric.mtu}",
+        f"a networks.fabric.mtu of {LARGEST_DATAGRAM_MTU} at most, or connected mode",
+    )
+
+
+def _too_long(interfaces: Iterable[str], field: tuple[str, ...]) -> Iterator[Relation]:
+    long = next((one for one in interfaces if len(one) > LONGEST_NAME or one in (".", "..")), "")
+    yield long, field, long, f"names of interfaces, {LONGEST_NAME} characters at most"

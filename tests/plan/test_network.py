@@ -1,0 +1,203 @@
+"""The interfaces that Lockstep configures: which, by which program, and what the files say."""
+
+from typing import Any
+
+import pytest
+
+from lockstep.files import managed
+from lockstep.plan import NodePlan
+from lockstep.roles import declared
+from lockstep.spec import load
+from tests.plan.example import planned
+from tests.spec.example import description
+
+RAILS = "fabric[0-7]"
+
+
+def networked(
+    fabric: dict[str, Any], management: dict[str, Any] | None = None, **nics: Any
+) -> dict[str, Any]:
+    wanted = description()
+    wanted["networks"]["fabric"] |= fabric
+    wanted["networks"]["management"] |= management or {}
+    wanted["hardware"]["hgx"]["nics"] = {"count": 8, "interfaces": RAILS, **nics}
+    for hardware in wanted["hardware"].values():
+        hardware["management_interface"] = "eno1"
+    return wanted
+
+
+def worker(wanted: dict[str, Any]) -> NodePlan:
+    plan = planned(lambda other: other.update(wanted))
+    return next(node for node in plan.nodes.values() if node.is_worker)
+
+
+def text(node: NodePlan, path: str) -> str:
+    (content,) = (one.content for one in managed(node, None, "network") if one.path == path)
+    return content.decode()
+
+
+def test_without_a_manager_no_interface_is_touched() -> None:
+    node = worker(networked({}))
+    assert (node.interfaces, "network" in node.roles) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("release", "manager", "packages"),
+    [
+        ("debian_12", "ifupdown", ("ifupdown",)),
+        ("debian_13", "ifupdown", ("ifupdown",)),
+        ("ubuntu_24_04", "netplan", ("netplan.io",)),
+    ],
+)
+def test_the_usual_program_follows_from_the_release(
+    release: str, manager: str, packages: tuple[str, ...]
+) -> None:
+    wanted = networked({"manager": "release"})
+    wanted["os"]["release"] = release
+    node = worker(wanted)
+    assert {one.manager for one in node.interfaces} == {manager}
+    assert node.software.by_role["network"] == packages
+
+
+def test_the_management_interface_is_configured_only_if_its_own_network_says_so() -> None:
+    rails = worker(networked({"manager": "networkd"})).interfaces
+    assert [one.purpose for one in rails] == [f"rail{number}" for number in range(8)]
+    both = worker(networked({"manager": "networkd"}, {"manager": "ifupdown"})).interfaces
+    assert [(one.name, one.manager) for one in both[:2]] == [
+        ("eno1", "ifupdown"),
+        ("fabric0", "networkd"),
+    ]
+
+
+def test_each_rail_has_its_own_subnet_router_and_table() -> None:
+    node = worker(networked({"manager": "networkd", "gateway": "fd00:2::ffff", "mtu": 4200}))
+    third = node.interfaces[2]
+    assert third.prefix == "fd00:2:0:2::/64"
+    assert third.gateway == "fd00:2:0:2::ffff"
+    assert third.table == 1002
+    own = str(node.node.fabric[2])
+    lines = text(node, "/etc/systemd/network/10-lockstep-fabric2.network").splitlines()
+    assert [line for line in lines if "=" in line] == [
+        "Name=fabric2",
+        "MTUBytes=4200",
+        "RequiredForOnline=no",
+        f"Address={own}/64",
+        "DHCP=no",
+        "IPv6AcceptRA=no",
+        "LinkLocalAddressing=ipv6",
+        "ConfigureWithoutCarrier=yes",
+        "Destination=fd00:2:0:2::/64",
+        "Table=1002",
+        "Gateway=fd00:2:0:2::ffff",
+        "Table=1002",
+        f"From={own}",
+        "Table=1002",
+        "Priority=1002",
+    ]
+
+
+def test_two_nodes_of_a_kind_have_their_own_addresses() -> None:
+    """The list of a kind's files is made once, their content is not."""
+    wanted = networked({"manager": "networkd"})
+    plan = planned(lambda other: other.update(wanted))
+    first, second, *_ = (node for node in plan.nodes.values() if node.is_worker)
+    path = "/etc/systemd/network/10-lockstep-fabric0.network"
+    for node in (first, second):
+        assert f"Address={node.node.fabric[0]}/64" in text(node, path)
+
+
+def test_a_rail_never_has_a_default_route_in_the_main_table() -> None:
+    wanted = networked({"manager": "ifupdown", "gateway": "fd00:2::ffff"})
+    lines = text(worker(wanted), "/etc/network/interfaces.d/50-lockstep").splitlines()
+    assert [line for line in lines if "default" in line and " table 10" not in line] == []
+    assert not any(line.strip().startswith("gateway") for line in lines)
+
+
+def test_ipv4_has_the_length_of_the_whole_network() -> None:
+    wanted = networked({"manager": "ifupdown"}, {"manager": "ifupdown"})
+    wanted["networks"] = {
+        "management": {"prefix": "10.0.0.0/16", "manager": "ifupdown", "gateway": "10.0.0.254"},
+        "fabric": {"prefix": "10.1.0.0/20", "manager": "ifupdown"},
+    }
+    for number, group in enumerate(wanted["nodes"]):
+        group["management"] = f"10.0.{number}.1"
+        if "fabric" in group:
+            group["fabric"] = f"10.1.{number}.1"
+    wanted["hardware"]["hgx"]["nics"] = {"count": 1, "interfaces": "fabric0"}
+    node = worker(wanted)
+    shown = text(node, "/etc/network/interfaces.d/50-lockstep")
+    assert (
+        f"iface eno1 inet static\n    address {node.address}/16\n    gateway 10.0.0.254\n" in shown
+    )
+    assert f"iface fabric0 inet static\n    address {node.node.fabric[0]}/20\n" in shown
+    assert "    accept_ra" not in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "value"),
+    [
+        (
+            lambda w: w["networks"]["fabric"].update(manager="networkmanager"),
+            ("networks", "fabric", "manager"),
+            "networkmanager",
+        ),
+        (
+            lambda w: w["networks"]["fabric"].update(manager="unmanaged", gateway="fd00:2::ffff"),
+            ("networks", "fabric", "gateway"),
+            "fd00:2::ffff",
+        ),
+        (
+            lambda w: w["networks"]["fabric"].update(gateway="fd00:2:0:1::ffff"),
+            ("networks", "fabric", "gateway"),
+            "fd00:2:0:1::ffff",
+        ),
+        (
+            lambda w: w["networks"]["fabric"].update(name_servers=["fd00:1::53"]),
+            ("networks", "fabric", "name_servers"),
+            "fd00:1::53",
+        ),
+        (
+            lambda w: w["hardware"]["hgx"].update(nics={"count": 8}),
+            ("hardware", "hgx", "nics", "interfaces"),
+            "no names",
+        ),
+        (
+            lambda w: w["hardware"]["hgx"].update(
+                nics={"count": 8, "interfaces": "a-very-long-name[0-7]"}
+            ),
+            ("hardware", "hgx", "nics", "interfaces"),
+            "a-very-long-name0",
+        ),
+        (
+            lambda w: (
+                w["networks"]["management"].update(manager="release")
+                or w["hardware"]["head"].update(management_interface="")
+            ),
+            ("hardware", "head", "management_interface"),
+            "no name",
+        ),
+        (
+            lambda w: (
+                w["networks"]["management"].update(manager="release")
+                or w["hardware"]["hgx"].update(management_interface="fabric0")
+            ),
+            ("hardware", "hgx", "management_interface"),
+            "fabric0",
+        ),
+        (
+            lambda w: (
+                w["networks"]["fabric"].update(mtu=9000)
+                or w["hardware"]["hgx"]["nics"].update(rdma="infiniband")
+            ),
+            ("hardware", "hgx", "nics", "ipoib_mode"),
+            "datagram with networks.fabric.mtu 9000",
+        ),
+    ],
+)
+def test_a_description_that_cannot_be_configured_is_refused(
+    change: Any, path: tuple[str, ...], value: str
+) -> None:
+    wanted = networked({"manager": "networkd"})
+    change(wanted)
+    _, problems = load(wanted, declared())
+    assert [(one.path, one.value) for one in problems] == [(path, value)]
