@@ -165,6 +165,25 @@ def test_a_finding_of_an_earlier_step_stops_the_deploy(tmp_path: Path) -> None:
     assert "Untouched: worker4" in ran.told[-1]
 
 
+def test_nodes_that_wait_for_their_step_are_not_compared_with_the_canary(tmp_path: Path) -> None:
+    """They have had an earlier part of the deploy, as the workers' node check is one."""
+    deploy = DEPLOY.replace(
+        'if not plan.is_worker:\n    own(name="Head"',
+        'if plan.is_worker:\n    own(name="Before", kind="before")\n'
+        'canary.checked(name="Before the heads", plan=plan)\n'
+        'if not plan.is_worker:\n    own(name="Head"',
+    )
+    prepared(tmp_path, changing=["head1", *WORKERS])
+    done = pyinfra(tmp_path, deploy, "-y", inventory=INVENTORY)
+    assert done.returncode == 0, done.stderr
+    checks = [line for line in (tmp_path / "log").read_text().splitlines() if "check" in line]
+    everywhere = ["check worker1", "check worker[1-3]"]
+    assert checks == [
+        *("check head[1-2],worker[1-4]", *everywhere, "check worker[1-4]"),
+        *("check head1,worker[1-4]", *everywhere, "check head1,worker[1-4]"),
+    ]
+
+
 def test_heads_have_a_canary_of_their_own_and_stop_the_workers(tmp_path: Path) -> None:
     ran = deployed(tmp_path, changing=["head1", *WORKERS], failing=["head1"])
     assert (ran.code, ran.log) == (1, ["check head[1-2],worker[1-4]"])

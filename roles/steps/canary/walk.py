@@ -57,6 +57,8 @@ class Walk(BaseStateCallback):
         self._begun = False
         self._now: frozenset[Host] | None = None
         """The hosts of this step; None: all hosts."""
+        self._reached: set[Host] = set()
+        """The hosts of this step and of the steps before it in this part."""
         self._parts: list[Part] = []
         """This part and those that follow."""
         self._reasons: dict[Host, str] = {}
@@ -92,7 +94,9 @@ class Walk(BaseStateCallback):
         changed = [host for host in hosts if self._has_changed(host)]
         if not changed:
             return {}
-        names = [_plan_of(host).name for host in self._usual_hosts() if self._has_changed(host)]
+        # A node that waits for its step of this part differs from the others in what it lacks.
+        reached = [host for host in self._usual_hosts() if host in self._reached]
+        names = [_plan_of(host).name for host in reached if self._has_changed(host)]
         logger.info(f"--> Canary: checking {fold(names)} after the change")
         again = f"Next: repair it, then run: {_command()}"
         try:
@@ -140,6 +144,7 @@ class Walk(BaseStateCallback):
             self._begin()
             while self._parts:
                 part = self._parts[0]
+                self._reached = set()
                 found = self._steps(part)
                 for number, names in enumerate(found, start=1):
                     yield from self._step(part, names)
@@ -187,6 +192,7 @@ class Walk(BaseStateCallback):
     def _step(self, part: Part, names: Collection[str]) -> Iterator[str]:
         self._judged = None
         self._now = frozenset(host for host in self._in_order() if _plan_of(host).name in names)
+        self._reached |= self._now
         for operation in part:
             if any(operation in self._state.ops[host] for host in self._now):
                 yield operation
