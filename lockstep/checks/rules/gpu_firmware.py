@@ -38,8 +38,8 @@ from lockstep.probe.record import MISSING, Unread
 
 TIMES, SLOW_S = 3, 2.0
 FLASH = (
-    "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain {node} first; "
-    "use the server vendor's tool)"
+    "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain {node} "
+    "first; use the server vendor's tool)"
 )
 
 

@@ -266,8 +266,8 @@ RULES = (
     _same_set(
         id="rdma.firmware",
         claim=(
-            "RDMA devices have the declared firmware or, if none is declared, the firmware versions "
-            "of the node's peers."
+            "RDMA devices have the declared firmware or, if none is declared, the firmware "
+            "versions of the node's peers."
         ),
         why=(
             "The firmware controls congestion and retransmission. A fabric with mixed versions can "
