@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from lockstep.catalog.os import of_debian
 from lockstep.checks.raw_findings import NO_GROWTH, RawFinding
 from lockstep.checks.rule import At, Cause, Effect
 from lockstep.report import Finding, Status, alike, fold
@@ -146,7 +147,7 @@ def _explains(cause: Cause, other: RawFinding, effect: RawFinding) -> bool:
     """Return whether one finding explains another, regardless of the nodes."""
     return (
         fnmatchcase(other.finding.rule, cause.rule)
-        and cause.device in (None, other.finding.device)
+        and cause.device in (None, other.finding.device, of_debian(other.finding.device))
         and (not cause.tag or cause.tag in other.tags)
         and (cause.at is not At.DEVICE or effect.covers <= other.covers)
         # An unread value explains other unread values, never a difference.

@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 CGROUP_V2_FROM = (22, 5)
@@ -100,6 +101,16 @@ def known() -> tuple[str, ...]:
     return tuple(
         sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
     )
+
+
+def of_debian(name: str) -> str:
+    """Return Debian's name of a path or unit, with which rules name their causes."""
+    return _of_debian().get(name, name)
+
+
+@cache
+def _of_debian() -> dict[str, str]:
+    return {own: name for release in map(load, known()) for name, own in release.names.items()}
 
 
 def load(name: str) -> Release:

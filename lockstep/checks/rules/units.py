@@ -6,6 +6,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
+from lockstep.catalog.os import of_debian
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import of_map, where, whole
 from lockstep.checks.rule import (
@@ -230,7 +231,7 @@ RULES = (
             "the role that sets up the unit",
             roles=lambda view, port: owners.of_unit(view.plan, _units(view)[port]),
         ),
-        tags=lambda view, port: frozenset({_units(view)[port]}),
+        tags=lambda view, port: frozenset({of_debian(_units(view)[port])}),
         explained_by=(
             *(
                 Cause("file.content", device=file, of=Effect(tag=unit))
