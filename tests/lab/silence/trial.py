@@ -126,11 +126,15 @@ def back(lab: Lab, worker: str, booted: str) -> None:
 
 
 def idle(lab: Lab) -> None:
-    """Wait until Slurm can use all workers.
+    """Wait until Slurm can use all workers, and their clocks follow the head's again.
+
+    chronyd needs some seconds after its start (chronyc(1), waitsync).
 
     Raises:
-        AssertionError: it cannot.
+        AssertionError: Slurm cannot, or a clock does not.
     """
+    for worker in WORKERS:
+        lab.on(worker, f"chronyc waitsync {IDLE_S} 0 0 1 > /run/waitsync || cat /run/waitsync")
     lab.on(
         "head",
         f'for i in $(seq {IDLE_S}); do [ "$(sinfo -h -o %T | sort -u)" = idle ] && exit 0; sleep 1;'
