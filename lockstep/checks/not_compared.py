@@ -40,6 +40,8 @@ NOT_JUDGED = {
 NOT_ALONE = {
     "device.files": "the node's own device numbers, with which its containers are compared",
     "driver.module_next.kernel": "the kernel for which the module on disk was built",
+    "gpu.fabric.clique": "gpu.nvlink_domain compares it in NVLink domains",
+    "gpu.fabric.cluster": "gpu.nvlink_domain compares it in NVLink domains",
     "gpu.power.requested_w": "explains why gpu.power_limit differs",
     "gpu.pci.slot_width": "shows how many lanes a GPU can have, which gpu.pcie_width checks",
     "gpu.pstate": "shows whether a low clock is an idle clock",

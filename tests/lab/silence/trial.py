@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.lab.labs import INVENTORY, ROOT, Lab
 from tests.lab.silence import Event
-from tests.lab.silence.deployments import deployed, prepared
+from tests.lab.silence.deployments import WORKERS, deployed, prepared
 from tests.lab.silence.events import REBOOT
 from tests.lab.silence.life import Life
 
