@@ -176,7 +176,11 @@ def test_every_rendered_file_says_who_owns_it() -> None:
                 assert HEADER.strip() in (first, second), file.path
 
 
-@pytest.mark.parametrize("release", operating_systems.known())
+@pytest.mark.parametrize(
+    "release",
+    # A release with few roles refuses the example.
+    [n for n in operating_systems.known() if operating_systems.load(n).supported_roles is None],
+)
 def test_every_managed_path_has_one_owner_on_a_node(release: str) -> None:
     def on_release(wanted: dict[str, Any]) -> None:
         wanted["os"].update(release=release)
