@@ -322,6 +322,7 @@ ROWS: list[tuple[str, str, Fields | None, Fields | None, str]] = [
     ("firewall", "ipset bad", {"settings": "hash:ip"}, None, "ipset destroy bad"),
     ("hardware", "board", {"bios": "1"}, {"bios": "2"}, ""),
     ("program", "/usr/bin/tool", {"type": "file", "package": "none"}, None, "rm /usr/bin/tool"),
+    ("program", "/var/lib/a", {"type": "folder", "mode": "777"}, None, "chmod o-w /var/lib/a"),
     ("program", "/usr/bin/sudo", {"type": "file", "mode": "4755", "package": "sudo"}, None, ""),
     ("program", "/usr/bin/tool", {"type": "file", "package": "none"}, {"type": "file"}, ""),
 ]  # fmt: skip

@@ -62,6 +62,8 @@ def of_program(case: Case) -> Steps:
     owner = case.was(PACKAGE)
     if not case.is_extra:
         return []
+    if case.name.startswith("/var/") and not owner and case.was("type") == "folder":
+        return [command("chmod", "o-w", case.name)]  # it may have somebody's data
     if owner in ("", NO_PACKAGE):
         return [command("rm", case.name)] if case.was("type") in REMOVABLE else []
     rights = RIGHTS.fullmatch(case.was(SHIPPED))
