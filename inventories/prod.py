@@ -60,6 +60,7 @@ _cluster = plan_or_exit(
                     "speed_gbit": 400,
                     "rdma": "infiniband",
                     "rdma_devices": "mlx5_[0-7]",
+                    "gpudirect": "dma_buf",
                     "interfaces": "ib[0-7]",
                     "ipoib_mode": "datagram",
                 },
@@ -167,6 +168,7 @@ _cluster = plan_or_exit(
                 "container_toolkit": "1.19.1",
                 "nccl": "2.28.9",
                 "gdrcopy": "2.5.1",
+                "nvidia_fs": "2.28.4",
             },
             "containers": {
                 "engines": ["podman"],

@@ -4,7 +4,8 @@ Also crictl, a Kubernetes package. The container toolkit is in ``toolkit``: its 
 
 The packages contain the programs in ``repository/``, each in a version that matches Debian's driver
 and in a newer version. Driver packages with Debian's names exist in the newer version and in
-version BROKEN, whose library cannot be configured.
+version BROKEN, whose library cannot be configured. dcgm-exporter also exists in a version that
+cannot be configured, and in one that brings a fault.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from lab.standins.package import python as _program
 
 DRIVER, NEWER, BROKEN = "550.163.01", "550.163.02", "550.163.03"
 DCGM = ("4.4.1", "4.4.2")
+BROKEN_EXPORTER, FAULTY_EXPORTER = "4.4.3", "4.4.4"
 CRICTL = "1.32.0"
 UNITS = "usr/lib/systemd/system"
 STATE = "/var/lib/lockstep-standin/gpus.ini"
@@ -48,7 +50,7 @@ if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
 fi
 """
 FAILS = """#!/bin/sh
-echo 'libnvidia-ml1: this version cannot be configured (simulated failure)' >&2
+echo '@PACKAGE@: this version cannot be configured (simulated failure)' >&2
 exit 1
 """
 
@@ -93,6 +95,10 @@ DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS,   counter, Number of remapped rows for co
 
 def _of_unit(unit: str) -> dict[str, str]:
     return {"postinst": RESTART.replace("@UNIT@", unit), "prerm": STOP.replace("@UNIT@", unit)}
+
+
+def _fails(package: str, fails: bool) -> dict[str, str]:
+    return {"postinst": FAILS.replace("@PACKAGE@", package)} if fails else {}
 
 
 def _with_driver(version: str) -> list[Package]:
@@ -172,7 +178,7 @@ def _driver(version: str) -> list[Package]:
         library("libcuda", "libcuda1", {}),
         library("libnvidia-cfg", "libnvidia-cfg1", {}),
         library("libnvidia-ptxjitcompiler", "libnvidia-ptxjitcompiler1", {}),
-        library("libnvidia-ml", "libnvidia-ml1", {"postinst": FAILS} if version == BROKEN else {}),
+        library("libnvidia-ml", "libnvidia-ml1", _fails("libnvidia-ml1", version == BROKEN)),
         Package(
             "nvidia-smi",
             f"{version}-1",
@@ -200,18 +206,23 @@ def _dcgm(version: str) -> list[Package]:
             files={"usr/share/doc/datacenter-gpu-manager-4-cuda12/README": "simulated\n"},
             depends=f"datacenter-gpu-manager-4-core (= 1:{version}-1)",
         ),
-        Package(
-            "datacenter-gpu-manager-exporter",
-            f"{version}-1",
-            files={
-                "usr/bin/dcgm-exporter": _program("dcgm_exporter", version),
-                "etc/dcgm-exporter/default-counters.csv": COUNTERS,
-                f"{UNITS}/nvidia-dcgm-exporter.service": EXPORTER_UNIT,
-            },
-            depends="python3",
-            scripts=_of_unit("nvidia-dcgm-exporter.service"),
-        ),
+        _exporter(version),
     ]
+
+
+def _exporter(version: str) -> Package:
+    """Return the exporter; BROKEN_EXPORTER cannot be configured, FAULTY_EXPORTER has a sysctl."""
+    name = "datacenter-gpu-manager-exporter"
+    files: dict[str, str | bytes | Path] = {
+        "usr/bin/dcgm-exporter": _program("dcgm_exporter", version),
+        "etc/dcgm-exporter/default-counters.csv": COUNTERS,
+        f"{UNITS}/nvidia-dcgm-exporter.service": EXPORTER_UNIT,
+    }
+    if version == FAULTY_EXPORTER:
+        # systemd reads it after the site's own file, so it wins at the next boot.
+        files["usr/lib/sysctl.d/99-zzz-dcgm.conf"] = "net.core.somaxconn = 128\n"
+    scripts = _of_unit("nvidia-dcgm-exporter.service") | _fails(name, version == BROKEN_EXPORTER)
+    return Package(name, f"{version}-1", files=files, depends="python3", scripts=scripts)
 
 
 def _crictl() -> Package:
@@ -229,4 +240,5 @@ def packages() -> list[Package]:
     found = [p for version in (DRIVER, NEWER, BROKEN) for p in _with_driver(version)]
     found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
     found += [p for version in DCGM for p in _dcgm(version)]
+    found += map(_exporter, (BROKEN_EXPORTER, FAULTY_EXPORTER))
     return [*found, _crictl(), *job_containers.packages()]

@@ -123,6 +123,7 @@ class ClusterPlan:
         return (
             *notes.left_out(self.spec),
             *notes.without_blocks(self.spec),
+            *notes.gpudirect(self.spec),
             *notes.not_verified(self.spec),
         )
 

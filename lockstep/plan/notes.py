@@ -33,6 +33,22 @@ def without_blocks(cluster: Cluster) -> Iterator[str]:
         yield f"slurm.conf has no topology of NVLink domains: {why}"
 
 
+def gpudirect(cluster: Cluster) -> Iterator[str]:
+    """Yield a line for each class whose RDMA devices cannot reach GPU memory."""
+    stack = cluster.software.nvidia
+    for name, gpu in cluster.gpus.items():
+        hardware = cluster.hardware[name]
+        if stack is None or hardware.boot_loader == "none" or hardware.nics.rdma == "none":
+            continue
+        flavour = stack.modules or gpu.values.modules(stack.driver)
+        if flavour == "proprietary" and hardware.nics.gpudirect == "dma_buf":
+            yield (
+                f"hardware class {name}: no GPUDirect RDMA, because the proprietary modules have "
+                'no DMA-BUF; set modules: "open", or nics.gpudirect: "peermem" if the nodes have '
+                "NVIDIA's network driver (DOCA-OFED)"
+            )
+
+
 def not_verified(cluster: Cluster) -> Iterator[str]:
     """Yield a line for each release and part of the stack that the catalogue cannot vouch for."""
     for name in cluster.releases:

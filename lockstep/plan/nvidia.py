@@ -116,7 +116,13 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
         flavour = stack.modules or gpu.values.modules(stack.driver)
     packages_of = {
         part: dict(packaging.packages(part, stack.version_of(part), stack.driver, stack.cuda))
-        for part in _parts(cluster.software.containers, stack, gpu, flavour)
+        for part in _parts(
+            cluster.software.containers,
+            stack,
+            gpu,
+            flavour,
+            gds="nvidia_fs" not in packaging.from_archive,
+        )
     }
     locked = cluster.software.locked_on(release.name)
     return NvidiaPlan(
@@ -147,12 +153,9 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
         ),
         load_modules=(
             *(("nvidia", "nvidia-uvm") if flavour else ()),
-            # Open modules use DMA-BUF instead, from kernel 5.12 on (NVIDIA's GPUDirect RDMA guide).
-            *(
-                ("nvidia-peermem",)
-                if flavour == "proprietary" and hardware.nics.rdma != "none"
-                else ()
-            ),
+            *(("nvidia-peermem",) if flavour and hardware.nics.gpudirect == "peermem" else ()),
+            *(("gdrdrv",) if "gdrcopy" in packages_of else ()),
+            *(("nvidia-fs",) if "nvidia_fs" in packages_of else ()),
         ),
     )
 
@@ -167,8 +170,18 @@ def _replaced(packaging: nvidia.Packaging, stack: Nvidia, flavour: str | None) -
     return tuple(name for name in others if name not in own)
 
 
-def _parts(containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None) -> tuple[str, ...]:
-    """Return the parts of the NVIDIA stack that nodes with the given GPUs get."""
+def _parts(
+    containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None, *, gds: bool
+) -> tuple[str, ...]:
+    """Return the parts of the NVIDIA stack that nodes with the given GPUs get.
+
+    Args:
+        containers: the container engines.
+        stack: the declared versions.
+        gpu: the GPUs.
+        flavour: the flavour of the kernel modules; None without modules.
+        gds: whether GPUDirect Storage comes from NVIDIA, with tools for each CUDA release.
+    """
     wanted = {
         "driver": True,
         f"modules_{flavour}": flavour is not None,
@@ -180,6 +193,8 @@ def _parts(containers: Containers, stack: Nvidia, gpu: Gpu, flavour: str | None)
         "dcgm_exporter": stack.dcgm_exporter is not None,
         "nccl": stack.nccl is not None,
         "gdrcopy": stack.gdrcopy is not None and flavour is not None,
+        "nvidia_fs": stack.nvidia_fs is not None and flavour is not None,
+        "gds": stack.nvidia_fs is not None and flavour is not None and gds,
         "container_toolkit": stack.container_toolkit is not None
         and bool(containers.engines or containers.enroot),
     }

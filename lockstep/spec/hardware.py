@@ -117,6 +117,9 @@ class Nics(Model):
     """Link layer of the RDMA devices; "none": the interfaces do not support RDMA."""
     rdma_devices: DeviceNames = ""
     """Names in /sys/class/infiniband, such as ``mlx5_[0-7]``; empty: any name is accepted."""
+    gpudirect: Literal["dma_buf", "peermem"] = "dma_buf"
+    """How RDMA devices reach GPU memory: the kernel's DMA-BUF, or the older module nvidia_peermem,
+    which needs NVIDIA's network driver (DOCA-OFED, MLNX_OFED) and is loaded only for "peermem"."""
     interfaces: DeviceNames = ""
     """Names of the network interfaces that NCCL and UCX use, such as ``fabric[0-7]``."""
     ipoib_mode: Literal["datagram", "connected"] = "datagram"

@@ -69,6 +69,8 @@ class Nvidia(Model):
     container_toolkit: Upstream | None = None
     nccl: Upstream | None = None
     gdrcopy: Upstream | None = None
+    nvidia_fs: Upstream | None = None
+    """GPUDirect Storage: the version of its kernel module. Its tools follow ``cuda``."""
 
     def version_of(self, part: str) -> str | None:
         """Return the upstream version of a part; None for CUDA, which has releases instead."""

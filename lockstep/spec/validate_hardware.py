@@ -164,6 +164,12 @@ def _nics(nics: Nics) -> Iterable[Relation]:
             nics.rdma_devices,
             "set rdma to infiniband or roce",
         ),
+        (
+            nics.gpudirect == "peermem" and not has_rdma,
+            ("nics", "gpudirect"),
+            nics.gpudirect,
+            "set nics.rdma, too: nvidia_peermem gives RDMA devices access to GPU memory",
+        ),
         _as_many("names", ("nics", "rdma_devices"), nics.rdma_devices, "nics.count", nics.count),
         _as_many("names", ("nics", "interfaces"), nics.interfaces, "nics.count", nics.count),
     )

@@ -17,6 +17,7 @@ DECLARED = {
     **{part: part for part in ("driver", "fabric_manager", "nscq", "imex")},
     "cuda": "cuda_runtime",
     **{part: part for part in ("dcgm", "dcgm_exporter", "container_toolkit", "nccl", "gdrcopy")},
+    "nvidia_fs": "nvidia_fs",
 }
 """Field of ``software.nvidia`` -> the part that it declares (``Packaging.parts``)."""
 

@@ -43,6 +43,7 @@ def software_problems(cluster: Cluster) -> Iterator[Problem]:
             *_architectures(cluster, stack),
             *_cuda(cluster, stack),
             *_parts(cluster, stack),
+            *_gpudirect(cluster, stack),
         )
 
 
@@ -178,18 +179,56 @@ def _both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[
     return lambda text: one(text) and other(text)
 
 
+def _gpudirect(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
+    """Find modules for direct access to GPU memory that do not work with the driver's modules."""
+    own = {n: gpu for n, gpu in cluster.gpus.items() if cluster.hardware[n].boot_loader != "none"}
+    flavours = {
+        name: stack.modules or gpu.values.modules(stack.driver) for name, gpu in own.items()
+    }
+    opened, closed = (
+        [name for name, one in flavours.items() if one == flavour]
+        for flavour in ("open", "proprietary")
+    )
+    for part, version in (("gdrcopy", stack.gdrcopy), ("nvidia_fs", stack.nvidia_fs)):
+        yield (
+            version and cluster.gpus and not own,
+            (part,),
+            str(version),
+            "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
+            'kernel (boot_loader: "none")',
+        )
+    branch = table.branch(stack.driver)
+    yield (
+        stack.gdrcopy
+        and opened
+        and branch >= table.GDRCOPY_OPEN_DRIVER
+        and not table.at_least(stack.gdrcopy, table.GDRCOPY_OPEN_FROM),
+        ("gdrcopy",),
+        f"{stack.gdrcopy} with the open modules of driver {stack.driver}",
+        f"{table.GDRCOPY_OPEN_FROM} or later for the open modules of branch "
+        f"{table.GDRCOPY_OPEN_DRIVER} and later",
+    )
+    yield (
+        stack.nvidia_fs
+        and closed
+        and table.at_least(stack.nvidia_fs, table.NVIDIA_FS_OPEN_ONLY_FROM),
+        ("nvidia_fs",),
+        f"{stack.nvidia_fs} with the proprietary modules of hardware class {', '.join(closed)}",
+        f'modules: "open", or nvidia_fs before {table.NVIDIA_FS_OPEN_ONLY_FROM}',
+    )
+    for name in own:
+        yield (
+            cluster.hardware[name].nics.gpudirect == "peermem" and branch < table.PEERMEM_FROM,
+            ("driver",),
+            f"{stack.driver} with nics.gpudirect: peermem of hardware class {name}",
+            f"branch {table.PEERMEM_FROM} or later: earlier drivers have no nvidia_peermem",
+        )
+
+
 def _parts(cluster: Cluster, stack: Nvidia) -> Iterable[Relation]:
     containers = cluster.software.containers
     dcgm, toolkit, engines = stack.dcgm, stack.container_toolkit, containers.engines
-    own_kernels = [n for n in cluster.gpus if cluster.hardware[n].boot_loader != "none"]
     return (
-        (
-            stack.gdrcopy and cluster.gpus and not own_kernels,
-            ("gdrcopy",),
-            str(stack.gdrcopy),
-            "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
-            'kernel (boot_loader: "none")',
-        ),
         (
             toolkit and not table.at_least(toolkit, table.CONTAINER_TOOLKIT_FROM),
             ("container_toolkit",),

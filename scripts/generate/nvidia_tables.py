@@ -156,6 +156,30 @@ def limits() -> str:
             "8",
         ),
         (
+            f"`gdrcopy` with the open modules of branch {facts.GDRCOPY_OPEN_DRIVER} or later",
+            facts.GDRCOPY_OPEN_FROM,
+            "recognizes these modules when it is built",
+            "30",
+        ),
+        (
+            "`nvidia_fs` with proprietary modules",
+            f"before {facts.NVIDIA_FS_OPEN_ONLY_FROM}",
+            "later versions work with the open modules only",
+            "31",
+        ),
+        (
+            '`nics.gpudirect: "peermem"`',
+            f"driver {facts.PEERMEM_FROM}",
+            "the first branch with `nvidia_peermem`",
+            "32",
+        ),
+        (
+            '`nics.gpudirect: "dma_buf"`',
+            f"open modules of driver {facts.DMA_BUF_FROM}",
+            "with Linux 5.12 or later; NVIDIA recommends it",
+            "32",
+        ),
+        (
             "`fabric_manager`, `nscq`, `imex`",
             "the driver's version",
             "other versions do not work with the driver",

@@ -91,6 +91,6 @@ def healthy(node: NodePlan) -> dict[str, Any]:
         "gpu.pci.redirects": dict.fromkeys(ports, False),
         **{f"gpu.pci.{kind}": dict(path) for kind in ("correctable", "nonfatal", "fatal")},
         "driver.parameters": {"EnableMSI": "1", "EnableGpuFirmware": "18", "RegistryDwords": ""},
-        "driver.helpers": ["gdrdrv", "nvidia_peermem"],
+        "driver.helpers": ["gdrdrv"],
         "driver.sxid": {},
     }

@@ -884,7 +884,11 @@ MUTATIONS = (
         "EnableMSI",
         "0",
     ),
-    Mutation("driver.helpers", "worker3", "driver.helpers", (), ["gdrdrv"], found="gdrdrv"),
+    Mutation(
+        *("driver.helpers", "worker3", "driver.helpers", (), ["gdrdrv", "nvidia_peermem"]),
+        *("nvidia_peermem", "loaded"),
+    ),
+    Mutation("driver.helpers", "worker2", "driver.helpers", (), [], "gdrdrv", "not loaded"),
     Mutation(
         "gpu.uuid_unique",
         "worker3",

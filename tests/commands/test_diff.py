@@ -19,13 +19,13 @@ def test_two_equal_nodes_do_not_differ(
     assert ended("diff", "inventory.py", "worker1", "worker2") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == (
-        "worker1 and worker2: no differences (56 more with --all). Exit 0."
+        "worker1 and worker2: no differences (64 more with --all). Exit 0."
     )
     assert said.err == "reading 2 nodes ...\nread 2 of 2 nodes in 0 s\n"
     assert ended("diff", "inventory.py", "worker1", "worker2", "--all") == 1
     out = capsys.readouterr().out
     assert "os.hostname\n  worker1  worker1\n  worker2  worker2\n" in out
-    assert out.endswith("worker1 and worker2: 56 differences. Exit 1.\n")
+    assert out.endswith("worker1 and worker2: 64 differences. Exit 1.\n")
 
 
 def test_each_place_that_differs_is_shown_with_both_sides(
@@ -46,7 +46,7 @@ def test_each_place_that_differs_is_shown_with_both_sides(
     assert "  worker2  not read: not in the record\n\n" in out
     assert "kernel.cmdline\n  worker1  -\n  worker2  + nosmt\n\n" in out
     assert out.splitlines()[-1] == (
-        "worker1 and worker2: 5 differences (56 more with --all). Exit 1."
+        "worker1 and worker2: 5 differences (64 more with --all). Exit 1."
     )
 
 
@@ -132,7 +132,7 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         "worker3": [place]
     }
     assert ended("diff", "inventory.py", "worker1", "worker3", "--json", "two.json") == 1
-    said = "worker1 and worker3: 1 difference (54 more with --all). Exit 1.\n"
+    said = "worker1 and worker3: 1 difference (62 more with --all). Exit 1.\n"
     assert capsys.readouterr().out.endswith(said)
     with open("two.json", encoding="utf-8") as file:
         assert json.load(file)["nodes"][""]["differences"] == [place]

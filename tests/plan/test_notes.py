@@ -35,6 +35,27 @@ def test_a_known_set_has_no_note() -> None:
 
 
 @pytest.mark.parametrize(
+    ("modules", "nics", "noted"),
+    [
+        ("open", {"rdma": "infiniband"}, False),
+        ("proprietary", {"rdma": "infiniband"}, True),
+        ("proprietary", {"rdma": "infiniband", "gpudirect": "peermem"}, False),
+        ("proprietary", {}, False),
+    ],
+)
+def test_rdma_that_cannot_reach_gpu_memory_is_noted(
+    modules: str, nics: dict[str, str], noted: bool
+) -> None:
+    wanted = description()
+    wanted["software"]["nvidia"]["modules"] = modules
+    wanted["hardware"]["hgx"]["nics"] = {"count": 8, **nics}
+    found = planned_with(wanted).notes
+    assert [note.partition(",")[0] for note in found] == (
+        ["hardware class hgx: no GPUDirect RDMA"] if noted else []
+    )
+
+
+@pytest.mark.parametrize(
     ("model", "stack", "note"),
     [
         (

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from lockstep.catalog import nvidia
 from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.nvidia import DRIVER_PARTS, NvidiaPlan
 from lockstep.roles import declared as every_role
 from lockstep.spec import load
+from lockstep.spec.software import fits
 from tests.plan.example import planned
 from tests.spec.nvidia_example import description
 
@@ -147,6 +149,52 @@ def test_modules_are_open_where_the_architecture_has_them(
     )
     assert chosen.driver.flavour == modules
     assert [name for name in chosen.versions if name.startswith("nvidia-kernel")] == [package]
+
+
+def nics(**fields: object) -> Change:
+    return lambda wanted: wanted["hardware"]["hgx"].update(nics={"count": 8, **fields})
+
+
+DRIVER = ("nvidia", "nvidia-uvm")
+
+
+@pytest.mark.parametrize(
+    ("change", "loaded"),
+    [
+        (declared(gdrcopy=None), DRIVER),
+        # DMA-BUF needs no module, whatever the driver's modules are.
+        (both(declared(gdrcopy=None), nics(rdma="infiniband")), DRIVER),
+        (both(declared(gdrcopy=None, modules="proprietary"), nics(rdma="infiniband")), DRIVER),
+        (
+            both(declared(gdrcopy=None), nics(rdma="infiniband", gpudirect="peermem")),
+            (*DRIVER, "nvidia-peermem"),
+        ),
+        (declared(nvidia_fs="2.28.4"), (*DRIVER, "gdrdrv", "nvidia-fs")),
+        (both(no_kernel, declared(gdrcopy=None)), ()),
+    ],
+)
+def test_modules_for_direct_access_are_loaded_where_they_are_declared(
+    change: Change, loaded: tuple[str, ...]
+) -> None:
+    assert stack(change).load_modules == loaded
+
+
+def test_storage_gets_its_kernel_module_and_the_tools_of_each_cuda_release() -> None:
+    versions = stack(declared(nvidia_fs="2.28.4")).versions
+    shown = {name: one for name, one in versions.items() if "nvidia-fs" in name or "gds" in name}
+    assert shown == {
+        "nvidia-fs": "2.28.4-*",
+        "nvidia-fs-dkms": "2.28.4-*",
+        "nvidia-gds-12-8": "12.8.*",
+        "nvidia-gds-13-0": "13.0.*",
+    }
+
+
+def test_debian_has_the_kernel_module_of_storage_and_no_tools() -> None:
+    packages = dict(nvidia.PACKAGINGS["debian"].packages("nvidia_fs", "2.19.7", "550.163.01"))
+    assert packages == {"nvidia-fs-dkms": "2.19.7~*"}
+    assert fits("2.19.7~12.4.1-2", packages["nvidia-fs-dkms"])
+    assert "nvidia_fs" in nvidia.PACKAGINGS["debian"].from_archive
 
 
 # -- packages and versions

@@ -358,12 +358,13 @@ def test_the_driver_says_parameters_and_helpers(node: Node) -> None:
     assert seen["driver.helpers"] == {"value": []}
     node.file("/proc/driver/nvidia/params", 'EnableMSI: 1\nRegistryDwords: "a=1;b=2"\n')
     node.file("/sys/module/nvidia_peermem/refcnt", "0\n")
+    node.file("/sys/module/gdrdrv/refcnt", "0\n")
     seen = node.read()
     assert seen["driver.parameters"] == {"value": {"EnableMSI": "1", "RegistryDwords": "a=1;b=2"}}
-    assert seen["driver.helpers"] == {"value": ["nvidia_peermem"]}
-    assert seen["driver.loaded"] == {"value": ["nvidia_peermem"]}
+    assert seen["driver.helpers"] == {"value": ["gdrdrv", "nvidia_peermem"]}
+    assert seen["driver.loaded"] == {"value": ["gdrdrv", "nvidia_peermem"]}
     node.file("/proc/driver/nvidia/version", OPEN)
-    assert node.read()["driver.loaded"] == {"value": ["nvidia", "nvidia_peermem"]}
+    assert node.read()["driver.loaded"] == {"value": ["gdrdrv", "nvidia", "nvidia_peermem"]}
 
 
 NOT_FOUND = "echo 'modinfo: ERROR: Module '$5' not found.' >&2; exit 1"

@@ -606,6 +606,22 @@ CASES = [
         "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
         'kernel (boot_loader: "none")',
     ),
+    Wrong(
+        "GDRCopy that does not recognize the open modules",
+        (('"gdrcopy": "2.5.1"', '"gdrcopy": "2.4.1"'),),
+        '"gdrcopy"',
+        f"{SET}.gdrcopy",
+        "2.4.1 with the open modules of driver 580.95.05",
+        "2.4.3 or later for the open modules of branch 545 and later",
+    ),
+    Wrong(
+        "GPUDirect Storage with proprietary modules",
+        (('"gdrcopy": "2.5.1"', '"nvidia_fs": "2.28.4", "modules": "proprietary"'),),
+        '"nvidia_fs"',
+        f"{SET}.nvidia_fs",
+        "2.28.4 with the proprietary modules of hardware class hgx",
+        'modules: "open", or nvidia_fs before 2.17.5',
+    ),
     # -- where packages come from
     Wrong(
         "parts that no archive holds",

@@ -124,6 +124,14 @@ CASES = [
         "set rdma to infiniband or roce",
     ),
     Wrong(
+        "peermem without RDMA",
+        KERNEL_ARGS,
+        '"nics": {"count": 1, "gpudirect": "peermem"}',
+        "hardware.hgx.nics.gpudirect",
+        "peermem",
+        "set nics.rdma, too: nvidia_peermem gives RDMA devices access to GPU memory",
+    ),
+    Wrong(
         "a path in place of an interface",
         KERNEL_ARGS,
         '"nics": {"count": 1, "interfaces": "/dev/x"}',

@@ -129,6 +129,9 @@ NVIDIA = {
     ),
     "nccl": Part(("libnccl2",)),
     "gdrcopy": Part(("gdrdrv-dkms", "libgdrapi")),
+    # NVIDIA GPUDirect Storage release notes, "Included Packages", looked up on 2026-11-24.
+    "nvidia_fs": Part(("nvidia-fs", "nvidia-fs-dkms")),
+    "gds": Part(("nvidia-gds-{cuda}",), "{version}.*"),
 }
 """NVIDIA's own repositories (developer.download.nvidia.com/compute/cuda/repos), or a mirror.
 
@@ -160,6 +163,8 @@ DEBIAN = {
     "cuda_runtime": Part(("libcudart{cuda_soname}",), "{version}.*"),
     "cuda_toolkit": Part(("nvidia-cuda-toolkit",), "{version}.*"),
     "nccl": Part(("libnccl2",)),
+    # 2.19.7~12.4.1-2 in trixie, 2.13.5~11.8.0-5~deb12u1 in bookworm.
+    "nvidia_fs": Part(("nvidia-fs-dkms",), "{version}~*"),
 }
 """Debian's archive (contrib, non-free, non-free-firmware).
 

@@ -70,6 +70,22 @@ open kernel modules (Blackwell: open only)."""
 OPEN_MODULES_FROM = 515
 """First branch with open kernel modules (NVIDIA, open-gpu-kernel-modules)."""
 
+DMA_BUF_FROM = 515
+"""First branch whose open modules share GPU memory by DMA-BUF, with Linux 5.12 or later and CUDA
+11.7; NVIDIA recommends it over nvidia_peermem (NVIDIA GPU operator, "GPUDirect RDMA and GPUDirect
+Storage")."""
+
+PEERMEM_FROM = 470
+"""First branch with the module nvidia_peermem (the same page, release 1.8)."""
+
+NVIDIA_FS_OPEN_ONLY_FROM = "2.17.5"
+"""First nvidia_fs that works with the open modules only (NVIDIA/gds-nvidia-fs at 10a565d,
+ChangeLog; NVIDIA GPU operator, "GPUDirect RDMA and GPUDirect Storage")."""
+
+GDRCOPY_OPEN_FROM, GDRCOPY_OPEN_DRIVER = "2.4.3", 545
+"""First GDRCopy that recognizes the open modules of this driver branch and later ones when it is
+built (NVIDIA/gdrcopy at 00155e9, CHANGELOG)."""
+
 OPEN_BY_DEFAULT_FROM = 560
 """First branch whose installers choose open kernel modules by default (NVIDIA's blog, "NVIDIA
 Transitions Fully Towards Open-Source GPU Kernel Modules")."""

@@ -20,9 +20,9 @@ from lockstep.checks.rule import (
     OnNode,
     Peers,
     Pending,
+    Repair,
     Rule,
     Text,
-    by_hand,
     by_role,
     same,
     some,
@@ -36,6 +36,10 @@ from lockstep.spec.software import fits
 
 LOADED, ON_DISK, LIBRARY = "driver.module", "driver.module_on_disk", "driver.library"
 NEXT = "driver.module_next"
+
+HELPERS = ("gdrdrv", "nvidia_fs", "nvidia_peermem")
+"""Modules for direct access to GPU memory: GDRCopy, GPUDirect Storage, GPUDirect RDMA."""
+LOADED_HELPER = "loaded"
 
 REBUILD = f"{DEPLOY}; if DKMS fails, read /var/lib/dkms/nvidia*/*/build/make.log on {{node}}"
 
@@ -138,23 +142,65 @@ def _declared(view: View) -> dict[str, JsonValue]:
     return {} if view.plan.nvidia is None else dict(view.plan.nvidia.driver.parameters)
 
 
+def _helper_items(view: View) -> Items:
+    loaded = view.read("driver.helpers")
+    if isinstance(loaded, Unread):
+        return dict.fromkeys(HELPERS, loaded)
+    there = loaded if isinstance(loaded, list) else []
+    return {name: LOADED_HELPER if name in there else "not loaded" for name in HELPERS}
+
+
+def _planned_helpers(view: View) -> dict[str, JsonValue]:
+    """Return whether the modules are to be loaded, if the description says so.
+
+    Other programs of a site may bring gdrdrv or nvidia_fs; nvidia_peermem comes with the driver.
+    """
+    stack = view.plan.nvidia
+    if stack is None or stack.driver.flavour is None:
+        return {}
+    planned = {name.replace("-", "_") for name in stack.load_modules}
+    return {
+        name: LOADED_HELPER if name in planned else "not loaded"
+        for name in HELPERS
+        if name in planned or name == "nvidia_peermem"
+    }
+
+
+def _loads_helper(view: View, device: str) -> tuple[str, ...]:
+    wanted = _planned_helpers(view).get(device) == LOADED_HELPER
+    return ("nvidia_driver",) if wanted else ()
+
+
 RULES = (
     Rule(
         id="driver.helpers",
-        claim="The same GPUDirect modules are loaded on all nodes of a hardware class.",
-        why=(
-            "nvidia_peermem (or DMA-BUF), gdrdrv and nvidia_fs give direct access to GPU memory. "
-            "Without them, data takes the slow path through host memory."
+        kind=Kind.SLOTS,
+        claim=(
+            "The GPUDirect modules are loaded that the description asks for, and nvidia_peermem "
+            "only then. Others are the same on all nodes of a hardware class."
         ),
-        blind="Whether programs use the GPUDirect modules. A module that all nodes lack.",
-        source="NVIDIA GPUDirect RDMA guide, nvidia-peermem; gdrcopy; GPUDirect Storage guide",
+        why=(
+            "DMA-BUF (or nvidia_peermem), gdrdrv and nvidia_fs give direct access to GPU memory. "
+            "Without them, data takes the slow path through host memory. With nvidia_peermem, "
+            "programs may take the older path on one node and DMA-BUF on the others."
+        ),
+        blind="Whether programs use the GPUDirect modules. Whether the kernel has DMA-BUF.",
+        source="NVIDIA GPU operator, GPUDirect RDMA and Storage; gdrcopy; GPUDirect Storage guide",
         reading="driver.helpers",
+        look=Look(_helper_items),
+        expected=some(_planned_helpers),
         peers=Peers.CLASS,
-        repair=by_hand(
+        repair=Repair(
+            "the module",
+            roles=_loads_helper,
+            no_role=(
+                "on {node}: run modprobe -r {device}, and find out what loads it "
+                "(/etc/modules-load.d); or set nics.gpudirect in the description"
+            ),
             peers=(
                 "on {node}: load the modules that its peers have loaded (modprobe), and add them "
                 "to /etc/modules-load.d"
-            )
+            ),
         ),
         applies=has_gpus,
         explained_by=(

@@ -68,9 +68,10 @@ def read_loaded_modules(request: Request, commands: Commands) -> Readings:
     """Which of NVIDIA's kernel modules, nouveau and the ``HELPERS`` are loaded."""
     every = below("/sys/module")
     own = {name for name in every if name.startswith(("nvidia", "nouveau"))}
+    helpers = [name for name in HELPERS if name in every]
     return {
-        "driver.helpers": [name for name in HELPERS if name in every],
-        "driver.loaded": sorted(own | ({"nvidia"} if exists(DRIVER) else set())),
+        "driver.helpers": helpers,
+        "driver.loaded": sorted(own | {*helpers} | ({"nvidia"} if exists(DRIVER) else set())),
     }
 
 
