@@ -1,7 +1,8 @@
 """Huge pages and the kernel command line of a hardware class.
 
 Formats: kernel documentation, admin-guide/kernel-parameters (hugepages=, hugepagesz=,
-irqaffinity=, rcu_nocbs=, nohz_full=, isolcpus=, iommu=, pci=, intel_idle.max_cstate=).
+irqaffinity=, rcu_nocbs=, nohz_full=, isolcpus=, iommu=, iommu.passthrough=, pci=,
+intel_idle.max_cstate=).
 """
 
 from __future__ import annotations
@@ -47,11 +48,22 @@ def cpu_args(hardware: HardwareClass, cpu: CpuPlan) -> tuple[str, ...]:
     )
 
 
+def iommu(hardware: HardwareClass) -> tuple[str, str | None]:
+    """Return the argument for ``kernel.iommu`` and its value, which is None without one.
+
+    iommu= is for x86. iommu.passthrough= is for arm64, too: NVIDIA's Grace guides set it.
+    """
+    if hardware.architecture == "arm64":
+        passthrough = {"pt": "1", "nopt": "0"}.get(hardware.kernel.iommu or "")
+        return ("iommu.passthrough", passthrough)
+    return ("iommu", hardware.kernel.iommu)
+
+
 def kernel_args(hardware: HardwareClass) -> tuple[str, ...]:
     """Return the kernel arguments for a class's ``kernel`` settings, plus its ``kernel_args``."""
     kernel = hardware.kernel
     declared = (
-        ("iommu", kernel.iommu),
+        iommu(hardware),
         ("pci=disable_acs_redir", ";".join(kernel.disable_acs_redir) or None),
         # One of these two drivers controls the idle states (admin-guide/pm/intel_idle).
         ("processor.max_cstate", kernel.max_cstate),

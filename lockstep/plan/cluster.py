@@ -245,7 +245,10 @@ def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") ->
     unused = cluster.hardware.keys() - {name for name, _ in of_nodes}
     classes = {
         (name, release): class_plan(
-            cluster, name, cluster.hardware[name], operating_systems.load(release)
+            cluster,
+            name,
+            cluster.hardware[name],
+            operating_systems.load(release).on(cluster.hardware[name].architecture),
         )
         for name, release in (
             *dict.fromkeys(of_nodes),

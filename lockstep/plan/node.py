@@ -105,7 +105,8 @@ class NodePlan:
 
     def _local(self, role: Declaration) -> Declaration:
         """Return a role with the names of the node's release, the same object for all nodes."""
-        made, key = self.cluster.made, ("role", role.name, self.release.name)
+        architecture = self.hardware.hardware.architecture
+        made, key = self.cluster.made, ("role", role.name, self.release.name, architecture)
         if key not in made:
             made[key] = role.on(self.release)
         local: Declaration = made[key]

@@ -25,7 +25,9 @@ class Software:
     @property
     def repositories(self) -> tuple[Repository, ...]:
         """The additional package repositories of the nodes."""
-        return self.plan.spec.software.repositories_on(self.plan.release.name)
+        return self.plan.spec.software.repositories_on(
+            self.plan.release.name, self.plan.hardware.hardware.architecture
+        )
 
     @cached_property
     def by_role(self) -> dict[str, tuple[str, ...]]:

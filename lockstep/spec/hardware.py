@@ -158,6 +158,8 @@ class Kernel(Model):
     ) = None
     max_cstate: Annotated[int, Field(ge=0, le=9)] | None = None
     """Deepest idle state allowed (processor.max_cstate, intel_idle.max_cstate)."""
+    page_size: Literal["4k", "64k"] | None = None
+    """Page size of the kernel, which is built into it: 64k only on arm64. The site installs it."""
     iommu: Literal["pt", "nopt", "off"] | None = None
     """"pt": pass-through; devices access memory directly, which GPUDirect needs."""
     disable_acs_redir: tuple[PciAddress, ...] = ()
@@ -187,6 +189,8 @@ class Firmware(Model):
 class HardwareClass(Model):
     """Machines that should be identical; the nodes of a class are compared with each other."""
 
+    architecture: Literal["x86_64", "arm64"] = "x86_64"
+    """Of the processors: arm64 for Grace (GB200, GB300, GH200)."""
     sockets: Count
     cores_per_socket: Count
     threads_per_core: Annotated[int, Field(ge=1, le=8)] = 1

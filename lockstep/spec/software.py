@@ -38,9 +38,14 @@ class Repository(Model):
     """Whether it is a snapshot: apt accepts it after its Valid-Until, and asks it for lists of
     packages only (docs/mirror.md)."""
 
-    def serves(self, release: str) -> bool:
-        """Return whether nodes with a release use the repository."""
-        return not self.releases or release in self.releases
+    architectures: tuple[Literal["x86_64", "arm64"], ...] = ()
+    """Architectures whose nodes use it; empty: all. NVIDIA has a repository for each."""
+
+    def serves(self, release: str, architecture: str | None = None) -> bool:
+        """Return whether nodes with a release, and with an architecture, use the repository."""
+        return (not self.releases or release in self.releases) and (
+            architecture is None or not self.architectures or architecture in self.architectures
+        )
 
 
 class Nvidia(Model):
@@ -109,9 +114,11 @@ class Software(Model):
     """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
     containers: Containers = Containers()
 
-    def repositories_on(self, release: str) -> tuple[Repository, ...]:
-        """Return the repositories that nodes with a release use."""
-        return tuple(one for one in self.repositories if one.serves(release))
+    def repositories_on(
+        self, release: str, architecture: str | None = None
+    ) -> tuple[Repository, ...]:
+        """Return the repositories that nodes with a release, and with an architecture, use."""
+        return tuple(one for one in self.repositories if one.serves(release, architecture))
 
     def locked_on(self, release: str) -> dict[str, str]:
         """Return the exact versions of packages on nodes with a release, by package."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lockstep.catalog.nvidia.repositories import of_vendor
+from lockstep.catalog.nvidia.repositories import cuda_folder, of_vendor
 from lockstep.spec import openpgp
 from lockstep.spec.model import Cluster, NodeRole
 from lockstep.spec.problem import Problem, Relation, violated
@@ -14,6 +14,7 @@ from lockstep.spec.software import Repository, Software
 def repository_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find repositories that a package manager would reject, or that no node would use."""
     yield from _repositories(cluster.software)
+    yield from _architectures(cluster)
     yield from _named_releases(cluster)
 
 
@@ -66,6 +67,28 @@ def _key(one: Repository) -> Relation:
         f"only {vendor.fingerprint}, NVIDIA's key for this repository; download it from "
         f"{vendor.key}",
     )
+
+
+def _architectures(cluster: Cluster) -> Iterator[Problem]:
+    """Find NVIDIA's repositories for nodes with processors of another architecture."""
+    used = {
+        cluster.hardware[group.hardware].architecture
+        for group in cluster.nodes
+        if group.hardware in cluster.hardware and cluster.hardware[group.hardware].nvidia_gpu
+    }
+    for number, one in enumerate(cluster.software.repositories):
+        folder = cuda_folder(one.uri, one.suite)
+        built_for = {"x86_64": "x86_64", "sbsa": "arm64"}.get(folder)
+        others = sorted(used.intersection(one.architectures or used) - {built_for})
+        if built_for is None or not others:
+            continue
+        other = {"arm64": "sbsa", "x86_64": "x86_64"}[others[0]]
+        yield Problem(
+            ("software", "repositories", number, "architectures"),
+            f"{', '.join(one.architectures) or 'all'} for NVIDIA's repository of {folder}",
+            f'["{built_for}"]; nodes with {others[0]} use a repository whose address ends in '
+            f"/{other}",
+        )
 
 
 def _named_releases(cluster: Cluster) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
@@ -176,12 +177,18 @@ def _worker_class(chance: Random) -> dict[str, Any]:
     }
     if chance.random() < 0.85:
         wanted["gpu"] = _gpu(chance)
+        if re.search("G[BH][23]00", str(wanted["gpu"]["model"]).upper()):
+            wanted["architecture"] = "arm64"
     if rdma != "none":
         named = {"rdma_devices": f"mlx5_[0-{count - 1}]"} if chance.random() < 0.7 else {}
         wanted["nics"] = {"count": count, "rdma": rdma, **named}
     if chance.random() < 0.15:  # a container, whose kernel and clock are the machine's below
         return wanted | {"cgroup": "none", "boot_loader": "none", "clock": "host"}
     wanted["kernel"] = _kernel(chance)
+    if wanted.get("architecture") == "arm64":  # settings of x86
+        wanted["kernel"].pop("max_cstate", None)
+        if wanted["kernel"].get("iommu") == "off":
+            wanted["kernel"]["iommu"] = "nopt"
     if chance.random() < 0.6:  # the first core of each socket
         first = [
             socket * cores + thread * 2 * cores for thread in range(threads) for socket in (0, 1)

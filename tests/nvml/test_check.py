@@ -44,6 +44,9 @@ class Fleet:
             gpu = description["hardware"]["hgx-h200"]["gpu"]
             gpu |= {"model": model, "count": self.count}
             gpu.pop("numa", None)
+            if model in TRAYS:
+                description["hardware"]["hgx-h200"]["architecture"] = "arm64"
+                description["hardware"]["hgx-h200"]["kernel"].pop("max_cstate")
             # The planned driver is not the subject, and some models need another one.
             nvidia = description["software"]["nvidia"]
             nvidia |= (

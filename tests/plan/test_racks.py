@@ -7,6 +7,7 @@ from lockstep.files import managed
 from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan
 from lockstep.plan.nvidia import IMEX
+from lockstep.plan.slurm import NVML_PLUGIN
 from lockstep.roles import declared
 from lockstep.spec import load
 from tests.spec.racks import description
@@ -120,3 +121,33 @@ def test_slurm_counts_the_gpus_of_a_tray() -> None:
         "ThreadsPerCore=1 "
     )
     assert " Gres=gpu:gb200:4 " in line
+
+
+# -- arm64
+
+
+def test_the_kernel_arguments_are_those_of_arm64() -> None:
+    args = planned().nodes["a01"].system.kernel_args
+    assert "iommu.passthrough=1" in args
+    assert "init_on_alloc=0" in args
+    assert not [one for one in args if one.startswith(("iommu=", "intel_", "processor."))]
+    assert "rcu_nocbs=2-71,74-143" in args, "one thread per core"
+
+
+def test_a_node_gets_the_repositories_of_its_architecture() -> None:
+    def change(wanted: dict[str, Any]) -> None:
+        (first,) = wanted["software"]["repositories"]
+        wanted["software"]["repositories"] = [
+            {**first, "name": "x86", "architectures": ["x86_64"]},
+            {**first, "name": "arm", "suite": "sbsa/", "architectures": ["arm64"]},
+        ]
+
+    nodes = planned(change).nodes
+    assert [one.name for one in nodes["head1"].software.repositories] == ["x86"]
+    assert [one.name for one in nodes["a01"].software.repositories] == ["arm"]
+
+
+def test_the_libraries_are_in_the_folder_of_arm64() -> None:
+    nodes = planned().nodes
+    assert nodes["a01"].release.local(NVML_PLUGIN) == NVML_PLUGIN.replace("x86_64", "aarch64")
+    assert nodes["head1"].release.local(NVML_PLUGIN) == NVML_PLUGIN

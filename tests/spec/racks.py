@@ -17,6 +17,7 @@ def description() -> dict[str, Any]:
         "hardware": {
             "head": {"sockets": 1, "cores_per_socket": 2, "memory_mib": 8000},
             "gb200": {
+                "architecture": "arm64",
                 "sockets": 2,
                 "cores_per_socket": 72,
                 "numa_nodes": 2,
@@ -27,7 +28,13 @@ def description() -> dict[str, Any]:
                     "numa": {0: "0-1", 1: "2-3"},
                     "multi_node_nvlink": True,
                 },
+                "hugepages": [
+                    {"size": "2M", "numa_node": 0, "count": 1024},
+                    {"size": "2M", "numa_node": 1, "count": 1024},
+                ],
                 "housekeeping_cpus": "0-1,72-73",
+                "kernel": {"iommu": "pt", "numa_balancing": False, "page_size": "64k"},
+                "kernel_args": ["init_on_alloc=0"],
             },
         },
         "nodes": [

@@ -440,7 +440,12 @@ CASES = [
     Wrong(
         "proprietary modules for Grace Hopper",
         (
-            model("gh200"),
+            ('"model": "h200"', '"model": "gh200"'),
+            ('"iommu=pt"', '"iommu.passthrough=1"'),
+            (
+                '            "hgx": {',
+                '            "hgx": {\n                "architecture": "arm64",',
+            ),
             ('"driver": "580.95.05"', '"driver": "580.95.05", "modules": "proprietary"'),
         ),
         '"modules"',

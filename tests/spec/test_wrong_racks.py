@@ -16,6 +16,10 @@ def gpu(**fields: object) -> Change:
     return lambda wanted: wanted["hardware"]["gb200"]["gpu"].update(fields)
 
 
+def tray(**fields: object) -> Change:
+    return lambda wanted: wanted["hardware"]["gb200"].update(fields)
+
+
 def _other_class(wanted: dict[str, Any]) -> None:
     wanted["hardware"]["gb300"] = {
         **wanted["hardware"]["gb200"],
@@ -60,6 +64,51 @@ def _inside(wanted: dict[str, Any]) -> None:
             "rack1 with hardware class gb300",
             "hardware class gb200, as in the domain's other nodes",
             id="two classes in one domain",
+        ),
+        pytest.param(
+            tray(architecture="x86_64"),
+            ("hardware", "gb200", "architecture"),
+            "x86_64",
+            '"arm64": the processors of NVIDIA GB200 are Grace',
+            id="GB200 with x86",
+        ),
+        pytest.param(
+            tray(kernel={"iommu": "off"}),
+            ("hardware", "gb200", "kernel", "iommu"),
+            "off",
+            '"pt" or "nopt": iommu=off is for x86',
+            id="an argument of x86 by its field",
+        ),
+        pytest.param(
+            tray(kernel={"max_cstate": 1}),
+            ("hardware", "gb200", "kernel", "max_cstate"),
+            "1",
+            "leave it out: its arguments, processor.max_cstate and intel_idle.max_cstate, are for "
+            "x86",
+            id="idle states of x86",
+        ),
+        pytest.param(
+            tray(kernel_args=["intel_iommu=on"]),
+            ("hardware", "gb200", "kernel_args", 0),
+            "intel_iommu=on",
+            "leave it out: the argument is for x86",
+            id="an argument of x86",
+        ),
+        pytest.param(
+            tray(hugepages=[{"size": "1G", "numa_node": 0, "count": 2}]),
+            ("hardware", "gb200", "hugepages", 0, "size"),
+            "1G",
+            "2M: an arm64 kernel with 64k pages has no others that Lockstep sets",
+            id="a huge page that a kernel with 64k pages does not have",
+        ),
+        pytest.param(
+            lambda wanted: wanted["software"]["repositories"][0].update(
+                uri="https://developer.download.nvidia.com/compute/cuda/repos/rhel8/x86_64"
+            ),
+            ("software", "repositories", 0, "architectures"),
+            "all for NVIDIA's repository of x86_64",
+            '["x86_64"]; nodes with arm64 use a repository whose address ends in /sbsa',
+            id="NVIDIA's repository of another architecture",
         ),
         pytest.param(
             gpu(imex="compute_domains"),

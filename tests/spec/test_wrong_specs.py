@@ -527,9 +527,9 @@ CASES = [
         '            "head": "small"',
         "hardware.head",
         "'small'",
-        "a dictionary, in { }, with sockets, cores_per_socket, threads_per_core, cpu_numbering, "
-        "numa_nodes, memory_mib, gpu, nics, management_interface, hugepages, housekeeping_cpus, "
-        "cgroup, boot_loader, firmware, kernel, kernel_args, clock",
+        "a dictionary, in { }, with architecture, sockets, cores_per_socket, threads_per_core, "
+        "cpu_numbering, numa_nodes, memory_mib, gpu, nics, management_interface, hugepages, "
+        "housekeeping_cpus, cgroup, boot_loader, firmware, kernel, kernel_args, clock",
     ),
     Wrong(
         "unknown hardware class",

@@ -31,6 +31,10 @@ REPOSITORIES: Mapping[str, Signed] = {
         )
         for name in ("debian12", "ubuntu2204", "ubuntu2404")
     },
+    # The index of the repository has the key (2026-11-24).
+    f"{_CUDA}/ubuntu2404/sbsa": Signed(
+        f"{_CUDA}/ubuntu2404/sbsa/3bf863cc.pub", "EB693B3035CD5710E231E123A4B469963BF863CC"
+    ),
     f"{_CUDA}/debian13/x86_64": Signed(
         f"{_CUDA}/debian13/x86_64/8793F200.pub", "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
     ),
@@ -53,6 +57,15 @@ from there name its fingerprint (canonical/checkbox for every Ubuntu release).
 """
 
 
+def cuda_folder(uri: str, suite: str = "/") -> str:
+    """Return the architecture in the address of a CUDA repository of NVIDIA; "" for others.
+
+    ``sbsa`` is NVIDIA's word for servers with arm64 processors.
+    """
+    address = _address(uri, suite)
+    return address.rpartition("/")[2] if address and address.startswith(f"{_CUDA}/") else ""
+
+
 def of_vendor(uri: str, suite: str = "/") -> Signed | None:
     """Return how NVIDIA signs a repository; None if it is not NVIDIA's.
 
@@ -63,6 +76,11 @@ def of_vendor(uri: str, suite: str = "/") -> Signed | None:
         uri: the address of the repository.
         suite: its suite; the path of a flat repository continues with it.
     """
+    return REPOSITORIES.get(_address(uri, suite) or "")
+
+
+def _address(uri: str, suite: str) -> str | None:
+    """Return the address of a flat repository in the form of ``REPOSITORIES``."""
     try:
         parts = urlsplit(uri.replace("$(ARCH)", "amd64"))
         host = (parts.hostname or "").rstrip(".")
@@ -70,4 +88,4 @@ def of_vendor(uri: str, suite: str = "/") -> Signed | None:
         return None
     flat = suite if suite.endswith("/") else ""
     path = posixpath.normpath(f"/{unquote(parts.path)}/{flat}").lstrip("/")
-    return REPOSITORIES.get(f"https://{host}/{path}")
+    return f"https://{host}/{path}"

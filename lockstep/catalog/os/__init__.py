@@ -6,13 +6,25 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
 CGROUP_V2_FROM = (22, 5)
 """First series of Slurm with the plugin cgroup/v2 (SchedMD's release notes of 22.05). The packages
 of 21.08 in Ubuntu 22.04 contain cgroup_v1.so only."""
+
+
+ON_ARM64 = {
+    "/usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so": (
+        "/usr/lib/aarch64-linux-gnu/slurm-wlm/gpu_nvml.so"
+    ),
+    "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so": (
+        "/usr/lib/aarch64-linux-gnu/slurm/spank_pyxis.so"
+    ),
+}
+"""Path on x86_64 -> path on arm64: Debian's folders for libraries (Debian policy, 9.1.1; the
+architecture tuple of arm64 is aarch64-linux-gnu)."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,12 @@ class Release:
         found = "|".join(map(re.escape, longest))
         pattern = rf"(?<![\w.-])({found})(?![\w-])"
         return re.sub(pattern, lambda match: self.names[match[1]], text)
+
+    def on(self, architecture: str) -> Release:
+        """Return the release with the paths that it has on an architecture."""
+        if architecture == "x86_64" or self.family != "debian":
+            return self
+        return replace(self, names={**self.names, **ON_ARM64})
 
     def supports(self, role: str) -> bool:
         """Return whether a role is supported on this release."""

@@ -40,6 +40,9 @@ from lockstep.checks.rules._gpu import (
 from lockstep.checks.rules.boot import STARTED_SO, started_otherwise, waiting_argument
 from lockstep.probe.record import MISSING, Unread
 
+IOMMU = ("iommu", "iommu.passthrough")
+"""Kernel arguments of x86 and arm64."""
+
 
 def _declared(view: View) -> dict[str, JsonValue]:
     """Return the mode that iommu=pt sets for each GPU behind an IOMMU, or {} without iommu=pt."""
@@ -191,7 +194,7 @@ RULES = (
                 "with those of its peers"
             ),
         ),
-        tags=lambda view, device: started_otherwise(view, "iommu"),
+        tags=lambda view, device: started_otherwise(view, *IOMMU),
         applies=on_bus,
         explained_by=(*UNREAD_WITH_PCI, *STARTED_SO),
     ),
