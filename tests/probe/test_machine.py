@@ -32,6 +32,13 @@ def test_what_a_machine_does_not_have_is_a_value(node: Node) -> None:
     assert seen["cpu.smt"] == seen["cpu.microcode"] == {"value": "absent"}
 
 
+def test_a_bmc_that_does_not_answer_hides_nothing_else(node: Node) -> None:
+    node.file("/sys/devices/platform/ipmi_bmc.0/firmware_revision/x", "a folder cannot be read")
+    seen = node.read()
+    assert "unread" in seen["platform.bmc_firmware"]
+    assert "value" in seen["platform"]
+
+
 def test_the_firmware_of_a_bmc(node: Node) -> None:
     node.file("/sys/devices/platform/ipmi_bmc.0/firmware_revision", "1.74\n")
     assert value(node, "platform.bmc_firmware") == "1.74"

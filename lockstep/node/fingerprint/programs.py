@@ -34,7 +34,7 @@ from lockstep.node.fingerprint.packages import has_rpm
 from lockstep.node.fingerprint.places import PLACES, far_away
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.reading import Request, Unread
-from lockstep.node.readers.tree import bytes_of, exists, found_by, rooted
+from lockstep.node.readers.tree import below, bytes_of, exists, found_by, rooted
 
 TOPS = ("/usr", "/opt")
 PROGRAMS = ("/usr/bin", "/usr/sbin")
@@ -311,7 +311,16 @@ class Programs:
                 about = os.lstat(rooted(path))
                 if stat.S_ISDIR(about.st_mode) and unusual(about, path):
                     self.found.append(Entry(path, {**basic(about), "package": package}))
-        for path in found_by("/var/*/*"):
+        for name in below("/var"):
+            if f"/var/{name}" not in self.far:
+                self._open(f"/var/{name}")
+
+    def _open(self, top: str) -> None:
+        """Add the folders of no package in which everybody may write, and remove files."""
+        mode = os.lstat(rooted(top)).st_mode
+        if not stat.S_ISDIR(mode) or mode & stat.S_IWOTH:
+            return  # people and jobs make folders in one like /var/tmp
+        for path in (f"{top}/{name}" for name in below(top)):
             if path not in self.owned.states and path not in self.far:
                 with suppress(OSError):
                     about = os.lstat(rooted(path))

@@ -66,15 +66,17 @@ BMC = "/sys/devices/platform/ipmi_bmc.*/firmware_revision"
 
 
 def read_platform(request: Request, commands: Commands) -> Readings:
-    """Vendor, model, board and firmware of the machine, and firmware of its BMC.
+    """Vendor, model, board and firmware of the machine."""
+    return {"platform": each(DMI, lambda name: said(f"/sys/class/dmi/id/{name}"))}
+
+
+def read_bmc(request: Request, commands: Commands) -> Readings:
+    """Firmware of the BMC, which may be slow to answer.
 
     The kernel's IPMI driver asks the BMC without credentials; "absent" if it has found none.
     """
     found = [said(path) for path in found_by(BMC)]
-    return {
-        "platform": each(DMI, lambda name: said(f"/sys/class/dmi/id/{name}")),
-        "platform.bmc_firmware": ", ".join(found) or ABSENT,
-    }
+    return {"platform.bmc_firmware": ", ".join(found) or ABSENT}
 
 
 def read_time_zone(request: Request, commands: Commands) -> Readings:

@@ -84,6 +84,14 @@ def test_a_change(debian: Root, script: str, name: str, fields: set[str]) -> Non
 
 
 @needs_root
+def test_folders_of_people_and_jobs_are_no_objects(debian: Root) -> None:
+    debian.file("/var/tmp/first", "")
+    debian.file("/var/file", "")
+    assert os.system(f"cd {debian.path}/var/tmp && chmod 1777 . && mkdir -m 777 job7") == 0
+    assert "/var/tmp/job7" not in debian.read(read_programs)
+
+
+@needs_root
 def test_a_file_that_was_written_again_is_no_object(debian: Root) -> None:
     before = debian.read(read_programs)
     debian.file("/usr/bin/tool", CONTENT, 0o755)
