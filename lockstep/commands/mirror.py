@@ -36,6 +36,8 @@ NO_IMAGES = "container images: none, because no field of a description names an 
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.check and arguments.make:
+        raise WrongUse("--check and --make: choose one; --make checks first")
     if arguments.make and arguments.folder is None:
         raise WrongUse("--make: no folder\n  expected  lockstep mirror INVENTORY DIR --make")
     if arguments.folder is not None and not arguments.make:
@@ -314,7 +316,9 @@ COMMAND = Command(
             help="ask the repositories for every package and version; contacts no node",
         ),
         Argument(
-            "--make", action="store_true", help="make DIR hold every package; fetch what is missing"
+            "--make",
+            action="store_true",
+            help="check, then make DIR hold every package; fetch what is missing",
         ),
         Argument(
             "--archive",

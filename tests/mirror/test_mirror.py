@@ -389,6 +389,7 @@ def test_headers_of_the_kernels_are_included(
     ("words", "said"),
     [
         (["--make"], "--make: no folder"),
+        (["snapshot", "--make", "--check"], "--check and --make: choose one; --make checks first"),
         (["snapshot"], "snapshot: a folder is written only with --make"),
         (["--check", "--archive", "debian_12=none"], "RELEASE is one of debian_13"),
         (["--check", "--archive", "nowhere.sources"], "nowhere.sources: no such file"),
