@@ -19,7 +19,7 @@ from tests.checks import healthy, healthy_nodes, recorded
 
 SEED = 2000
 ADAPTERS = 8
-MACHINE = {
+MACHINE: dict[str, Any] = {
     "cores_per_socket": 48,
     "memory_mib": 2_000_000,
     "housekeeping_cpus": "0,48,96,144",
@@ -72,6 +72,7 @@ def described(nodes: int) -> dict[str, Any]:
     """Return the description of a head and this number of workers."""
     description = copy.deepcopy(recorded.DESCRIPTION)
     description["hardware"]["hgx-h200"] |= MACHINE
+    del description["networks"]["fabric"]["manager"]  # it needs a name for each rail
     description["nodes"][1]["name"] = f"worker[0001-{nodes:04}]"
     return description
 
