@@ -249,7 +249,10 @@ def _choices(annotation: Any) -> tuple[object, ...]:
 
 
 def source(plan: NodePlan, package: str) -> Archive:
-    """Return where a package of a node comes from, or would come from."""
+    """Return where a package of a node usually comes from, or would come from.
+
+    Which repositories the node has is another matter: ``software.repositories`` says it.
+    """
     stack = plan.spec.software.nvidia
     if stack is not None:
         packaging = nvidia.packaging(stack.packaging, stack.driver, plan.release)
@@ -264,8 +267,21 @@ def source(plan: NodePlan, package: str) -> Archive:
     return archives.of_release(plan.release)
 
 
-def lines(plan: ClusterPlan, name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield field, package or file, and where it comes from, for everything on a node.
+@dataclass(frozen=True)
+class Line:
+    """One package or file of a node, with the field that it comes from."""
+
+    field: str
+    what: str
+    """The package with its version, or the path of the file."""
+    usually_from: str
+    """The label of the repository that usually has the package, or the role of the file."""
+    archive: Archive | None = None
+    """The repository; None for a file."""
+
+
+def lines(plan: ClusterPlan, name: str) -> Iterator[Line]:
+    """Yield every package and file on a node, field by field.
 
     Args:
         plan: the plan of the cluster.
@@ -277,8 +293,7 @@ def lines(plan: ClusterPlan, name: str) -> Iterator[tuple[str, str, str]]:
         for package, version in becomes.packages.items():
             if package in node.software.packages:
                 archive = source(node, package)
-                keys = f", key {' or '.join(archive.keys)}" if archive.keys else ""
-                yield path, f"{package} {version or ''}".rstrip(), f"{archive.name}{keys}"
+                yield Line(path, f"{package} {version or ''}".rstrip(), archive.label, archive)
         for file, role in becomes.files.items():
             if file in present:
-                yield path, file, f"role {role}"
+                yield Line(path, file, f"role {role}")

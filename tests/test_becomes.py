@@ -83,16 +83,35 @@ def test_a_new_role_shows_up_under_the_field_that_it_reads() -> None:
     assert found["os.nofile"].files["/etc/site"] == "of_the_site"
 
 
-def test_the_plan_of_a_node_shows_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["plan", str(ROOT / "inventories/prod.py"), "worker01"])
-    printed = re.sub(" {2,}", " | ", capsys.readouterr().out)
-    assert "\nFIELD | BECOMES | FROM\n" in printed
-    assert (
-        "\nsoftware.nvidia.driver | libcuda1 590.48.01-* | NVIDIA's repository debian13/x86_64, "
-        "key 02182E60104FCDC26EAE1B8597A5D4CB8793F200\n"
-    ) in printed
-    assert "\nsoftware.containers.enroot | enroot 4.1.2-* | a repository of the site\n" in printed
+def test_becomes_shows_the_lines_and_each_repository_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["plan", str(ROOT / "inventories/prod.py"), "worker01", "--becomes"])
+    said = capsys.readouterr().out
+    printed = re.sub(" {2,}", " | ", said)
+    assert printed.startswith("FIELD | BECOMES | USUALLY FROM\n")
+    assert "\nsoftware.nvidia.driver | libcuda1 590.48.01-* | NVIDIA\n" in printed
+    assert "\nsoftware.containers.enroot | enroot 4.1.2-* | site\n" in printed
     assert "\nos.sysctl | /etc/sysctl.d/99-zz-lockstep.conf | role os_settings\n" in printed
+    assert "\n\nUSUALLY FROM | REPOSITORY | KEY\n" in printed
+    key = "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
+    assert f"\nNVIDIA | NVIDIA's repository debian13/x86_64 | {key}\n" in printed
+    assert "\n | or 41587F7DB8C774BCCF131416762F67A0B2C39DE4\n" in printed
+    assert said.count(key) == 1
+    assert max(map(len, said.splitlines())) < 160
+
+
+def test_the_plan_of_a_node_names_the_command_for_the_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    path = "inventories/prod.py"
+    main(["plan", path, "worker01"])
+    said = capsys.readouterr().out
+    assert said.endswith(f"\n\nWhat each field becomes: lockstep plan {path} worker01 --becomes\n")
+    assert "FIELD" not in said
+    assert main(["plan", path, "--becomes"]) == 3
+    assert "--becomes: no node" in capsys.readouterr().err
 
 
 # -- docs/packages.md

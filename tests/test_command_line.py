@@ -42,8 +42,8 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
 
 def test_the_plan_of_a_node_is_one_line_per_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "unit.py", "worker2"]) == 0
-    entries, _, fields = capsys.readouterr().out.partition("\n\n")
-    assert fields.startswith("FIELD ")
+    entries, _, hint = capsys.readouterr().out.partition("\n\n")
+    assert hint == "What each field becomes: lockstep plan unit.py worker2 --becomes\n"
     said = dict(line.split("  ", 1) for line in entries.splitlines())
     values = {name: value.strip() for name, value in said.items()}
     assert values["management"] == "fd00:1::101"
@@ -55,15 +55,19 @@ def test_the_plan_of_a_node_is_one_line_per_value(capsys: pytest.CaptureFixture[
     assert values["runs"] == "-"
 
 
-@pytest.mark.parametrize("words", [["unit.py"], ["unit.py", "head1"]])
+@pytest.mark.parametrize(
+    "words", [["unit.py"], ["unit.py", "head1"], ["unit.py", "head1", "--becomes"]], ids=" ".join
+)
 def test_json_is_the_plan_itself(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     cluster = planned()
     becomes = document.pop("becomes", ())
-    assert bool(becomes) == (len(words) == 2)
-    assert all(one.keys() == {"field", "becomes", "from"} for one in becomes)
-    assert document == (cluster.nodes["head1"] if len(words) == 2 else cluster).to_json()
+    usual = document.pop("usual_repositories", {})
+    assert bool(becomes) == bool(usual) == ("--becomes" in words)
+    assert all(one.keys() == {"field", "becomes", "usually_from"} for one in becomes)
+    assert {one["usually_from"] for one in becomes if "role" not in one["usually_from"]} <= {*usual}
+    assert document == (cluster.nodes["head1"] if "head1" in words else cluster).to_json()
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ INTRODUCTION = """\
 # What a description becomes: packages and files
 
 Each row is a field of a description. Its cells say which packages and files of the nodes come from
-the field, on three operating systems, and from which repository the packages come. The tables are
-generated: the field is changed in the description of [prod.py](../inventories/prod.py), and what
-then differs in the plan of the nodes comes from that field. `lockstep plan INVENTORY NODE` shows
-the same for a node of yours.
+the field, on three operating systems, and from which repository the packages usually come. The
+tables are generated: the field is changed in the description of [prod.py](../inventories/prod.py),
+and what then differs in the plan of the nodes comes from that field. `lockstep plan INVENTORY NODE
+--becomes` shows the same for a node of yours.
 
 `hardware.*` stands for each hardware class, `nodes[]` for each group of nodes. The row `nodes` has
 what every node gets, whatever else is declared. A field that contains others has a row only for
@@ -35,6 +35,9 @@ what none of these becomes.
 
 """
 KEYS = """\
+These repositories usually have the packages. Which ones the nodes use is declared in
+`software.repositories`: Lockstep adds no other repository to a node.
+
 A repository that a description names is trusted with the key that the description contains, and no
 other key. For NVIDIA's repositories the key must have the fingerprint above. The distribution's
 archive is trusted with the keys that the node has.
@@ -64,12 +67,13 @@ def _names(names: Iterable[str]) -> str:
 
 
 def source(release: str, package: str) -> Archive:
-    """Return the repository of a package on a release."""
+    """Return the repository that usually has a package on a release."""
     return becomes.source(_plans()[release].nodes[NODES[-1]], package)
 
 
 def packages_cell(release: str, path: str) -> str:
-    """Return the packages of a field on a release, with their repositories, or why it has none."""
+    """Return the packages of a field on a release, with their usual repositories, or why it has
+    none."""
     of: dict[str, list[str]] = {}
     for package in fields()[release].get(path, Becomes()).packages:
         of.setdefault(source(release, package).label, []).append(package)
