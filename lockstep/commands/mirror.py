@@ -42,6 +42,11 @@ def _run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--make: no folder\n  expected  lockstep mirror INVENTORY DIR --make")
     if arguments.folder is not None and not arguments.make:
         raise WrongUse(f"{arguments.folder}: a folder is written only with --make")
+    for name in ("archive", "kernel"):
+        if getattr(arguments, name) and not (arguments.check or arguments.make):
+            raise WrongUse(
+                f"--{name}: the list does not use it\n  expected  --check or --make with it"
+            )
     require_writable(arguments, "json")
     plan = load(arguments.inventory)
     kinds = needs.kinds(plan)
@@ -118,7 +123,7 @@ def _roots(
     for release, own in alike(kinds, lambda kind: kind.release.name).items():
         if own[0].release.family != "debian":
             raise WrongUse(
-                f"{release}: lockstep mirror does not support the RHEL family yet\n"
+                f"{release}: --check and --make do not support the RHEL family yet\n"
                 "  next      dnf reposync of the declared repositories, then createrepo_c"
             )
         if missing := apt.tools_missing():
@@ -152,6 +157,13 @@ def _archives(options: Sequence[str], releases: set[str]) -> dict[str, Path]:
                     f"--archive {text}: no such file\n"
                     "  expected  a file of sources.list(5), such as debian.sources, or none"
                 )
+            try:
+                Path(file).read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise WrongUse(
+                    f"--archive {file}: not a text file\n"
+                    "  expected  a file of sources.list(5) in UTF-8, such as debian.sources"
+                ) from error
             chosen[release] = Path(file)
     return chosen
 
@@ -164,6 +176,11 @@ def _lock(option: str | None) -> Path | None:
         wheels.requirements(path)
     except OSError as error:
         raise WrongUse(f"--lock {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUse(
+            f"--lock {path}: not a text file\n"
+            "  expected  pinned requirements with hashes in UTF-8, such as requirements.lock"
+        ) from error
     except ValueError as error:
         raise WrongUse(f"--lock {error}") from error
     return path
@@ -283,11 +300,13 @@ def _text(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> str:
             "",
         ]
     python = count(len(wheels.requirements(lock)), "package") if lock else "not included"
-    lines += [f"Lockstep's Python packages: {python}", NO_IMAGES, ""]
-    lines += [
-        f"Ask the repositories for these versions: lockstep mirror {plan.inventory} --check",
-        f"Copy them: lockstep mirror {plan.inventory} DIR --make",
-    ]
+    lines += [f"Lockstep's Python packages: {python}", NO_IMAGES]
+    if needs.supported(plan):
+        lines += [
+            "",
+            f"Ask the repositories for these versions: lockstep mirror {plan.inventory} --check",
+            f"Copy them: lockstep mirror {plan.inventory} DIR --make",
+        ]
     return "".join(f"{line}\n" for line in lines)
 
 

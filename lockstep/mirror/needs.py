@@ -65,6 +65,11 @@ def kinds(plan: ClusterPlan) -> tuple[Kind, ...]:
     )
 
 
+def supported(plan: ClusterPlan) -> bool:
+    """Return whether the repositories of every node can be asked and copied, which apt does."""
+    return all(node.release.family == "debian" for node in plan.nodes.values())
+
+
 def _wanted(node: NodePlan) -> Iterator[Wanted]:
     for package in node.software.packages:
         version = node.software.versions.get(package, ANY)

@@ -17,9 +17,11 @@ from typing_extensions import override
 from lab import repository
 from lab.standins.package import Package
 from lockstep.__main__ import main
+from lockstep.commands import mirror, plan
 from lockstep.mirror import apt
 from tests.mirror import site
 from tests.mirror.site import Signer, description, inventory, software
+from tests.plan.on_release import planned_on
 
 pytestmark = pytest.mark.skipif(bool(site.MISSING), reason=f"not installed: {site.MISSING}")
 LOCAL = ("--archive", "none", "--lock", "none")
@@ -394,6 +396,16 @@ def test_headers_of_the_kernels_are_included(
         (["--check", "--archive", "debian_12=none"], "RELEASE is one of debian_13"),
         (["--check", "--archive", "nowhere.sources"], "nowhere.sources: no such file"),
         (["--check", "--lock", "nowhere.lock"], "--lock nowhere.lock: No such file"),
+        (
+            ["--check", "--archive", "binary"],
+            "--archive binary: not a text file\n  expected  a file of sources.list(5)",
+        ),
+        (
+            ["--check", "--lock", "binary"],
+            "--lock binary: not a text file\n  expected  pinned requirements",
+        ),
+        (["--archive", "none"], "--archive: the list does not use it"),
+        (["--kernel", "6.12.1-amd64"], "--kernel: the list does not use it"),
     ],
 )
 def test_wrong_use(
@@ -405,6 +417,7 @@ def test_wrong_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("binary").write_bytes(b"\xff\xfe\x00")
     assert main(["mirror", described(tmp_path, "file:/none", signer), *words]) == 3
     assert said in capsys.readouterr().err
 
@@ -417,3 +430,26 @@ def test_the_list_of_a_repository_without_sha256(
     path = described(tmp_path, vendor, signer)
     assert main(["mirror", path, "--check", *LOCAL]) == 2
     assert capsys.readouterr().err.startswith("ERROR site (file:")
+
+
+HINTS = (
+    "Are its versions still in the repositories? lockstep mirror",
+    "Ask the repositories for these versions: lockstep mirror",
+    "Copy them: lockstep mirror",
+)
+
+
+@pytest.mark.parametrize("release", ["debian_13", "rocky_9"])
+def test_check_and_make_are_named_only_where_they_work(
+    release: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (mirror, plan):
+        monkeypatch.setattr(command, "load", lambda _: planned_on(release))
+    assert main(["plan", "isle.py"]) == 0
+    assert main(["mirror", "isle.py", "--lock", "none"]) == 0
+    said = capsys.readouterr().out
+    assert "PACKAGE" in said
+    assert [one in said for one in HINTS] == [release == "debian_13"] * 3
+    if release == "rocky_9":
+        assert main(["mirror", "isle.py", "--check"]) == 3
+        assert "rocky_9: --check and --make do not support" in capsys.readouterr().err
