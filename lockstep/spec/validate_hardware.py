@@ -13,6 +13,7 @@ from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
 from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics, OwnGpu
 from lockstep.spec.problem import Path, Problem, Relation, violated
+from lockstep.spec.validate_firmware import firmware_relations
 
 PLANNED_ARGS = {
     "isolcpus": "kernel.isolation",
@@ -40,7 +41,7 @@ def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
         *_kernel_arguments(hardware),
         *_of_arm64(hardware),
         *_nics(hardware.nics),
-        *_firmware(hardware),
+        *firmware_relations(hardware),
     )
     if hardware.gpu is not None:
         yield from violated(("hardware", name, "gpu"), *_gpu(hardware, hardware.gpu))
@@ -239,25 +240,6 @@ def _nics(nics: Nics) -> Iterable[Relation]:
         ),
         _as_many("names", ("nics", "rdma_devices"), nics.rdma_devices, "nics.count", nics.count),
         _as_many("names", ("nics", "interfaces"), nics.interfaces, "nics.count", nics.count),
-    )
-
-
-def _firmware(hardware: HardwareClass) -> Iterable[Relation]:
-    """Return the relations that forbid versions of devices that no node of the class has."""
-    firmware = hardware.firmware
-    return (
-        (
-            firmware.vbios is not None and hardware.nvidia_gpu is None,
-            ("firmware", "vbios"),
-            str(firmware.vbios),
-            "leave it out: the class has no NVIDIA GPUs",
-        ),
-        (
-            firmware.rdma is not None and hardware.nics.rdma == "none",
-            ("firmware", "rdma"),
-            str(firmware.rdma),
-            "leave it out: the class has no RDMA devices (nics.rdma)",
-        ),
     )
 
 
