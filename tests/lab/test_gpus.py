@@ -95,7 +95,8 @@ def failed_rules(lab: Lab) -> set[str]:
     """Let the node check itself, and return the rules that fail."""
     begin = lab.on(NODE, "sleep 1; date +%s").strip()
     lab.node_check(NODE)
-    log = lab.on(NODE, f"journalctl -q -t lockstep-node-check -o cat --since @{begin}")
+    shown = f"journalctl -q -t lockstep-node-check -o cat --since @{begin}"
+    log = lab.on(NODE, f"journalctl --sync; {shown}")  # journald may still be reading
     return set(re.findall(r"^health: ([a-z_.]+)[^\n]*?: found ", log, re.MULTILINE))
 
 
