@@ -11,8 +11,9 @@ Restart  nothing: the roles that own the services start them.
 from __future__ import annotations
 
 from lockstep.facts.driver import boot_kernels, loaded_driver
+from lockstep.facts.files import folders_to_make
 from lockstep.facts.packages import package_state
-from lockstep.plan import NodePlan
+from lockstep.plan import NodePlan, folders
 from lockstep.plan.declaration import SHELL, Declaration, File, debian, rhel
 from lockstep.question import Questions
 from lockstep.render import render
@@ -20,6 +21,8 @@ from lockstep.render import render
 
 def _asks(plan: NodePlan) -> Questions:
     yield package_state(plan.software.packages)
+    if rhel(plan):
+        yield folders_to_make(folders.missing_in_packages(plan))
     driver = plan.software.driver
     if driver is not None:
         yield loaded_driver()
@@ -112,17 +115,24 @@ ROLE = Declaration(
             wanted=lambda plan: rhel(plan) and plan.nvidia is not None,
         ),
         File(
-            path="/etc/sysusers.d/50-lockstep-slurm.conf",
+            path=folders.SYSUSERS,
             template="packages/sysusers.conf.j2",
             wanted=_has_slurm,
         ),
         File(
-            path="/etc/tmpfiles.d/50-lockstep-folders.conf",
+            path=folders.TMPFILES,
             template="packages/tmpfiles.conf.j2",
+            values={"folders": folders.missing_in_packages},
             wanted=rhel,
         ),
     ),
     users=lambda plan: ("slurm",) if _has_slurm(plan) else (),
     operations="lockstep.roles.operations.packages",
     asks=_asks,
+    unchecked={
+        "account_and_folders": (
+            "file.content checks the files that declare them; the fingerprint compares accounts, "
+            "and Slurm's daemons do not start without them"
+        ),
+    },
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
+from lockstep.node.readers.files import KINDS
+from lockstep.plan.folders import Folder
 from lockstep.question import Question, Taken
 
 
@@ -27,6 +30,26 @@ def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]
         return {path: FileState(**one) if "sha256" in one else None for path, one in found.items()}
 
     return Question("files", ("files",), answer, {"files": paths})
+
+
+def folders_to_make(folders: Mapping[str, Folder | None]) -> Question[tuple[str, ...]]:
+    """Ask which folders are missing or have other rights; an owner that does not exist is another.
+
+    Args:
+        folders: path -> the planned rights; None: any rights.
+    """
+
+    def wrong(found: Mapping[str, str], rights: Folder | None) -> bool:
+        if found.get("other") != KINDS[stat.S_IFDIR]:
+            return True
+        return rights is not None and any(found[name] != v for name, v in asdict(rights).items())
+
+    def answer(taken: Taken) -> tuple[str, ...]:
+        return tuple(
+            path for path, rights in folders.items() if wrong(taken.item("files", path), rights)
+        )
+
+    return Question("folders", ("files",), answer, {"files": tuple(folders)})
 
 
 def is_younger(taken: Taken, paths: Iterable[str], than: object) -> bool:

@@ -59,7 +59,7 @@ def change(
                 f'case "$status $said" in 0*) ;; *"o match for arg"*|*"find a match"*) '
                 f'said="$({DNF} --refresh {install} 2>&1)"; status=$?;; esac',
                 'echo "$said"',
-                '[ "$status" = 0 ] && { systemd-tmpfiles --create; exit 0; }',
+                '[ "$status" != 0 ] || exit 0',
                 f'case "$said" in *"package kernel"*"filtered out by exclude filtering"*) '
                 f'echo "{refused} this would change the kernel. Next: install this kernel on its '
                 'own first, or lock other versions" >&2;; esac',

@@ -1,4 +1,4 @@
-"""The operation that installs a node's packages at their locked versions, in one transaction."""
+"""The operations that install a node's packages, and create what no package creates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Literal
 from pyinfra import host
 
 from lockstep.facts.driver import boot_kernels, loaded_driver
+from lockstep.facts.files import folders_to_make
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
 from lockstep.roles.operations import dnf
 from lockstep.roles.operations.operation import Commands, ask, operation
 
@@ -259,8 +261,33 @@ def _refuse_without_headers(package: str, kernel: str) -> str:
     )
 
 
+@operation("the account and the folders that no package creates are there")
+def account_and_folders(
+    folders: dict[str, Folder | None], sysusers: str = "", tmpfiles: str = ""
+) -> Commands:
+    """Create the account and the folders that no package of the RHEL family creates.
+
+    Only these two files are applied: others of the node may have lines for the boot only.
+
+    Args:
+        folders: path -> rights.
+        sysusers: the file that declares the account (sysusers.d(5)); empty if there is none.
+        tmpfiles: the file that declares the folders (tmpfiles.d(5)); empty if there is none.
+    """
+    if tmpfiles and ask(folders_to_make(folders)):
+        account = f"systemd-sysusers {sysusers} && " if sysusers else ""
+        yield f"{account}systemd-tmpfiles --create {tmpfiles}"
+
+
 def afterwards(plan: NodePlan) -> None:
-    """Install the packages of the node's roles."""
+    """Create accounts and folders, then install the packages of the node's roles."""
+    paths = plan.system.paths("packages")
+    account_and_folders(
+        name="Account and folders",
+        folders=dict(missing_in_packages(plan)) if TMPFILES in paths else {},
+        sysusers=SYSUSERS if SYSUSERS in paths else "",
+        tmpfiles=TMPFILES if TMPFILES in paths else "",
+    )
     locked_packages(
         name="Install at locked versions",
         names=plan.software.packages,

@@ -107,7 +107,6 @@ class Root:
         for name in ("dnf", "rpm"):
             double = programs / name
             double.write_text(f'#!/bin/sh\nexec {shutil.which(name)} {options[name]} "$@"\n')
-        (programs / "systemd-tmpfiles").write_text("#!/bin/sh\n")
         for double in programs.iterdir():
             double.chmod(double.stat().st_mode | stat.S_IXUSR)
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
